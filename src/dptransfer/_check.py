@@ -1,0 +1,64 @@
+"""One-line argument checks that raise the library's own errors.
+
+Each takes the argument's name and value and returns the value, so that a frozen dataclass can check
+itself in ``__post_init__`` and a bad object never exists. They are for declared, public arguments only.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Collection
+
+from dptransfer.errors import ArgumentError
+
+
+def positive(name: str, value: float) -> float:
+    """A finite, normal number above zero (a subnormal one loses precision silently, so it is refused).
+
+    >>> positive("clip", 1.5)
+    1.5
+    """
+    if not (_is_number(value) and math.isfinite(value) and value >= sys.float_info.min):
+        raise ArgumentError(f"{name} must be a positive finite number; got {value!r}.")
+    return value
+
+
+def non_negative(name: str, value: float) -> float:
+    """Zero, or a positive number as `positive` understands it."""
+    return value if _is_number(value) and value == 0 else positive(name, value)
+
+
+def probability(name: str, value: float) -> float:
+    """A number in [0, 1); one itself would allow everything."""
+    if not (_is_number(value) and 0 <= value < 1):
+        raise ArgumentError(f"{name} must lie in [0, 1); got {value!r}.")
+    if 0 < value < sys.float_info.min:
+        raise ArgumentError(f"{name} is subnormal ({value!r}), too small to compute with; use 0.")
+    return value
+
+
+def fraction(name: str, value: float) -> float:
+    """A number strictly between 0 and 1."""
+    if not (_is_number(value) and 0 < value < 1):
+        raise ArgumentError(f"{name} must lie strictly between 0 and 1; got {value!r}.")
+    return value
+
+
+def whole(name: str, value: int, *, at_least: int = 1) -> int:
+    """A whole number no smaller than `at_least`."""
+    if isinstance(value, bool) or int(value) != value or value < at_least:
+        raise ArgumentError(f"{name} must be a whole number of at least {at_least}; got {value!r}.")
+    return int(value)
+
+
+def one_of(name: str, value: str, allowed: Collection[str]) -> str:
+    """One of a fixed list of words."""
+    if value not in allowed:
+        choices = ", ".join(sorted(allowed))
+        raise ArgumentError(f"{name} must be one of {choices}; got {value!r}.")
+    return value
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,210 @@
+"""Rows and labels, private or public: two types, so that a mix-up is a type error."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dptransfer.data.facts import Facts
+from dptransfer.data.identity import EncoderIdentity, require_same_encoder
+from dptransfer.errors import DataError, Incompatible
+
+Rows = NDArray[np.floating[Any]]
+Labels = NDArray[np.int64]
+
+
+class PrivateEmbeddings:
+    """Sensitive labelled rows, with what their owner declares public about them.
+
+    The object keeps its counsel: printing it shows the declared facts, it has no length, and no method other
+    than `PrivateMethod.fit` reads `rows` or `labels`.
+
+    >>> private = PrivateEmbeddings([[0.1, 0.2], [0.3, 0.4]], ["cat", "dog"], classes=["cat", "dog"])
+    >>> private
+    PrivateEmbeddings(2 declared classes, dimension 2)
+
+    Args:
+        x: array of shape (examples, dimension); memory-mapped arrays are read in chunks. A row with a NaN or an
+            infinity is kept and counts as a row of zeros: refusing it would tell that it is there.
+        y: class of each row, as a declared class or (when classes are words) as its position in the list.
+        classes: the full public list of classes, declared and never inferred.
+        name: what the ledger files this data set under. Give every version of one data set the same name: a data
+            set without a name is recognised by its content, so one changed row makes it a new one.
+        encoder: identity of the encoder behind the rows.
+        size: approximate number of examples, only if it may be public.
+        class_counts: exact class sizes, only if they are public.
+        fingerprint: SHA-256 of the content where a store has it on record already.
+    """
+
+    def __init__(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        *,
+        classes: Sequence[str | int],
+        name: str | None = None,
+        encoder: EncoderIdentity | None = None,
+        size: int | None = None,
+        class_counts: Sequence[int] | None = None,
+        fingerprint: str | None = None,
+    ) -> None:
+        self.rows = _rows(x, "x")
+        self.facts = Facts(
+            classes=declared_classes(classes),
+            dimension=self.rows.shape[1],
+            size=size,
+            class_counts=None if class_counts is None else tuple(int(c) for c in class_counts),
+            encoder=encoder,
+        )
+        self.labels = class_positions(y, self.facts.classes)
+        self.name = name
+        self._known_fingerprint = fingerprint
+        if len(self.labels) != len(self.rows):
+            raise DataError("x and y must have one entry per example; their lengths differ.")
+
+    def __repr__(self) -> str:
+        label = f"'{self.name}', " if self.name else ""
+        facts = self.facts
+        return f"PrivateEmbeddings({label}{len(facts.classes)} declared classes, dimension {facts.dimension})"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of rows and labels: for the owner's ledger only, never for a release."""
+        return self._known_fingerprint or _digest(self.rows, self.labels)
+
+
+class PublicEmbeddings:
+    """Rows that are nobody's secret; labels are optional.
+
+    >>> PublicEmbeddings([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]])
+    PublicEmbeddings(3 rows, dimension 2, unlabelled)
+
+    Args:
+        x: array of shape (rows, dimension), finite.
+        y: class of each row, if known.
+        classes: the classes `y` refers to; required with `y`.
+        name: a name for the card.
+        encoder: identity of the encoder behind the rows.
+        sources: where each row came from, for example its image file, so that prototypes can be shown.
+        fingerprint: SHA-256 of the content where a store has it on record already.
+    """
+
+    def __init__(
+        self,
+        x: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        classes: Sequence[str | int] | None = None,
+        name: str | None = None,
+        encoder: EncoderIdentity | None = None,
+        sources: Sequence[str | Path] | None = None,
+        fingerprint: str | None = None,
+    ) -> None:
+        self.rows = _rows(x, "x")
+        self.name = name
+        self.encoder = encoder
+        self.sources = None if sources is None else tuple(str(source) for source in sources)
+        self._known_fingerprint = fingerprint
+        if len(self.rows) == 0:
+            raise DataError("Public embeddings must have at least one row; got none.")
+        if self.sources is not None and len(self.sources) != len(self.rows):
+            raise DataError(f"sources must name each of the {len(self.rows)} rows; got {len(self.sources)}.")
+        bad = ~np.isfinite(self.rows).all(axis=1)
+        if bad.any():
+            raise DataError(
+                f"Public rows must be finite; {int(bad.sum())} are not (the first is row {int(bad.argmax())}). "
+                "Remove them from the pool."
+            )
+        self.classes: tuple[str | int, ...] | None = None
+        self.labels: Labels | None = None
+        if y is not None:
+            if classes is None:
+                raise DataError("Labelled public rows need classes=[...], the list the labels refer to.")
+            self.classes = declared_classes(classes)
+            self.labels = class_positions(y, self.classes)
+            if len(self.labels) != len(self.rows):
+                raise DataError(f"y must label each of the {len(self.rows)} rows; got {len(self.labels)}.")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        labelled = "unlabelled" if self.labels is None else f"{len(self.classes or ())} classes"
+        return f"PublicEmbeddings({len(self.rows)} rows, dimension {self.dimension}, {labelled})"
+
+    @property
+    def dimension(self) -> int:
+        """Width of the rows."""
+        return int(self.rows.shape[1])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the rows."""
+        return self._known_fingerprint or _digest(self.rows)
+
+    def require_match(self, facts: Facts) -> None:
+        """Raise unless these rows live in the space the private facts describe."""
+        require_same_encoder(facts.encoder, self.encoder, names=("Private rows", "public rows"))
+        if self.dimension != facts.dimension:
+            raise Incompatible(
+                f"Private and public rows must have one dimension; got {facts.dimension} and {self.dimension}. "
+                "Encode both with the same encoder."
+            )
+
+
+def declared_classes(classes: Sequence[str | int]) -> tuple[str | int, ...]:
+    """Classes as plain Python words or whole numbers, so that they can be written to JSON and read back."""
+    if isinstance(classes, str):
+        raise DataError("classes must be a list of names, not one string; write classes=['a', 'b'].")
+    return tuple(name if isinstance(name, str) else int(name) for name in np.asarray(classes).tolist())
+
+
+def class_positions(y: ArrayLike, classes: tuple[str | int, ...]) -> Labels:
+    """Each label's position in the declared list.
+
+    The message does not say which label was unknown or where: it would be a private value.
+    """
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise DataError(f"y must have one dimension; got {labels.ndim}.")
+    if labels.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if np.issubdtype(labels.dtype, np.integer) and isinstance(classes[0], str):
+        positions = labels.astype(np.int64)
+        known = (positions >= 0) & (positions < len(classes))
+    else:
+        lookup = {name: position for position, name in enumerate(classes)}
+        positions = np.array([lookup.get(name, -1) for name in labels.tolist()], dtype=np.int64)
+        known = positions >= 0
+    if not known.all():
+        raise DataError(
+            f"Every label must be one of the {len(classes)} declared classes; at least one is not. "
+            "Declare the full public list of classes, or drop the other examples."
+        )
+    return positions
+
+
+def _rows(x: ArrayLike, name: str) -> Rows:
+    rows = np.asarray(x)
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise DataError(f"{name} must have two dimensions, (examples, features); got {rows.ndim}.")
+    if np.issubdtype(rows.dtype, np.floating) and rows.dtype.itemsize <= 8:
+        return rows
+    if np.issubdtype(rows.dtype, np.integer) or rows.dtype == np.bool_:
+        return rows.astype(np.float64)
+    raise DataError(f"{name} must hold real numbers; got the type {rows.dtype}.")
+
+
+def _digest(*arrays: NDArray[Any]) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        for start in range(0, len(array), 4096):
+            digest.update(np.ascontiguousarray(array[start : start + 4096]))
+    return digest.hexdigest()

@@ -1,0 +1,49 @@
+"""Who made these embeddings: compared before two sets are used together."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dptransfer.errors import Incompatible
+
+
+@dataclass(frozen=True)
+class EncoderIdentity:
+    """Name, weights and preprocessing of the encoder behind a set of embeddings.
+
+    Two sets of embeddings live in one space only when all three agree, so all three are compared.
+
+    Attributes:
+        name: what a user calls it, for example 'efficientnet-lite0'.
+        weights: SHA-256 of the weights.
+        transform: the preprocessing in words and numbers, for example 'rgb 224 bicubic (x-127)/128, mean pool'.
+    """
+
+    name: str
+    weights: str
+    transform: str
+
+    def __str__(self) -> str:
+        return f"{self.name} [{self.weights[:12]}; {self.transform}]"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any] | None) -> EncoderIdentity | None:
+        """Read what `to_dict` wrote; None stays None."""
+        return None if fields is None else cls(**fields)
+
+
+def require_same_encoder(
+    first: EncoderIdentity | None, second: EncoderIdentity | None, *, names: tuple[str, str]
+) -> None:
+    """Raise unless both encoders agree; embeddings without an encoder on record match anything."""
+    if first is None or second is None or first == second:
+        return
+    raise Incompatible(
+        f"{names[0]} and {names[1]} must come from one encoder; got {first} and {second}. "
+        "Encode both with the same encoder and the same transform."
+    )

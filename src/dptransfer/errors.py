@@ -1,0 +1,78 @@
+"""Every error this library raises on purpose.
+
+The tree::
+
+    DPTransferError
+    ├── ArgumentError (also ValueError)   an argument breaks a rule
+    │   ├── BudgetError                   a budget that cannot exist, or cannot pay for this method
+    │   └── RelationMismatch              add/remove and replace-one guarantees were mixed
+    ├── DataError (also ValueError)       a file, array or image set cannot be used as asked
+    │   └── Incompatible                  two things that must match do not (encoder, dimension, classes)
+    ├── LedgerError                       the ledger refuses
+    │   ├── BudgetExceeded                the data set's budget does not cover this release
+    │   └── LedgerTampered                the file's hash chain does not hold
+    ├── ReleaseError                      a release cannot be written, read or verified
+    │   └── UnsafeRelease                 a seeded or otherwise unpublishable model was to be released
+    └── MissingDependency (also ImportError)   an optional package is not installed
+
+A message has three parts, one sentence each: the rule, what was found, what to do. It never contains
+a number that was computed from private rows. ``python -m dptransfer`` and the ``dptransfer`` command
+turn any of these into one line on standard error and exit code 2.
+"""
+
+from __future__ import annotations
+
+
+class DPTransferError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class ArgumentError(DPTransferError, ValueError):
+    """An argument breaks a stated rule."""
+
+
+class BudgetError(ArgumentError):
+    """A budget that cannot exist, or that this method cannot be paid from."""
+
+
+class RelationMismatch(ArgumentError):
+    """Guarantees under different neighbouring relations were mixed."""
+
+
+class DataError(DPTransferError, ValueError):
+    """A file, array or image set cannot be used as asked."""
+
+
+class Incompatible(DataError):
+    """Two things that must match do not: encoder, dimension or classes."""
+
+
+class LedgerError(DPTransferError):
+    """The ledger cannot record or refuses to."""
+
+
+class BudgetExceeded(LedgerError):
+    """The data set's budget does not cover this release; nothing was read."""
+
+
+class LedgerTampered(LedgerError):
+    """The ledger's hash chain does not hold."""
+
+
+class ReleaseError(DPTransferError):
+    """A release cannot be written, read or verified."""
+
+
+class UnsafeRelease(ReleaseError):
+    """A model whose noise is reproducible was about to be published."""
+
+
+class MissingDependency(DPTransferError, ImportError):
+    """An optional package is needed and not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        """Name the package, the extra that installs it, and what it is for."""
+        super().__init__(
+            f"{purpose} needs the package '{package}', which is not installed. "
+            f"Install it with: pip install 'dptransfer[{extra}]'"
+        )

@@ -1,0 +1,17 @@
+"""Public, row-by-row feature maps that end on an integer lattice."""
+
+from dptransfer.features.base import Features, FittedFeatures, apply, describe, read_features
+from dptransfer.features.public_map import FittedPublicMap, PublicMap
+from dptransfer.features.unit_norm import FittedUnitNorm, UnitNorm
+
+__all__ = [
+    "Features",
+    "FittedFeatures",
+    "FittedPublicMap",
+    "FittedUnitNorm",
+    "PublicMap",
+    "UnitNorm",
+    "apply",
+    "describe",
+    "read_features",
+]

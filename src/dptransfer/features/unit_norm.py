@@ -1,0 +1,82 @@
+"""The plain feature map: optional average pooling, then unit norm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer import _check
+from dptransfer.data.embeddings import PublicEmbeddings
+from dptransfer.features.base import Arrays, readable
+from dptransfer.features.lattice import IntegerRows, row_chunks, unit_lattice
+
+
+@dataclass(frozen=True)
+class UnitNorm:
+    """Every row scaled to unit norm; with `pool` > 1, neighbouring coordinates are averaged first.
+
+    >>> UnitNorm(pool=4).output_dimension(1280, None)
+    320
+
+    Attributes:
+        pool: how many neighbouring coordinates are averaged into one; the last group may be smaller.
+    """
+
+    pool: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the window."""
+        _check.whole("pool", self.pool)
+
+    def output_dimension(self, dimension: int, public: PublicEmbeddings | None) -> int:
+        """Width after pooling."""
+        return -(-dimension // self.pool)
+
+    def fit(self, dimension: int, public: PublicEmbeddings | None) -> FittedUnitNorm:
+        """There is nothing to learn."""
+        return FittedUnitNorm(dimension, self.pool)
+
+
+@readable
+@dataclass(frozen=True)
+class FittedUnitNorm:
+    """`UnitNorm` for rows of one width."""
+
+    input_dimension: int
+    pool: int = 1
+    kind: ClassVar[str] = "unit-norm"
+
+    @property
+    def dimension(self) -> int:
+        """Width after pooling."""
+        return -(-self.input_dimension // self.pool)
+
+    def lattice(self, rows: NDArray[Any], norm: int) -> IntegerRows:
+        """Unit-norm integer rows."""
+        if self.pool == 1:
+            return unit_lattice(rows, norm)
+        # Pooled sums in exact integers: a float average could round differently in another batch. The
+        # division is left out, since the row is scaled to unit norm afterwards.
+        result = np.zeros((len(rows), self.dimension), dtype=np.int64)
+        starts = np.arange(0, self.input_dimension, self.pool)
+        for chunk in row_chunks(len(rows), self.input_dimension):
+            fine = unit_lattice(rows[chunk], 2**30)
+            result[chunk] = unit_lattice(np.add.reduceat(fine, starts, axis=1), norm)
+        return result
+
+    def arrays(self) -> Arrays:
+        """It has none."""
+        return {}
+
+    def settings(self) -> dict[str, Any]:
+        """Width and window."""
+        return {"input_dimension": self.input_dimension, "pool": self.pool}
+
+    @classmethod
+    def read(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> FittedUnitNorm:
+        """Restore from a release."""
+        return cls(settings["input_dimension"], settings["pool"])

@@ -1,0 +1,245 @@
+"""What a ledger records, as plain frozen data: charges, their outcomes, and changes of a budget."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
+from importlib import metadata
+from typing import Any, Protocol
+
+from dptransfer.errors import ArgumentError, LedgerTampered
+from dptransfer.ledger.store import Row
+from dptransfer.privacy import Budget, Event, Guarantee, event_from_dict, event_to_dict
+
+UNFINISHED = "spent, no result (interrupted or running)"
+OUTCOMES = ("released", "failed")
+
+
+class Named(Protocol):
+    """What the ledger asks of a data set: `PrivateEmbeddings` has it.
+
+    `fingerprint` is only touched when `name` is None, because computing it reads the rows.
+    """
+
+    @property
+    def name(self) -> str | None:
+        """What the owner calls every version of this data set."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the content."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set as one ledger knows it; the id is keyed, so it says nothing outside that ledger.
+
+    >>> print(DataSet("3fa9" * 16, "clinic-a"), DataSet("3fa9" * 16), sep=" and ")
+    'clinic-a' and data set 3fa93fa93fa9
+    """
+
+    id: str
+    name: str | None = None
+
+    @property
+    def short(self) -> str:
+        """Enough of the id to address the data set by."""
+        return self.id[:12]
+
+    def __str__(self) -> str:
+        return f"data set {self.short}" if self.name is None else f"'{self.name}'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What every entry has: its number from 1, its hash, when and by which process it was made, on what."""
+
+    number: int
+    hash: str
+    time: str
+    version: str
+    process: int
+    dataset: DataSet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charge(Entry):
+    """Events that were paid for, before any row was read; `outcome` is None until it is closed."""
+
+    label: str
+    events: tuple[Event, ...]
+    outcome: str | None = None
+    detail: str = ""
+
+    @property
+    def status(self) -> str:
+        """How it ended; a charge nobody closed has been spent all the same."""
+        return self.outcome or UNFINISHED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closing(Entry):
+    """How the charge with number `charge` ended; it gives nothing back."""
+
+    charge: int
+    outcome: str
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetChange(Entry):
+    """The owner's limit from here on."""
+
+    budget: Budget
+    note: str
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """Proof of a charge.
+
+    Attributes:
+        entry: number of the charge in the ledger.
+        head: chain head right after it, in hexadecimal; kept elsewhere, it pins everything up to here.
+        dataset: the data set's keyed id; belongs to the owner, not in a release.
+        label: what it was for.
+        time: when, UTC, ISO 8601.
+    """
+
+    entry: int
+    head: str
+    dataset: str
+    label: str
+    time: str
+
+
+@dataclass(frozen=True)
+class DatasetSummary:
+    """One data set's account in a line.
+
+    Attributes:
+        dataset: its id and name.
+        charges: how many times it was charged.
+        unfinished: how many of those have no outcome on record.
+        spent: what all charges together promise; None before the first.
+        budget: the limit in force; None when everything is recorded and nothing refused.
+    """
+
+    dataset: DataSet
+    charges: int
+    unfinished: int
+    spent: Guarantee | None
+    budget: Budget | None
+
+
+def charge_fields(label: str, events: Sequence[Event]) -> dict[str, Any]:
+    """The JSON of a charge; refuses what would not read back the same.
+
+    >>> from dptransfer.privacy import GaussianEvent, Relation
+    >>> charge_fields("fit", [GaussianEvent(4.0, Relation.ADD_REMOVE)])["events"][0]["noise_multiplier"]
+    4.0
+    """
+    written = []
+    for event in events:
+        if not isinstance(event, Event):
+            raise ArgumentError(f"events must hold privacy events; got {type(event).__name__}.")
+        fields = event_to_dict(event)
+        if event_from_dict(fields) != event or not all(isinstance(v, _JSON) for v in fields.values()):
+            raise ArgumentError(f"A {event.kind} event must hold plain numbers and words; got {event!r}.")
+        written.append(fields)
+    if not written:
+        raise ArgumentError("events must not be empty; got none. Charge what the plan says it will do.")
+    return {"kind": "charge", "label": words("label", label), "events": written}
+
+
+def closing_fields(charge: int, outcome: str, detail: str) -> dict[str, Any]:
+    """The JSON of a closing entry."""
+    return {"kind": "closing", "charge": charge, "outcome": outcome, "detail": detail}
+
+
+def budget_fields(budget: Budget, note: str) -> dict[str, Any]:
+    """The JSON of a change of budget."""
+    return {"kind": "budget", "budget": budget.to_dict(), "note": note}
+
+
+def stamped(fields: dict[str, Any], dataset: DataSet) -> dict[str, Any]:
+    """The same with data set, time, library version and process."""
+    return {
+        **fields,
+        "dataset": dataset.id,
+        "name": dataset.name,
+        "time": datetime.now(UTC).isoformat(),
+        "version": _version(),
+        "process": os.getpid(),
+    }
+
+
+def read_entries(rows: Iterable[Row]) -> list[Entry]:
+    """Entries from verified rows, each charge with its outcome; what cannot be read voids the ledger."""
+    entries: list[Entry] = []
+    for row in rows:
+        try:
+            entry = _read(row)
+            if isinstance(entry, Closing):
+                charge = entries[entry.charge - 1]
+                if not isinstance(charge, Charge) or charge.outcome or charge.dataset.id != entry.dataset.id:
+                    raise ValueError(f"it closes entry {entry.charge}, which it cannot close")
+                entries[entry.charge - 1] = replace(charge, outcome=entry.outcome, detail=entry.detail)
+        except (LookupError, TypeError, ValueError, AttributeError) as problem:
+            raise LedgerTampered(
+                f"Every entry of a ledger must be readable; entry {row.number} is not: {problem}. "
+                "Restore the file from a backup, and count what was spent since as spent."
+            ) from None
+        entries.append(entry)
+    return entries
+
+
+def words(name: str, value: str) -> str:
+    """A short printable text, composed (NFC) and trimmed, so that two spellings of one name are one name.
+
+    >>> words("name", "cafe\\u0301 ") == words("name", "caf\\u00e9")
+    True
+    """
+    text = unicodedata.normalize("NFC", value).strip() if isinstance(value, str) else ""
+    if not (0 < len(text) <= _LONGEST and text.isprintable()):
+        raise ArgumentError(f"{name} must be 1 to {_LONGEST} printable characters; got {value!r}.")
+    return text
+
+
+_LONGEST = 200
+_JSON = (str, int, float, bool, type(None))
+
+
+def _read(row: Row) -> Entry:
+    import json
+
+    fields = dict(json.loads(row.body))
+    kind = fields.pop("kind")
+    shared: dict[str, Any] = {
+        "number": row.number,
+        "hash": row.hash,
+        "dataset": DataSet(str(fields.pop("dataset")), fields.pop("name")),
+        **{key: fields.pop(key) for key in ("time", "version", "process")},
+    }
+    if kind == "charge":
+        events = tuple(event_from_dict(event) for event in fields.pop("events"))
+        if not events:
+            raise ValueError("it charges no events")
+        return Charge(**shared, events=events, **fields)
+    if kind == "closing":
+        return Closing(**shared, **fields)
+    if kind == "budget":
+        return BudgetChange(**shared, budget=Budget.from_dict(fields.pop("budget")), **fields)
+    raise ValueError(f"its kind {kind!r} is unknown")
+
+
+@cache
+def _version() -> str:
+    try:
+        return metadata.version("dptransfer")
+    except metadata.PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,155 @@
+"""Where privacy noise comes from: the operating system, or, for tests and benchmarks, a seed.
+
+Everything is drawn on integers. `SecureNoise` calls OpenDP's exact samplers, which work in rational arithmetic on
+the operating system's generator, so that what a draw reveals is what the mathematics says and no more.
+`SeededNoise` has the same laws up to float64 rounding; anyone who knows the seed can take the noise off again, so what it
+touches is stamped and refused for publication.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+
+
+class NoiseSource(Protocol):
+    """The only supplier of privacy noise."""
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the draws can be repeated by someone who knows a seed."""
+        ...
+
+    def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
+        """Integers k with probability ∝ exp(−k² / 2·scale²), independently."""
+        ...
+
+    def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> Integers:
+        """Integers k with probability ∝ exp(−|k| / scale), independently."""
+        ...
+
+    def gumbel_argmax(self, scores: Integers, scale: float) -> int:
+        """Position j with probability ∝ exp(scores_j / scale): the exponential mechanism's law."""
+        ...
+
+    def exponential_argmax(self, scores: Integers, scale: float) -> int:
+        """Position of the largest scores_j + Exponential(scale): permute-and-flip's law."""
+        ...
+
+    def subset(self, population: int, size: int) -> Integers:
+        """A uniformly random set of `size` of the integers 0..population−1, in increasing order."""
+        ...
+
+
+class SecureNoise:
+    """Exact samplers on the operating system's cryptographic generator; the default everywhere."""
+
+    seeded = False
+
+    def __repr__(self) -> str:
+        return "SecureNoise()"
+
+    def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
+        """Exact discrete Gaussian (Canonne, Kamath and Steinke 2020), through OpenDP."""
+        return _noise_like(_opendp_gaussian(float(scale)), shape)
+
+    def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> Integers:
+        """Exact discrete Laplace, through OpenDP."""
+        return _noise_like(_opendp_laplace(float(scale)), shape)
+
+    def gumbel_argmax(self, scores: Integers, scale: float) -> int:
+        """Exact: OpenDP compares Gumbel draws bit by bit until the largest is certain."""
+        return int(_opendp_noisy_max(float(scale), "gumbel")(np.ascontiguousarray(scores, dtype=np.int64)))
+
+    def exponential_argmax(self, scores: Integers, scale: float) -> int:
+        """Exact: as `gumbel_argmax`, with exponential draws."""
+        return int(_opendp_noisy_max(float(scale), "exponential")(np.ascontiguousarray(scores, dtype=np.int64)))
+
+    def subset(self, population: int, size: int) -> Integers:
+        """Uniform subset from the operating system's generator."""
+        import random
+
+        chosen = random.SystemRandom().sample(range(population), size)
+        return np.sort(np.array(chosen, dtype=np.int64))
+
+
+class SeededNoise:
+    """Repeatable noise for tests and benchmarks; never for publication.
+
+    >>> SeededNoise(1).discrete_gaussian(1e9, (2,)).tolist() == SeededNoise(1).discrete_gaussian(1e9, (2,)).tolist()
+    True
+    """
+
+    seeded = True
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._seed = seed
+
+    def __repr__(self) -> str:
+        return f"SeededNoise({self._seed})"
+
+    def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
+        """A rounded normal draw: within 1/(8·scale²) of the discrete Gaussian's probabilities."""
+        return np.rint(self._rng.normal(0.0, scale, shape)).astype(np.int64)
+
+    def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> Integers:
+        """Difference of two geometric draws."""
+        success = -np.expm1(-1.0 / scale)
+        first, second = self._rng.geometric(success, shape), self._rng.geometric(success, shape)
+        return np.asarray(first - second, dtype=np.int64)
+
+    def gumbel_argmax(self, scores: Integers, scale: float) -> int:
+        """Gumbel noise in float64."""
+        return int(np.argmax(scores / scale + self._rng.gumbel(size=scores.shape)))
+
+    def exponential_argmax(self, scores: Integers, scale: float) -> int:
+        """Exponential noise in float64."""
+        return int(np.argmax(scores / scale + self._rng.exponential(size=scores.shape)))
+
+    def subset(self, population: int, size: int) -> Integers:
+        """Uniform subset."""
+        return np.sort(self._rng.choice(population, size=size, replace=False)).astype(np.int64)
+
+
+def _noise_like(measurement: Any, shape: tuple[int, ...]) -> Integers:
+    """Noise alone: the measurement applied to zeros, so that no private value crosses the language border."""
+    count = int(np.prod(shape))
+    if count == 0:
+        return np.zeros(shape, dtype=np.int64)
+    return np.array(measurement(np.zeros(count, dtype=np.int64)), dtype=np.int64).reshape(shape)
+
+
+# OpenDP's default integer is 32 bits wide and saturates, which would cut the noise off without a word on a grid of
+# 2⁻³⁰; hence "i64" throughout.
+@cache
+def _opendp() -> Any:
+    import opendp.prelude
+
+    opendp.prelude.enable_features("contrib")
+    return opendp.prelude
+
+
+@cache
+def _opendp_gaussian(scale: float) -> Any:
+    dp = _opendp()
+    return dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=scale)
+
+
+@cache
+def _opendp_laplace(scale: float) -> Any:
+    dp = _opendp()
+    return dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale=scale)
+
+
+@cache
+def _opendp_noisy_max(scale: float, noise: str) -> Any:
+    dp = _opendp()
+    measure = dp.zero_concentrated_divergence() if noise == "gumbel" else dp.max_divergence()
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64")
+    return dp.m.make_noisy_max(*space, measure, scale=scale)

@@ -1,0 +1,105 @@
+"""What the data owner allows, in one of four currencies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dptransfer import _check
+from dptransfer.errors import BudgetError
+from dptransfer.privacy.relation import Relation
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An upper limit on privacy loss, under a named relation.
+
+    Exactly one of `epsilon`, `rho`, `mu` is given. With `rho` or `mu`, `delta` is only the δ at which the
+    resulting ε is quoted.
+
+    >>> Budget(epsilon=1.0, delta=1e-5).flavour
+    'approximate'
+    >>> Budget(epsilon=1.0).flavour
+    'pure'
+    >>> print(Budget.zcdp(0.5))
+    rho = 0.5 zCDP, add/remove
+
+    Attributes:
+        epsilon: ε of (ε, δ)-DP, or of pure DP when `delta` is 0.
+        delta: δ in [0, 1).
+        rho: ρ of zero-concentrated DP.
+        mu: μ of Gaussian DP.
+        relation: the neighbouring relation the limit is stated under.
+    """
+
+    epsilon: float | None = None
+    delta: float = 0.0
+    rho: float | None = None
+    mu: float | None = None
+    relation: Relation = Relation.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        """Check the numbers; a bad budget never exists."""
+        try:
+            _check.probability("delta", self.delta)
+            given = {k: v for k, v in self._amounts().items() if v is not None}
+            for name, value in given.items():
+                _check.positive(name, value)
+        except ValueError as problem:
+            raise BudgetError(str(problem)) from None
+        if len(given) != 1:
+            raise BudgetError(
+                "A budget needs exactly one of epsilon, rho and mu; "
+                f"got {', '.join(given) or 'none of them'}. Example: Budget(epsilon=1.0, delta=1e-5)."
+            )
+        if not isinstance(self.relation, Relation):
+            raise BudgetError(f"relation must be a Relation; got {self.relation!r}.")
+        if self.epsilon is None and self.delta == 0:
+            raise BudgetError("A zCDP or GDP budget needs delta > 0, the δ at which ε is quoted.")
+
+    @classmethod
+    def pure(cls, epsilon: float, *, relation: Relation = Relation.ADD_REMOVE) -> Budget:
+        """Pure ε-DP."""
+        return cls(epsilon=epsilon, relation=relation)
+
+    @classmethod
+    def zcdp(
+        cls, rho: float, *, delta: float = 1e-5, relation: Relation = Relation.ADD_REMOVE
+    ) -> Budget:
+        """ρ-zCDP; ε is quoted at `delta`."""
+        return cls(rho=rho, delta=delta, relation=relation)
+
+    @classmethod
+    def gdp(cls, mu: float, *, delta: float = 1e-5, relation: Relation = Relation.ADD_REMOVE) -> Budget:
+        """μ-Gaussian DP; ε is quoted at `delta`."""
+        return cls(mu=mu, delta=delta, relation=relation)
+
+    @property
+    def flavour(self) -> str:
+        """One of 'pure', 'approximate', 'zcdp', 'gdp'."""
+        if self.rho is not None:
+            return "zcdp"
+        if self.mu is not None:
+            return "gdp"
+        return "approximate" if self.delta > 0 else "pure"
+
+    def __str__(self) -> str:
+        amount = {
+            "pure": f"epsilon = {self.epsilon:g}" if self.epsilon else "",
+            "approximate": f"epsilon = {self.epsilon or 0:g}, delta = {self.delta:g}",
+            "zcdp": f"rho = {self.rho or 0:g} zCDP",
+            "gdp": f"mu = {self.mu or 0:g} GDP",
+        }[self.flavour]
+        return f"{amount}, {self.relation.value}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return {**self._amounts(), "delta": self.delta, "relation": self.relation.value}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Budget:
+        """Read what `to_dict` wrote."""
+        return cls(**{**fields, "relation": Relation(fields["relation"])})
+
+    def _amounts(self) -> dict[str, float | None]:
+        return {"epsilon": self.epsilon, "rho": self.rho, "mu": self.mu}

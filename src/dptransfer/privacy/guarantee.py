@@ -1,0 +1,57 @@
+"""The promise, as numbers and as one plain sentence."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dptransfer.privacy.relation import Relation
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What a set of noisy steps promises together; computed from events by `accounting.guarantee_of`.
+
+    >>> print(Guarantee(1.0, 1e-5, Relation.ADD_REMOVE))
+    This model is (ε = 1, δ = 1e-05)-differentially private with respect to adding or removing one example.
+
+    Attributes:
+        epsilon: ε, rounded up.
+        delta: δ at which ε holds; 0 for pure DP.
+        relation: neighbouring relation.
+        rho: the same steps in zCDP, where they have one.
+        mu: the same steps in GDP, where they have one.
+        assumptions: what must hold for the sentence to be true, beyond the code being right.
+    """
+
+    epsilon: float
+    delta: float
+    relation: Relation
+    rho: float | None = None
+    mu: float | None = None
+    assumptions: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        numbers = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.delta else "")
+        name = f"({numbers})-differentially private"
+        sentence = f"This model is {name} with respect to {self.relation.sentence}."
+        if self.assumptions:
+            sentence += " Assuming: " + "; ".join(self.assumptions) + "."
+        return sentence
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return {
+            **asdict(self),
+            "relation": self.relation.value,
+            "assumptions": list(self.assumptions),
+            "sentence": str(self),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Guarantee:
+        """Read what `to_dict` wrote."""
+        values = {k: v for k, v in fields.items() if k != "sentence"}
+        values["relation"] = Relation(values["relation"])
+        values["assumptions"] = tuple(values.get("assumptions", ()))
+        return cls(**values)
