@@ -1,0 +1,73 @@
+"""Differentially private classifiers from private embeddings and public encoders.
+
+Names are imported when they are first used, so that `import dptransfer` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+    from dptransfer.features import PublicMap, UnitNorm
+    from dptransfer.ledger import Ledger
+    from dptransfer.methods import (
+        CoinPressPrototypes,
+        MeanEstimation,
+        MeanPrototypes,
+        PublicPrototypes,
+        TopKPrototypes,
+    )
+    from dptransfer.noise import SecureNoise, SeededNoise
+    from dptransfer.privacy import Budget, Guarantee, Relation
+    from dptransfer.release import PrivateClassifier, evaluate, load
+
+_HOMES = {
+    "data": ("PrivateEmbeddings", "PublicEmbeddings"),
+    "features": ("PublicMap", "UnitNorm"),
+    "ledger": ("Ledger",),
+    "methods": (
+        "CoinPressPrototypes",
+        "MeanEstimation",
+        "MeanPrototypes",
+        "PublicPrototypes",
+        "TopKPrototypes",
+    ),
+    "noise": ("SecureNoise", "SeededNoise"),
+    "privacy": ("Budget", "Guarantee", "Relation"),
+    "release": ("PrivateClassifier", "evaluate", "load"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__version__ = "0.1.0"
+__all__ = [  # noqa: RUF022  # sorted as people read it, without regard to case
+    "Budget",
+    "CoinPressPrototypes",
+    "evaluate",
+    "Guarantee",
+    "Ledger",
+    "load",
+    "MeanEstimation",
+    "MeanPrototypes",
+    "PrivateClassifier",
+    "PrivateEmbeddings",
+    "PublicEmbeddings",
+    "PublicMap",
+    "PublicPrototypes",
+    "Relation",
+    "SecureNoise",
+    "SeededNoise",
+    "TopKPrototypes",
+    "UnitNorm",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'dptransfer' has no attribute {name!r}")
+    return getattr(import_module(f"dptransfer.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

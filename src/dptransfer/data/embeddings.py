@@ -30,12 +30,12 @@ class PrivateEmbeddings:
     PrivateEmbeddings(2 declared classes, dimension 2)
 
     Args:
-        x: array of shape (examples, dimension); memory-mapped arrays are read in chunks. A row with a NaN or an
-            infinity is kept and counts as a row of zeros: refusing it would tell that it is there.
+        x: array of shape (examples, dimension); memory-mapped arrays are read in chunks. A row with a NaN or
+            an infinity is kept and counts as a row of zeros: refusing it would tell that it is there.
         y: class of each row, as a declared class or (when classes are words) as its position in the list.
         classes: the full public list of classes, declared and never inferred.
-        name: what the ledger files this data set under. Give every version of one data set the same name: a data
-            set without a name is recognised by its content, so one changed row makes it a new one.
+        name: what the ledger files this data set under. Give every version of one data set the same name: a
+            data set without a name is recognised by its content, so one changed row makes it a new one.
         encoder: identity of the encoder behind the rows.
         size: approximate number of examples, only if it may be public.
         class_counts: exact class sizes, only if they are public.
@@ -76,7 +76,7 @@ class PrivateEmbeddings:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of rows and labels: for the owner's ledger only, never for a release."""
-        return self._known_fingerprint or _digest(self.rows, self.labels)
+        return self._known_fingerprint or content_digest(self.rows, self.labels)
 
 
 class PublicEmbeddings:
@@ -118,7 +118,7 @@ class PublicEmbeddings:
         bad = ~np.isfinite(self.rows).all(axis=1)
         if bad.any():
             raise DataError(
-                f"Public rows must be finite; {int(bad.sum())} are not (the first is row {int(bad.argmax())}). "
+                f"Public rows must be finite; {int(bad.sum())} are not (first: row {int(bad.argmax())}). "
                 "Remove them from the pool."
             )
         self.classes: tuple[str | int, ...] | None = None
@@ -146,15 +146,15 @@ class PublicEmbeddings:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the rows."""
-        return self._known_fingerprint or _digest(self.rows)
+        return self._known_fingerprint or content_digest(self.rows)
 
     def require_match(self, facts: Facts) -> None:
         """Raise unless these rows live in the space the private facts describe."""
         require_same_encoder(facts.encoder, self.encoder, names=("Private rows", "public rows"))
         if self.dimension != facts.dimension:
             raise Incompatible(
-                f"Private and public rows must have one dimension; got {facts.dimension} and {self.dimension}. "
-                "Encode both with the same encoder."
+                "Private and public rows must have one dimension; "
+                f"got {facts.dimension} and {self.dimension}. Encode both with the same encoder."
             )
 
 
@@ -201,10 +201,11 @@ def _rows(x: ArrayLike, name: str) -> Rows:
     raise DataError(f"{name} must hold real numbers; got the type {rows.dtype}.")
 
 
-def _digest(*arrays: NDArray[Any]) -> str:
+def content_digest(*arrays: NDArray[Any]) -> str:
+    """SHA-256 over type, shape and values of the arrays, read in chunks."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         for start in range(0, len(array), 4096):
-            digest.update(np.ascontiguousarray(array[start : start + 4096]))
+            digest.update(np.ascontiguousarray(array[start : start + 4096]).data)
     return digest.hexdigest()

@@ -38,7 +38,7 @@ class Facts:
             _check.whole("size", self.size)
         if len(self.classes) < 2:
             raise ArgumentError(
-                f"At least two classes must be declared; got {len(self.classes)}. "
+                f"At least two classes must be declared; got {'one class' if self.classes else 'none'}. "
                 "Pass classes=[...], the full public list, whether or not each has examples."
             )
         if len(set(self.classes)) != len(self.classes):

@@ -17,7 +17,7 @@ class EncoderIdentity:
     Attributes:
         name: what a user calls it, for example 'efficientnet-lite0'.
         weights: SHA-256 of the weights.
-        transform: the preprocessing in words and numbers, for example 'rgb 224 bicubic (x-127)/128, mean pool'.
+        transform: the preprocessing in words and numbers, such as 'rgb 224 bicubic (x-127)/128, mean pool'.
     """
 
     name: str

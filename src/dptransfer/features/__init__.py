@@ -1,6 +1,7 @@
 """Public, row-by-row feature maps that end on an integer lattice."""
 
 from dptransfer.features.base import Features, FittedFeatures, apply, describe, read_features
+from dptransfer.features.on_lattice import OnLattice
 from dptransfer.features.public_map import FittedPublicMap, PublicMap
 from dptransfer.features.unit_norm import FittedUnitNorm, UnitNorm
 
@@ -9,6 +10,7 @@ __all__ = [
     "FittedFeatures",
     "FittedPublicMap",
     "FittedUnitNorm",
+    "OnLattice",
     "PublicMap",
     "UnitNorm",
     "apply",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
 from typing import Any, Protocol
 
 from dptransfer.errors import ArgumentError, LedgerTampered
-from dptransfer.ledger.store import Row
+from dptransfer.ledger.chain import Row
 from dptransfer.privacy import Budget, Event, Guarantee, event_from_dict, event_to_dict
 
 UNFINISHED = "spent, no result (interrupted or running)"
@@ -127,6 +128,7 @@ class DatasetSummary:
         unfinished: how many of those have no outcome on record.
         spent: what all charges together promise; None before the first.
         budget: the limit in force; None when everything is recorded and nothing refused.
+        sentence: what is spent of what is allowed, in words.
     """
 
     dataset: DataSet
@@ -134,6 +136,7 @@ class DatasetSummary:
     unfinished: int
     spent: Guarantee | None
     budget: Budget | None
+    sentence: str
 
 
 def charge_fields(label: str, events: Sequence[Event]) -> dict[str, Any]:
@@ -185,10 +188,7 @@ def read_entries(rows: Iterable[Row]) -> list[Entry]:
         try:
             entry = _read(row)
             if isinstance(entry, Closing):
-                charge = entries[entry.charge - 1]
-                if not isinstance(charge, Charge) or charge.outcome or charge.dataset.id != entry.dataset.id:
-                    raise ValueError(f"it closes entry {entry.charge}, which it cannot close")
-                entries[entry.charge - 1] = replace(charge, outcome=entry.outcome, detail=entry.detail)
+                entries[entry.charge - 1] = _closed(entries, entry)
         except (LookupError, TypeError, ValueError, AttributeError) as problem:
             raise LedgerTampered(
                 f"Every entry of a ledger must be readable; entry {row.number} is not: {problem}. "
@@ -199,9 +199,9 @@ def read_entries(rows: Iterable[Row]) -> list[Entry]:
 
 
 def words(name: str, value: str) -> str:
-    """A short printable text, composed (NFC) and trimmed, so that two spellings of one name are one name.
+    r"""A short printable text, composed (NFC) and trimmed, so that two spellings of one name are one name.
 
-    >>> words("name", "cafe\\u0301 ") == words("name", "caf\\u00e9")
+    >>> words("name", "cafe\u0301 ") == words("name", "caf\u00e9")
     True
     """
     text = unicodedata.normalize("NFC", value).strip() if isinstance(value, str) else ""
@@ -214,9 +214,9 @@ _LONGEST = 200
 _JSON = (str, int, float, bool, type(None))
 
 
+@lru_cache(maxsize=10_000)
 def _read(row: Row) -> Entry:
-    import json
-
+    """One entry; entries never change, so a process reads each of them once."""
     fields = dict(json.loads(row.body))
     kind = fields.pop("kind")
     shared: dict[str, Any] = {
@@ -227,14 +227,21 @@ def _read(row: Row) -> Entry:
     }
     if kind == "charge":
         events = tuple(event_from_dict(event) for event in fields.pop("events"))
-        if not events:
-            raise ValueError("it charges no events")
+        if not events or set(fields) != {"label"}:
+            raise ValueError("it is not a list of events with a label")
         return Charge(**shared, events=events, **fields)
     if kind == "closing":
         return Closing(**shared, **fields)
     if kind == "budget":
         return BudgetChange(**shared, budget=Budget.from_dict(fields.pop("budget")), **fields)
     raise ValueError(f"its kind {kind!r} is unknown")
+
+
+def _closed(entries: Sequence[Entry], closing: Closing) -> Charge:
+    charge = entries[closing.charge - 1] if closing.charge > 0 else None
+    if not isinstance(charge, Charge) or charge.outcome or charge.dataset != closing.dataset:
+        raise ValueError(f"it closes entry {closing.charge}, which is not an open charge of its data set")
+    return replace(charge, outcome=closing.outcome, detail=closing.detail)
 
 
 @cache

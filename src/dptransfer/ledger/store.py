@@ -1,19 +1,12 @@
 """The ledger's file: append-only SQLite, hash-chained, safe across threads and processes.
 
-Entry n carries HMAC-SHA256(key, hash of entry n-1 ‖ its canonical JSON); a sealed record of the count and the
-last hash closes the chain, so a missing tail shows too. The whole chain is checked before every use
-(some 10 µs an entry).
-
-What the chain detects: damage, and edits by someone who does not recompute it. What it cannot detect by
-itself: the owner of the file rewriting everything (the key is inside, for the ledger defends the data against
-its honest users, not against its owner), or an old copy put back between two runs. Against those, keep a
-chain head (`Receipt.head`) elsewhere and pass it to `Ledger.verify(known_head=...)`.
+Every operation is one transaction on a connection of its own, and begins by checking the whole chain (some
+10 µs an entry). See `chain` for what that detects.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import os
 import secrets
@@ -23,9 +16,10 @@ import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dptransfer.errors import LedgerError, LedgerTampered
+from dptransfer.ledger.chain import Row, first_break, head_of, link, sealed
 
 SCHEMA_VERSION = 1
 BUSY_SECONDS = 30.0
@@ -56,14 +50,6 @@ _SCHEMA = {
 _CREATION = threading.Lock()
 
 
-class Row(NamedTuple):
-    """One entry as stored: its number from 1, its canonical JSON, its link in the chain."""
-
-    number: int
-    body: str
-    hash: str
-
-
 class Chain:
     """The verified entries inside one transaction, and the way to add to them."""
 
@@ -75,7 +61,7 @@ class Chain:
     @property
     def head(self) -> str:
         """Hash of the last entry; of the key alone while there is none."""
-        return self.rows[-1].hash if self.rows else link(self.key, "", "genesis")
+        return head_of(self.key, self.rows)
 
     def append(self, fields: dict[str, Any]) -> Row:
         """Add one entry; it is durable once the transaction is over."""
@@ -83,7 +69,7 @@ class Chain:
         row = Row(len(self.rows) + 1, body, link(self.key, self.head, body))
         self._connection.execute("INSERT INTO entries VALUES (?, ?, ?)", row)
         self.rows.append(row)
-        tail = _sealed(self.key, row.number, row.hash)
+        tail = sealed(self.key, row.number, row.hash)
         self._connection.execute("UPDATE meta SET value = ? WHERE name = 'tail'", (tail,))
         return row
 
@@ -112,7 +98,7 @@ class Store:
         with _CREATION, self._explained():
             self._make_file()
             with self._connected() as connection:
-                if _is_blank(connection):
+                if connection.execute("PRAGMA page_count").fetchone() == (0,):
                     if self.path is not None:
                         self.path.chmod(0o600)  # an empty file that was there already
                     _initialise(connection)
@@ -152,8 +138,8 @@ class Store:
         if self.path is None:
             if os.getpid() != self._process or self._memory is None:
                 raise LedgerError(
-                    "An in-memory ledger belongs to the process that made it; this is a copy in a child process, "
-                    "which could spend the same budget again. Use a ledger file, Ledger(path)."
+                    "An in-memory ledger belongs to the process that made it; this is a copy in a child "
+                    "process, which could spend the same budget again. Use a ledger file, Ledger(path)."
                 )
             with self._lock:
                 yield self._memory
@@ -172,39 +158,33 @@ class Store:
     def _verified(self, connection: sqlite3.Connection, seen: tuple[int, str] | None) -> Chain:
         objects = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
         if "meta" not in objects or "entries" not in objects:
-            raise LedgerError(f"{self} must be a dptransfer ledger; it is another SQLite database. Name another path.")
+            raise self._foreign("holds other tables")
         meta = dict(connection.execute("SELECT name, value FROM meta"))
         self._require_readable_version(meta.get("schema"))
         if objects != _SCHEMA:
             raise self._tampered("its tables or append-only triggers were changed")
+        found = connection.execute("SELECT number, body, hash FROM entries ORDER BY number")
+        rows = [Row(*row) for row in found]
         try:
             key = bytes.fromhex(meta["key"])
-            count = int(meta["tail"].split(":")[0])
-        except (KeyError, ValueError, AttributeError):
-            raise self._tampered("its key or its tail record is unreadable") from None
-        rows = [Row(*row) for row in connection.execute("SELECT number, body, hash FROM entries ORDER BY number")]
-        chain = Chain(key, [], connection)
-        for expected, row in enumerate(rows, start=1):
-            if row.number != expected:
-                raise self._tampered(f"entry {expected} is missing")
-            if not (isinstance(row.body, str) and _same(link(key, chain.head, row.body), row.hash)):
-                raise self._tampered(f"entry {expected} does not follow from the one before it")
-            chain.rows.append(row)
-        if not _same(_sealed(key, len(rows), chain.head), meta["tail"]):
-            raise self._tampered(f"its tail record promises {count} entries and does not match the {len(rows)} found")
+        except (KeyError, ValueError, TypeError):
+            raise self._tampered("its key is unreadable") from None
+        broken = first_break(key, rows, meta.get("tail"))
+        if broken is not None:
+            raise self._tampered(broken)
         if seen is not None:
-            known = Chain(key, chain.rows[: seen[0]], connection)
-            if len(known.rows) < seen[0] or known.head != seen[1]:
+            count, head = seen
+            if len(rows) < count or head_of(key, rows[:count]) != head:
                 raise self._tampered("it lost entries that this process has seen; an older copy was put back")
-        return chain
+        return Chain(key, rows, connection)
 
     def _require_readable_version(self, found: object) -> None:
         if found == str(SCHEMA_VERSION):
             return
         if isinstance(found, str) and found.isdigit() and int(found) > SCHEMA_VERSION:
             raise LedgerError(
-                f"This version of dptransfer reads ledgers up to schema {SCHEMA_VERSION}; {self} has schema {found}. "
-                "Upgrade dptransfer."
+                f"This version of dptransfer reads ledgers up to schema {SCHEMA_VERSION}; "
+                f"{self} has schema {found}. Upgrade dptransfer."
             )
         raise self._tampered("its schema version is unreadable")
 
@@ -220,15 +200,21 @@ class Store:
         try:
             yield
         except OSError as problem:
-            raise self._unusable(str(problem.strerror or problem), _WRITABLE) from None
+            raise self._unusable(f"{problem.strerror} ({problem.filename})", _WRITABLE) from None
         except sqlite3.Error as problem:
             code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
             if code == sqlite3.SQLITE_NOTADB:
-                finding = "it is another kind of file"
-                raise LedgerError(f"{self} must be a dptransfer ledger; {finding}. Name another path.") from None
+                raise self._foreign("is not an SQLite file") from None
+            if code == sqlite3.SQLITE_ERROR:
+                raise self._foreign(f"cannot be read ({problem})") from None
             if code == sqlite3.SQLITE_CORRUPT:
                 raise self._tampered(str(problem)) from None
             raise self._unusable(str(problem), _REMEDIES.get(code, _WRITABLE)) from None
+
+    def _foreign(self, finding: str) -> LedgerError:
+        return LedgerError(
+            f"A ledger must be a file that dptransfer made; {self} {finding}. Name the path of another file."
+        )
 
     def _unusable(self, cause: str, remedy: str) -> LedgerError:
         return LedgerError(f"A charge must be on record before any row is read; {self}: {cause}. {remedy}")
@@ -250,40 +236,19 @@ _REMEDIES = {
 }
 
 
-def link(key: bytes, previous: str, body: str) -> str:
-    """The hash of an entry: HMAC-SHA256(key, previous hash ‖ body), in hexadecimal.
-
-    >>> len(link(b"key", "", "body"))
-    64
-    """
-    return hmac.digest(key, (previous + body).encode(), "sha256").hex()
-
-
-def _sealed(key: bytes, count: int, head: str) -> str:
-    return f"{count}:{head}:{link(key, head, f'tail {count}')}"
-
-
-def _same(expected: str, found: object) -> bool:
-    return isinstance(found, str) and hmac.compare_digest(expected.encode(), found.encode())
-
-
 def _forgiving_text(stored: bytes) -> str:
     """Damaged text must reach the hash check, not stop before it; what we write is plain ASCII."""
     return stored.decode("utf-8", "replace")
 
 
-def _is_blank(connection: sqlite3.Connection) -> bool:
-    return bool(connection.execute("PRAGMA page_count").fetchone()[0] == 0)
-
-
 def _initialise(connection: sqlite3.Connection) -> None:
     """Write tables, triggers and a fresh key into an empty file, unless another process just did."""
     connection.execute("BEGIN IMMEDIATE")
-    if _is_blank(connection):
+    if connection.execute("SELECT * FROM sqlite_master").fetchone() is None:
         key = secrets.token_bytes(hashlib.sha256().digest_size)
         for statement in _SCHEMA.values():
             connection.execute(statement)
-        start = Chain(key, [], connection).head
-        meta = {"schema": str(SCHEMA_VERSION), "key": key.hex(), "tail": _sealed(key, 0, start)}
+        tail = sealed(key, 0, head_of(key, []))
+        meta = {"schema": str(SCHEMA_VERSION), "key": key.hex(), "tail": tail}
         connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
     connection.execute("COMMIT")

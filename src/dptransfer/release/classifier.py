@@ -30,7 +30,8 @@ class Provenance:
         configuration: its settings, JSON-ready.
         seeded: whether the noise came from a seed, so that anyone with the seed can remove it.
         notes: reasons for choices made from public facts, for the card.
-        public: what is known of the public rows: their name, fingerprint, count and encoder; None if none were used.
+        public: what is known of the public rows: their name, fingerprint, count and encoder; None if none
+            were used.
         ledger_head: head of the ledger's hash chain after the charge.
         created: UTC time, ISO 8601.
         versions: versions of this library and of those the guarantee rests on.
@@ -90,14 +91,12 @@ class PrivateClassifier:
 
     def predict(self, x: ArrayLike) -> NDArray[Any]:
         """The likeliest declared class of each row."""
-        return np.asarray(self.classes)[self.scores(x).argmax(axis=1)]
+        chosen: NDArray[Any] = np.asarray(self.classes)[self.scores(x).argmax(axis=1)]
+        return chosen
 
     def predict_proba(self, x: ArrayLike) -> NDArray[np.float64]:
         """Softmax of the scores; a ranking with a public temperature, not a calibrated probability."""
-        logits = self.scores(x) / self.head.temperature
-        logits -= logits.max(axis=1, keepdims=True)
-        weights = np.exp(logits)
-        return weights / weights.sum(axis=1, keepdims=True)
+        return probabilities(self.scores(x), self.head.temperature)
 
     def score(self, x: ArrayLike, y: ArrayLike) -> float:
         """Accuracy on labelled rows. Test rows are not protected by the guarantee."""
@@ -109,6 +108,19 @@ class PrivateClassifier:
         from dptransfer.release.bundle import write_release
 
         return write_release(self, path, unsafe_for_publication=unsafe_for_publication, **extra)
+
+
+def probabilities(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    """Softmax of scores ÷ `temperature`.
+
+    >>> probabilities(np.array([[0.0, 0.0]]), temperature=1.0)
+    array([[0.5, 0.5]])
+    """
+    logits = scores / temperature
+    logits -= logits.max(axis=1, keepdims=True)
+    weights: NDArray[np.float64] = np.exp(logits)
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights
 
 
 def _numeric_rows(x: ArrayLike) -> NDArray[Any]:

@@ -33,7 +33,7 @@ class CosineHead:
 
     def scores(self, rows: FloatArray) -> FloatArray:
         """(rows, classes) cosines."""
-        return _unit(rows) @ _unit(self.prototypes).T
+        return unit_rows(rows) @ unit_rows(self.prototypes).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,8 @@ class MeanCosineHead:
 
     def scores(self, rows: FloatArray) -> FloatArray:
         """(rows, classes) mean cosines."""
-        return _unit(rows) @ _unit(self.prototypes).mean(axis=1).T
+        means: FloatArray = unit_rows(self.prototypes).mean(axis=1)
+        return unit_rows(rows) @ means.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,8 @@ class EuclideanHead:
 
     def scores(self, rows: FloatArray) -> FloatArray:
         """(rows, classes) scores, without the term that is the same for all classes."""
-        return rows @ self.centres.T - 0.5 * np.square(self.centres).sum(axis=1)
+        halves: FloatArray = 0.5 * np.square(self.centres).sum(axis=1)
+        return rows @ self.centres.T - halves
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +127,8 @@ def read_head(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -
         raise ArgumentError(f"The {kind} head could not be restored: {problem}.") from None
 
 
-def _unit(rows: FloatArray) -> FloatArray:
+def unit_rows(rows: FloatArray) -> FloatArray:
+    """Rows scaled to unit length along the last axis; zero rows stay zero."""
     norms = np.linalg.norm(rows, axis=-1, keepdims=True)
-    return rows / np.maximum(norms, np.finfo(np.float64).tiny)
+    unit: FloatArray = rows / np.maximum(norms, np.finfo(np.float64).tiny)
+    return unit

@@ -1,0 +1,6 @@
+"""`python -m dptransfer` is the `dptransfer` command."""
+
+from dptransfer.cli.main import run
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,41 @@
+"""From events to numbers: the exact curve, composition, calibration, and the attacker's view."""
+
+from dptransfer.accounting.attack import membership_advantage, true_positive_rate
+from dptransfer.accounting.calibrate import (
+    fits,
+    noise_multiplier_for,
+    selection_epsilon_for,
+    smallest_noise,
+)
+from dptransfer.accounting.compose import (
+    delta_of,
+    epsilon_of,
+    guarantee_of,
+    mu_of,
+    pure_epsilon_of,
+    rho_of,
+)
+from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu, mu_for, mu_with_slack
+from dptransfer.accounting.pure import selection_delta, selection_mu, selection_rho
+
+__all__ = [
+    "delta_of",
+    "delta_of_mu",
+    "epsilon_of",
+    "epsilon_of_mu",
+    "fits",
+    "guarantee_of",
+    "membership_advantage",
+    "mu_for",
+    "mu_of",
+    "mu_with_slack",
+    "noise_multiplier_for",
+    "pure_epsilon_of",
+    "rho_of",
+    "selection_delta",
+    "selection_epsilon_for",
+    "selection_mu",
+    "selection_rho",
+    "smallest_noise",
+    "true_positive_rate",
+]

@@ -1,0 +1,74 @@
+"""Errors as one line on standard error and an exit code, instead of a traceback.
+
+Exit codes: 0 all is well, 1 a check failed (`verify`), 2 bad input or a refusal, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from dptransfer.errors import DPTransferError
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_RIGHT = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+class OneLineErrors(TyperGroup):
+    """A group of commands whose expected errors are one line long; `--debug`, anywhere, shows the traceback."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take `--debug` from wherever it stands."""
+        kept = [word for word in args if word != "--debug"]
+        return super().parse_args(ctx, ["--debug"] * (len(kept) < len(args)) + kept)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; say what went wrong, if something did."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # the reader of our output is gone; typer leaves quietly
+        except (DPTransferError, OSError, MemoryError, KeyboardInterrupt) as problem:
+            if ctx.params.get("debug"):
+                import traceback
+
+                typer.echo(traceback.format_exc(), err=True)
+            typer.secho("Error: ", fg="red", bold=True, err=True, nl=False)
+            typer.echo(one_line(problem), err=True)
+            raise typer.Exit(130 if isinstance(problem, KeyboardInterrupt) else 2) from None
+
+
+def one_line(problem: BaseException) -> str:
+    """The rule, what was found and what to do, on one line.
+
+    >>> one_line(FileNotFoundError(2, "No such file or directory", "pool.emb"))
+    "'pool.emb' must be usable; no such file or directory. Check the path."
+    """
+    if isinstance(problem, KeyboardInterrupt):
+        return "Interrupted. What a fit had charged by now stays charged: dptransfer ledger show"
+    if isinstance(problem, MemoryError):
+        return "The data must fit in memory; they do not. Close other programs, or use a larger machine."
+    if isinstance(problem, OSError) and not isinstance(problem, DPTransferError):
+        return _about_file(problem)
+    return printable(problem)
+
+
+def printable(text: object) -> str:
+    """One line without control characters, whatever a file or a user put into it."""
+    words = " ".join(str(text).split())
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in words)
+
+
+def _about_file(problem: OSError) -> str:
+    name = "The file" if problem.filename is None else f"'{problem.filename}'"
+    found = problem.strerror or str(problem) or type(problem).__name__
+    if problem.errno in _NO_SPACE:
+        remedy = "Free some space, or choose another place."
+    elif problem.errno in _NO_RIGHT:
+        remedy = "Change its permissions, or choose another place."
+    else:
+        remedy = "Check the path."
+    return printable(f"{name} must be usable; {found[:1].lower()}{found[1:]}. {remedy}")

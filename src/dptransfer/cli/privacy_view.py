@@ -1,0 +1,61 @@
+"""Noisy steps and what they promise, as `plan`, `fit` and `verify` show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dptransfer.cli.screen import show_table
+from dptransfer.privacy import Event, GaussianEvent, Guarantee, event_to_dict
+
+_RATES = (0.01, 0.001)
+_MOST = 20
+
+
+def privacy_json(method: str, guarantee: Guarantee, events: Sequence[Event]) -> dict[str, Any]:
+    """The fields that every command's JSON has in common, with the attacker's view."""
+    return {
+        "method": method,
+        "epsilon": guarantee.epsilon,
+        "delta": guarantee.delta,
+        "relation": guarantee.relation.value,
+        "events": [event_to_dict(event) for event in events],
+        "guarantee": guarantee.to_dict(),
+        "attack": attack_limits(events),
+    }
+
+
+def attack_limits(events: Sequence[Event]) -> dict[str, Any]:
+    """Upper limits on any membership attack."""
+    from dptransfer.accounting import membership_advantage, true_positive_rate
+
+    return {
+        "true_positive_rate": {f"{rate:g}": true_positive_rate(events, rate) for rate in _RATES},
+        "membership_advantage": membership_advantage(events),
+    }
+
+
+def show_events(events: Sequence[Event]) -> None:
+    """One line per noisy step."""
+    rows = []
+    for number, event in enumerate(events[:_MOST], start=1):
+        if isinstance(event, GaussianEvent):
+            noise = (f"{event.sensitivity:.5g}", f"{event.noise_multiplier:.5g}", f"scale {event.scale:.5g}")
+        else:
+            noise = ("", "", f"epsilon {event.epsilon:.6g}")
+        kind = event.kind if isinstance(event, GaussianEvent) else event.mechanism
+        rows.append((number, kind, event.label, *noise))
+    if len(events) > _MOST:
+        rows.append(("", f"and {len(events) - _MOST} more", "", "", "", ""))
+    show_table(
+        ("#", "Step", "Releases", "Sensitivity", "Noise multiplier", "Adds"), rows, numbers=(0, 3, 4, 5)
+    )
+
+
+def attack_sentence(events: Sequence[Event]) -> str:
+    """The attacker's view in words; percentages are rounded up."""
+    from dptransfer.release.card import rounded_up
+
+    rates = attack_limits(events)["true_positive_rate"]
+    found = [f"{rounded_up(100 * rates[f'{rate:g}'], 3)}% of members at {100 * rate:g}%" for rate in _RATES]
+    return f"any membership attack finds at most {found[0]} false alarms, and {found[1]}"

@@ -1,0 +1,86 @@
+"""What commands print with: a console, small tables and JSON, all of which work in a pipe.
+
+Nothing is read as markup: class names and file names come from users and may contain anything.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from dptransfer.cli.failures import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_PIPE_WIDTH = 100
+_BAR = 24
+
+
+def console(*, err: bool = False) -> Console:
+    """A console on standard output, or on standard error for what is not the result."""
+    from rich.console import Console
+
+    made = Console(stderr=err, markup=False, highlight=False, emoji=False)
+    return made if made.is_terminal else Console(
+        stderr=err, markup=False, highlight=False, emoji=False, width=_PIPE_WIDTH
+    )
+
+
+def show_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Sequence[int] = ()) -> None:
+    """A table; the columns in `numbers` are aligned to the right, and long words are folded, never cut."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    for place, name in enumerate(header):
+        table.add_column(name, justify="right" if place in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(printable(cell) for cell in row))
+    console().print(table)
+
+
+def show_facts(facts: Mapping[str, object]) -> None:
+    """Names and values, one pair a line; long values wrap under themselves."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(name, printable(value))
+    console().print(table)
+
+
+def say(text: object = "", *, style: str | None = None, err: bool = False) -> None:
+    """A paragraph."""
+    console(err=err).print(printable(text), style=style)
+
+
+def show_json(value: Any) -> None:
+    """JSON on standard output; numbers JSON does not have become null."""
+    encoding = (getattr(sys.stdout, "encoding", None) or "").lower()
+    text = json.dumps(_finite(value), indent=2, ensure_ascii=not encoding.startswith("utf"), allow_nan=False)
+    typer.echo(text)
+
+
+def bar(share: float) -> str:
+    """A share as a bar.
+
+    >>> bar(0.25)
+    '██████'
+    """
+    return "█" * round(_BAR * share)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value

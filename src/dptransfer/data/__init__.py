@@ -1,0 +1,34 @@
+"""Embeddings, private and public: types, files, image and text lists."""
+
+from dptransfer.data.decode import open_image
+from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.facts import Facts
+from dptransfer.data.identity import EncoderIdentity, require_same_encoder
+from dptransfer.data.images import ImageList, find_images
+from dptransfer.data.imbalance import long_tail, long_tail_counts
+from dptransfer.data.load import read_private, read_public
+from dptransfer.data.readers import read_table
+from dptransfer.data.store import read_store, write_embeddings
+from dptransfer.data.table import RawTable
+from dptransfer.data.texts import TextList, find_texts
+
+__all__ = [
+    "EncoderIdentity",
+    "Facts",
+    "ImageList",
+    "PrivateEmbeddings",
+    "PublicEmbeddings",
+    "RawTable",
+    "TextList",
+    "find_images",
+    "find_texts",
+    "long_tail",
+    "long_tail_counts",
+    "open_image",
+    "read_private",
+    "read_public",
+    "read_store",
+    "read_table",
+    "require_same_encoder",
+    "write_embeddings",
+]

@@ -1,0 +1,123 @@
+"""Embeddings from columnar files: Parquet, and Hugging Face data sets saved to disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable, unreadable
+from dptransfer.errors import MissingDependency
+
+
+def is_dataset_folder(path: Path) -> bool:
+    """Whether the folder was written by `datasets.Dataset.save_to_disk` or its dict of splits."""
+    return (path / "dataset_dict.json").is_file() or (path / "dataset_info.json").is_file()
+
+
+def read_parquet(path: Path) -> RawTable:
+    """A Parquet file with a list column of rows and, perhaps, a label column."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingDependency("pyarrow", "readers", "Reading a Parquet file") from None
+    try:
+        table = pyarrow.parquet.read_table(path)
+    except (OSError, pyarrow.ArrowException):
+        raise unreadable(path, "a .parquet file must be complete; this is not.", "Write it again.") from None
+    recorded = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
+    return _from_arrow(path, table, recorded.get("info", {}).get("features") or {})
+
+
+def read_dataset_folder(path: Path, split: str | None) -> RawTable:
+    """A Hugging Face data set saved to disk, with the columns of `read_parquet`."""
+    try:
+        import datasets
+    except ImportError:
+        raise MissingDependency("datasets", "readers", "Reading a Hugging Face data set") from None
+    try:
+        loaded = datasets.load_from_disk(str(path))
+    except Exception as error:  # the library has no family of its own: Arrow, JSON and key errors all occur
+        raise unreadable(
+            path,
+            f"a saved data set must load with datasets.load_from_disk; it does not ({type(error).__name__}).",
+            "Save it again.",
+        ) from None
+    if isinstance(loaded, datasets.DatasetDict):
+        splits = sorted(loaded)
+        if split is None and len(splits) == 1:
+            split = splits[0]
+        if split not in splits:
+            raise unreadable(
+                path,
+                f"it has the splits {', '.join(splits)}, and one must be chosen.",
+                f"Pass split='{splits[-1]}'.",
+            )
+        loaded = loaded[split]
+    elif split is not None:
+        raise unreadable(
+            path, f"there are no splits in it, and split='{split}' was asked for.", "Leave split out."
+        )
+    features = {
+        name: {"_type": type(feature).__name__, "names": getattr(feature, "names", None)}
+        for name, feature in loaded.features.items()
+    }
+    return _from_arrow(path, loaded.with_format("arrow")[:], features)
+
+
+def _from_arrow(path: Path, table: Any, features: dict[str, Any]) -> RawTable:
+    name = next((name for name in reversed(ROW_NAMES) if name in table.column_names), None)
+    if name is None:
+        raise unreadable(
+            path,
+            f"rows must be in a column named {', '.join(ROW_NAMES)}; found {', '.join(table.column_names)}.",
+            "Rename the column.",
+        )
+    rows = _list_column(path, name, table.column(name))
+    label = next((name for name in reversed(LABEL_NAMES) if name in table.column_names), None)
+    if label is None:
+        return RawTable(rows)
+    column = table.column(label)
+    if column.null_count:
+        raise unreadable(
+            path, f"each row of '{label}' must have a label; some are empty.", "Fill them, or drop them."
+        )
+    declared = (features.get(label) or {}).get("names")
+    classes: tuple[str | int, ...] | None = None if not declared else tuple(declared)
+    labels = np.asarray(column.to_pylist())
+    return RawTable(
+        rows, labels, classes, labels_are_positions=classes is not None and labels.dtype.kind in "iu"
+    )
+
+
+def _list_column(path: Path, name: str, column: Any) -> NDArray[Any]:
+    """Rows of a list column; an empty cell is a row of NaN, which private data count as a row of zeros."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    joined = column.combine_chunks()
+    if isinstance(joined, pa.ChunkedArray):
+        joined = pa.concat_arrays(joined.chunks) if joined.num_chunks else pa.array([], type=joined.type)
+    kind = joined.type
+    listed = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    number = listed and (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
+    if not number:
+        raise unreadable(
+            path, f"the column '{name}' must hold lists of numbers; it holds {kind}.", "Convert it."
+        )
+    lengths = set(pc.unique(pc.drop_null(pc.list_value_length(joined))).to_pylist())
+    if len(lengths) != 1 or 0 in lengths:
+        raise unreadable(
+            path, f"the rows in '{name}' must all have one length above zero; they do not.", "Fix them."
+        )
+    flat = joined.drop_null().flatten().to_numpy(zero_copy_only=False)
+    dense = flat.reshape(-1, lengths.pop())
+    if not joined.null_count:
+        return np.asarray(dense)
+    rows = np.full((len(joined), dense.shape[1]), np.nan, dtype=np.result_type(dense.dtype, np.float32))
+    rows[joined.is_valid().to_numpy(zero_copy_only=False)] = dense
+    return rows

@@ -1,0 +1,47 @@
+"""Open an image the way a person sees it: upright, in colour, eight bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+def open_image(path: str | Path) -> Image.Image:
+    """Read an image file as RGB; raises whatever Pillow raises when it cannot.
+
+    The orientation tag of a camera is applied, transparency is laid over white, and sixteen-bit greys are
+    scaled to eight bits (Pillow alone would cut them off at 255).
+    """
+    import numpy as np
+    from PIL import Image, ImageOps
+
+    with Image.open(path) as opened:
+        opened.load()
+        image: Image.Image = opened
+        try:
+            image = ImageOps.exif_transpose(opened)
+        except Exception:  # a damaged tag is no reason to lose the picture; Pillow raises many types here
+            image = opened
+        if image.mode.startswith("I"):
+            grey = np.clip(np.asarray(image).astype(np.int64) // 257, 0, 255).astype(np.uint8)
+            return Image.fromarray(grey).convert("RGB")
+        if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+            layered = image.convert("RGBA")
+            paper = Image.new("RGBA", layered.size, (255, 255, 255, 255))
+            return Image.alpha_composite(paper, layered).convert("RGB")
+        return image.convert("RGB")
+
+
+def open_image_or_none(path: str | Path) -> Image.Image | None:
+    """The image, or None when the file is missing, damaged or no image.
+
+    Damaged files reach Pillow's format readers, which raise far more than OSError (struct, index, value and
+    decompression-bomb errors), and one bad file must not stop an encoding of private data; so all are caught.
+    """
+    try:
+        return open_image(path)
+    except Exception:
+        return None

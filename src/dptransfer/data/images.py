@@ -1,0 +1,144 @@
+"""Find the images of a data set: a folder per class, a flat folder, a list of files or a CSV."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dptransfer.data.embeddings import Labels, declared_classes
+from dptransfer.data.listing import positions_of, read_listing
+from dptransfer.errors import DataError
+
+IMAGE_ENDINGS = frozenset(
+    ".jpg .jpeg .jfif .png .webp .bmp .gif .tif .tiff .ppm .pgm .pbm .jp2 .avif".split()  # what Pillow reads
+)
+_SPLIT_NAMES = frozenset("train training val valid validation dev test testing".split())
+
+
+@dataclass(frozen=True, repr=False)
+class ImageList:
+    """Image files in a fixed order, with labels where they are known; nothing has been opened.
+
+    Attributes:
+        paths: the files.
+        labels: for each file its position in `classes`, or None.
+        classes: the declared class list, or None.
+        root: the folder the files' names are written relative to.
+    """
+
+    paths: tuple[Path, ...]
+    labels: Labels | None = None
+    classes: tuple[str | int, ...] | None = None
+    root: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Check that the parts fit together."""
+        if self.labels is not None and (self.classes is None or len(self.labels) != len(self.paths)):
+            raise DataError("Labelled images need a class list and one label per image.")
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __repr__(self) -> str:
+        labelled = "unlabelled" if self.classes is None else f"{len(self.classes)} declared classes"
+        return f"ImageList({labelled})"
+
+    def sources(self) -> tuple[str, ...]:
+        """Each file's name relative to `root`, with forward slashes; just its name when it lies elsewhere."""
+        return tuple(
+            path.relative_to(self.root).as_posix()
+            if self.root and path.is_relative_to(self.root)
+            else path.name
+            for path in self.paths
+        )
+
+
+def find_images(
+    source: str | Path | Sequence[str | Path], *, classes: Sequence[str | int] | None = None
+) -> ImageList:
+    """List the images of a data set.
+
+    Four shapes are understood:
+
+    - a folder with one sub-folder per class: the sorted sub-folder names, empty ones included, ARE TAKEN AS
+      THE DECLARATION of the class list, so make a folder for each class that could have had examples, or
+      pass `classes` to declare more;
+    - a folder of images, or a list of files: unlabelled;
+    - a CSV file with the columns `path` (relative to the CSV) and, optionally, `label`: with labels,
+      `classes` must be passed, for a class list is never read off private labels.
+
+    Files are sorted by name. Names that begin with a dot and the folder `__MACOSX` are passed over. Whether a
+    file can be opened is found out on encoding: an unreadable one becomes a row of zeros there.
+
+    Args:
+        source: the folder, the files or the CSV.
+        classes: the full public list of classes, for a folder per class or a CSV.
+    """
+    if not isinstance(source, str | Path):
+        return ImageList(tuple(Path(path) for path in source))
+    path = Path(source)
+    if path.is_dir():
+        return _from_folder(path, classes)
+    if not path.exists():
+        raise DataError(f"'{path}': the image folder or CSV must exist; it does not. Check the path.")
+    if path.suffix.lower() == ".csv":
+        files, words = read_listing(path, "path")
+        labels, declared = positions_of(path, words, classes)
+        return ImageList(tuple(path.parent / name for name in files), labels, declared, root=path.parent)
+    if path.suffix.lower() in IMAGE_ENDINGS:
+        return ImageList((path,), root=path.parent)
+    raise DataError(f"'{path}': images must come as a folder, an image file or a CSV. Pass one of these.")
+
+
+def _from_folder(root: Path, classes: Sequence[str | int] | None) -> ImageList:
+    entries = sorted(entry for entry in root.iterdir() if _is_shown(entry.name))
+    folders = [entry for entry in entries if entry.is_dir()]
+    loose = tuple(entry for entry in entries if entry.is_file() and entry.suffix.lower() in IMAGE_ENDINGS)
+    per_class = [(folder.name, tuple(_images_under(folder))) for folder in folders]
+    nested = any(files for _, files in per_class)
+    if not nested and not loose:
+        raise DataError(
+            f"'{root}': a data set must hold images, and no file of a known type is there "
+            f"({', '.join(sorted(IMAGE_ENDINGS))}). Check the path, or convert the images."
+        )
+    if not nested:
+        return ImageList(loose, root=root)
+    if loose:
+        raise DataError(
+            f"'{root}': a folder must hold either images or one sub-folder per class; this holds both. "
+            "Move the loose images into their class folders, or elsewhere."
+        )
+    names = {folder.name.lower() for folder in folders}
+    if names <= _SPLIT_NAMES and any(entry.is_dir() for folder in folders for entry in folder.iterdir()):
+        raise DataError(
+            f"'{root}': sub-folders are taken as classes, and these look like splits "
+            f"({', '.join(sorted(names))}). Point at one of them, for example '{folders[0]}'."
+        )
+    declared: tuple[str | int, ...] = tuple(name for name, _ in per_class)
+    if classes is not None:
+        declared = declared_classes(classes)
+    position = {str(name): place for place, name in enumerate(declared)}
+    if any(name not in position for name, files in per_class if files):
+        raise DataError(
+            f"'{root}': each sub-folder must be one of the {len(declared)} declared classes; "
+            "at least one is not. Declare the full list, or move the folder away."
+        )
+    paths = tuple(file for _, files in per_class for file in files)
+    labels = np.array([position[name] for name, files in per_class for _ in files], dtype=np.int64)
+    return ImageList(paths, labels, declared, root=root)
+
+
+def _images_under(folder: Path) -> Iterator[Path]:
+    for here, inner, files in os.walk(folder):
+        inner[:] = sorted(name for name in inner if _is_shown(name))
+        for name in sorted(files):
+            if _is_shown(name) and Path(name).suffix.lower() in IMAGE_ENDINGS:
+                yield Path(here) / name
+
+
+def _is_shown(name: str) -> bool:
+    return not name.startswith(".") and name != "__MACOSX"

@@ -1,0 +1,118 @@
+"""Files to embeddings: what a reader found, plus what the owner declares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings, declared_classes
+from dptransfer.data.readers import read_labels, read_table
+from dptransfer.data.table import RawTable, unreadable
+
+
+def read_private(
+    path: str | Path,
+    *,
+    classes: Sequence[str | int] | None = None,
+    name: str | None = None,
+    size: int | None = None,
+    class_counts: Sequence[int] | None = None,
+    labels: str | Path | ArrayLike | None = None,
+    split: str | None = None,
+    verify: bool = True,
+) -> PrivateEmbeddings:
+    """Read private labelled rows from any format of `read_table`.
+
+    Args:
+        path: a file or folder.
+        classes: the full public list of classes. Without it the list declared in the file is used; the labels
+            are never looked at to find one.
+        name: what the ledger files this data set under; default the name in the `.emb` manifest.
+        size: approximate number of examples, only if it may be public.
+        class_counts: exact class sizes, only if they are public.
+        labels: labels, or an `.npy` file of them, where the rows come without.
+        split: which part of a file that has several.
+        verify: check the checksums of an `.emb` folder.
+    """
+    table = _with_labels(path, labels, read_table(path, split=split, verify=verify))
+    if table.labels is None:
+        raise unreadable(Path(path), "private rows must have labels; these have none.", "Pass labels=...")
+    if classes is None and table.classes is None:
+        raise unreadable(
+            Path(path),
+            "classes must be declared, and the file declares none (private labels are never asked).",
+            "Pass classes=[...], the full public list.",
+        )
+    declared = declared_classes(table.classes or ()) if classes is None else declared_classes(classes)
+    return PrivateEmbeddings(
+        table.rows,
+        _given_labels(Path(path), table, declared),
+        classes=declared,
+        name=table.name if name is None else name,
+        encoder=table.encoder,
+        size=size,
+        class_counts=class_counts,
+        fingerprint=table.fingerprint if declared == table.classes else None,
+    )
+
+
+def read_public(
+    path: str | Path,
+    *,
+    classes: Sequence[str | int] | None = None,
+    name: str | None = None,
+    labels: str | Path | ArrayLike | None = None,
+    split: str | None = None,
+    verify: bool = True,
+) -> PublicEmbeddings:
+    """Read public rows, labelled or not, from any format of `read_table`.
+
+    Public labels are nobody's secret, so when neither the caller nor the file declares a class list, the
+    sorted distinct labels are the list. The arguments are those of `read_private`.
+    """
+    table = _with_labels(path, labels, read_table(path, split=split, verify=verify))
+    declared = table.classes if classes is None else declared_classes(classes)
+    given: NDArray[Any] | None = None
+    if table.labels is not None:
+        if declared is None:
+            declared = declared_classes(np.unique(table.labels).tolist())
+        given = _given_labels(Path(path), table, declared)
+    return PublicEmbeddings(
+        table.rows,
+        given,
+        classes=declared if given is not None else None,
+        name=table.name if name is None else name,
+        encoder=table.encoder,
+        sources=table.sources,
+        fingerprint=table.rows_fingerprint,
+    )
+
+
+def _with_labels(path: str | Path, labels: str | Path | ArrayLike | None, table: RawTable) -> RawTable:
+    if labels is None:
+        return table
+    if table.labels is not None:
+        raise unreadable(Path(path), "labels were given, and the file has its own.", "Leave labels out.")
+    given = read_labels(labels) if isinstance(labels, str | Path) else np.asarray(labels)
+    return replace(table, labels=given)
+
+
+def _given_labels(path: Path, table: RawTable, declared: tuple[str | int, ...]) -> NDArray[Any]:
+    """Labels as `class_positions` takes them: names where the file's list is not the declared one."""
+    labels, listed = table.labels, table.classes
+    assert labels is not None
+    if not table.labels_are_positions or listed is None:
+        return labels
+    if listed == declared and isinstance(declared[0], str):
+        return labels
+    if len(labels) and (labels.min() < 0 or labels.max() >= len(listed)):
+        raise unreadable(
+            path, "labels must be positions in the file's class list; at least one is not.", "Rewrite it."
+        )
+    named: NDArray[Any] = np.asarray(listed)[labels]
+    return named

@@ -1,0 +1,262 @@
+"""Read embeddings from the formats other tools write, without ever unpickling.
+
+One function, `read_table`, picks the reader by the name's ending:
+
+    .emb                     our own folder (see `dptransfer.data.store`)
+    .npy                     rows only; labels come from a second file or array
+    .npz                     rows under x, features, embeddings or embedding; labels under y, labels or label;
+                             optionally the list `classes`
+    .npz with splits         the same names with _train, _test, _val, ... appended; also q_train with scale
+                             and offset, for rows stored as small integers: x = q·scale + offset
+    .safetensors             the names of .npz; the class list as JSON under `classes` in the metadata
+    .pt, .pth                a tensor of rows, or a dict with the names of .npz; loaded with weights_only=True
+    .parquet                 a list column (names as for .npz) and a label column
+    Hugging Face folder      a `datasets` folder saved to disk, same columns
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.data.columns import is_dataset_folder, read_dataset_folder, read_parquet
+from dptransfer.data.embeddings import declared_classes
+from dptransfer.data.store import read_store
+from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable, unreadable
+from dptransfer.errors import MissingDependency
+
+
+def read_table(path: str | Path, *, split: str | None = None, verify: bool = True) -> RawTable:
+    """Read rows, labels and declarations from any format we know.
+
+    Args:
+        path: a file or folder; the module's docstring lists the formats.
+        split: which part of a file that has several, for example 'train'. A single part needs no naming.
+        verify: check the checksums of an `.emb` folder; other formats have none.
+    """
+    found = Path(path)
+    if not found.exists():
+        raise unreadable(found, "the file must exist; it does not.", "Check the path.")
+    if found.is_dir() and is_dataset_folder(found):
+        return read_dataset_folder(found, split)
+    if found.is_dir() and (found.suffix == ".emb" or (found / "manifest.json").is_file()):
+        table = read_store(found, verify=verify)
+    elif found.is_dir():
+        raise unreadable(
+            found,
+            "a folder must be an .emb folder or a saved Hugging Face data set; this is neither.",
+            "If it holds images, encode them first: dptransfer encode.",
+        )
+    elif (reader := _WITH_SPLITS.get(found.suffix.lower())) is not None:
+        return reader(found, split)
+    elif (plain := _WITHOUT_SPLITS.get(found.suffix.lower())) is not None:
+        table = plain(found)
+    else:
+        known = ", ".join(sorted({*_WITH_SPLITS, *_WITHOUT_SPLITS, ".emb"}))
+        raise unreadable(found, f"the name must end in one of {known}.", "Convert the file, or rename it.")
+    if split is not None:
+        raise unreadable(
+            found, f"there are no splits in it, and split='{split}' was asked for.", "Leave split out."
+        )
+    return table
+
+
+def read_labels(path: str | Path) -> NDArray[Any]:
+    """Labels from an `.npy` file of their own."""
+    found = Path(path)
+    if found.suffix != ".npy":
+        raise unreadable(
+            found, "labels in a file of their own must be an .npy array.", "Save them with numpy.save."
+        )
+    return _load_array(found, mapped=False)
+
+
+def _read_npy(path: Path) -> RawTable:
+    return RawTable(_as_rows(path, _load_array(path, mapped=True)))
+
+
+def _read_npz(path: Path, split: str | None) -> RawTable:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return _from_arrays(path, _Lazy(path, archive), split)
+    except (OSError, EOFError, zipfile.BadZipFile):
+        raise unreadable(
+            path, "an .npz file must be a complete archive; this is not.", "Write it again."
+        ) from None
+
+
+def _read_safetensors(path: Path, split: str | None) -> RawTable:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="numpy") as archive:
+            declared = (archive.metadata() or {}).get("classes")
+            arrays: dict[str, NDArray[Any]] = {key: archive.get_tensor(key) for key in archive.keys()}
+        if declared is not None:
+            arrays["classes"] = np.asarray(json.loads(declared))
+    except (OSError, SafetensorError, TypeError, ValueError):
+        raise unreadable(
+            path,
+            "the file must be complete, of a type numpy knows, and list its classes as JSON; it is not.",
+            "Write it again, as float32.",
+        ) from None
+    return _from_arrays(path, arrays, split)
+
+
+def _read_torch(path: Path, split: str | None) -> RawTable:
+    try:
+        import torch
+    except ImportError:
+        raise MissingDependency("torch", "torch", "Reading a .pt file") from None
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception:  # torch reports a refused or damaged file by half a dozen unrelated types
+        raise unreadable(
+            path,
+            "a .pt file must hold only tensors, lists and words (it is opened with weights_only=True); "
+            "this holds more, or is damaged.",
+            "Save a dict of tensors: torch.save({'x': rows, 'y': labels}, path).",
+        ) from None
+    if isinstance(loaded, torch.Tensor):
+        return RawTable(_as_rows(path, _tensor_array(loaded)))
+    if not isinstance(loaded, Mapping):
+        raise unreadable(
+            path, "a .pt file must hold a tensor or a dict of tensors.", "Save {'x': rows, 'y': labels}."
+        )
+    arrays = {
+        str(key): _tensor_array(value) if isinstance(value, torch.Tensor) else np.asarray(value)
+        for key, value in loaded.items()
+        if isinstance(value, torch.Tensor | list | tuple)
+    }
+    return _from_arrays(path, arrays, split)
+
+
+class _Lazy(Mapping[str, NDArray[Any]]):
+    """The members of an archive, each read when asked for."""
+
+    def __init__(self, path: Path, archive: Any) -> None:
+        self._path, self._archive = path, archive
+
+    def __getitem__(self, key: str) -> NDArray[Any]:
+        try:
+            array: NDArray[Any] = self._archive[key]
+        except ValueError:
+            raise unreadable(
+                self._path,
+                f"'{key}' must hold numbers or words; it holds Python objects, which are never unpickled.",
+                "Save it with a plain dtype, such as float32, int64 or str.",
+            ) from None
+        return array
+
+    def __iter__(self) -> Any:
+        return iter(self._archive.files)
+
+    def __len__(self) -> int:
+        return len(self._archive.files)
+
+
+def _from_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], split: str | None) -> RawTable:
+    ending = _chosen_ending(path, arrays, split)
+    packed = f"q{ending}"
+    if packed in arrays and {"scale", "offset"} <= set(arrays):
+        rows = arrays[packed].astype(np.float32)
+        rows *= arrays["scale"].astype(np.float32)
+        rows += arrays["offset"].astype(np.float32)
+    else:
+        name = next((f"{name}{ending}" for name in ROW_NAMES if f"{name}{ending}" in arrays), None)
+        if name is None:
+            raise unreadable(
+                path,
+                f"rows must be stored under one of {', '.join(ROW_NAMES)}; "
+                f"found {', '.join(sorted(arrays)) or 'nothing'}.",
+                "Rename the array.",
+            )
+        rows = _as_rows(path, arrays[name])
+    label = next((f"{name}{ending}" for name in LABEL_NAMES if f"{name}{ending}" in arrays), None)
+    labels = None if label is None else np.asarray(arrays[label])
+    if labels is not None and labels.shape != (len(rows),):
+        raise unreadable(
+            path, f"'{label}' must hold one label per row; it does not.", "Write the file again."
+        )
+    classes = declared_classes(list(arrays["classes"].tolist())) if "classes" in arrays else None
+    return RawTable(rows, labels, classes, labels_are_positions=_are_positions(labels, classes))
+
+
+def _chosen_ending(path: Path, arrays: Mapping[str, NDArray[Any]], split: str | None) -> str:
+    names = set(arrays)
+    if split is None and names & set(ROW_NAMES):
+        return ""
+    splits = sorted(
+        {
+            name.split("_", 1)[1]
+            for name in names
+            if "_" in name and name.split("_", 1)[0] in (*ROW_NAMES, "q")
+        }
+    )
+    if split is None:
+        if len(splits) > 1:
+            raise unreadable(
+                path,
+                f"it has the splits {', '.join(splits)}, and one must be chosen.",
+                f"Pass split='{splits[-1]}'.",
+            )
+        return f"_{splits[0]}" if splits else ""
+    if split not in splits:
+        found = f"has the splits {', '.join(splits)}" if splits else "has no splits"
+        raise unreadable(
+            path, f"split='{split}' must be in the file, which {found}.", "Choose one, or leave it out."
+        )
+    return f"_{split}"
+
+
+def _are_positions(labels: NDArray[Any] | None, classes: tuple[str | int, ...] | None) -> bool:
+    if labels is None or not classes:
+        return False
+    return labels.dtype.kind in "iu" and isinstance(classes[0], str)
+
+
+def _as_rows(path: Path, rows: NDArray[Any]) -> NDArray[Any]:
+    if rows.ndim != 2 or rows.shape[1] == 0 or rows.dtype.kind not in "fiub":
+        raise unreadable(
+            path,
+            f"rows must be numbers of shape (examples, dimension); found {rows.ndim} dimensions.",
+            "Reshape them.",
+        )
+    return rows
+
+
+def _load_array(path: Path, *, mapped: bool) -> NDArray[Any]:
+    try:
+        loaded = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except (OSError, EOFError, ValueError):
+        raise unreadable(
+            path,
+            "an .npy file must be one complete array of numbers or words; this is damaged or is not.",
+            "Write it again with numpy.save and a plain dtype.",
+        ) from None
+    if not isinstance(loaded, np.ndarray):
+        raise unreadable(path, "an .npy file must hold one array; this is an archive.", "Rename it to .npz.")
+    return loaded
+
+
+def _tensor_array(tensor: Any) -> NDArray[Any]:
+    import torch
+
+    kept = tensor.detach().float() if tensor.dtype == torch.bfloat16 else tensor.detach()
+    array: NDArray[Any] = kept.numpy()
+    return array
+
+
+_WITH_SPLITS: dict[str, Callable[[Path, str | None], RawTable]] = {
+    ".npz": _read_npz,
+    ".safetensors": _read_safetensors,
+    ".pt": _read_torch,
+    ".pth": _read_torch,
+}
+_WITHOUT_SPLITS: dict[str, Callable[[Path], RawTable]] = {".npy": _read_npy, ".parquet": read_parquet}

@@ -1,0 +1,286 @@
+"""The `.emb` folder: embeddings on disk with their class list, encoder and checksums.
+
+A folder and not one file, so that rows are memory-mapped and a manifest can be read by people:
+
+    rows.npy        (examples, dimension), float32 unless asked otherwise
+    labels.npy      int64, positions in the declared class list; absent without labels
+    sources.json    where each row came from; absent if unknown
+    manifest.json   see `dptransfer.data.manifest`
+
+It belongs to the owner of the rows: the labels, the sources and the fingerprints are as private as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dptransfer import _check
+from dptransfer.data.embeddings import class_positions, content_digest, declared_classes
+from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.table import RawTable, unreadable
+from dptransfer.errors import DataError
+
+RowType = Literal["float16", "float32", "float64"]
+ROWS, LABELS, SOURCES, MANIFEST = "rows.npy", "labels.npy", "sources.json", "manifest.json"
+_CHUNK = 4096
+
+
+def write_embeddings(
+    path: str | Path,
+    rows: ArrayLike,
+    labels: ArrayLike | None = None,
+    *,
+    classes: Sequence[str | int] | None = None,
+    encoder: EncoderIdentity | None = None,
+    sources: Sequence[str | Path] | None = None,
+    name: str | None = None,
+    overwrite: bool = False,
+    dtype: RowType = "float32",
+) -> Path:
+    """Write an `.emb` folder, whole or not at all.
+
+    Everything is written to a temporary folder beside `path`, flushed to the disk and renamed into place, so
+    a full disk or a kill leaves nothing half-written. With `overwrite` the old folder is moved aside first
+    and deleted last.
+
+    >>> import tempfile
+    >>> where = Path(tempfile.mkdtemp()) / "tiny.emb"
+    >>> write_embeddings(where, [[0.5, 1.0]], ["cat"], classes=["cat", "dog"]).name
+    'tiny.emb'
+
+    Args:
+        path: the folder to make; its name must end in '.emb'.
+        rows: array of shape (examples, dimension); written in chunks, so it may be memory-mapped.
+        labels: class of each row, as a declared class or (when classes are words) its position in the list.
+        classes: the declared class list. Without it, labels must be whole numbers and are kept as they are.
+        encoder: identity of the encoder behind the rows.
+        sources: where each row came from; kept beside the rows.
+        name: what the ledger files the data set under when it is private.
+        overwrite: replace an `.emb` folder that is there already.
+        dtype: element type on disk.
+
+    Returns:
+        The folder written.
+    """
+    from dptransfer.data.manifest import EncoderEntry, Manifest  # pydantic: heavy, and not needed to start
+
+    target = Path(path)
+    array = np.asarray(rows)
+    positions, listed = _checked(target, array, labels, classes, sources)
+    _check.one_of("dtype", dtype, ("float16", "float32", "float64"))
+    if target.exists() or target.is_symlink():
+        _may_replace(target, overwrite)
+    staging: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staging = target.with_name(f".{target.name}.{secrets.token_hex(4)}.writing")
+        staging.mkdir()
+        files = {ROWS: _write_rows(staging / ROWS, array, dtype)}
+        if positions is not None:
+            files[LABELS] = _write_rows(staging / LABELS, positions, "int64")
+        if sources is not None:
+            text = json.dumps([Path(source).as_posix() for source in sources], ensure_ascii=False, indent=0)
+            files[SOURCES] = _write_text(staging / SOURCES, text)
+        stored = _mapped(staging / ROWS, len(array))
+        rows_digest = content_digest(stored)
+        manifest = Manifest(
+            name=name,
+            rows=len(array),
+            dimension=array.shape[1],
+            dtype=dtype,
+            classes=cast("list[str] | list[int] | None", None if listed is None else list(listed)),
+            encoder=None if encoder is None else EncoderEntry(**encoder.to_dict()),
+            files=cast(Any, files),
+            fingerprint=rows_digest if positions is None else content_digest(stored, positions),
+            rows_fingerprint=rows_digest,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        del stored
+        _write_text(staging / MANIFEST, manifest.model_dump_json(indent=2) + "\n")
+        _sync_folder(staging)
+        _put_in_place(staging, target)
+    except OSError as error:
+        raise DataError(
+            f"'{target}' must be written whole, and was not: {error.strerror or error}. "
+            "Nothing was left behind; free some space or choose another place."
+        ) from error
+    finally:
+        if staging is not None:
+            shutil.rmtree(staging, ignore_errors=True)
+    return target
+
+
+def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
+    """Read an `.emb` folder; rows are memory-mapped.
+
+    Args:
+        path: the folder.
+        verify: compare every file with its checksum first (one streaming pass over the rows).
+    """
+    from dptransfer.data.manifest import read_manifest
+
+    folder = Path(path)
+    manifest = read_manifest(folder / MANIFEST)
+    for name in (ROWS, LABELS, SOURCES):
+        file, expected = folder / name, manifest.files.get(cast(Any, name))
+        if (expected is None) != (not file.exists()) or (expected is None and name == ROWS):
+            found = "is missing" if not file.exists() else "is there but not in the manifest"
+            raise unreadable(file, f"an .emb folder holds what its manifest lists; this {found}.", _AGAIN)
+        if verify and expected is not None and _file_digest(file) != expected:
+            raise unreadable(file, "the checksum in the manifest must hold; the file has changed.", _AGAIN)
+    rows = _mapped(folder / ROWS, manifest.rows)
+    if rows.shape != (manifest.rows, manifest.dimension) or rows.dtype != manifest.dtype:
+        raise unreadable(folder / ROWS, "shape and type must be those in the manifest; they are not.", _AGAIN)
+    listed: Sequence[str | int] | None = manifest.classes
+    classes = None if listed is None else tuple(listed)
+    labels: NDArray[Any] | None = None
+    if LABELS in manifest.files:
+        labels = np.array(_mapped(folder / LABELS, manifest.rows))
+        if labels.shape != (manifest.rows,) or labels.dtype != np.int64:
+            raise unreadable(folder / LABELS, "there must be one int64 label per row; there is not.", _AGAIN)
+    sources: tuple[str, ...] | None = None
+    if SOURCES in manifest.files:
+        sources = _read_sources(folder / SOURCES, manifest.rows)
+    return RawTable(
+        rows=rows,
+        labels=labels,
+        classes=classes,
+        labels_are_positions=classes is not None,
+        encoder=None if manifest.encoder is None else manifest.encoder.identity(),
+        sources=sources,
+        name=manifest.name,
+        fingerprint=manifest.fingerprint if classes is not None else None,
+        rows_fingerprint=manifest.rows_fingerprint,
+    )
+
+
+_AGAIN = "Restore the folder from a copy, or encode the data again."
+
+
+def _checked(
+    target: Path,
+    rows: NDArray[Any],
+    labels: ArrayLike | None,
+    classes: Sequence[str | int] | None,
+    sources: Sequence[str | Path] | None,
+) -> tuple[NDArray[np.int64] | None, tuple[str | int, ...] | None]:
+    if target.suffix != ".emb":
+        raise DataError(f"The folder's name must end in '.emb'; got '{target.name}'. Rename it.")
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise DataError(f"rows must have two dimensions, (examples, features); got {rows.ndim}.")
+    if rows.dtype.kind not in "fiub":
+        raise DataError(f"rows must hold real numbers; got the type {rows.dtype}.")
+    listed = None if classes is None else declared_classes(classes)
+    positions: NDArray[np.int64] | None = None
+    if labels is not None:
+        if listed is not None:
+            positions = class_positions(labels, listed)
+        else:
+            given = np.asarray(labels)
+            if given.ndim != 1 or given.dtype.kind not in "iu":
+                raise DataError(
+                    "Labels that are not whole numbers need the declared class list. Pass classes=[...]."
+                )
+            positions = given.astype(np.int64)
+        if len(positions) != len(rows):
+            raise DataError("rows and labels must have one entry per example; their lengths differ.")
+    if sources is not None and len(sources) != len(rows):
+        raise DataError("rows and sources must have one entry per example; their lengths differ.")
+    return positions, listed
+
+
+def _may_replace(target: Path, overwrite: bool) -> None:
+    if not overwrite:
+        raise DataError(
+            f"'{target}' exists already. Pass overwrite=True to replace it, or choose another name."
+        )
+    if not (target / MANIFEST).is_file():
+        raise DataError(
+            f"Only an .emb folder may be overwritten; '{target}' has no {MANIFEST}. Remove it yourself."
+        )
+
+
+def _write_rows(file: Path, array: NDArray[Any], dtype: str) -> str:
+    # Plain writes, not a memory map: on a full disk a write raises, a store into a map kills the process.
+    with file.open("wb") as stream:
+        kind = np.dtype(dtype).newbyteorder("<")
+        header = {"descr": kind.str, "fortran_order": False, "shape": array.shape}
+        np.lib.format.write_array_header_1_0(stream, header)
+        for start in range(0, len(array), _CHUNK):
+            with np.errstate(over="ignore", invalid="ignore"):
+                chunk = np.ascontiguousarray(array[start : start + _CHUNK], dtype=kind)
+            stream.write(chunk.data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    return _file_digest(file)
+
+
+def _write_text(file: Path, text: str) -> str:
+    with file.open("w", encoding="utf-8", newline="\n") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _put_in_place(staging: Path, target: Path) -> None:
+    aside: Path | None = None
+    if target.exists():
+        aside = staging.with_suffix(".old")
+        target.rename(aside)
+    try:
+        staging.rename(target)
+    except OSError:
+        if aside is not None:
+            aside.rename(target)
+        raise
+    _sync_folder(target.parent)
+    if aside is not None:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "posix":  # Windows cannot open a folder, and needs no such call
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _file_digest(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise unreadable(file, f"the file must be readable; {error.strerror}.", _AGAIN) from None
+
+
+def _mapped(file: Path, rows: int) -> NDArray[Any]:
+    try:
+        return cast("NDArray[Any]", np.load(file, mmap_mode="r" if rows else None, allow_pickle=False))
+    except (OSError, ValueError, EOFError):
+        raise unreadable(
+            file, "the file must be a complete .npy array; it is damaged or cut short.", _AGAIN
+        ) from None
+
+
+def _read_sources(file: Path, rows: int) -> tuple[str, ...]:
+    try:
+        listed = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        listed = None
+    if not isinstance(listed, list) or len(listed) != rows:
+        raise unreadable(file, "there must be one source per row; there is not.", _AGAIN)
+    return tuple(str(source) for source in listed)

@@ -1,0 +1,52 @@
+"""What any reader returns: arrays and what the file itself declares, before anything is checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dptransfer.data.identity import EncoderIdentity
+from dptransfer.errors import DataError
+
+
+@dataclass(frozen=True, repr=False)
+class RawTable:
+    """Rows and labels as read; nothing is inferred, and printing shows neither.
+
+    Attributes:
+        rows: array of shape (examples, dimension), memory-mapped where the format allows.
+        labels: one label per row as the file has it, or None.
+        classes: the class list the file declares, or None.
+        labels_are_positions: labels are positions in `classes` rather than class names.
+        encoder: identity of the encoder, if the file records one.
+        sources: where each row came from, if the file records it.
+        name: the data set's name, if the file records one.
+        fingerprint: recorded SHA-256 of rows and label positions.
+        rows_fingerprint: recorded SHA-256 of the rows alone.
+    """
+
+    rows: NDArray[Any]
+    labels: NDArray[Any] | None = None
+    classes: tuple[str | int, ...] | None = None
+    labels_are_positions: bool = False
+    encoder: EncoderIdentity | None = None
+    sources: tuple[str, ...] | None = None
+    name: str | None = None
+    fingerprint: str | None = None
+    rows_fingerprint: str | None = None
+
+    def __repr__(self) -> str:
+        labelled = "unlabelled" if self.labels is None else "labelled"
+        return f"RawTable(dimension {self.rows.shape[-1] if self.rows.ndim else 0}, {labelled})"
+
+
+def unreadable(path: Path, rule: str, remedy: str) -> DataError:
+    """The error of every reader: the file by name, the rule it breaks, what to do."""
+    return DataError(f"'{path}': {rule} {remedy}")
+
+
+ROW_NAMES = ("x", "features", "embeddings", "embedding")
+LABEL_NAMES = ("y", "labels", "label")

@@ -1,0 +1,65 @@
+"""Find the texts of a data set: a CSV with labels, or a plain file with one text per line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dptransfer.data.embeddings import Labels
+from dptransfer.data.listing import positions_of, read_listing
+from dptransfer.errors import DataError
+
+
+@dataclass(frozen=True, repr=False)
+class TextList:
+    """Texts in a fixed order, with labels where they are known; printing it shows none of them.
+
+    Attributes:
+        texts: the texts.
+        labels: for each text its position in `classes`, or None.
+        classes: the declared class list, or None.
+    """
+
+    texts: tuple[str, ...]
+    labels: Labels | None = None
+    classes: tuple[str | int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Check that the parts fit together."""
+        if self.labels is not None and (self.classes is None or len(self.labels) != len(self.texts)):
+            raise DataError("Labelled texts need a class list and one label per text.")
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __repr__(self) -> str:
+        labelled = "unlabelled" if self.classes is None else f"{len(self.classes)} declared classes"
+        return f"TextList({labelled})"
+
+
+def find_texts(source: str | Path, *, classes: Sequence[str | int] | None = None) -> TextList:
+    """Read texts from a CSV with the columns `text` and, optionally, `label`, or from a .txt of one per line.
+
+    Args:
+        source: the file, in UTF-8.
+        classes: the full public list of classes; required with labels, for it is never read off them.
+    """
+    path = Path(source)
+    if not path.is_file():
+        raise DataError(f"'{path}': the file of texts must exist; it does not. Check the path.")
+    if path.suffix.lower() == ".csv":
+        texts, words = read_listing(path, "text")
+        labels, declared = positions_of(path, words, classes)
+        return TextList(tuple(texts), labels, declared)
+    if path.suffix.lower() != ".txt":
+        raise DataError(f"'{path}': texts must come as .csv or .txt. Convert the file.")
+    try:
+        lines = tuple(line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"'{path}': the file must be UTF-8 text ({type(error).__name__}). Save it again."
+        ) from None
+    if not lines:
+        raise DataError(f"'{path}': the file must hold at least one text; it holds none. Check the file.")
+    return TextList(lines)

@@ -1,0 +1,73 @@
+"""What an encoder is: a frozen public model that turns images or texts into rows of floats."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.data.identity import EncoderIdentity
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+Kind = Literal["image", "text"]
+EncodedRows = NDArray[np.float32]
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """A frozen public model. It never learns from what it encodes.
+
+    A row must be a function of its own item and of the number of items in the call, never of the other items'
+    content: no batch statistics, no padding to the longest neighbour. Otherwise two data sets that differ in one
+    example would differ in several rows, and the sensitivity on which every guarantee rests would be wrong.
+    `dptransfer.encoders.extract` calls `encode` with one fixed number of items for the same reason.
+    """
+
+    @property
+    def identity(self) -> EncoderIdentity:
+        """Name, weights and preprocessing: compared before two sets of rows are used together."""
+
+    @property
+    def dimension(self) -> int:
+        """Width of a row."""
+
+    @property
+    def kind(self) -> Kind:
+        """What it encodes."""
+
+    def encode(self, batch: Sequence[Any]) -> EncodedRows:
+        """Rows for a batch of RGB images (`PIL.Image.Image`) or of texts (`str`), as `kind` says."""
+
+
+class ImageEncoder(ABC):
+    """An image encoder in two halves, so that the first can run in threads ahead of the model.
+
+    `prepare` turns one picture into an array; `forward` turns a stack of such arrays into rows.
+    """
+
+    identity: EncoderIdentity
+    dimension: int
+
+    @property
+    def kind(self) -> Kind:
+        """Images."""
+        return "image"
+
+    @abstractmethod
+    def prepare(self, image: Image.Image) -> NDArray[np.float32]:
+        """One RGB picture as the model's input array; may be called from several threads."""
+
+    @abstractmethod
+    def forward(self, pixels: NDArray[np.float32]) -> EncodedRows:
+        """Rows for a stack of prepared pictures, shape (pictures, ...)."""
+
+    def encode(self, batch: Sequence[Image.Image]) -> EncodedRows:
+        """Rows for a batch of pictures."""
+        if not batch:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        return self.forward(np.stack([self.prepare(image) for image in batch]))

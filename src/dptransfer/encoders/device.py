@@ -1,0 +1,49 @@
+"""Where a model runs, and how its arithmetic is kept repeatable there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dptransfer.errors import ArgumentError, MissingDependency
+
+
+def require_torch(purpose: str, extra: str = "torch") -> Any:
+    """The torch module, or an error that says how to install it."""
+    try:
+        import torch
+    except ImportError:
+        raise MissingDependency("torch", extra, purpose) from None
+    return torch
+
+
+def torch_device(name: str) -> Any:
+    """The torch device of that name; one that is not there is an error, never a silent CPU."""
+    torch = require_torch("Running an encoder")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ArgumentError(f"device must be 'cpu', 'cuda', 'cuda:1', ... or 'mps'; got {name!r}.") from None
+    there = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count(),
+        "mps": torch.backends.mps.is_available(),
+    }.get(device.type, False)
+    if not there:
+        raise ArgumentError(f"device={name!r} must be present; torch finds none here. Use device='cpu'.")
+    return device
+
+
+@contextmanager
+def repeatable() -> Iterator[None]:
+    """Inference mode with deterministic kernels and no reduced-precision shortcut.
+
+    cuDNN's autotuner may pick another kernel in the next run and TF32 rounds to ten bits; both are switched off
+    so that a row depends on the picture, the weights, the machine and the batch's size alone.
+    """
+    import torch
+
+    cudnn = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
+    with torch.inference_mode(), cudnn:
+        yield

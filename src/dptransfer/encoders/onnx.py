@@ -1,0 +1,128 @@
+"""An image encoder in an ONNX file, run by ONNX Runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer import _check
+from dptransfer.data.identity import EncoderIdentity
+from dptransfer.encoders.base import EncodedRows, ImageEncoder
+from dptransfer.encoders.weights import file_digest
+from dptransfer.errors import ArgumentError, DataError, MissingDependency
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+Triple = tuple[float, float, float]
+IMAGENET_MEAN: Triple = (0.485, 0.456, 0.406)
+IMAGENET_STD: Triple = (0.229, 0.224, 0.225)
+
+
+class OnnxEncoder(ImageEncoder):
+    """An ONNX model with one image input, (batch, 3, height, width) or (batch, height, width, 3).
+
+    Input name, layout and size are read from the model. Its first output must be rows, or feature maps in the
+    layout of the input, which are averaged over space. A model exported for one picture at a time is called so.
+
+    Args:
+        path: the `.onnx` file.
+        mean: subtracted from the pixels, which run from 0 to 1.
+        std: divides what is left.
+        size: picture size where the model leaves it open; default 224.
+        name: what the encoder is called; default the file's name.
+        device: 'cpu' or 'cuda'.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        mean: Triple = IMAGENET_MEAN,
+        std: Triple = IMAGENET_STD,
+        size: int | None = None,
+        name: str | None = None,
+        device: str = "cpu",
+    ) -> None:
+        file = Path(path)
+        self._session = _session(file, device)
+        inputs = self._session.get_inputs()
+        if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type != "tensor(float)":
+            raise DataError(
+                f"'{file}': an image model must have one float32 input of four dimensions; this has "
+                f"{len(inputs)} input(s), the first of type {inputs[0].type}. Export the image tower alone."
+            )
+        self._input, shape = inputs[0].name, inputs[0].shape
+        self._channels_first = shape[1] == 3 or shape[3] != 3
+        self._size = _picture_size(file, shape[2:] if self._channels_first else shape[1:3], size)
+        self._one_by_one = shape[0] == 1
+        self._mean = np.asarray(mean, dtype=np.float32)
+        self._std = np.asarray([_check.positive("std", value) for value in std], dtype=np.float32)
+        height, width = self._size
+        self.identity = EncoderIdentity(
+            name or file.stem,
+            file_digest(file),
+            f"rgb {height}x{width} bicubic x/255, mean {tuple(map(float, mean))} std {tuple(map(float, std))}",
+        )
+        blank = np.zeros((1, 3, *self._size) if self._channels_first else (1, *self._size, 3), np.float32)
+        self.dimension = int(self.forward(blank).shape[1])
+
+    def prepare(self, image: Image.Image) -> NDArray[np.float32]:
+        """Squeeze to the model's size and normalise."""
+        from PIL import Image
+
+        height, width = self._size
+        small = image.convert("RGB").resize((width, height), Image.Resampling.BICUBIC)
+        pixels = (np.asarray(small, dtype=np.float32) / np.float32(255) - self._mean) / self._std
+        return pixels.transpose(2, 0, 1) if self._channels_first else pixels
+
+    def forward(self, pixels: NDArray[np.float32]) -> EncodedRows:
+        """Rows for a stack of prepared pictures."""
+        parts = [pixels[i : i + 1] for i in range(len(pixels))] if self._one_by_one else [pixels]
+        return np.concatenate([self._rows(part) for part in parts])
+
+    def _rows(self, pixels: NDArray[np.float32]) -> EncodedRows:
+        output = np.asarray(self._session.run(None, {self._input: pixels})[0], dtype=np.float32)
+        if output.ndim == 4:
+            output = output.mean(axis=(2, 3) if self._channels_first else (1, 2))
+        if output.ndim != 2 or len(output) != len(pixels):
+            raise DataError(
+                "The model's first output must be rows (pictures, features) or feature maps; "
+                f"it has {output.ndim} dimensions. Export the pooled features."
+            )
+        return output
+
+
+def _session(file: Path, device: str) -> Any:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingDependency("onnxruntime", "onnx", "An ONNX encoder") from None
+    if not file.is_file():
+        raise DataError(f"'{file}': the ONNX file must exist; it does not. Check the path.")
+    kind = device.partition(":")[0]
+    provider = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(kind)
+    if provider is None or provider not in onnxruntime.get_available_providers():
+        raise ArgumentError(
+            f"device={device!r} must be one ONNX Runtime has here ({', '.join(onnxruntime.get_available_providers())})."
+            " Use device='cpu'."
+        )
+    try:
+        return onnxruntime.InferenceSession(str(file), providers=[provider])
+    except Exception as error:  # ONNX Runtime's own errors share no public base class
+        raise DataError(
+            f"'{file}': the file must be an ONNX model that ONNX Runtime can load; it is not "
+            f"({type(error).__name__}). Export it again."
+        ) from None
+
+
+def _picture_size(file: Path, sides: Any, asked: int | None) -> tuple[int, int]:
+    fixed = [side if isinstance(side, int) else None for side in sides]
+    if asked is not None:
+        _check.whole("size", asked)
+        if any(side not in (None, asked) for side in fixed):
+            raise ArgumentError(f"'{file}' takes pictures of {fixed[0]}x{fixed[1]} only. Leave size out.")
+    return fixed[0] or asked or 224, fixed[1] or asked or 224

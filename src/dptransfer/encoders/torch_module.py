@@ -1,0 +1,85 @@
+"""Any `torch.nn.Module` as an image encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.data.identity import EncoderIdentity
+from dptransfer.encoders.base import EncodedRows, ImageEncoder
+from dptransfer.encoders.device import repeatable, require_torch, torch_device
+from dptransfer.encoders.weights import state_digest
+from dptransfer.errors import DataError
+
+if TYPE_CHECKING:
+    import torch
+    from PIL import Image
+
+
+class TorchModuleEncoder(ImageEncoder):
+    """A module and its preprocessing, under a name the user declares.
+
+    The module is put in evaluation mode. Its output must be rows, (pictures, features), or feature maps,
+    (pictures, channels, height, width), which are averaged over space.
+
+    Args:
+        module: the network.
+        transform: turns one RGB picture into the network's input, shape (channels, height, width): a tensor or
+            an array. Called from several threads.
+        name: what the encoder is called in manifests and releases.
+        transform_name: the preprocessing in words and numbers; compared, so keep it exact.
+        device: 'cpu', 'cuda', 'cuda:1', ... or 'mps'.
+        channels_last: memory layout for convolutional networks, several times faster on a CPU.
+        weights: digest of the weights where it is known; default: computed from the state dict.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        transform: Callable[[Image.Image], Any],
+        *,
+        name: str,
+        transform_name: str,
+        device: str = "cpu",
+        channels_last: bool = False,
+        weights: str | None = None,
+    ) -> None:
+        self._torch = require_torch("A torch encoder")
+        self._device = torch_device(device)
+        self._transform = transform
+        self._layout = self._torch.channels_last if channels_last else self._torch.contiguous_format
+        digest = weights or state_digest(module.state_dict())
+        self._module = module.eval().to(self._device)
+        if channels_last:
+            self._module = self._module.to(memory_format=self._layout)
+        self.identity = EncoderIdentity(name, digest, transform_name)
+        self.dimension = self._measured_dimension()
+
+    def prepare(self, image: Image.Image) -> NDArray[np.float32]:
+        """The transform's result as float32."""
+        return np.asarray(self._transform(image), dtype=np.float32)
+
+    def forward(self, pixels: NDArray[np.float32]) -> EncodedRows:
+        """Rows for a stack of prepared pictures."""
+        with repeatable():
+            inputs = self._torch.from_numpy(pixels).to(self._device)
+            if inputs.ndim == 4:
+                inputs = inputs.contiguous(memory_format=self._layout)
+            output = self._module(inputs)
+            if output.ndim == 4:
+                output = output.mean((2, 3))
+            rows: EncodedRows = output.float().cpu().numpy()
+        if rows.ndim != 2 or len(rows) != len(pixels):
+            raise DataError(
+                "The module must return rows (pictures, features) or feature maps; "
+                f"it returned {rows.ndim} dimensions. Wrap it in a module that pools."
+            )
+        return rows
+
+    def _measured_dimension(self) -> int:
+        from PIL import Image
+
+        return int(self.forward(self.prepare(Image.new("RGB", (64, 64)))[None]).shape[1])

@@ -1,0 +1,53 @@
+"""Rows that are on the lattice already: for steps that visit the same mapped rows many times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.errors import ArgumentError
+from dptransfer.features.base import Arrays
+from dptransfer.features.lattice import IntegerRows
+
+
+@dataclass(frozen=True)
+class OnLattice:
+    """The identity on integer rows of norm at most `norm`; a row beyond it becomes a row of zeros.
+
+    The norm is checked again, exactly and row by row, so that a query's sensitivity does not rest on where its rows came from.
+
+    >>> OnLattice(2, norm=5).lattice(np.array([[3, 4], [3, 5]]), norm=5)
+    array([[3, 4],
+           [0, 0]])
+    """
+
+    dimension: int
+    norm: int
+    kind: ClassVar[str] = "on-lattice"
+
+    @property
+    def input_dimension(self) -> int:
+        """Rows keep their width."""
+        return self.dimension
+
+    def lattice(self, rows: NDArray[Any], norm: int) -> IntegerRows:
+        """The rows themselves."""
+        if norm != self.norm or not np.issubdtype(rows.dtype, np.integer):
+            raise ArgumentError(f"Rows must be integers on the grid of norm {self.norm}; asked for norm {norm}.")
+        values = rows.astype(np.int64)
+        # Entries beyond the norm are cut first: their squares could overflow and pass for small ones.
+        bounded = np.clip(values, -self.norm - 1, self.norm + 1)
+        outside = np.einsum("ij,ij->i", bounded, bounded) > self.norm**2
+        values[outside] = 0
+        return values
+
+    def arrays(self) -> Arrays:
+        """It has none."""
+        return {}
+
+    def settings(self) -> dict[str, Any]:
+        """It has none."""
+        return {}

@@ -1,0 +1,63 @@
+"""An exact integer answer plus integer Gaussian noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.data.embeddings import Labels
+from dptransfer.errors import BudgetError
+from dptransfer.mechanisms.base import ROUND_UP
+from dptransfer.noise import SMALLEST_NOISE_MULTIPLIER, NoiseSource, lattice_epsilon
+from dptransfer.privacy import GaussianEvent, Relation
+from dptransfer.queries.base import L2Query, RawRows
+
+
+@dataclass(frozen=True)
+class GaussianMechanism:
+    """A query's answer with independent discrete Gaussian noise on every coordinate.
+
+    Releases:      the noisy answer, in units.
+    Guarantee:     (1/z)-GDP with z the noise multiplier, plus the ε of the lattice (see `lattice_epsilon`).
+    Relation:      the one it is built with; the query's sensitivity is taken under it.
+    Sensitivity:   the query's, L2.
+    Assumes:       a noise source with the stated law.
+    Reference:     Dong, Roth and Su (2022); Canonne, Kamath and Steinke (2020) for the discrete law.
+    """
+
+    query: L2Query
+    noise_multiplier: float
+    relation: Relation
+
+    def __post_init__(self) -> None:
+        """Refuse noise so small that the lattice bound does not cover it."""
+        if not self.noise_multiplier >= SMALLEST_NOISE_MULTIPLIER:
+            raise BudgetError(
+                f"The noise multiplier must be at least {SMALLEST_NOISE_MULTIPLIER:g}; got "
+                f"{self.noise_multiplier!r}. A budget that large protects nobody: lower epsilon."
+            )
+
+    @property
+    def scale(self) -> float:
+        """Standard deviation of the noise, in units of the answer."""
+        return self.noise_multiplier * self.query.l2_sensitivity(self.relation)
+
+    @property
+    def event(self) -> GaussianEvent:
+        """What it costs."""
+        return GaussianEvent(
+            noise_multiplier=self.noise_multiplier,
+            relation=self.relation,
+            sensitivity=self.query.l2_sensitivity(self.relation),
+            label=self.query.label,
+            numeric_epsilon=lattice_epsilon(self.scale * self.query.grid, math.prod(self.query.shape)),
+        )
+
+    def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> NDArray[np.float64]:
+        """Answer and noise are added as integers; scaling back is post-processing."""
+        answer = self.query(rows, labels)
+        draws = noise.discrete_gaussian(self.scale * self.query.grid * ROUND_UP, answer.shape)
+        return (answer + draws) / float(self.query.grid)

@@ -1,0 +1,123 @@
+"""Choosing one public candidate per class: exponential, permute-and-flip, Laplace noisy max.
+
+All three take integer scores whose range per example is Δ, and all three add up over classes in the same way. Under
+add/remove an example moves the scores of one class, and only upward when it is added, so a selection at rate ε/Δ is ε-DP. Under
+replace-one the scores of one class may move both ways, or those of two classes one way each: half the rate, ε/2Δ, covers
+both (the two classes then cost ε/2 each). A caller cannot ask for the better rate: the relation decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dptransfer import _check
+from dptransfer.data.embeddings import Labels
+from dptransfer.mechanisms.base import ROUND_UP
+from dptransfer.noise import NoiseSource
+from dptransfer.privacy import Relation, SelectionEvent
+from dptransfer.queries.base import Integers, RawRows, ScoreQuery
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the three mechanisms share: the rate, the event, and one choice per class."""
+
+    query: ScoreQuery
+    epsilon: float
+    relation: Relation
+
+    name: ClassVar[str]
+    bounded_range: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Check ε."""
+        _check.positive("epsilon", self.epsilon)
+
+    @property
+    def scale(self) -> float:
+        """Width of the noise in grid steps: Δ/ε under add/remove, 2Δ/ε under replace-one."""
+        directions = 1 if self.relation is Relation.ADD_REMOVE else 2
+        return directions * self.query.score_range / self.epsilon * ROUND_UP
+
+    @property
+    def event(self) -> SelectionEvent:
+        """What it costs, for all classes together."""
+        return SelectionEvent(self.epsilon, self.relation, self.bounded_range, self.name, self.query.label)
+
+    def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Integers:
+        """(classes,) positions of the chosen candidates."""
+        scores = self.query(rows, labels)
+        return np.array([self.choose(column, noise=noise) for column in scores.T], dtype=np.int64)
+
+    def choose(self, scores: Integers, *, noise: NoiseSource) -> int:
+        """Position of the chosen candidate."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ExponentialMechanism(Selection):
+    """Chooses candidate j with probability ∝ exp(score_j ÷ scale).
+
+    Releases:      one position per class.
+    Guarantee:     SelectionEvent(ε), bounded range: (ε²/8)-zCDP.
+    Relation:      add/remove one example, or replace one example.
+    Sensitivity:   the query's score range Δ. Adding a row multiplies each weight by a factor in [1, e^ε] and the normaliser
+                   likewise, so log-ratios lie in an interval of length ε around 0.
+    Assumes:       an exact Gumbel race on integer scores.
+    Reference:     McSherry and Talwar (2007); Dong, Durfee and Rogers (2020) for bounded range.
+    """
+
+    name: ClassVar[str] = "exponential"
+    bounded_range: ClassVar[bool] = True
+
+    def choose(self, scores: Integers, *, noise: NoiseSource) -> int:
+        """Gumbel race."""
+        return noise.gumbel_argmax(scores, self.scale)
+
+
+@dataclass(frozen=True)
+class PermuteAndFlip(Selection):
+    """Chooses the largest score + exponential noise of mean `scale`.
+
+    Releases:      one position per class.
+    Guarantee:     SelectionEvent(ε), pure; never a worse choice on average than the exponential mechanism at the same ε.
+    Relation:      add/remove one example, or replace one example.
+    Sensitivity:   the query's score range Δ. With the other draws fixed, j wins when its own draw passes a threshold, which a
+                   neighbour moves by at most Δ (monotone) or 2Δ; an exponential tail pays e^(Δ/scale) for that.
+    Assumes:       an exact exponential race on integer scores.
+    Reference:     McKenna and Sheldon (2020); Ding et al. (2021) for the noisy-max form.
+    """
+
+    name: ClassVar[str] = "permute-and-flip"
+
+    def choose(self, scores: Integers, *, noise: NoiseSource) -> int:
+        """Exponential race."""
+        return noise.exponential_argmax(scores, self.scale)
+
+
+@dataclass(frozen=True)
+class LaplaceNoisyMax(Selection):
+    """Chooses the largest score + discrete Laplace noise; for comparison, since permute-and-flip is never worse.
+
+    Releases:      one position per class.
+    Guarantee:     SelectionEvent(ε), pure.
+    Relation:      add/remove one example, or replace one example.
+    Sensitivity:   the query's score range Δ, by the threshold argument of permute-and-flip: the tail of a discrete Laplace
+                   draw falls by at most e^(Δ/scale) over Δ integer steps. Ties go to the smaller position, a public rule.
+    Assumes:       an exact discrete Laplace sampler.
+    Reference:     Dwork and Roth (2014), Claim 3.9.
+    """
+
+    name: ClassVar[str] = "laplace"
+
+    def choose(self, scores: Integers, *, noise: NoiseSource) -> int:
+        """Argmax of noisy integers."""
+        return int(np.argmax(scores + noise.discrete_laplace(self.scale, scores.shape)))
+
+
+SELECTIONS: dict[str, type[Selection]] = {
+    mechanism.name: mechanism for mechanism in (ExponentialMechanism, PermuteAndFlip, LaplaceNoisyMax)
+}

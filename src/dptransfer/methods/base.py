@@ -1,0 +1,258 @@
+"""Plan, charge, run, wrap: written once, for every method.
+
+A method is a frozen dataclass of hyper-parameters with two functions of its own:
+
+- `plan(facts, budget, public)` picks mechanisms and noise. It sees no private row, so it can be printed, costed and
+  tested before anyone's record is touched.
+- `run(plan, features, private, noise, public)` executes the plan. It is the only reader of private rows.
+
+`fit` joins them in the one order that keeps the promise: whatever can fail on public grounds fails first, the ledger is
+charged before a row is read, and what comes out is checked to have cost what was charged.
+"""
+
+from __future__ import annotations
+
+import datetime
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, ClassVar, final
+
+from dptransfer.accounting import guarantee_of
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.facts import Facts
+from dptransfer.errors import ArgumentError, DPTransferError
+from dptransfer.features import Features, FittedFeatures
+from dptransfer.ledger import Ledger
+from dptransfer.mechanisms import Mechanism
+from dptransfer.noise import NoiseSource, SecureNoise
+from dptransfer.privacy import Budget, Event, Guarantee, Relation
+from dptransfer.release.classifier import PrivateClassifier, Provenance
+from dptransfer.release.heads import Head
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a fit would do and cost; made without data.
+
+    Attributes:
+        method: the method that will run (for `Auto`, the one it chose).
+        mechanisms: the noisy steps, in order; `run` may sharpen their queries with public or released values.
+        guarantee: what they promise together.
+        notes: reasons for choices, for the user and the card.
+    """
+
+    method: PrivateMethod
+    mechanisms: tuple[Mechanism, ...]
+    guarantee: Guarantee
+    notes: tuple[str, ...] = ()
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What the steps cost, as events."""
+        return tuple(mechanism.event for mechanism in self.mechanisms)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a run hands back: released values only.
+
+    Attributes:
+        head: the classifier's last layer.
+        events: the events of the mechanisms that really ran.
+        prototypes: row numbers of public rows that were selected, by class, where the method selects some.
+        notes: what the run decided from released values, for the card.
+    """
+
+    head: Head
+    events: tuple[Event, ...]
+    prototypes: Sequence[Sequence[int]] | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Stands in for a feature map that is not fitted yet: a plan needs its width alone."""
+
+    dimension: int
+    input_dimension: int = 0
+    kind: ClassVar[str] = "outline"
+
+    def lattice(self, rows: Any, norm: int) -> Any:
+        """A plan has no rows."""
+        raise AssertionError("a plan must not read rows")
+
+    def arrays(self) -> dict[str, Any]:
+        """It has none."""
+        return {}
+
+    def settings(self) -> dict[str, Any]:
+        """It has none."""
+        return {}
+
+
+@dataclass(frozen=True)
+class PrivateMethod(ABC):
+    """Base of every method: hyper-parameters, `plan` and `run`; `fit` is final.
+
+    Attributes:
+        features: the public feature map in front of the method.
+    """
+
+    features: Features
+
+    name: ClassVar[str]
+    needs_public: ClassVar[bool] = False
+    assumptions: ClassVar[tuple[str, ...]] = ("classes, bounds and settings were fixed without looking at the data",)
+
+    @abstractmethod
+    def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
+        """Pick mechanisms and noise for this budget; sees public facts only."""
+
+    @abstractmethod
+    def run(
+        self,
+        plan: Plan,
+        features: FittedFeatures,
+        private: PrivateEmbeddings,
+        noise: NoiseSource,
+        public: PublicEmbeddings | None,
+    ) -> Outcome:
+        """Execute the plan; the only reader of private rows."""
+
+    @final
+    def fit(
+        self,
+        private: PrivateEmbeddings,
+        public: PublicEmbeddings | None = None,
+        *,
+        budget: Budget,
+        ledger: Ledger | None = None,
+        noise: NoiseSource | None = None,
+    ) -> PrivateClassifier:
+        """Plan, charge the ledger, run, and wrap the result.
+
+        Args:
+            private: the sensitive rows.
+            public: the public rows, for methods that use some.
+            budget: what this fit may cost.
+            ledger: where it is charged; the user's default ledger file if not given.
+            noise: `SecureNoise()` if not given.
+
+        Raises:
+            BudgetExceeded: the data set's budget in the ledger does not cover this fit; no row was read.
+        """
+        noise = SecureNoise() if noise is None else noise
+        ledger = Ledger.default() if ledger is None else ledger
+        if not isinstance(private, PrivateEmbeddings):
+            raise ArgumentError(f"private must be PrivateEmbeddings; got {type(private).__name__}.")
+        if public is not None:
+            if not isinstance(public, PublicEmbeddings):
+                raise ArgumentError(f"public must be PublicEmbeddings; got {type(public).__name__}.")
+            public.require_match(private.facts)
+        plan = self.plan(private.facts, budget, public)
+        method = plan.method
+        if method.needs_public and public is None:
+            raise ArgumentError(
+                f"The method '{method.name}' needs public rows; none were given. "
+                "Pass public=PublicEmbeddings(...), or on the command line --public pool.emb."
+            )
+        features = method.features.fit(private.facts.dimension, public)
+        receipt = ledger.charge(private, plan.events, label=method.name)
+        try:
+            outcome = method.run(plan, features, private, noise, public)
+            if outcome.events != plan.events:
+                raise DPTransferError(
+                    f"A run must cost what was charged; '{method.name}' ran other steps than it planned. "
+                    "The charge stands and nothing is released; please report this."
+                )
+        except BaseException as problem:
+            ledger.complete(receipt, outcome="failed", detail=type(problem).__name__)
+            raise
+        ledger.complete(receipt, outcome="released")
+        return PrivateClassifier(
+            head=outcome.head,
+            features=features,
+            facts=private.facts,
+            events=outcome.events,
+            guarantee=plan.guarantee,
+            provenance=Provenance(
+                method=method.name,
+                configuration=configuration_of(method),
+                seeded=noise.seeded,
+                notes=(*plan.notes, *outcome.notes),
+                public=None if public is None else _public_record(public),
+                ledger_head=receipt.head,
+                created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                versions=_versions(),
+                prototypes=_prototype_record(outcome, private.facts, public),
+            ),
+        )
+
+    def make_plan(
+        self, mechanisms: Sequence[Mechanism], budget: Budget, notes: Sequence[str] = ()
+    ) -> Plan:
+        """A plan of these steps, with the guarantee computed from their own events."""
+        events = [mechanism.event for mechanism in mechanisms]
+        guarantee = guarantee_of(events, budget.delta, assumptions=self.assumptions)
+        return Plan(self, tuple(mechanisms), guarantee, tuple(notes))
+
+    def outline(self, facts: Facts, public: PublicEmbeddings | None) -> Outline:
+        """The feature map's width, for planning."""
+        return Outline(self.features.output_dimension(facts.dimension, public), facts.dimension)
+
+
+def with_query(mechanism: Mechanism, **changes: Any) -> Any:
+    """The same mechanism with its query sharpened by public or released values; noise and event stay.
+
+    A changed event is an error of the method, so it is checked here, before any row is read.
+    """
+    assert is_dataclass(mechanism)
+    changed = replace(mechanism, query=replace(mechanism.query, **changes))  # type: ignore[attr-defined]
+    if changed.event != mechanism.event:
+        raise DPTransferError("A run may sharpen a query, but not change what it costs.")
+    return changed
+
+
+def configuration_of(value: Any) -> Any:
+    """A method's settings as JSON-ready data; nested settings carry their type's name."""
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {item.name: configuration_of(getattr(value, item.name)) for item in fields(value)}
+        return {"type": type(value).__name__, **own}
+    if isinstance(value, Relation):
+        return value.value
+    if isinstance(value, tuple | list):
+        return [configuration_of(item) for item in value]
+    return value
+
+
+def _public_record(public: PublicEmbeddings) -> Mapping[str, Any]:
+    return {
+        "name": public.name,
+        "rows": len(public),
+        "fingerprint": public.fingerprint,
+        "encoder": None if public.encoder is None else public.encoder.to_dict(),
+    }
+
+
+def _prototype_record(
+    outcome: Outcome, facts: Facts, public: PublicEmbeddings | None
+) -> Mapping[str, Any] | None:
+    if outcome.prototypes is None or public is None:
+        return None
+    rows = [[int(row) for row in chosen] for chosen in outcome.prototypes]
+    record: dict[str, Any] = {"rows": {str(name): chosen for name, chosen in zip(facts.classes, rows, strict=True)}}
+    if public.sources is not None:
+        sources = public.sources
+        record["sources"] = {
+            str(name): [sources[row] for row in chosen] for name, chosen in zip(facts.classes, rows, strict=True)
+        }
+    return record
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+    from platform import python_version
+
+    packages = ("dptransfer", "dp-accounting", "numpy", "opendp")
+    return {"python": python_version(), **{package: version(package) for package in packages}}

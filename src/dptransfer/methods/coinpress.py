@@ -1,0 +1,104 @@
+"""CoinPress: class means by clipping around ever better centres; replace-one, with public class sizes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from dptransfer import _check
+from dptransfer.accounting import noise_multiplier_for
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.facts import Facts
+from dptransfer.errors import ArgumentError, RelationMismatch
+from dptransfer.features import Features, FittedFeatures, UnitNorm
+from dptransfer.mechanisms import GaussianMechanism
+from dptransfer.methods.base import Outcome, Plan, PrivateMethod, with_query
+from dptransfer.noise import NoiseSource
+from dptransfer.privacy import Budget, Relation
+from dptransfer.queries import RecentredSums
+from dptransfer.release.heads import CosineHead
+
+
+@dataclass(frozen=True)
+class CoinPressPrototypes(PrivateMethod):
+    """One prototype per class: a mean estimated in steps, each clipping around the previous estimate.
+
+    Releases:      one (classes, dimension) matrix of recentred class sums per step.
+    Guarantee:     one GaussianEvent per step; the shares of the squared GDP parameter follow `shares`.
+    Relation:      replace one example by another of the same class; class sizes are declared and public. Not comparable with
+                   add/remove methods without conversion.
+    Sensitivity:   see `RecentredSums`: 2 per step.
+    Assumes:       declared classes and class sizes; a replaced example keeps its label.
+    Reference:     Biswas et al. (2020); Wahdany et al. (2025), Appendices A.4 and C.2. With rows scaled to norm √d: c₀ = 0, r₀ = √d,
+                   γ² = d + 2√(d ln 100) + 2 ln 100, clip = min(√(r² + 6r + γ²), r + γ), mean noise s = 2·clip·z/n, r' = γ√(1/n + s²).
+                   Wrong class sizes cost accuracy, not privacy: noise goes on sums, whose scale does not depend on them.
+
+    Attributes:
+        features: the public feature map.
+        shares: how the budget is divided over the steps.
+    """
+
+    features: Features = field(default_factory=UnitNorm)
+    shares: tuple[float, ...] = (5 / 64, 7 / 64, 52 / 64)
+    name: ClassVar[str] = "coinpress"
+    assumptions: ClassVar[tuple[str, ...]] = (
+        *PrivateMethod.assumptions,
+        "class sizes are public and the replaced example keeps its label",
+    )
+
+    def __post_init__(self) -> None:
+        """Check the shares."""
+        for share in self.shares:
+            _check.positive("shares", share)
+        if not self.shares or abs(sum(self.shares) - 1) > 1e-9:
+            raise ArgumentError(f"shares must add up to 1; got {self.shares!r}.")
+
+    def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
+        """One Gaussian release per step."""
+        if budget.relation is not Relation.REPLACE_ONE:
+            raise RelationMismatch(
+                "CoinPress divides by public class sizes, so its guarantee is for replacing one example; "
+                f"the budget is for {budget.relation.value}. Use Budget(..., relation=Relation.REPLACE_ONE) "
+                "(on the command line: --relation replace-one), or the method 'mean'."
+            )
+        if facts.class_counts is None:
+            raise ArgumentError(
+                "CoinPress needs declared class sizes; none were declared. Pass class_counts=[...] "
+                "(on the command line: --class-counts 120,80,...) if they are public, or use the method 'mean'."
+            )
+        outline, classes = self.outline(facts, public), len(facts.classes)
+        query = RecentredSums(outline, np.zeros((classes, outline.dimension)), np.ones(classes))
+
+        def steps(total: float) -> list[GaussianMechanism]:
+            return [GaussianMechanism(query, total / math.sqrt(s), budget.relation) for s in self.shares]
+
+        total = noise_multiplier_for(budget, lambda z: [step.event for step in steps(z)])
+        return self.make_plan(steps(total), budget)
+
+    def run(
+        self,
+        plan: Plan,
+        features: FittedFeatures,
+        private: PrivateEmbeddings,
+        noise: NoiseSource,
+        public: PublicEmbeddings | None,
+    ) -> Outcome:
+        """Clip, release, recentre; every radius is a function of declared and released numbers."""
+        dimension = features.dimension
+        counts = np.maximum(np.array(private.facts.class_counts, dtype=np.float64), 1.0)
+        length = math.sqrt(dimension)  # the analysis is for rows of norm √d; the query's rows have norm 1
+        tail = math.sqrt(dimension + 2 * math.sqrt(dimension * math.log(100)) + 2 * math.log(100))
+        centres = np.zeros((len(counts), dimension))
+        radius = np.full(len(counts), length)
+        events = []
+        for step in plan.mechanisms:
+            clip = np.minimum(np.sqrt(radius**2 + 6 * radius + tail**2), radius + tail)
+            step = with_query(step, features=features, centres=centres / length, radii=clip / length)
+            sums = step.release(private.rows, private.labels, noise=noise)
+            centres = centres + clip[:, None] * sums / counts[:, None]
+            radius = tail * np.sqrt(1 / counts + (clip * step.scale / counts) ** 2)
+            events.append(step.event)
+        return Outcome(CosineHead(centres), tuple(events))

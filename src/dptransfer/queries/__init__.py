@@ -1,0 +1,18 @@
+"""Deterministic functions of private rows that know their own sensitivity."""
+
+from dptransfer.queries.base import L2Query, ScoreQuery
+from dptransfer.queries.class_sums import ClassCounts, ClassSums, ClassSumsAndCounts
+from dptransfer.queries.recentred_sums import RecentredSums
+from dptransfer.queries.similarity import SimilarityScores
+from dptransfer.queries.softmax_gradient import SoftmaxGradient
+
+__all__ = [
+    "ClassCounts",
+    "ClassSums",
+    "ClassSumsAndCounts",
+    "L2Query",
+    "RecentredSums",
+    "ScoreQuery",
+    "SimilarityScores",
+    "SoftmaxGradient",
+]

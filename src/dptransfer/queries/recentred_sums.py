@@ -1,0 +1,68 @@
+"""Per-class sums of rows clipped around a released centre: one step of CoinPress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.data.embeddings import Labels
+from dptransfer.errors import RelationMismatch
+from dptransfer.features import FittedFeatures
+from dptransfer.features.lattice import SUM_BITS, clipped_lattice, row_chunks
+from dptransfer.privacy import Relation
+from dptransfer.queries.base import Integers, RawRows
+from dptransfer.queries.class_sums import _add_by_class
+
+_ROW_NORM = 2**26
+
+
+@dataclass(frozen=True, eq=False)
+class RecentredSums:
+    """Per-class sums of (x − centre_c) ÷ radius_c, clipped to norm 1.
+
+    Releases:      a (classes, dimension) matrix, all classes in one answer.
+    Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
+    Relation:      replace one example by another of the same class; class sizes are public.
+    Sensitivity:   L2. One row of the matrix moves by the difference of two vectors of norm at most 1, so 2.
+    Assumes:       centres and radii public or released; the replaced example keeps its label; labels in 0..classes−1.
+    Reference:     Biswas et al. (2020), Algorithm 1, as used by Wahdany et al. (2025), Appendix A.4.
+
+    Attributes:
+        features: map to unit-norm rows.
+        centres: (classes, dimension), in units of the mapped rows.
+        radii: (classes,) clipping radii.
+    """
+
+    features: FittedFeatures
+    centres: NDArray[np.float64]
+    radii: NDArray[np.float64]
+
+    label = "class sums around released centres"
+    grid = 2**SUM_BITS
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(classes, dimension)."""
+        return len(self.radii), self.features.dimension
+
+    def l2_sensitivity(self, relation: Relation) -> float:
+        """2, and only under replace-one."""
+        if relation is not Relation.REPLACE_ONE:
+            raise RelationMismatch(
+                "CoinPress needs public class sizes, so its guarantee is for replacing one example; "
+                f"got {relation.value}. Use Budget(..., relation=Relation.REPLACE_ONE), or the method 'mean'."
+            )
+        return 2.0
+
+    def __call__(self, rows: RawRows, labels: Labels) -> Integers:
+        """Sums in steps of 2⁻³⁰; a centre is rounded to the rows' grid, so the difference is exact."""
+        sums = np.zeros(self.shape, dtype=np.int64)
+        centres = np.rint(np.clip(self.centres, -(2.0**20), 2.0**20) * _ROW_NORM)
+        for chunk in row_chunks(len(rows), self.features.input_dimension // 8):
+            own = labels[chunk]
+            difference = (self.features.lattice(rows[chunk], _ROW_NORM) - centres[own]) / _ROW_NORM
+            unit = clipped_lattice(difference / self.radii[own][:, None], self.grid, clip=1.0)
+            _add_by_class(sums, unit, own)
+        return sums

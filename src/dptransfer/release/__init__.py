@@ -1,0 +1,65 @@
+"""The fitted classifier, and the same thing as files: release directory, card, verification, ONNX.
+
+Only the classifier and its heads are imported here; the rest is imported when it is first asked for, so that
+`import dptransfer` stays fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from dptransfer.release.classifier import PrivateClassifier, Provenance
+from dptransfer.release.heads import CosineHead, EuclideanHead, Head, MeanCosineHead, QuadraticHead
+
+if TYPE_CHECKING:
+    from dptransfer.release.bundle import read_evaluation, read_release, write_release
+    from dptransfer.release.card import Card, card_of
+    from dptransfer.release.evaluation import Evaluation, evaluate
+    from dptransfer.release.files import require_target
+    from dptransfer.release.manifest import Manifest, current_versions
+    from dptransfer.release.onnx_export import export_onnx
+    from dptransfer.release.verify import Check, Verification, verify_release
+
+__all__ = [
+    "Card",
+    "Check",
+    "CosineHead",
+    "EuclideanHead",
+    "Evaluation",
+    "Head",
+    "Manifest",
+    "MeanCosineHead",
+    "PrivateClassifier",
+    "Provenance",
+    "QuadraticHead",
+    "Verification",
+    "card_of",
+    "current_versions",
+    "evaluate",
+    "export_onnx",
+    "read_evaluation",
+    "read_release",
+    "require_target",
+    "verify_release",
+    "write_release",
+]
+
+_HOMES = {
+    "bundle": ("read_evaluation", "read_release", "write_release"),
+    "card": ("Card", "card_of"),
+    "evaluation": ("Evaluation", "evaluate"),
+    "files": ("require_target",),
+    "manifest": ("Manifest", "current_versions"),
+    "onnx_export": ("export_onnx",),
+    "verify": ("Check", "Verification", "verify_release"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

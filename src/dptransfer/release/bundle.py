@@ -1,0 +1,217 @@
+"""A release: a directory with the weights, the manifest and the card.
+
+release.json        everything but the arrays, with checksums of the other files (see `manifest`)
+model.safetensors   the released arrays (see `weights`)
+CARD.md, card.html  the privacy and model card (see `card`)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dptransfer.data.facts import Facts
+from dptransfer.errors import DPTransferError, ReleaseError, UnsafeRelease
+from dptransfer.features import describe, read_features
+from dptransfer.privacy import event_from_dict, event_to_dict
+from dptransfer.release.card import card_of
+from dptransfer.release.classifier import PrivateClassifier, Provenance
+from dptransfer.release.evaluation import Evaluation
+from dptransfer.release.files import read_file, require_directory, write_directory
+from dptransfer.release.heads import describe_head, read_head
+from dptransfer.release.manifest import (
+    CARD_NAMES,
+    MANIFEST_NAME,
+    SCHEMA_VERSION,
+    WEIGHTS_NAME,
+    Manifest,
+    current_versions,
+    manifest_bytes,
+    read_manifest,
+)
+from dptransfer.release.weights import describe_arrays, read_weights, weights_bytes
+
+_MAP = "features."
+_AGAIN = "Fetch the release again from where it came from."
+
+
+def write_release(
+    model: PrivateClassifier,
+    path: str | Path,
+    *,
+    unsafe_for_publication: bool = False,
+    evaluation: Evaluation | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write a release directory, whole or not at all; return its path.
+
+    Args:
+        model: the classifier.
+        path: the directory to make; missing parents are made too.
+        unsafe_for_publication: write a seeded model all the same, stamped as not publishable.
+        evaluation: test results for the card. Test rows are not protected.
+        overwrite: replace a release that is there already.
+    """
+    require_publishable(model, unsafe_for_publication)
+    if evaluation is not None:
+        _require_same_classes(evaluation, model)
+    model = _stamped(model)
+    _require_fit(model)
+    card = card_of(model, evaluation)
+    weights = weights_bytes(model.weights)
+    contents = {WEIGHTS_NAME: weights, **_card_files(card.markdown(), card.html())}
+    manifest = manifest_bytes(_manifest_fields(model, evaluation, contents))
+    target = Path(path)
+    write_directory(target, {**contents, MANIFEST_NAME: manifest}, overwrite=overwrite)
+    return target
+
+
+def read_release(path: str | Path) -> PrivateClassifier:
+    """Read a release directory; anything missing, changed, oversized or newer than this library is refused.
+
+    Reading checks that the files are those that were written. Whether the guarantee follows from the
+    recorded steps is checked by `verify_release`.
+    """
+    directory = require_directory(path)
+    manifest = read_manifest(read_file(directory, MANIFEST_NAME))
+    for name in CARD_NAMES:
+        require_recorded(name, read_file(directory, name), manifest)
+    return _restored(manifest, directory)
+
+
+def read_evaluation(path: str | Path) -> Evaluation | None:
+    """The test results that were written with a release, if any."""
+    manifest = read_manifest(read_file(require_directory(path), MANIFEST_NAME))
+    try:
+        return None if manifest.evaluation is None else Evaluation.from_dict(manifest.evaluation)
+    except DPTransferError as problem:
+        raise ReleaseError(f"The recorded evaluation must be readable: {problem} {_AGAIN}") from None
+
+
+def require_publishable(model: PrivateClassifier, unsafe_for_publication: bool) -> None:
+    """Raise for a seeded model unless the caller says that it will not be published."""
+    if model.provenance.seeded and not unsafe_for_publication:
+        raise UnsafeRelease(
+            "A release must have noise that nobody can repeat; this model's noise came from a seed. "
+            "Fit it with SecureNoise() (the default), or pass unsafe_for_publication=True to write it for "
+            "tests."
+        )
+
+
+def require_recorded(name: str, content: bytes, manifest: Manifest) -> None:
+    """Raise unless a file is the one that the manifest recorded."""
+    recorded = manifest.files[name]
+    if len(content) != recorded.size or hashlib.sha256(content).hexdigest() != recorded.sha256:
+        raise ReleaseError(f"'{name}' must have the recorded size and SHA-256; it was changed. {_AGAIN}")
+
+
+def _card_files(markdown: str, html: str) -> dict[str, bytes]:
+    return dict(zip(CARD_NAMES, (markdown.encode(), html.encode()), strict=True))
+
+
+def _stamped(model: PrivateClassifier) -> PrivateClassifier:
+    """The model with a time and versions on record, where the method did not give them."""
+    provenance = model.provenance
+    created = provenance.created or datetime.now(UTC).isoformat(timespec="seconds")
+    versions = dict(provenance.versions) or current_versions()
+    return replace(model, provenance=replace(provenance, created=created, versions=versions))
+
+
+def _manifest_fields(
+    model: PrivateClassifier, evaluation: Evaluation | None, contents: dict[str, bytes]
+) -> dict[str, Any]:
+    provenance, guarantee = model.provenance, model.guarantee
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "library_version": provenance.versions.get("dptransfer", "unknown"),
+        "created": provenance.created,
+        "method": {"name": provenance.method, "configuration": dict(provenance.configuration)},
+        "guarantee": guarantee.to_dict(),
+        "relation": guarantee.relation.value,
+        "delta": guarantee.delta,
+        "events": [event_to_dict(event) for event in model.events],
+        "seeded": provenance.seeded,
+        "publishable": not provenance.seeded,
+        "facts": model.facts.to_dict(),
+        "features": describe(model.features),
+        "head": describe_head(model.head),
+        "arrays": describe_arrays(model.weights),
+        "notes": list(provenance.notes),
+        "public": provenance.public,
+        "prototypes": provenance.prototypes,
+        "evaluation": None if evaluation is None else evaluation.to_dict(),
+        "ledger_head": provenance.ledger_head,
+        "versions": dict(provenance.versions),
+        "files": {
+            name: {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+            for name, content in contents.items()
+        },
+    }
+
+
+def _restored(manifest: Manifest, directory: Path) -> PrivateClassifier:
+    arrays = read_weights(directory, manifest)
+    own = {name: array for name, array in arrays.items() if not name.startswith(_MAP)}
+    of_map = {name.removeprefix(_MAP): array for name, array in arrays.items() if name.startswith(_MAP)}
+    fields = manifest.model_dump(mode="json")
+    try:
+        model = PrivateClassifier(
+            head=read_head(own, fields["head"]),
+            features=read_features(of_map, fields["features"]),
+            facts=Facts.from_dict(fields["facts"]),
+            events=tuple(event_from_dict(event) for event in manifest.events),
+            guarantee=manifest.guarantee.guarantee,
+            provenance=Provenance(
+                method=manifest.method.name,
+                configuration=manifest.method.configuration,
+                seeded=manifest.seeded,
+                notes=manifest.notes,
+                public=manifest.public,
+                ledger_head=manifest.ledger_head,
+                created=manifest.created,
+                versions=manifest.versions,
+                prototypes=manifest.prototypes,
+            ),
+        )
+        if manifest.evaluation is not None:
+            _require_same_classes(Evaluation.from_dict(manifest.evaluation), model)
+        if set(model.weights) != set(arrays):
+            raise ReleaseError("The weights file holds an array that the model does not use.")
+        _require_fit(model)
+    except (DPTransferError, KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
+        raise ReleaseError(
+            f"A release must describe a model that fits together; it does not ({problem}). {_AGAIN}"
+        ) from None
+    return model
+
+
+def _require_same_classes(evaluation: Evaluation, model: PrivateClassifier) -> None:
+    if evaluation.classes != model.classes:
+        raise ReleaseError(
+            "An evaluation on the card must be of the model's own classes; it is not. Evaluate this model."
+        )
+
+
+def _require_fit(model: PrivateClassifier) -> None:
+    """Raise unless facts, map and head have matching widths; found out by scoring one row of zeros."""
+    widths = (model.features.input_dimension, model.features.dimension)
+    if not all(type(width) is int and width >= 1 for width in widths) or widths[0] != model.facts.dimension:
+        raise ReleaseError(
+            f"The feature map must take rows of the declared dimension, {model.facts.dimension}; it takes "
+            f"{widths[0]}."
+        )
+    try:
+        with np.errstate(all="ignore"):
+            shape = model.head.scores(np.zeros((1, widths[1]))).shape
+    except ValueError:
+        shape = ()
+    if shape != (1, len(model.classes)):
+        raise ReleaseError(
+            f"The head must score {widths[1]} features for {len(model.classes)} classes; its arrays have "
+            "other shapes."
+        )

@@ -1,0 +1,245 @@
+"""The card's sections on privacy: what is promised, and on what grounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dptransfer.privacy import Event, GaussianEvent, Relation
+from dptransfer.release.card import (
+    AttackCurve,
+    Block,
+    Bullets,
+    Paragraph,
+    Section,
+    Table,
+    clean,
+    rounded_up,
+    some,
+)
+from dptransfer.release.classifier import PrivateClassifier
+
+_MOST_EVENTS = 50  # rows in the accounting table
+_RATES = (0.0, 1e-3, 3e-3, 0.01, 0.02, 0.04, 0.07, *(k / 20 for k in range(2, 20)), 0.975)
+_NEIGHBOURS = {
+    Relation.ADD_REMOVE: "Two data sets are neighbours if one has one labelled example that the other lacks. "
+    "Whether an example is there at all is protected, and so is the number of examples.",
+    Relation.REPLACE_ONE: "Two data sets are neighbours if they have equally many examples and differ in "
+    "one of them, label included. The content of an example is protected; the number of examples is public.",
+}
+
+
+def privacy_sections(model: PrivateClassifier) -> tuple[Section, ...]:
+    """What is promised, and on what grounds."""
+    return (
+        _guarantee(model),
+        _attacker(model),
+        _covered(model),
+        _public_facts(model),
+        _accounting(model),
+        _numerics(model),
+    )
+
+
+def group_events(events: tuple[Event, ...], size: int) -> tuple[Event, ...]:
+    """The same steps as a group of `size` examples meets them: every distance and ε is `size` times as large.
+
+    >>> from dptransfer.privacy import SelectionEvent
+    >>> group_events((SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential"),), 4)[0].epsilon
+    2.0
+    """
+    return tuple(
+        replace(
+            event,
+            noise_multiplier=event.noise_multiplier / size,
+            sensitivity=event.sensitivity * size,
+            numeric_epsilon=event.numeric_epsilon * size,
+        )
+        if isinstance(event, GaussianEvent)
+        else replace(event, epsilon=event.epsilon * size)
+        for event in events
+    )
+
+
+def _guarantee(model: PrivateClassifier) -> Section:
+    guarantee = model.guarantee
+    rows = [
+        ("epsilon", repr(guarantee.epsilon)),
+        ("delta", repr(guarantee.delta)),
+        ("relation", guarantee.relation.value),
+        ("privacy unit", "one labelled example (one row and its label)"),
+    ]
+    rows += [("zCDP rho", rounded_up(guarantee.rho))] if guarantee.rho is not None else []
+    rows += [("GDP mu", rounded_up(guarantee.mu))] if guarantee.mu is not None else []
+    blocks: list[Block] = [
+        Paragraph(
+            "No single example changes the probability of any outcome, this model included, by more than "
+            f"a factor e^epsilon{', except with probability delta' if guarantee.delta else ''}."
+        ),
+        Paragraph(_NEIGHBOURS[guarantee.relation]),
+        Table(("Quantity", "Value"), tuple(rows)),
+    ]
+    if guarantee.assumptions:
+        blocks += [
+            Paragraph("This holds assuming:"),
+            Bullets(tuple(clean(item) for item in guarantee.assumptions)),
+        ]
+    return Section("Guarantee", tuple(blocks))
+
+
+def _attacker(model: PrivateClassifier) -> Section:
+    from dptransfer.accounting import membership_advantage, true_positive_rate
+
+    events = model.events
+    advantage = membership_advantage(events)
+    points = [(rate, _rate(true_positive_rate(events, rate))) for rate in _RATES]
+    return Section(
+        "What an attacker can learn",
+        (
+            Paragraph(
+                "Suppose an attacker knows every example but one, has this file, and wants to know "
+                "whether that one was used. These are upper limits on how well any attack can do, "
+                "computed from the steps below."
+            ),
+            Table(
+                ("Attack", "At most"),
+                (
+                    ("members found, at 1% false alarms", _percent_up(true_positive_rate(events, 0.01))),
+                    ("members found, at 0.1% false alarms", _percent_up(true_positive_rate(events, 0.001))),
+                    ("membership advantage (hits minus false alarms)", _percent_up(advantage)),
+                    ("right guesses, where a coin flip gets 50%", _percent_up((1 + advantage) / 2)),
+                ),
+            ),
+            AttackCurve((*points, (1.0, 1.0))),
+        ),
+    )
+
+
+def _covered(model: PrivateClassifier) -> Section:
+    from dptransfer.accounting import epsilon_of
+
+    delta = model.guarantee.delta
+    groups = tuple(
+        (str(size), rounded_up(epsilon_of(group_events(model.events, size), delta), 4), f"{delta:g}")
+        for size in (1, 2, 5)
+    )
+    return Section(
+        "What is covered, and what is not",
+        (
+            Paragraph("Covered, for ever and whatever else becomes known:"),
+            Bullets(
+                (
+                    "the weights in this release;",
+                    "every prediction made from them;",
+                    "any further processing of either.",
+                )
+            ),
+            Paragraph("Not covered:"),
+            Bullets(
+                (
+                    "test data used for an evaluation;",
+                    "the public pool, and the data the encoder was trained on;",
+                    "facts declared public, and having been counted in them;",
+                    "what follows about a person from patterns that hold without their example;",
+                    "other releases from the same data: their losses add, see the ledger;",
+                    "several examples of one person or correlated examples, beyond these numbers:",
+                )
+            ),
+            Table(("Examples in the group", "epsilon", "at delta"), groups),
+        ),
+    )
+
+
+def _public_facts(model: PrivateClassifier) -> Section:
+    facts = model.facts
+    counts = "not declared"
+    if facts.class_counts is not None:
+        counts = some([str(count) for count in facts.class_counts])
+    return Section(
+        "Public by declaration",
+        (
+            Paragraph("The data owner made these public; the guarantee does not protect them."),
+            Table(
+                ("Fact", "Value"),
+                (
+                    (f"classes ({len(facts.classes)})", some([clean(name) for name in facts.classes])),
+                    ("dimension of the rows", str(facts.dimension)),
+                    ("number of examples", "not declared" if facts.size is None else f"about {facts.size}"),
+                    ("class sizes", counts),
+                    ("encoder", "not on record" if facts.encoder is None else clean(facts.encoder)),
+                    ("hyper-parameters", "public; none was chosen on private data"),
+                ),
+            ),
+        ),
+    )
+
+
+def _accounting(model: PrivateClassifier) -> Section:
+    rows = []
+    for number, event in enumerate(model.events[:_MOST_EVENTS], start=1):
+        label = clean(event.label) or "(no label)"
+        if isinstance(event, GaussianEvent):
+            law = f"Gaussian noise, multiplier {event.noise_multiplier:.6g}"
+            detail = f"sensitivity {event.sensitivity:.6g}, scale {event.scale:.6g}"
+        else:
+            law = f"{clean(event.mechanism)}, epsilon {rounded_up(event.epsilon)}"
+            detail = "bounded range" if event.bounded_range else "pure epsilon"
+        rows.append((str(number), label, law, detail))
+    blocks: list[Block] = [
+        Paragraph(
+            f"{len(model.events)} noisy step{'s' * (len(model.events) != 1)} saw private rows, all under the "
+            f"{model.guarantee.relation.value} relation:"
+        ),
+        Table(("#", "Step", "Noise", "Detail"), tuple(rows)),
+    ]
+    if len(model.events) > _MOST_EVENTS:
+        blocks.append(Paragraph(f"The first {_MOST_EVENTS} are shown; release.json lists all."))
+    return Section("Accounting", (*blocks, Paragraph(_composition(model.events))))
+
+
+def _composition(events: tuple[Event, ...]) -> str:
+    kinds = {event.kind for event in events}
+    if kinds == {"gaussian"}:
+        how = "Gaussian steps compose exactly; epsilon is read off the exact Gaussian curve at delta."
+    elif kinds == {"selection"}:
+        how = (
+            "Selections compose by the smallest of several valid bounds: the sum of epsilons, and at delta "
+            "Rényi divergences and privacy loss distributions."
+        )
+    else:
+        how = (
+            "Gaussian steps compose exactly; with selections, by the smallest of several valid bounds: "
+            "Gaussian DP, Rényi divergences and privacy loss distributions."
+        )
+    return f"{how} The reported epsilon is rounded up."
+
+
+def _numerics(model: PrivateClassifier) -> Section:
+    numeric = sum(event.numeric_epsilon for event in model.events if isinstance(event, GaussianEvent))
+    source = (
+        "SEEDED: the noise can be repeated by anyone who has the seed. This file is for tests and benchmarks."
+        if model.provenance.seeded
+        else "Noise comes from the operating system's cryptographic generator; no seed exists."
+    )
+    return Section(
+        "Numerics",
+        (
+            Bullets(
+                (
+                    "Private rows become integers before anything is summed, so sums and sensitivities "
+                    "are exact.",
+                    "Noise is integer noise from exact discrete samplers (OpenDP).",
+                    source,
+                    f"What the integer grid itself costs, epsilon {rounded_up(numeric, 3)}, is included "
+                    "above.",
+                )
+            ),
+        ),
+    )
+
+
+def _rate(value: float) -> float:
+    return min(1.0, max(0.0, float(value)))
+
+
+def _percent_up(share: float) -> str:
+    return f"{rounded_up(100 * _rate(share), 3)}%"

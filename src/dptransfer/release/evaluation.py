@@ -1,0 +1,232 @@
+"""How well a classifier does on labelled test rows, with intervals.
+
+Test rows are not protected by the guarantee: whoever publishes these numbers publishes a function of the
+test rows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dptransfer.data.embeddings import class_positions
+from dptransfer.errors import ArgumentError, DataError
+from dptransfer.release.classifier import PrivateClassifier, probabilities
+
+Interval: TypeAlias = tuple[float, float]
+
+_Z95 = 1.959963984540054  # the 97.5 % point of the normal law
+_BINS = 15
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Test results, most telling first. Intervals are 95 %.
+
+    Attributes:
+        name: whose rows these are, in words.
+        size: number of test rows.
+        balanced_accuracy: mean recall over the classes that have a test row.
+        balanced_interval: its interval, from the recalls' Wilson intervals.
+        accuracy: share of rows predicted right.
+        accuracy_interval: its Wilson interval.
+        minority_accuracy: mean recall of the smallest quarter of the classes (rounded up); None where no
+            class is smaller than another, or none of them has a test row.
+        minority_interval: its interval.
+        minority_classes: the classes it is taken over.
+        minority_source: where the class sizes came from: 'declared sizes' or 'test set sizes'.
+        macro_f1: mean F1 over the classes that have a test row.
+        calibration_error: expected calibration error of `predict_proba`, 15 equal bins.
+        classes: the declared classes.
+        support: test rows per class.
+        recall: recall per class, None without a test row.
+        recall_intervals: their Wilson intervals.
+        worst_class: the class of lowest recall.
+        confusion: rows are true classes, columns predicted ones.
+    """
+
+    name: str
+    size: int
+    balanced_accuracy: float
+    balanced_interval: Interval
+    accuracy: float
+    accuracy_interval: Interval
+    minority_accuracy: float | None
+    minority_interval: Interval | None
+    minority_classes: tuple[str | int, ...]
+    minority_source: str
+    macro_f1: float
+    calibration_error: float
+    classes: tuple[str | int, ...]
+    support: tuple[int, ...]
+    recall: tuple[float | None, ...]
+    recall_intervals: tuple[Interval | None, ...]
+    worst_class: str | int
+    confusion: tuple[tuple[int, ...], ...]
+    test_data_protected: ClassVar[bool] = False
+
+    @property
+    def statement(self) -> str:
+        """The sentence that goes with these numbers wherever they are shown."""
+        return "The test rows are not protected; publish these numbers only if that is acceptable."
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        plain = {name: _lists(value) for name, value in asdict(self).items()}
+        return {**plain, "test_data_protected": False}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Evaluation:
+        """Read what `to_dict` wrote; anything else is refused."""
+        from pydantic import TypeAdapter, ValidationError
+
+        rest = dict(values)
+        unprotected = rest.pop("test_data_protected", None) is False
+        if not unprotected or set(rest) != {field.name for field in fields(cls)}:
+            raise ArgumentError("An evaluation must have exactly the fields that Evaluation.to_dict writes.")
+        try:
+            result = TypeAdapter(cls).validate_json(json.dumps(rest), strict=True)
+        except ValidationError as problem:
+            first = problem.errors(include_url=False, include_input=False, include_context=False)[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise ArgumentError(f"An evaluation could not be read; at {place}: {first['msg']}.") from None
+        tables = (result.support, result.recall, result.recall_intervals, result.confusion)
+        if any(len(table) != len(result.classes) for table in tables):
+            raise ArgumentError("An evaluation must have one entry per class in each of its tables.")
+        return result
+
+
+def evaluate(
+    model: PrivateClassifier,
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    minority_of: Mapping[str | int, int] | Sequence[int] | None = None,
+    name: str = "",
+) -> Evaluation:
+    """Test a classifier on labelled rows; no privacy is spent, and the test rows are not protected.
+
+    Args:
+        model: the classifier.
+        x: test rows, as the model was fitted on.
+        y: their classes.
+        minority_of: public class sizes of the training set, as a list in the order of the declared classes
+            or by name; they say which quarter of the classes is smallest. Default: the sizes declared with
+            the training data, else those of the test set.
+        name: whose rows these are, for the card.
+    """
+    truth = class_positions(y, model.classes)
+    if len(truth) == 0:
+        raise DataError("An evaluation needs at least one test row; got none.")
+    scores = model.scores(x)
+    if len(scores) != len(truth):
+        raise DataError(f"y must label each of the {len(scores)} test rows; got {len(truth)} labels.")
+    count = len(model.classes)
+    chosen = scores.argmax(axis=1)
+    confusion = np.bincount(truth * count + chosen, minlength=count * count).reshape(count, count)
+    support, hits = confusion.sum(axis=1), confusion.diagonal()
+    present = np.flatnonzero(support)
+    intervals = {int(c): wilson(int(hits[c]), int(support[c])) for c in present}
+    recall = {c: float(hits[c] / support[c]) for c in intervals}
+    sizes, source = _class_sizes(model, minority_of, support)
+    small = _smallest_quarter(sizes)
+    seen = [c for c in small if c in recall]
+    f1 = 2 * hits[present] / (support[present] + confusion.sum(axis=0)[present])
+    chances = probabilities(scores, model.head.temperature)
+    return Evaluation(
+        name=name,
+        size=len(truth),
+        balanced_accuracy=_mean([recall[c] for c in recall]),
+        balanced_interval=_mean_interval([recall[c] for c in recall], [intervals[c] for c in recall]),
+        accuracy=float(hits.sum() / len(truth)),
+        accuracy_interval=wilson(int(hits.sum()), len(truth)),
+        minority_accuracy=_mean([recall[c] for c in seen]) if seen else None,
+        minority_interval=_mean_interval([recall[c] for c in seen], [intervals[c] for c in seen])
+        if seen
+        else None,
+        minority_classes=tuple(model.classes[c] for c in small),
+        minority_source=source,
+        macro_f1=float(f1.mean()),
+        calibration_error=_calibration_error(chances[np.arange(len(truth)), chosen], chosen == truth),
+        classes=model.classes,
+        support=tuple(support.tolist()),
+        recall=tuple(recall.get(c) for c in range(count)),
+        recall_intervals=tuple(intervals.get(c) for c in range(count)),
+        worst_class=model.classes[min(recall, key=lambda c: recall[c])],
+        confusion=tuple(tuple(row) for row in confusion.tolist()),
+    )
+
+
+def wilson(hits: int, trials: int) -> Interval:
+    """Wilson's 95 % interval for a proportion.
+
+    >>> [round(end, 4) for end in wilson(8, 10)]
+    [0.4902, 0.9433]
+    """
+    share = hits / trials
+    shrink = 1 + _Z95**2 / trials
+    centre = share + _Z95**2 / (2 * trials)
+    reach = _Z95 * math.sqrt(share * (1 - share) / trials + _Z95**2 / (4 * trials**2))
+    return max(0.0, (centre - reach) / shrink), min(1.0, (centre + reach) / shrink)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _mean_interval(values: Sequence[float], intervals: Sequence[Interval]) -> Interval:
+    """Interval of a mean of independent proportions: the distances to their Wilson ends add in squares.
+
+    This is the "method of variance estimates recovery" (Zou and Donner 2008); unlike a normal interval it
+    does not collapse when every recall is 0 or 1.
+    """
+    below = math.sqrt(math.fsum((v - low) ** 2 for v, (low, _) in zip(values, intervals, strict=True)))
+    above = math.sqrt(math.fsum((high - v) ** 2 for v, (_, high) in zip(values, intervals, strict=True)))
+    mean = _mean(values)
+    return max(0.0, mean - below / len(values)), min(1.0, mean + above / len(values))
+
+
+def _class_sizes(
+    model: PrivateClassifier,
+    given: Mapping[str | int, int] | Sequence[int] | None,
+    support: NDArray[np.int64],
+) -> tuple[list[int], str]:
+    if given is None and model.facts.class_counts is None:
+        return support.tolist(), "test set sizes"
+    declared = model.facts.class_counts if given is None else given
+    if isinstance(declared, Mapping):
+        if set(declared) != set(model.classes):
+            raise ArgumentError(
+                "minority_of must give a size for each declared class and no other; it does not."
+            )
+        return [int(declared[name]) for name in model.classes], "declared sizes"
+    sizes = [int(size) for size in declared or ()]
+    if len(sizes) != len(model.classes):
+        raise ArgumentError(
+            f"minority_of must give one size per declared class ({len(model.classes)}); got {len(sizes)}."
+        )
+    return sizes, "declared sizes"
+
+
+def _smallest_quarter(sizes: Sequence[int]) -> list[int]:
+    """Positions of the smallest quarter, rounded up, ties in declared order; none where all are equal."""
+    if len(set(sizes)) == 1:
+        return []
+    return sorted(sorted(range(len(sizes)), key=lambda c: sizes[c])[: math.ceil(len(sizes) / 4)])
+
+
+def _calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
+    """Σ over bins of (share of rows in it) · |mean confidence − accuracy|."""
+    bins = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
+    gaps = np.bincount(bins, weights=confidence - right, minlength=_BINS)
+    return float(np.abs(gaps).sum() / len(confidence))
+
+
+def _lists(value: Any) -> Any:
+    return [_lists(item) for item in value] if isinstance(value, tuple | list) else value

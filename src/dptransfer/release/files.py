@@ -1,0 +1,169 @@
+"""A release directory on disk: written whole or not at all, read with limits.
+
+Writing goes to a temporary sibling directory, each file and the directory are flushed to the disk, and one
+rename puts it in place. Reading opens regular files only, inside the directory only, up to a stated size
+only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from dptransfer.errors import ReleaseError
+from dptransfer.release.manifest import CARD_NAMES, FILE_NAMES, LARGEST_MANIFEST, MANIFEST_NAME, WEIGHTS_NAME
+
+LARGEST_RELEASE = 8 * 2**30
+LARGEST_FILE = {
+    MANIFEST_NAME: LARGEST_MANIFEST,
+    WEIGHTS_NAME: LARGEST_RELEASE,
+    **{name: 2 * LARGEST_MANIFEST for name in CARD_NAMES},
+}
+
+
+def require_target(path: str | Path, *, overwrite: bool = False) -> None:
+    """Raise unless a release may be written to `path`; worth asking before any privacy is spent.
+
+    Overwriting replaces a release or an empty directory, and nothing else: it never deletes a file that is
+    not part of a release.
+    """
+    target = Path(path)
+    if not os.path.lexists(target):
+        return
+    if not overwrite:
+        raise ReleaseError(
+            f"A release is written to a new directory; '{target}' exists. "
+            "Choose another path, or pass overwrite=True (--overwrite)."
+        )
+    if target.is_symlink() or not target.is_dir():
+        raise ReleaseError(
+            f"Only a release directory can be overwritten; '{target}' is not one. Choose another path."
+        )
+    others = sorted({entry.name for entry in target.iterdir()} - {MANIFEST_NAME, *FILE_NAMES})
+    if others:
+        raise ReleaseError(
+            f"Overwriting replaces a release and nothing else; '{target}' also holds '{others[0]}'. "
+            "Move it away, or choose another path."
+        )
+
+
+def write_directory(path: Path, contents: Mapping[str, bytes], *, overwrite: bool) -> None:
+    """Put a directory with exactly these files at `path`, or leave everything as it was."""
+    require_target(path, overwrite=overwrite)
+    missing = [parent for parent in (path.parent, *path.parent.parents) if not parent.exists()]
+    mark = uuid.uuid4().hex[:12]
+    fresh, old = path.with_name(f".{path.name}.{mark}.new"), path.with_name(f".{path.name}.{mark}.old")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh.mkdir()
+        for name, content in contents.items():
+            _write_file(fresh / name, content)
+        _flush_directory(fresh)
+        replacing = path.exists()
+        if replacing:
+            path.rename(old)
+        try:
+            fresh.rename(path)
+        except BaseException:
+            if replacing:
+                old.rename(path)
+            raise
+        _flush_directory(path.parent)
+    except BaseException as problem:
+        shutil.rmtree(fresh, ignore_errors=True)
+        for parent in missing:  # innermost first
+            if parent.is_dir() and not any(parent.iterdir()):
+                parent.rmdir()
+        if isinstance(problem, OSError):
+            raise ReleaseError(
+                f"A release is written whole or not at all; writing '{path}' failed "
+                f"({problem.strerror or problem}). "
+                "Nothing was left behind; free some space or choose another path."
+            ) from problem
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def require_directory(path: str | Path) -> Path:
+    """The directory with all four files of a release in it, none of them too large."""
+    directory = Path(path)
+    if not directory.is_dir():
+        found = "a file" if directory.exists() else "nothing"
+        raise ReleaseError(
+            f"A release is a directory; '{directory}' is {found}. Give the directory that save() wrote."
+        )
+    sizes = [require_file(directory, name) for name in (MANIFEST_NAME, *FILE_NAMES)]
+    if sum(sizes) > LARGEST_RELEASE:
+        raise ReleaseError(
+            f"A release may hold at most {LARGEST_RELEASE} bytes; '{directory}' holds {sum(sizes)}. "
+            "It was not written by dptransfer; do not use it."
+        )
+    return directory
+
+
+def require_file(directory: Path, name: str) -> int:
+    """Size of one file of a release: present, regular, inside the directory, not too large."""
+    path = directory / name
+    try:
+        inside = path.resolve().is_relative_to(directory.resolve())
+        status = path.stat()
+    except (OSError, RuntimeError):  # missing, or a loop of links
+        raise ReleaseError(
+            f"A release consists of {MANIFEST_NAME}, {', '.join(FILE_NAMES)}; '{name}' is missing from "
+            f"'{directory}'. "
+            "Fetch the release again from where it came from."
+        ) from None
+    if not inside or not stat.S_ISREG(status.st_mode):
+        raise ReleaseError(
+            f"A release's files are ordinary files inside its directory; '{path}' is not. "
+            "Copy the release with its files, not with links to them."
+        )
+    if status.st_size > LARGEST_FILE[name]:
+        raise ReleaseError(
+            f"'{name}' may hold at most {LARGEST_FILE[name]} bytes; this one holds {status.st_size}. "
+            "It was not written by dptransfer; do not use it."
+        )
+    return status.st_size
+
+
+def open_file(directory: Path, name: str) -> BinaryIO:
+    """Open one file of a release for reading."""
+    require_file(directory, name)
+    try:
+        return (directory / name).open("rb")
+    except OSError as problem:
+        raise ReleaseError(
+            f"A release must be readable; '{directory / name}' is not ({problem.strerror}). Check its "
+            "permissions."
+        ) from None
+
+
+def read_file(directory: Path, name: str) -> bytes:
+    """The content of one file of a release, never more than its limit."""
+    with open_file(directory, name) as file:
+        content = file.read(LARGEST_FILE[name] + 1)
+    if len(content) > LARGEST_FILE[name]:
+        raise ReleaseError(
+            f"'{name}' grew while it was read; it may hold at most {LARGEST_FILE[name]} bytes."
+        )
+    return content
+
+
+def _write_file(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _flush_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

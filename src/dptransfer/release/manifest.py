@@ -1,0 +1,262 @@
+"""The schema of `release.json`, version 1.
+
+Reading is strict: an unknown key, a missing one, a wrong type, a repeated key, NaN, an event that does not
+say what it would write, or a sentence that is not the guarantee's own are all refused. The file also
+carries its own SHA-256 (of the file with that one value replaced by zeros), so that any changed byte is
+noticed. A digest finds accidents; it is no signature, which is why `verify` recomputes the guarantee as
+well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import PurePath
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dptransfer.errors import DPTransferError, ReleaseError
+from dptransfer.privacy import Guarantee, event_from_dict, event_to_dict
+
+SCHEMA_VERSION = 1
+MANIFEST_NAME = "release.json"
+WEIGHTS_NAME = "model.safetensors"
+CARD_NAMES = ("CARD.md", "card.html")
+FILE_NAMES = (WEIGHTS_NAME, *CARD_NAMES)
+LARGEST_MANIFEST = 16 * 2**20
+
+_PACKAGES = ("dptransfer", "numpy", "opendp", "dp-accounting")
+_NO_DIGEST = "0" * 64
+_READ_AGAIN = "Fetch the release again from where it came from."
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Count = Annotated[int, Field(ge=0)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+RelationName = Literal["add/remove", "replace-one"]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class MethodEntry(_Entry):
+    """The method's command-line name and its settings."""
+
+    name: str
+    configuration: dict[str, Any]
+
+
+class EncoderEntry(_Entry):
+    """`EncoderIdentity.to_dict()`."""
+
+    name: str
+    weights: str
+    transform: str
+
+
+class FactsEntry(_Entry):
+    """`Facts.to_dict()`: everything in it was declared public by the data owner."""
+
+    classes: tuple[str | int, ...]
+    dimension: int
+    size: int | None
+    class_counts: tuple[int, ...] | None
+    encoder: EncoderEntry | None
+
+
+class HeadEntry(_Entry):
+    """`describe_head(head)`."""
+
+    kind: str
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class GuaranteeEntry(_Entry):
+    """`Guarantee.to_dict()`."""
+
+    epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    delta: Annotated[float, Field(ge=0, lt=1)]
+    relation: RelationName
+    rho: Number | None
+    mu: Number | None
+    assumptions: tuple[str, ...]
+    sentence: str
+
+    @model_validator(mode="after")
+    def _says_what_it_means(self) -> GuaranteeEntry:
+        if self.sentence != str(self.guarantee):
+            raise ValueError("the sentence does not state the guarantee's numbers")
+        return self
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee itself."""
+        return Guarantee.from_dict(self.model_dump())
+
+
+class ArrayEntry(_Entry):
+    """One released array."""
+
+    name: str
+    dtype: Literal["float64", "int32"]
+    shape: tuple[Count, ...]
+
+
+class FileEntry(_Entry):
+    """Checksum and size of another file of the release."""
+
+    sha256: Digest
+    size: Count
+
+
+class Manifest(_Entry):
+    """Everything a release records about itself, in the order in which it is written."""
+
+    schema_version: Literal[1]
+    library_version: str
+    created: str
+    method: MethodEntry
+    guarantee: GuaranteeEntry
+    relation: RelationName
+    delta: Annotated[float, Field(ge=0, lt=1)]
+    events: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)]
+    seeded: bool
+    publishable: bool
+    facts: FactsEntry
+    features: dict[str, Any]
+    head: HeadEntry
+    arrays: tuple[ArrayEntry, ...]
+    notes: tuple[str, ...]
+    public: dict[str, Any] | None
+    prototypes: dict[str, Any] | None
+    evaluation: dict[str, Any] | None
+    ledger_head: str | None
+    versions: dict[str, str]
+    files: dict[str, FileEntry]
+    digest: Digest
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Manifest:
+        for fields in self.events:
+            try:
+                written = event_to_dict(event_from_dict(fields))
+            except DPTransferError as problem:
+                raise ValueError(str(problem)) from None
+            if written != fields:
+                raise ValueError(f"a {fields['kind']} event does not say what it would write")
+            if fields["relation"] != self.relation:
+                raise ValueError("an event has another relation than the release")
+        if (self.relation, self.delta) != (self.guarantee.relation, self.guarantee.delta):
+            raise ValueError("relation and delta are not those of the guarantee")
+        if self.publishable and self.seeded:
+            raise ValueError("a seeded release cannot be publishable")
+        if set(self.files) != set(FILE_NAMES):
+            raise ValueError(f"files must list exactly {', '.join(FILE_NAMES)}")
+        if len({array.name for array in self.arrays}) != len(self.arrays):
+            raise ValueError("an array is listed twice")
+        return self
+
+
+def current_versions() -> dict[str, str]:
+    """Versions of Python, of this library and of the libraries a guarantee rests on.
+
+    >>> sorted(current_versions())
+    ['dp-accounting', 'dptransfer', 'numpy', 'opendp', 'python']
+    """
+    return {"python": platform.python_version(), **{name: _installed(name) for name in _PACKAGES}}
+
+
+def manifest_bytes(fields: Mapping[str, Any]) -> bytes:
+    """The file's content; `digest` is computed here and need not be given."""
+    plain = {**fields, "digest": _NO_DIGEST}
+    try:
+        blank = json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False, default=_plain) + "\n"
+        content = blank.encode()
+    except (TypeError, ValueError) as problem:
+        raise ReleaseError(
+            "A release records plain numbers, words and lists only; one entry is something else "
+            f"({problem}). "
+            "Make the method's configuration JSON-ready."
+        ) from None
+    head, _, tail = content.rpartition(_NO_DIGEST.encode())
+    content = head + hashlib.sha256(content).hexdigest().encode() + tail
+    if len(content) > LARGEST_MANIFEST:
+        raise ReleaseError(
+            f"{MANIFEST_NAME} may hold at most {LARGEST_MANIFEST} bytes; this one would have {len(content)}. "
+            "Leave the public rows' sources out, or shorten them."
+        )
+    read_manifest(content)  # what is written can be read
+    return content
+
+
+def read_manifest(content: bytes) -> Manifest:
+    """Parse and check the content of a `release.json`."""
+    try:
+        fields = json.loads(
+            content.decode(), object_pairs_hook=_distinct, parse_constant=_refuse, parse_float=_finite
+        )
+    except (ValueError, RecursionError) as problem:
+        raise ReleaseError(
+            f"{MANIFEST_NAME} must be plain JSON; it is not ({problem}). {_READ_AGAIN}"
+        ) from None
+    found = fields.get("schema_version") if isinstance(fields, dict) else None
+    if type(found) is int and found > SCHEMA_VERSION:
+        raise ReleaseError(
+            f"{MANIFEST_NAME} was written by a newer dptransfer (schema {found}); "
+            f"this one reads up to {SCHEMA_VERSION}; upgrade."
+        )
+    try:
+        # The parser takes no lone surrogates, so every string read can be written again.
+        manifest = Manifest.model_validate_json(content)
+    except ValidationError as problem:
+        first = problem.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the whole file"
+        raise ReleaseError(
+            f"{MANIFEST_NAME} must follow schema {SCHEMA_VERSION}; at {place}: {first['msg']}. {_READ_AGAIN}"
+        ) from None
+    head, mark, tail = content.rpartition(manifest.digest.encode())
+    if not mark or hashlib.sha256(head + _NO_DIGEST.encode() + tail).hexdigest() != manifest.digest:
+        raise ReleaseError(f"{MANIFEST_NAME} must have the digest it states; it was changed. {_READ_AGAIN}")
+    return manifest
+
+
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _plain(value: object) -> object:
+    """JSON form of what a configuration may reasonably hold."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("a key is repeated")
+    return fields
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not a number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is too large")
+    return value

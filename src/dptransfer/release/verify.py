@@ -1,0 +1,237 @@
+"""Is this release what it says? The guarantee is computed again from the recorded steps.
+
+What verification shows: the files are those that were recorded, and the recorded steps imply the recorded
+(ε, δ). What no verification of files can show: that those steps are the ones that ran. For that there is
+the owner's ledger, whose head the release records.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from dptransfer.errors import DPTransferError, ReleaseError
+from dptransfer.privacy import Guarantee, event_from_dict
+from dptransfer.release.bundle import read_evaluation, read_release, require_recorded
+from dptransfer.release.card import card_of, clean
+from dptransfer.release.card_text import escape
+from dptransfer.release.files import read_file, require_file
+from dptransfer.release.manifest import (
+    CARD_NAMES,
+    FILE_NAMES,
+    MANIFEST_NAME,
+    WEIGHTS_NAME,
+    Manifest,
+    current_versions,
+    read_manifest,
+)
+
+_ROUNDING = 1e-9  # what another build of the same library may differ by
+_MATERIAL = 1e-2  # a recorded ε this much (relatively) above the recomputed one is not that of these steps
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        name: what, in a few words.
+        passed: whether it is as it should be.
+        detail: what was found.
+        required: whether a failure makes the release fail; otherwise it is worth a note.
+    """
+
+    name: str
+    passed: bool
+    detail: str
+    required: bool = True
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The outcome; fields are None where the manifest could not be read.
+
+    Attributes:
+        checks: what was looked at, in order.
+        method: the method's name.
+        epsilon: the recorded ε.
+        delta: the recorded δ.
+        relation: the recorded relation.
+        recomputed_epsilon: ε as the recorded steps imply it.
+        events: the recorded steps.
+    """
+
+    checks: tuple[Check, ...]
+    method: str | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    relation: str | None = None
+    recomputed_epsilon: float | None = None
+    events: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether every required check passed."""
+        return all(check.passed for check in self.checks if check.required)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return {
+            "method": self.method,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "relation": self.relation,
+            "recomputed_epsilon": self.recomputed_epsilon,
+            "events": [dict(event) for event in self.events],
+            "ok": self.ok,
+            "checks": [asdict(check) for check in self.checks],
+        }
+
+
+def verify_release(path: str | Path) -> Verification:
+    """Check a release directory; a path that is no directory raises, everything else is a failed check."""
+    directory = Path(path)
+    if not directory.is_dir():
+        raise ReleaseError(
+            f"A release is a directory; '{directory}' is not one. Give the directory that save() wrote."
+        )
+    try:
+        manifest = read_manifest(read_file(directory, MANIFEST_NAME))
+    except ReleaseError as problem:
+        return Verification((Check("schema", False, str(problem)),))
+    recomputed, agreement = _recomputed(manifest)
+    checks = [
+        Check("schema", True, f"release.json follows schema {manifest.schema_version}"),
+        *(_file(directory, name, manifest) for name in FILE_NAMES),
+        _attempt("model", lambda: _loads(directory)),
+        agreement,
+        _publishable(manifest),
+        _attempt("card numbers", lambda: _card_numbers(directory, manifest)),
+        _versions(manifest),
+        _attempt("card text", lambda: _card_text(directory, manifest)),
+        _other_files(directory),
+    ]
+    return Verification(
+        checks=tuple(checks),
+        method=manifest.method.name,
+        epsilon=manifest.guarantee.epsilon,
+        delta=manifest.delta,
+        relation=manifest.relation,
+        recomputed_epsilon=None if recomputed is None else recomputed.epsilon,
+        events=manifest.events,
+    )
+
+
+def _recomputed(manifest: Manifest) -> tuple[Guarantee | None, Check]:
+    from dptransfer.accounting import guarantee_of
+
+    recorded = manifest.guarantee.guarantee
+    try:
+        events = tuple(event_from_dict(fields) for fields in manifest.events)
+        found = guarantee_of(events, recorded.delta, recorded.assumptions)
+    except DPTransferError as problem:
+        return None, Check("guarantee", False, f"it cannot be recomputed: {problem}")
+    said = f"recorded epsilon {recorded.epsilon!r}, recomputed {found.epsilon!r} at delta {recorded.delta:g}"
+    if found.relation is not recorded.relation or found.delta > recorded.delta:
+        return found, Check("guarantee", False, f"the steps are stated otherwise: {found}")
+    pairs = [(recorded.epsilon, found.epsilon), (recorded.rho, found.rho), (recorded.mu, found.mu)]
+    for claim, truth in pairs:
+        if claim is None:
+            continue
+        if truth is None or truth > claim * (1 + _ROUNDING):
+            return found, Check("guarantee", False, f"the recorded steps do not support it: {said}")
+        if claim - truth > _MATERIAL * claim:
+            return found, Check("guarantee", False, f"it is not that of the recorded steps: {said}")
+    return found, Check("guarantee", True, said)
+
+
+def _file(directory: Path, name: str, manifest: Manifest) -> Check:
+    def look() -> str:
+        require_file(directory, name)
+        require_recorded(name, read_file(directory, name), manifest)
+        return "size and SHA-256 as recorded"
+
+    return _attempt(f"file {name}", look)
+
+
+def _loads(directory: Path) -> str:
+    model = read_release(directory)
+    return f"loads; {len(model.weights)} released arrays, all finite"
+
+
+def _publishable(manifest: Manifest) -> Check:
+    if manifest.seeded or not manifest.publishable:
+        return Check("publishable", False, "the noise came from a seed, so this release is not private")
+    return Check("publishable", True, "noise from a secure source")
+
+
+def _card_numbers(directory: Path, manifest: Manifest) -> str:
+    """The sentence, ε, δ and the relation must stand on both cards as in the manifest."""
+    guarantee = manifest.guarantee
+    expected = {
+        "epsilon": repr(guarantee.epsilon),
+        "delta": repr(guarantee.delta),
+        "relation": guarantee.relation,
+    }
+    for name, stated, sentence in (
+        (CARD_NAMES[0], _stated_in_markdown, escape(guarantee.sentence)),
+        (CARD_NAMES[1], _stated_in_html, html.escape(guarantee.sentence)),
+    ):
+        text = read_file(directory, name).decode(errors="replace")
+        if stated(text) != expected or sentence not in text:
+            raise ReleaseError(f"'{name}' must state the manifest's numbers; it states others.")
+    return f"both cards state epsilon {guarantee.epsilon:g}, delta {guarantee.delta:g}, {guarantee.relation}"
+
+
+def _stated_in_markdown(text: str) -> dict[str, str]:
+    return {
+        key: value
+        for key, value in re.findall(r"^\| (epsilon|delta|relation) \| (.+) \|$", text, re.MULTILINE)
+    }
+
+
+def _stated_in_html(text: str) -> dict[str, str]:
+    found = re.findall(r'data-number="(\w+)" data-value="([^"]*)"', text)
+    return {key: html.unescape(value) for key, value in found}
+
+
+def _card_text(directory: Path, manifest: Manifest) -> str:
+    """Under the same versions, both cards must be word for word what this library would write."""
+    if manifest.versions != current_versions():
+        return "not compared: it was written under other versions"
+    card = card_of(read_release(directory), read_evaluation(directory))
+    for name, text in zip(CARD_NAMES, (card.markdown(), card.html()), strict=True):
+        if read_file(directory, name) != text.encode():
+            raise ReleaseError(f"'{name}' is not word for word what this library writes for this release.")
+    return "both cards are word for word what this library writes for this release"
+
+
+def _versions(manifest: Manifest) -> Check:
+    here = current_versions()
+    other = [
+        f"{name} {old} (here {here.get(name, 'absent')})"
+        for name, old in manifest.versions.items()
+        if here.get(name) != old
+    ]
+    detail = (
+        "written under other versions: " + ", ".join(other) if other else "the versions it was written under"
+    )
+    return Check("versions", not other, detail, required=False)
+
+
+def _other_files(directory: Path) -> Check:
+    known = {MANIFEST_NAME, WEIGHTS_NAME, *CARD_NAMES}
+    others = sorted(entry.name for entry in directory.iterdir() if entry.name not in known)
+    detail = f"not covered by this verification: {clean(', '.join(others))}" if others else "none"
+    return Check("other files", not others, detail, required=False)
+
+
+def _attempt(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name, True, look())
+    except DPTransferError as problem:
+        return Check(name, False, str(problem))

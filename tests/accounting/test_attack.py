@@ -1,0 +1,87 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from dptransfer.accounting import membership_advantage, true_positive_rate
+from dptransfer.errors import ArgumentError
+from dptransfer.privacy import GaussianEvent, Relation, SelectionEvent
+
+checked = settings(max_examples=40, deadline=None, derandomize=True)
+
+
+def noise(z, slack=0.0):
+    return GaussianEvent(z, Relation.ADD_REMOVE, numeric_epsilon=slack)
+
+
+def choice(epsilon, bounded=True):
+    return SelectionEvent(epsilon, Relation.ADD_REMOVE, bounded, "exponential")
+
+
+@given(z=st.floats(0.2, 20), rate=st.floats(1e-9, 0.999))
+@checked
+def test_gaussian_noise_limits_the_attacker_exactly(z, rate):
+    exact = norm.cdf(norm.ppf(rate) + 1 / z)
+    found = true_positive_rate([noise(z)], rate)
+    assert exact <= found <= min(1.0, exact * (1 + 1e-8))
+    assert found > norm.cdf(norm.ppf(rate) + 0.99 / z) or found == 1.0
+
+
+def test_the_likelihood_ratio_attack_reaches_the_limit_and_does_not_pass_it():
+    rng = np.random.default_rng(3)
+    inside, outside = rng.normal(1.0, 1.0, 400_000), rng.normal(0.0, 1.0, 400_000)
+    for threshold in (0.0, 1.0, 2.0):
+        false, true = (outside > threshold).mean(), (inside > threshold).mean()
+        limit = true_positive_rate([noise(1.0)], float(false))
+        assert true <= limit + 0.01
+        assert true >= limit - 0.01
+        assert true > true_positive_rate([noise(1.2)], float(false))  # more noise would be contradicted
+
+
+def test_randomised_response_is_limited_by_its_corner():
+    chance = 1 / (1 + math.exp(-1.0))
+    found = true_positive_rate([choice(1.0, bounded=False)], 1 - chance)
+    assert chance <= found <= chance * 1.02
+    assert true_positive_rate([choice(0.9, bounded=False)], 1 - chance) < chance
+
+
+@given(epsilon=st.floats(0.05, 4), rate=st.floats(1e-6, 0.99))
+@checked
+def test_bounded_range_is_limited_by_the_shifted_logistic(epsilon, rate):
+    logit = math.log(rate / (1 - rate)) + epsilon
+    exact = 1 / (1 + math.exp(-logit))
+    found = true_positive_rate([choice(epsilon)], rate)
+    assert exact * (1 - 1e-9) <= found <= min(1.0, math.exp(epsilon) * rate * (1 + 1e-9))
+    assert found <= exact * 1.03
+
+
+def test_mixtures_and_lattices_give_the_attacker_more():
+    alone = true_positive_rate([noise(2.0)], 0.01)
+    assert true_positive_rate([noise(2.0), choice(0.5)], 0.01) > alone
+    assert true_positive_rate([noise(2.0, 0.01)], 0.01) > alone
+    assert true_positive_rate([noise(2.0, 0.01)], 0.01) < alone * 1.1
+
+
+def test_a_rate_of_zero_gives_nothing_and_weak_noise_gives_everything():
+    assert true_positive_rate([noise(1.0)], 0.0) == 0.0
+    assert true_positive_rate([choice(1.0)], 0.0) < 1e-12
+    assert true_positive_rate([noise(1e-3)], 0.01) == 1.0
+    assert true_positive_rate([noise(1e-3, 1e-3)], 0.01) == 1.0
+
+
+def test_advantage_is_the_total_variation():
+    assert membership_advantage([noise(1.0)]) == pytest.approx(2 * norm.cdf(0.5) - 1, rel=1e-12)
+    assert membership_advantage([choice(1.0)]) == pytest.approx(math.tanh(0.25), rel=1e-12)
+    assert membership_advantage([noise(1.1)]) < membership_advantage([noise(1.0)])
+    rates = np.linspace(0.01, 0.99, 99)
+    gaps = [true_positive_rate([noise(1.0)], float(rate)) - rate for rate in rates]
+    assert max(gaps) == pytest.approx(membership_advantage([noise(1.0)]), rel=1e-3)
+
+
+@pytest.mark.parametrize("bad", [math.nan, -0.1, 1.0, 5e-324])
+def test_a_rate_that_is_no_rate_is_refused(bad):
+    with pytest.raises(ArgumentError):
+        true_positive_rate([noise(1.0)], bad)

@@ -1,0 +1,156 @@
+import math
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dptransfer.accounting import (
+    delta_of,
+    fits,
+    noise_multiplier_for,
+    selection_epsilon_for,
+    smallest_noise,
+)
+from dptransfer.errors import BudgetError, RelationMismatch
+from dptransfer.privacy import Budget, GaussianEvent, Relation, SelectionEvent
+
+ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+checked = settings(max_examples=30, deadline=None, derandomize=True)
+
+
+def noise(z, slack=0.0, relation=ADD):
+    return GaussianEvent(z, relation, numeric_epsilon=slack)
+
+
+def choice(epsilon, bounded=True, relation=ADD):
+    return SelectionEvent(epsilon, relation, bounded, "exponential")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "z"), [(0.1, 30.7496), (0.5, 7.0318), (1.0, 3.73063), (2.0, 1.99381), (8.0, 0.600229)]
+)
+def test_one_release_needs_the_known_noise(epsilon, z):
+    budget = Budget(epsilon=epsilon, delta=1e-5)
+    assert noise_multiplier_for(budget, lambda z: [noise(z)]) == pytest.approx(z, rel=1e-5)
+
+
+def test_sums_with_counts_need_scale_5_276_at_epsilon_one():
+    budget = Budget(epsilon=1.0, delta=1e-5)
+    z = noise_multiplier_for(budget, lambda z: [GaussianEvent(z, ADD, sensitivity=math.sqrt(2))])
+    assert GaussianEvent(z, ADD, sensitivity=math.sqrt(2)).scale == pytest.approx(5.276, abs=5e-4)
+    assert delta_of([GaussianEvent(1.23 / math.sqrt(2), ADD)], 1.0) > 0.17  # the printed scale, for contrast
+    replaced = GaussianEvent(z, REPLACE, sensitivity=2.0)
+    assert replaced.scale == pytest.approx(7.461, abs=5e-4)
+
+
+BUDGETS = [
+    Budget(epsilon=1.0, delta=1e-5),
+    Budget(epsilon=0.05, delta=1e-9),
+    Budget(epsilon=20.0, delta=1e-2),
+    Budget.zcdp(0.3),
+    Budget.gdp(0.7),
+    Budget(epsilon=1.0, delta=1e-5, relation=REPLACE),
+]
+PLANS = {
+    "one release": lambda z, r: [noise(z, relation=r)],
+    "a hundred": lambda z, r: [noise(z, relation=r)] * 100,
+    "on a lattice": lambda z, r: [noise(z, 1e-7, r)] * 3,
+    "with a selection": lambda z, r: [noise(z, relation=r), choice(0.02, relation=r)],
+}
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("plan", PLANS)
+def test_the_noise_fits_and_the_next_smaller_noise_fails_the_budget(budget, plan):
+    def make(z):
+        return PLANS[plan](z, budget.relation)
+
+    if budget.mu is not None and plan == "with a selection":
+        with pytest.raises(BudgetError, match="Gaussian noise only"):
+            noise_multiplier_for(budget, make)
+        return
+    z = noise_multiplier_for(budget, make)
+    assert fits(make(z), budget)
+    assert not fits(make(z * (1 - 2e-6)), budget)
+
+
+@given(epsilon=st.floats(0.01, 20), more=st.floats(1.01, 3), log_delta=st.floats(-30, -2))
+@checked
+def test_a_larger_budget_needs_less_noise(epsilon, more, log_delta):
+    delta = math.exp(log_delta)
+    small = noise_multiplier_for(Budget(epsilon=epsilon, delta=delta), lambda z: [noise(z)])
+    large = noise_multiplier_for(Budget(epsilon=epsilon * more, delta=delta), lambda z: [noise(z)])
+    wide = noise_multiplier_for(Budget(epsilon=epsilon, delta=delta * more), lambda z: [noise(z)])
+    assert large < small
+    assert wide < small
+
+
+@pytest.mark.parametrize("budget", [b for b in BUDGETS if b.mu is None], ids=str)
+@pytest.mark.parametrize("times", [1, 20])
+def test_the_selection_epsilon_fits_and_the_next_larger_one_fails(budget, times):
+    def make(epsilon):
+        return [choice(epsilon, relation=budget.relation)] * times
+
+    epsilon = selection_epsilon_for(budget, make)
+    assert fits(make(epsilon), budget)
+    assert not fits(make(epsilon * (1 + 2e-6)), budget)
+
+
+def test_a_pure_budget_is_shared_exactly():
+    assert selection_epsilon_for(Budget.pure(0.3), lambda e: [choice(e)]) == 0.3
+    assert selection_epsilon_for(Budget.pure(1.0), lambda e: [choice(e)] * 4) == 0.25
+    uneven = selection_epsilon_for(Budget.pure(1.0), lambda e: [choice(e), choice(0.4)])
+    assert uneven == pytest.approx(0.6, rel=1e-5)
+    assert uneven <= 0.6
+
+
+def test_gaussian_noise_never_fits_a_pure_budget():
+    assert not fits([noise(1e9)], Budget.pure(10.0))
+    assert fits([choice(10.0)], Budget.pure(10.0))
+    with pytest.raises(BudgetError, match="Gaussian noise has no pure-epsilon guarantee"):
+        noise_multiplier_for(Budget.pure(1.0), lambda z: [noise(z)])
+    with pytest.raises(BudgetError, match="use the methods public or top-k"):
+        selection_epsilon_for(Budget.pure(1.0), lambda e: [noise(5.0), choice(e)])
+
+
+def test_every_flavour_is_counted_in_its_own_currency():
+    assert fits([noise(1.0)], Budget.zcdp(0.5))
+    assert not fits([noise(1.0)], Budget.zcdp(0.4999))
+    assert fits([choice(2.0)], Budget.zcdp(0.5))
+    assert not fits([choice(2.0, bounded=False)], Budget.zcdp(0.5))
+    assert fits([noise(1.0)], Budget.gdp(1.0))
+    assert not fits([noise(1.0, 1e-6)], Budget.gdp(1.0))  # the lattice is paid for
+    assert not fits([choice(1e-3)], Budget.gdp(1.0))
+    assert fits([choice(1.0)], Budget.pure(1.0))
+    assert not fits([choice(1.001)], Budget.pure(1.0))
+
+
+def test_the_budgets_relation_must_be_the_events():
+    with pytest.raises(RelationMismatch, match="share one neighbouring relation"):
+        fits([noise(1.0, relation=REPLACE)], Budget(epsilon=1.0, delta=1e-5))
+    with pytest.raises(RelationMismatch):
+        noise_multiplier_for(Budget(epsilon=1.0, delta=1e-5, relation=REPLACE), lambda z: [noise(z)])
+    with pytest.raises(RelationMismatch):
+        fits([], Budget.pure(1.0))
+    assert fits([noise(9.0, relation=REPLACE)], Budget(epsilon=1.0, delta=1e-5, relation=REPLACE))
+
+
+def test_a_budget_that_nothing_fits_is_refused_with_a_remedy():
+    with pytest.raises(BudgetError, match="Raise epsilon or delta"):
+        smallest_noise(lambda z: False)
+    with pytest.raises(BudgetError, match="Raise epsilon or delta"):
+        noise_multiplier_for(Budget(epsilon=1.0, delta=1e-5), lambda z: [noise(z), choice(5.0)])
+    with pytest.raises(BudgetError, match="Raise epsilon or delta"):
+        selection_epsilon_for(Budget.zcdp(0.1), lambda e: [noise(1.0), choice(e)])
+
+
+def test_the_common_calibrations_take_milliseconds():
+    budget = Budget(epsilon=1.0, delta=1e-5)
+    noise_multiplier_for(budget, lambda z: [noise(z)])  # imports
+    best = math.inf
+    for _ in range(5):
+        start = time.perf_counter()
+        noise_multiplier_for(budget, lambda z: [noise(z)])
+        best = min(best, time.perf_counter() - start)
+    assert best < 0.02

@@ -1,0 +1,188 @@
+import math
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dptransfer.accounting import (
+    delta_of,
+    delta_of_mu,
+    epsilon_of,
+    guarantee_of,
+    mu_of,
+    pure_epsilon_of,
+    rho_of,
+    selection_delta,
+)
+from dptransfer.errors import ArgumentError, BudgetError, RelationMismatch
+from dptransfer.privacy import GaussianEvent, Relation, SelectionEvent
+
+ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+checked = settings(max_examples=25, deadline=None, derandomize=True)
+
+
+def noise(z, slack=0.0, relation=ADD):
+    return GaussianEvent(z, relation, numeric_epsilon=slack)
+
+
+def choice(epsilon, bounded=True, relation=ADD):
+    return SelectionEvent(epsilon, relation, bounded, "exponential" if bounded else "permute-and-flip")
+
+
+def test_a_hundred_gaussian_releases_compose_to_ten_times_mu():
+    assert mu_of([noise(7.0)] * 100) == pytest.approx(10 / 7, rel=1e-14)
+    assert delta_of([noise(7.0)] * 100, 1.0) == pytest.approx(delta_of_mu(10 / 7, 1.0), rel=1e-12)
+    assert delta_of([noise(7.0)] * 99, 1.0) < delta_of_mu(10 / 7, 1.0) * 0.999
+
+
+def test_rho_one_half_of_gaussian_noise_costs_4_377():
+    assert rho_of([noise(1.0)]) == 0.5
+    assert epsilon_of([noise(1.0)], 1e-5) == pytest.approx(4.377178, abs=1e-6)
+    # The same rho from selections is not Gaussian, and costs what the conversion of zCDP costs.
+    assert rho_of([choice(0.2)] * 100) == pytest.approx(0.5)
+    assert 4.5 < epsilon_of([choice(0.2)] * 100, 1e-5) < 4.74
+
+
+def test_a_hundred_selections_cost_what_the_best_rule_says():
+    assert epsilon_of([choice(0.1)] * 100, 1e-5) < 2.17
+    assert epsilon_of([choice(0.1, bounded=False)] * 100, 1e-5) == pytest.approx(4.307, abs=2e-3)
+    assert pure_epsilon_of([choice(0.1)] * 100) == pytest.approx(10.0)
+
+
+def test_a_single_selection_uses_the_closed_form_and_pure_epsilon_at_delta_zero():
+    assert delta_of([choice(1.0)], 0.5) == selection_delta(1.0, True, 0.5)
+    assert delta_of([choice(1.0)], 1.0) == 0.0 < delta_of([choice(1.0)], 0.999)
+    assert epsilon_of([choice(1.0)], 0.0) == 1.0
+    assert epsilon_of([choice(1.0)], 1e-5) < 0.9951 < epsilon_of([choice(1.0, bounded=False)], 1e-5)
+
+
+def test_selections_composed_never_cost_more_than_their_sum():
+    events = [choice(0.3), choice(0.7, bounded=False)]
+    assert delta_of(events, 1.0) == 0.0
+    assert 0 < delta_of(events, 0.99) < 1e-1
+    assert epsilon_of(events, 1e-9) <= 1.0
+
+
+@given(
+    z=st.floats(0.8, 20),
+    epsilon=st.floats(0.01, 2),
+    bounded=st.booleans(),
+    times=st.integers(1, 4),
+    delta=st.sampled_from([1e-9, 1e-5, 1e-2]),
+)
+@checked
+def test_a_mixture_costs_more_than_its_noise_and_less_than_both_added(z, epsilon, bounded, times, delta):
+    events = [noise(z), *[choice(epsilon, bounded)] * times]
+    found = epsilon_of(events, delta)
+    alone = epsilon_of([noise(z)], delta)
+    assert delta_of(events, found) <= delta
+    assert alone <= found <= (alone + times * epsilon) * (1 + 1e-6)
+    if found > 0:
+        assert delta_of(events, found * (1 - 1e-6)) > delta
+
+
+@given(z=st.floats(0.3, 30), more=st.floats(0.3, 30), epsilon=st.floats(0, 6))
+@checked
+def test_another_release_never_makes_it_cheaper(z, more, epsilon):
+    epsilon = 0.0 if epsilon < 1e-300 else epsilon
+    assert delta_of([noise(z)], epsilon) <= delta_of([noise(z), noise(more)], epsilon) * (1 + 1e-9)
+    assert delta_of([noise(z)], epsilon) <= delta_of([noise(z), choice(0.2)], epsilon) * (1 + 1e-9)
+
+
+def test_the_lattice_is_paid_for_in_epsilon_and_delta():
+    slack = 0.05
+    events = [noise(4.0, slack / 2), noise(4.0, slack / 2)]
+    mu = math.sqrt(2) / 4
+    assert delta_of(events, 1.0) == pytest.approx(math.exp(slack) * delta_of_mu(mu, 1.0 - slack), rel=1e-9)
+    assert delta_of(events, 1.0) > delta_of([noise(4.0)] * 2, 1.0) * 1.1
+    # At an epsilon below the slack the curve is continued, not cut off.
+    at_zero = math.exp(slack) * (1 - math.exp(-slack) * (1 - delta_of_mu(mu, slack)))
+    assert delta_of(events, 0.0) == pytest.approx(at_zero, rel=1e-9)
+    assert mu < mu_of(events) < mu + 2 * slack
+
+
+@pytest.mark.parametrize("slack", [0.0, 1e-12, 1e-3, 0.5])
+@pytest.mark.parametrize("delta", [1e-300, 1e-5, 0.3])
+def test_epsilon_was_checked_with_the_lattice_included(slack, delta):
+    for events in ([noise(2.0, slack)], [noise(2.0, slack), choice(0.5)]):
+        epsilon = epsilon_of(events, delta)
+        assert delta_of(events, epsilon) <= delta
+        assert epsilon == 0 or delta_of(events, epsilon * (1 - 1e-6)) > delta
+
+
+def test_events_of_two_relations_are_not_added():
+    for events in (
+        [noise(1.0), noise(1.0, relation=REPLACE)],
+        [noise(1.0), choice(1.0, relation=REPLACE)],
+        [],
+    ):
+        for call in (
+            lambda e: delta_of(e, 1.0),
+            lambda e: epsilon_of(e, 1e-5),
+            rho_of,
+            mu_of,
+            pure_epsilon_of,
+        ):
+            with pytest.raises(RelationMismatch):
+                call(events)
+    assert delta_of([noise(1.0, relation=REPLACE)], 1.0) == delta_of([noise(1.0)], 1.0)  # one alone is fine
+
+
+def test_mu_needs_all_gaussian_and_pure_needs_none():
+    mixed = [noise(2.0), choice(0.5)]
+    assert mu_of(mixed) is None
+    assert pure_epsilon_of(mixed) is None
+    assert rho_of(mixed) == pytest.approx(1 / 8 + 1 / 32)
+    assert rho_of([noise(2.0), choice(0.5, bounded=False)]) == pytest.approx(1 / 8 + 1 / 8)
+    assert mu_of([noise(2.0)]) == 0.5
+    assert pure_epsilon_of([choice(0.5)]) == 0.5
+
+
+def test_a_guarantee_carries_every_currency_and_the_relation():
+    guarantee = guarantee_of([noise(2.0, relation=REPLACE)], 1e-5, ("real arithmetic",))
+    assert guarantee.epsilon == epsilon_of([noise(2.0, relation=REPLACE)], 1e-5)
+    assert (guarantee.delta, guarantee.rho, guarantee.mu) == (1e-5, 0.125, 0.5)
+    assert guarantee.relation is REPLACE
+    assert "replacing one example" in str(guarantee)
+    assert "real arithmetic" in str(guarantee)
+    assert guarantee_of([choice(0.5)], 1e-5).mu is None
+
+
+def test_a_guarantee_says_delta_zero_where_delta_buys_nothing():
+    assert guarantee_of([choice(1e-4)], 0.0).delta == 0
+    assert guarantee_of([choice(1.0)], 1e-5).delta == 1e-5
+    assert guarantee_of([choice(0.7)], 1e-300).delta == 0
+    with pytest.raises(BudgetError, match="no pure-epsilon guarantee"):
+        guarantee_of([noise(1.0)], 0.0)
+
+
+def test_a_thousand_events_are_quick():
+    start = time.perf_counter()
+    epsilon_of([noise(50.0)] * 500 + [choice(0.01)] * 500, 1e-5)
+    assert time.perf_counter() - start < 2.0
+
+
+def test_extreme_events_do_not_overflow():
+    assert delta_of([noise(1e-200)], 1.0) == 1.0
+    assert delta_of([noise(1e300)], 0.0) < 1e-299
+    assert delta_of([choice(5000.0), noise(1.0)], 1.0) == 1.0
+    assert epsilon_of([noise(1e-200)], 1e-5) == math.inf
+    assert epsilon_of([noise(1.7e308)], 1e-5) == 0.0
+    assert delta_of([noise(5.0, 2.0)], 9.0) == 1.0  # a lattice so coarse is not a Gaussian any more
+    assert 0 < epsilon_of([noise(5.0)], 3e-308) < 10
+
+
+@pytest.mark.parametrize("bad", [math.nan, -1.0, 5e-324])
+def test_numbers_that_are_not_numbers_are_refused(bad):
+    for call in (delta_of, epsilon_of, guarantee_of):
+        with pytest.raises(ArgumentError):
+            call([noise(1.0)], bad)
+
+
+def test_something_that_is_no_event_is_refused():
+    class Stranger:
+        relation = ADD
+
+    with pytest.raises(TypeError, match="every event"):
+        delta_of([Stranger()], 1.0)

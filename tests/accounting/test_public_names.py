@@ -1,0 +1,18 @@
+import subprocess
+import sys
+
+import dptransfer.accounting as accounting
+
+
+def test_all_names_what_is_there_sorted_and_nothing_else():
+    assert accounting.__all__ == sorted(set(accounting.__all__))
+    callables = {
+        name for name, value in vars(accounting).items() if callable(value) and not name.startswith("_")
+    }
+    assert set(accounting.__all__) == callables
+
+
+def test_importing_accounting_does_not_import_scipy():
+    code = "import sys, dptransfer.accounting; print('scipy' in sys.modules, 'numpy' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["False", "True"]

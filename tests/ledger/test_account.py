@@ -1,0 +1,136 @@
+import re
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from dptransfer.accounting import guarantee_of
+from dptransfer.errors import BudgetExceeded, RelationMismatch
+from dptransfer.privacy import Budget, Relation
+
+from .samples import ADD, GAUSS, REPLACE, Content, chosen
+
+
+def charge_until_refused(ledger, name, steps):
+    for _ in range(200):
+        ledger.charge(name, steps, label="fit")
+
+
+@pytest.mark.parametrize(
+    ("budget", "steps"),
+    [
+        (Budget(epsilon=1.0, delta=1e-5), [GAUSS]),
+        (Budget(epsilon=0.9, delta=3.3333333333e-7), [GAUSS]),
+        (Budget(epsilon=1.0), [chosen(0.6)]),
+        (Budget.zcdp(0.04), [GAUSS]),
+        (Budget.gdp(0.3), [GAUSS]),
+        (Budget(epsilon=2.0, delta=1e-5, relation=REPLACE), [GAUSS]),
+    ],
+)
+def test_the_remedy_in_a_refusal_is_enough_and_not_much_more(ledger, budget, steps):
+    ledger.set_budget("clinic a", budget)
+    with pytest.raises(BudgetExceeded) as caught:
+        charge_until_refused(ledger, "clinic a", steps)
+    message = str(caught.value)
+    _, _, _, name, *options = shlex.split(message.split("with: ")[1])
+    amounts = dict(zip(options[::2], options[1::2], strict=True))
+    relation = Relation(amounts.pop("--relation", "add/remove"))
+    raised = Budget(**{key[2:]: float(value) for key, value in amounts.items()}, relation=relation)
+    assert (name, raised.flavour, raised.delta) == ("clinic a", budget.flavour, budget.delta)
+    currency = {"zcdp": "rho", "gdp": "mu"}.get(budget.flavour, "epsilon")
+    amount = getattr(raised, currency)
+    ledger.set_budget(name, replace(raised, **{currency: amount * 0.99}))
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(name, steps, label="fit")
+    ledger.set_budget(name, raised)
+    ledger.charge(name, steps, label="fit")
+
+
+def test_a_refusal_reads_as_the_rule_the_finding_and_the_remedy(ledger):
+    ledger.set_budget("clinic-a", Budget(epsilon=1.0))
+    ledger.charge("clinic-a", [chosen(0.8)], label="fit")
+    with pytest.raises(BudgetExceeded) as caught:
+        ledger.charge("clinic-a", [chosen(0.5)], label="fit")
+    assert str(caught.value) == (
+        "This release would bring 'clinic-a' to epsilon 1.3 (add/remove), above its budget of epsilon 1; "
+        "epsilon 0.8 is spent already. Lower the request, or ask the data owner to raise the budget with: "
+        "dptransfer ledger budget clinic-a --epsilon 1.3"
+    )
+    nameless = Content("ab" * 32)
+    ledger.set_budget(nameless, Budget(epsilon=0.1, delta=1e-5))
+    with pytest.raises(
+        BudgetExceeded, match=r"bring data set [0-9a-f]{12} to epsilon [0-9.]+ at delta 1e-05"
+    ):
+        ledger.charge(nameless, [GAUSS], label="fit")
+
+
+def test_a_pure_budget_refuses_gaussian_noise_and_says_why(ledger):
+    ledger.set_budget("clinic-a", Budget(epsilon=100.0))
+    ledger.charge("clinic-a", [chosen(1.0)], label="fit")
+    with pytest.raises(
+        BudgetExceeded, match="not all of these steps can be stated; epsilon 1 is spent already"
+    ):
+        ledger.charge("clinic-a", [GAUSS], label="fit")
+    ledger.set_budget("clinic-a", Budget(epsilon=100.0, delta=1e-5))
+    ledger.charge("clinic-a", [GAUSS], label="fit")
+
+
+def test_an_add_remove_step_costs_twice_against_a_replace_one_budget(ledger):
+    ledger.set_budget("clinic-a", Budget(epsilon=1.0, relation=REPLACE))
+    with pytest.raises(BudgetExceeded, match=r"epsilon 1.2 \(replace-one\)"):
+        ledger.charge("clinic-a", [chosen(0.6)], label="fit")
+    ledger.charge("clinic-a", [chosen(0.6, REPLACE)], label="fit")
+    assert ledger.spent("clinic-a").epsilon == pytest.approx(0.6, rel=1e-6)
+    assert ledger.spent("clinic-a").relation is REPLACE
+
+
+def test_a_replace_one_step_cannot_be_paid_from_an_add_remove_budget(ledger):
+    ledger.set_budget("clinic-a", Budget(epsilon=9.0))
+    head = ledger.head
+    with pytest.raises(RelationMismatch, match=r"was asked for.*clinic-a --relation replace-one"):
+        ledger.charge("clinic-a", [chosen(0.1, REPLACE)], label="fit")
+    assert ledger.head == head
+    ledger.charge("clinic-a", [chosen(0.1)], label="fit")
+
+
+def test_replace_one_steps_of_the_past_block_a_later_add_remove_budget(ledger):
+    ledger.charge("clinic-a", [chosen(0.1, REPLACE), chosen(0.1)], label="fit")
+    ledger.set_budget("clinic-a", Budget(epsilon=9.0))
+    with pytest.raises(RelationMismatch, match="is on record"):
+        ledger.charge("clinic-a", [chosen(0.1)], label="fit")
+    with pytest.raises(RelationMismatch):
+        ledger.spent("clinic-a", relation=ADD)
+    (summary,) = ledger.datasets()  # the overview still works, under the relation that all steps have
+    assert summary.spent.relation is REPLACE
+    assert summary.spent.epsilon == pytest.approx(0.3, rel=1e-6)
+    ledger.set_budget("clinic-a", Budget(epsilon=9.0, relation=REPLACE))
+    ledger.charge("clinic-a", [chosen(0.1)], label="fit")
+
+
+def test_what_is_spent_is_stated_as_asked_or_as_the_budget_does(ledger):
+    assert ledger.spent("clinic-a") is None
+    ledger.charge("clinic-a", [chosen(0.5)], label="fit")
+    assert (ledger.spent("clinic-a").delta, ledger.spent("clinic-a").relation) == (0.0, ADD)
+    ledger.charge("clinic-a", [GAUSS], label="fit")
+    assert ledger.spent("clinic-a") == guarantee_of([chosen(0.5), GAUSS], 1e-5)
+    ledger.set_budget("clinic-a", Budget(epsilon=9.0))  # says nothing about Gaussian noise
+    assert ledger.spent("clinic-a").delta == 1e-5
+    ledger.set_budget("clinic-a", Budget(epsilon=9.0, delta=1e-7, relation=REPLACE))
+    assert (ledger.spent("clinic-a").delta, ledger.spent("clinic-a").relation) == (1e-7, REPLACE)
+    asked = ledger.spent("clinic-a", delta=1e-6, relation=ADD)
+    assert asked == guarantee_of([chosen(0.5), GAUSS], 1e-6)
+    assert asked.epsilon < ledger.spent("clinic-a").epsilon
+
+
+def test_the_overview_says_what_is_spent_of_what_is_allowed(ledger):
+    ledger.set_budget("a", Budget(epsilon=1.0, delta=1e-5))
+    ledger.charge("b", [chosen(0.25)], label="fit")
+    ledger.set_budget("c", Budget.zcdp(0.5))
+    ledger.charge("c", [GAUSS], label="fit")
+    ledger.charge("d", [GAUSS], label="fit")
+    ledger.set_budget("d", Budget.gdp(1.0))
+    sentences = {one.dataset.name: one.sentence for one in ledger.datasets()}
+    assert sentences["a"] == "nothing is spent; the budget is epsilon = 1, delta = 1e-05, add/remove"
+    assert sentences["b"] == "epsilon 0.25 (add/remove) is spent; no budget is set"
+    assert re.match(r"rho 0.0312\d* \(add/remove\) is spent; the budget is rho = 0.5", sentences["c"])
+    assert re.match(r"mu 0.25\d* \(add/remove\) is spent; the budget is mu = 1 GDP", sentences["d"])

@@ -1,0 +1,109 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dptransfer.errors import ArgumentError, LedgerTampered
+from dptransfer.ledger import DataSet
+from dptransfer.ledger.chain import Row
+from dptransfer.ledger.entry import budget_fields, charge_fields, closing_fields, read_entries, stamped
+from dptransfer.privacy import Budget, GaussianEvent, SelectionEvent
+
+from .samples import ADD, GAUSS, Content
+
+CLINIC = DataSet("3fa9" * 16, "clinic-a")
+STEP = GaussianEvent(4.0, ADD)
+
+
+def body(fields, dataset=CLINIC):
+    return json.dumps(stamped(fields, dataset), sort_keys=True, separators=(",", ":"))
+
+
+def entries(*bodies):
+    return read_entries(Row(number, text, "00" * 32) for number, text in enumerate(bodies, start=1))
+
+
+CHARGE = body(charge_fields("fit", [STEP]))
+CLOSING = body(closing_fields(1, "failed", "out of memory"))
+
+
+def test_what_is_written_reads_back_the_same():
+    budget = Budget.zcdp(0.1)
+    charge, closing, change = entries(CHARGE, CLOSING, body(budget_fields(budget, "because")))
+    assert (charge.events, charge.label, charge.status) == ((STEP,), "fit", "failed")
+    assert (closing.charge, closing.detail, closing.dataset) == (1, "out of memory", CLINIC)
+    assert (change.budget, change.note, change.number) == (budget, "because", 3)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"noise_multiplier":4.0', '"noise_multiplier":NaN'),
+        ('"noise_multiplier":4.0', '"noise_multiplier":Infinity'),
+        ('"noise_multiplier":4.0', '"noise_multiplier":-4.0'),
+        ('"noise_multiplier":4.0', '"noise_multiplier":1e-310'),
+        ('"noise_multiplier":4.0', '"noise_multiplier":"4.0"'),
+        ('"noise_multiplier":4.0', '"surprise":4.0'),
+        ('"kind":"gaussian"', '"kind":"magic"'),
+        ('"kind":"charge"', '"kind":"refund"'),
+        ('"label":"fit",', ""),
+        ('"dataset":', '"data":'),
+        ('"add/remove"', '"whatever"'),
+        ("{", "[{"),
+        ("}", ""),
+    ],
+)
+def test_a_charge_that_cannot_be_right_is_tampering(old, new):
+    assert old in CHARGE
+    assert len(entries(CHARGE, CHARGE)) == 2
+    with pytest.raises(LedgerTampered, match="entry 2 is not"):
+        entries(CHARGE, CHARGE.replace(old, new))
+
+
+@pytest.mark.parametrize("charge", [-1, 0, 2, 3, 4, 99, "1", None])
+def test_a_closing_entry_must_close_an_open_charge_before_it(charge):
+    assert len(entries(CHARGE, CLOSING)) == 2
+    with pytest.raises(LedgerTampered):
+        entries(CHARGE, CHARGE, CLOSING.replace("1,", "2,", 1), body(closing_fields(charge, "failed", "")))
+
+
+def test_a_charge_is_closed_once_and_under_its_own_data_set():
+    with pytest.raises(LedgerTampered):
+        entries(CHARGE, CLOSING, CLOSING)
+    with pytest.raises(LedgerTampered):
+        entries(CHARGE, body(closing_fields(1, "failed", ""), DataSet("00" * 32)))
+
+
+@pytest.mark.parametrize("epsilon", ["NaN", "Infinity", "-1.0", "0", "1e-310", "null", "true"])
+def test_a_budget_that_cannot_exist_is_tampering(epsilon):
+    change = body(budget_fields(Budget(epsilon=1.5), ""))
+    assert entries(change)[0].budget.epsilon == 1.5
+    with pytest.raises(LedgerTampered):
+        entries(change.replace("1.5", epsilon))
+
+
+@pytest.mark.parametrize("events", [[], ["gaussian"], [None], [GAUSS, {"kind": "gaussian"}]])
+def test_events_that_are_none_are_refused(ledger, events):
+    with pytest.raises(ArgumentError, match="events must"):
+        ledger.charge("clinic-a", events, label="fit")
+    assert ledger.history() == []
+
+
+def test_an_event_that_json_would_not_return_unchanged_is_refused(ledger):
+    odd = SelectionEvent(0.5, ADD, np.bool_(True), "exponential")
+    with pytest.raises(ArgumentError, match="plain numbers and words"):
+        ledger.charge("clinic-a", [odd], label="fit")
+    ledger.charge("clinic-a", [replace(odd, bounded_range=True, epsilon=np.float64(0.1))], label="fit")
+    assert ledger.history()[0].events[0].epsilon == 0.1
+
+
+@pytest.mark.parametrize("text", ["", "  ", "a\nb", "\x1b[31m", "x" * 201, 7, b"clinic"])
+def test_names_and_labels_are_short_and_printable(ledger, text):
+    with pytest.raises(ArgumentError, match="label"):
+        ledger.charge("clinic-a", [GAUSS], label=text)
+    nameless = Content("ab" * 32)
+    nameless.name = text
+    with pytest.raises(ArgumentError, match="name"):
+        ledger.charge(nameless, [GAUSS], label="fit")
+    assert ledger.history() == []

@@ -1,0 +1,285 @@
+import copy
+import math
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import platformdirs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dptransfer.ledger
+from dptransfer.accounting import fits, guarantee_of
+from dptransfer.data.embeddings import PrivateEmbeddings
+from dptransfer.errors import ArgumentError, BudgetExceeded, LedgerError, LedgerTampered
+from dptransfer.ledger import BudgetChange, Charge, Closing, DataSet, Ledger
+from dptransfer.ledger.entry import UNFINISHED
+from dptransfer.privacy import Budget
+
+from .racers import GRANTED, REFUSED, charge_and_die, charge_once
+from .samples import GAUSS, Content, chosen
+
+
+def three_and_no_more():
+    """A budget that three of the racers' charges fit and four do not."""
+    budget = Budget(epsilon=guarantee_of([GAUSS] * 3, 1e-5).epsilon * 1.001, delta=1e-5)
+    assert fits([GAUSS] * 3, budget)
+    assert not fits([GAUSS] * 4, budget)
+    return budget
+
+
+class Unreadable:
+    """A data set whose content must not be looked at."""
+
+    name = "clinic-a"
+
+    @property
+    def fingerprint(self):
+        raise AssertionError("the rows were read")
+
+
+def test_a_charge_is_recorded_with_everything_an_owner_needs(ledger):
+    receipt = ledger.charge("clinic-a", [GAUSS, chosen(0.5)], label="MeanPrototypes")
+    (entry,) = ledger.history()
+    assert isinstance(entry, Charge)
+    assert entry.events == (GAUSS, chosen(0.5))
+    assert (entry.label, entry.dataset.name, entry.status) == ("MeanPrototypes", "clinic-a", UNFINISHED)
+    assert (receipt.entry, receipt.head, receipt.dataset) == (1, ledger.head, entry.dataset.id)
+    assert entry.time == receipt.time
+    assert entry.time.endswith("+00:00")
+    assert entry.process > 0
+    assert entry.version
+
+
+def test_a_charge_survives_the_process(tmp_path):
+    receipt = Ledger(tmp_path / "ledger").charge("clinic-a", [GAUSS], label="fit")
+    again = Ledger(tmp_path / "ledger")
+    assert again.head == receipt.head
+    assert again.spent("clinic-a") == guarantee_of([GAUSS], 1e-5)
+
+
+def test_a_named_data_set_is_charged_without_looking_at_its_rows(ledger):
+    ledger.set_budget("clinic-a", Budget(epsilon=1.0))
+    ledger.charge(Unreadable(), [chosen(0.9)], label="fit")
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(Unreadable(), [chosen(0.9)], label="fit")
+    nameless = Unreadable()
+    nameless.name = None
+    with pytest.raises(AssertionError, match="rows were read"):  # so the check above can fail
+        ledger.charge(nameless, [chosen(0.9)], label="fit")
+
+
+def test_embeddings_are_filed_under_their_name_or_else_under_their_content(ledger):
+    def embeddings(value, name):
+        return PrivateEmbeddings(np.full((2, 2), value), [0, 1], classes=[0, 1], name=name)
+
+    for value, name in [(1.0, "a"), (2.0, "a"), (1.0, None), (1.0, None), (2.0, None)]:
+        ledger.charge(embeddings(value, name), [GAUSS], label="fit")
+    assert [(one.dataset.name, one.charges) for one in ledger.datasets()] == [("a", 2), (None, 2), (None, 1)]
+    assert len(ledger.history(embeddings(1.0, None))) == 2
+    assert len(ledger.history(embeddings(3.0, "a"))) == 2
+    assert ledger.history(embeddings(3.0, None)) == []
+
+
+def test_the_stored_id_is_keyed_and_not_the_digest_of_the_rows(ledger):
+    receipt = ledger.charge(Content("ab" * 32), [GAUSS], label="fit")
+    assert "ab" * 32 not in repr(ledger.history())
+    assert receipt.dataset == ledger.charge(Content("ab" * 32), [GAUSS], label="fit").dataset
+    assert receipt.dataset != ledger.charge("ab" * 32, [GAUSS], label="fit").dataset
+
+
+def test_two_spellings_of_one_name_are_one_account(ledger):
+    first = ledger.charge("caf\u00e9", [GAUSS], label="fit")
+    second = ledger.charge(" cafe\u0301 ", [GAUSS], label="fit")
+    assert first.dataset == second.dataset != ledger.charge("cafe", [GAUSS], label="fit").dataset
+
+
+def test_a_refused_charge_leaves_no_trace(ledger):
+    ledger.set_budget("clinic-a", three_and_no_more())
+    for _ in range(3):
+        ledger.charge("clinic-a", [GAUSS], label="fit")
+    before = ledger.head, ledger.history()
+    with pytest.raises(BudgetExceeded):
+        ledger.charge("clinic-a", [GAUSS], label="fit")
+    assert (ledger.head, ledger.history()) == before
+    ledger.charge("clinic-b", [GAUSS] * 9, label="fit")  # no budget, no limit
+    assert ledger.head != before[0]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.floats(0.01, 2.0), max_size=12), st.floats(0.1, 4.0))
+def test_what_is_granted_never_exceeds_the_budget_and_refusals_are_needed(requests, limit):
+    ledger, granted = Ledger.in_memory(), []
+    ledger.set_budget("d", Budget(epsilon=limit))
+    for epsilon in requests:
+        whole = [chosen(one) for one in [*granted, epsilon]]
+        try:
+            ledger.charge("d", [chosen(epsilon)], label="fit")
+            granted.append(epsilon)
+        except BudgetExceeded:
+            assert not fits(whole, Budget(epsilon=limit))
+            assert math.fsum([*granted, epsilon]) > limit * (1 - 1e-6)
+    assert math.fsum(granted) <= limit * (1 + 1e-12)
+    assert [event.epsilon for entry in ledger.history()[1:] for event in entry.events] == granted
+
+
+def test_a_charge_without_a_result_has_spent(ledger):
+    ledger.set_budget("clinic-a", Budget(epsilon=1.0))
+    lost, failed = (ledger.charge("clinic-a", [chosen(0.4)], label="fit") for _ in range(2))
+    ledger.complete(failed, "failed", detail="out of memory")
+    with pytest.raises(BudgetExceeded):
+        ledger.charge("clinic-a", [chosen(0.4)], label="fit")
+    charges = {entry.number: entry for entry in ledger.history() if isinstance(entry, Charge)}
+    assert charges[lost.entry].status == "spent, no result (interrupted or running)"
+    assert (charges[failed.entry].status, charges[failed.entry].detail) == ("failed", "out of memory")
+    assert ledger.datasets()[0].unfinished == 1
+    assert ledger.spent("clinic-a").epsilon == pytest.approx(0.8, rel=1e-6)
+
+
+def test_a_charge_is_closed_once_and_only_by_its_own_receipt(ledger):
+    receipt = ledger.charge("clinic-a", [GAUSS], label="fit")
+    ledger.set_budget("clinic-a", Budget(epsilon=9.0, delta=1e-5))
+    for foreign in (
+        Ledger.in_memory().charge("clinic-a", [GAUSS], label="fit"),
+        replace(receipt, entry=2, head=ledger.head),
+        replace(receipt, entry=0),
+        replace(receipt, entry=99),
+    ):
+        with pytest.raises(LedgerError, match="is not that charge"):
+            ledger.complete(foreign)
+    with pytest.raises(ArgumentError, match="outcome"):
+        ledger.complete(receipt, "refunded")
+    ledger.complete(receipt, "released")
+    with pytest.raises(LedgerError, match="'released' already"):
+        ledger.complete(receipt, "failed")
+    assert [type(entry) for entry in ledger.history()] == [Charge, BudgetChange, Closing]
+
+
+def test_a_process_killed_after_charging_has_spent(tmp_path, processes):
+    path = tmp_path / "ledger"
+    child = processes.Process(target=charge_and_die, args=(path, "clinic-a"))
+    child.start()
+    child.join()
+    assert child.exitcode == -9
+    (entry,) = Ledger(path).history()
+    assert (entry.label, entry.status, entry.process) == ("doomed", UNFINISHED, child.pid)
+
+
+def race(processes, path, name):
+    start = processes.Barrier(8)
+    children = [processes.Process(target=charge_once, args=(path, name, start)) for _ in range(8)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    return [child.exitcode for child in children]
+
+
+def test_eight_processes_at_once_cannot_overspend_together(tmp_path, processes):
+    path = tmp_path / "ledger"
+    Ledger(path).set_budget("clinic-a", three_and_no_more())
+    outcomes = race(processes, path, "clinic-a")
+    assert sorted(outcomes) == [GRANTED] * 3 + [REFUSED] * 5
+    assert len([entry for entry in Ledger(path).history() if isinstance(entry, Charge)]) == 3
+
+
+def test_eight_processes_that_make_the_file_together_share_one_ledger(tmp_path, processes):
+    path = tmp_path / "new" / "ledger"
+    assert race(processes, path, "clinic-a") == [GRANTED] * 8
+    ledger = Ledger(path)
+    assert ledger.datasets()[0].charges == 8
+    assert len({entry.process for entry in ledger.history()}) == 8
+
+
+def test_raising_and_lowering_a_budget_is_on_record(ledger):
+    assert ledger.budget_of("clinic-a") is None
+    small, large = Budget(epsilon=0.5), Budget(epsilon=2.0)
+    ledger.set_budget("clinic-a", large, note="board decision 7")
+    ledger.charge("clinic-a", [chosen(1.0)], label="fit")
+    ledger.set_budget("clinic-a", small)
+    assert ledger.budget_of("clinic-a") == small
+    with pytest.raises(BudgetExceeded, match="epsilon 1 is spent already"):  # nothing more, however little
+        ledger.charge("clinic-a", [chosen(1e-6)], label="fit")
+    ledger.set_budget("clinic-a", large)
+    ledger.charge("clinic-a", [chosen(0.9)], label="fit")
+    changes = [entry for entry in ledger.history() if isinstance(entry, BudgetChange)]
+    assert [(one.budget, one.note) for one in changes] == [
+        (large, "board decision 7"),
+        (small, ""),
+        (large, ""),
+    ]
+
+
+def test_a_data_set_is_found_by_name_or_by_the_start_of_its_id(ledger):
+    ledger.charge("clinic-a", [GAUSS], label="fit")
+    nameless = ledger.charge(Content("ab" * 32), [GAUSS], label="fit")
+    assert ledger.find(" clinic-a").name == "clinic-a"
+    found = ledger.find(nameless.dataset[:8].upper())
+    assert found == DataSet(nameless.dataset)
+    ledger.set_budget(found, Budget(epsilon=1.0))
+    assert ledger.budget_of(Content("ab" * 32)) == Budget(epsilon=1.0)
+    for nothing in ("clinic-b", nameless.dataset[:5], nameless.dataset[:8] + "zz"):
+        with pytest.raises(LedgerError, match="dptransfer ledger show"):
+            ledger.find(nothing)
+    ledger.charge(nameless.dataset[:8], [GAUSS], label="fit")  # a name that looks like an id wins
+    assert ledger.find(nameless.dataset[:8]).name == nameless.dataset[:8]
+
+
+def test_an_id_of_another_ledger_is_not_taken_for_a_new_data_set(ledger):
+    other = Ledger.in_memory()
+    other.charge("clinic-a", [GAUSS], label="fit")
+    ledger.charge("clinic-a", [GAUSS], label="fit")
+    with pytest.raises(LedgerError, match="holds in one ledger only"):
+        ledger.set_budget(other.find("clinic-a"), Budget(epsilon=1.0))
+    ledger.set_budget(ledger.find("clinic-a"), Budget(epsilon=1.0))
+
+
+def test_verification_takes_any_head_that_was_given_out(ledger):
+    heads = [ledger.head]
+    heads += [ledger.charge("clinic-a", [GAUSS], label="fit").head for _ in range(3)]
+    for head in heads[1:]:
+        ledger.verify(known_head=head)
+    with pytest.raises(LedgerTampered):
+        ledger.verify(known_head="ab" * 32)
+
+
+def test_a_budget_is_a_budget(ledger):
+    with pytest.raises(ArgumentError, match="must be a Budget; got float"):
+        ledger.set_budget("clinic-a", 1.0)
+
+
+def test_the_default_ledger_is_the_one_the_environment_names(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "named"))
+    assert Ledger.default().path == (tmp_path / "named").resolve()
+    monkeypatch.setenv("DPTRANSFER_LEDGER", "")
+    monkeypatch.setattr(platformdirs, "user_data_path", lambda app: tmp_path / app)
+    assert Ledger.default().path == (tmp_path / "dptransfer" / "ledger.sqlite").resolve()
+    assert Ledger.in_memory().path is None
+
+
+def test_a_home_directory_is_understood(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    Ledger("~/ledger")
+    assert (tmp_path / "ledger").is_file()
+
+
+def test_a_copy_of_a_ledger_is_the_same_ledger(ledger):
+    ledger.set_budget("clinic-a", Budget(epsilon=1.0))
+    copies = [copy.copy(ledger), copy.deepcopy(ledger)]
+    if ledger.path:
+        copies.append(pickle.loads(pickle.dumps(ledger)))
+    else:
+        with pytest.raises(LedgerError, match="belongs to the process"):
+            pickle.dumps(ledger)
+    ledger.charge("clinic-a", [chosen(0.9)], label="fit")
+    for one in copies:
+        with pytest.raises(BudgetExceeded):
+            one.charge("clinic-a", [chosen(0.9)], label="fit")
+
+
+def test_the_package_exports_what_it_says():
+    found = {name for name, value in vars(dptransfer.ledger).items() if not name.startswith("_")}
+    modules = {"account", "chain", "entry", "ledger", "store"}
+    assert found - modules == set(dptransfer.ledger.__all__)
+    assert dptransfer.ledger.__all__ == sorted(dptransfer.ledger.__all__)

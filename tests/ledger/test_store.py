@@ -1,0 +1,184 @@
+import json
+import os
+import sqlite3
+import stat
+import threading
+import time
+from contextlib import closing
+
+import pytest
+
+from dptransfer.errors import LedgerError, LedgerTampered
+from dptransfer.ledger import Ledger, store
+from dptransfer.ledger.store import Store
+
+from .behind_its_back import edit, query
+from .samples import GAUSS
+
+
+def test_the_file_and_its_folders_are_made_for_the_owner_only(tmp_path):
+    path = tmp_path / "new" / "folder" / "ledger.sqlite"
+    Ledger(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    empty = tmp_path / "empty.sqlite"
+    empty.touch(mode=0o644)
+    Ledger(empty)
+    assert stat.S_IMODE(empty.stat().st_mode) == 0o600
+
+
+def test_each_ledger_has_its_own_random_key_and_so_its_own_ids(tmp_path):
+    ledgers = [Ledger(tmp_path / "one"), Ledger(tmp_path / "two")]
+    keys = [
+        bytes.fromhex(query(one.path, "SELECT value FROM meta WHERE name = 'key'")[0][0]) for one in ledgers
+    ]
+    assert [len(key) for key in keys] == [32, 32]
+    assert keys[0] != keys[1]
+    ids = {one.charge("clinic-a", [GAUSS], label="fit").dataset for one in ledgers}
+    assert len(ids) == 2
+
+
+def test_a_newer_schema_is_refused_with_the_advice_to_upgrade(path):
+    edit(path, "UPDATE meta SET value = '2' WHERE name = 'schema'")
+    with pytest.raises(LedgerError, match=r"has schema 2\. Upgrade dptransfer") as caught:
+        Ledger(path)
+    assert not isinstance(caught.value, LedgerTampered)
+
+
+def test_files_that_are_not_ledgers_are_refused_and_left_alone(tmp_path):
+    text = tmp_path / "notes.txt"
+    text.write_text("dear diary " * 200)
+    other = tmp_path / "other.sqlite"
+    twin = tmp_path / "twin.sqlite"
+    edit(other, "CREATE TABLE patients (name TEXT)")
+    edit(twin, "CREATE TABLE meta (k TEXT)", "CREATE TABLE entries (n TEXT)")
+    for path in (text, other, twin):
+        before = path.read_bytes()
+        with pytest.raises(LedgerError, match=f"that dptransfer made; the ledger {path}"):
+            Ledger(path)
+        assert path.read_bytes() == before
+    with pytest.raises(LedgerError, match="unable to open"):
+        Ledger(tmp_path)
+    with pytest.raises(LedgerError, match=r"File exists \(.*notes.txt\)"):
+        Ledger(text / "ledger.sqlite")
+
+
+def altered_connections(monkeypatch, *, mode="rw", pragma=None):
+    real = sqlite3.connect
+
+    def connect(address, **options):
+        connection = real(address.replace("mode=rw", f"mode={mode}"), **options)
+        if pragma:
+            connection.execute(pragma)
+        return connection
+
+    monkeypatch.setattr(store.sqlite3, "connect", connect)
+
+
+def test_a_read_only_ledger_can_be_read_and_not_charged(path, monkeypatch):
+    ledger = Ledger(path)
+    head = ledger.head
+    with monkeypatch.context() as patch:
+        altered_connections(patch, mode="ro")
+        assert len(Ledger(path).history()) == 4
+        with pytest.raises(LedgerError, match=f"{path}: attempt to write a readonly database. Make the file"):
+            ledger.charge("clinic-a", [GAUSS], label="fit")
+    assert ledger.head == head
+    ledger.charge("clinic-a", [GAUSS], label="fit")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_write_permission_is_named_in_the_error(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(LedgerError, match="Permission denied"):
+            Ledger(tmp_path / "ledger.sqlite")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def charge_many_times(ledger):
+    for _ in range(200):
+        ledger.charge("clinic-b", [GAUSS] * 10, label="fit")
+
+
+def test_a_full_disk_means_no_charge(path, monkeypatch):
+    ledger = Ledger(path)
+    head = ledger.head
+    with monkeypatch.context() as patch:
+        altered_connections(patch, pragma="PRAGMA max_page_count = 1")  # the pages there are, and no more
+        with pytest.raises(LedgerError, match=r"disk is full\. Free some space"):
+            charge_many_times(ledger)
+    grown = len(ledger.history()) - 4
+    ledger.verify(known_head=head)
+    ledger.charge("clinic-b", [GAUSS], label="fit")
+    assert len(ledger.history()) == 4 + grown + 1
+
+
+def test_a_ledger_held_by_someone_else_is_reported_as_busy(path, monkeypatch):
+    ledger = Ledger(path)
+    monkeypatch.setattr(store, "BUSY_SECONDS", 0.05)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerError, match="Another process has held it"):
+            ledger.charge("clinic-a", [GAUSS], label="fit")
+    ledger.charge("clinic-a", [GAUSS], label="fit")
+
+
+def test_a_ledger_that_vanished_is_an_error_and_not_a_fresh_start(path):
+    ledger = Ledger(path)
+    path.unlink()
+    with pytest.raises(LedgerError, match="unable to open"):
+        ledger.charge("clinic-a", [GAUSS], label="fit")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_an_error_inside_a_transaction_undoes_its_entries(tmp_path, kind):
+    one = Store(tmp_path / "ledger" if kind == "file" else None)
+
+    def interrupted():
+        with one.transaction(write=True) as chain:
+            chain.append({"n": 1})
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    with one.transaction(write=True) as chain:
+        assert chain.rows == []
+        chain.append({"n": 2})
+    with one.transaction() as chain:
+        assert [json.loads(row.body) for row in chain.rows] == [{"n": 2}]
+
+
+def test_an_in_memory_ledger_is_refused_in_a_child_process(monkeypatch):
+    ledger = Ledger.in_memory()
+    ledger.charge("clinic-a", [GAUSS], label="fit")
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(LedgerError, match="belongs to the process that made it"):
+        ledger.charge("clinic-a", [GAUSS], label="fit")
+
+
+def test_five_thousand_entries_are_verified_within_a_second(tmp_path):
+    one = Store(tmp_path / "ledger")
+    with one.transaction(write=True) as chain:
+        for number in range(5000):
+            chain.append({"number": number, "text": "x" * 500})
+    start = time.process_time()
+    with one.transaction() as chain:
+        assert len(chain.rows) == 5000
+    assert time.process_time() - start < 1
+
+
+def test_threads_share_one_ledger_without_losing_a_charge(ledger):
+    def work():
+        for _ in range(5):
+            ledger.charge("clinic-a", [GAUSS], label="thread")
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ledger.history()) == 30
+    ledger.verify()

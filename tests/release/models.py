@@ -1,0 +1,106 @@
+"""Small classifiers made by hand, and releases of them that were tampered with."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+
+from dptransfer.accounting import guarantee_of
+from dptransfer.data.embeddings import PublicEmbeddings
+from dptransfer.data.facts import Facts
+from dptransfer.data.identity import EncoderIdentity
+from dptransfer.features import PublicMap, UnitNorm
+from dptransfer.privacy import GaussianEvent, Relation, SelectionEvent
+from dptransfer.release.classifier import PrivateClassifier, Provenance
+from dptransfer.release.heads import CosineHead, EuclideanHead, MeanCosineHead, QuadraticHead
+
+DIMENSION = 7
+CLASSES = ("cat", "dog", "eel")
+ENCODER = EncoderIdentity("tiny-net", "ab" * 32, "rgb 8, mean pool")
+NOISE = GaussianEvent(4.0, Relation.ADD_REMOVE, sensitivity=1.0, label="class sums", numeric_epsilon=1e-9)
+CHOICE = SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential", label="prototypes")
+FILES = ("release.json", "model.safetensors", "CARD.md", "card.html")
+
+
+def rows(count=20, seed=5, dimension=DIMENSION):
+    return np.random.default_rng(seed).normal(size=(count, dimension))
+
+
+def public_pool(positive=False):
+    x = rows(60, seed=3)
+    return PublicEmbeddings(np.abs(x) if positive else x, name="pool")
+
+
+def feature_maps():
+    return {
+        "unit norm": UnitNorm().fit(DIMENSION, None),
+        "pooled": UnitNorm(pool=3).fit(DIMENSION, None),
+        "public map": PublicMap(axes=4).fit(DIMENSION, public_pool()),
+        "rooted public map": PublicMap(axes=4).fit(DIMENSION, public_pool(positive=True)),
+    }
+
+
+def heads(width, classes=len(CLASSES)):
+    rng = np.random.default_rng(1)
+    flat = rng.normal(size=(classes, width))
+    return {
+        "cosine": CosineHead(flat),
+        "mean cosine": MeanCosineHead(rng.normal(size=(classes, 2, width))),
+        "euclidean": EuclideanHead(flat),
+        "quadratic": QuadraticHead(flat, rng.normal(size=classes), rng.random((classes, width)), temperature=0.5),
+    }
+
+
+def make_model(
+    head="cosine",
+    features="unit norm",
+    classes=CLASSES,
+    events=(NOISE,),
+    delta=1e-5,
+    seeded=False,
+    class_counts=None,
+    **provenance,
+):
+    fitted = feature_maps()[features]
+    return PrivateClassifier(
+        head=heads(fitted.dimension, len(classes))[head],
+        features=fitted,
+        facts=Facts(tuple(classes), DIMENSION, size=100, class_counts=class_counts, encoder=ENCODER),
+        events=tuple(events),
+        guarantee=guarantee_of(tuple(events), delta),
+        provenance=Provenance(
+            method="mean-prototypes",
+            configuration={"features": {"pool": 1}, "clip": 1.0},
+            seeded=seeded,
+            **{
+                "notes": ("k = 7: all axes",),
+                "public": {"name": "pool", "rows": 60},
+                "ledger_head": "cd" * 32,
+                "created": "2026-11-15T10:00:00+00:00",
+                **provenance,
+            },
+        ),
+    )
+
+
+def rewrite(directory: Path, change, *, content=None):
+    """Edit release.json (and other files by `content`) and put every checksum right again, as a forger would."""
+    path = directory / "release.json"
+    fields = json.loads(path.read_text())
+    for name, new in (content or {}).items():
+        (directory / name).write_bytes(new)
+    for name in fields["files"]:
+        if (directory / name).exists():
+            data = (directory / name).read_bytes()
+            fields["files"][name] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+    change(fields)
+    write_manifest(path, fields)
+
+
+def write_manifest(path: Path, fields, **options):
+    fields["digest"] = "0" * 64
+    text = json.dumps(fields, indent=1, ensure_ascii=False, **options) + "\n"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    head, _, tail = text.rpartition("0" * 64)
+    path.write_text(head + digest + tail)

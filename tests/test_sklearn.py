@@ -1,0 +1,52 @@
+"""The scikit-learn adapter."""
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dptransfer import Ledger, MeanPrototypes
+from dptransfer.errors import ArgumentError
+from dptransfer.sklearn import PrivateClassifier
+
+
+@pytest.fixture(autouse=True)
+def ledger_in_a_temporary_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "ledger.sqlite"))
+
+
+@parametrize_with_checks([PrivateClassifier("mean", classes="observed")])
+def test_it_keeps_the_conventions_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def blobs():
+    rng = np.random.default_rng(0)
+    y = np.repeat(["cat", "dog", "owl"], 200)
+    return np.eye(16)[np.repeat(np.arange(3), 200)] + rng.normal(0, 0.1, (600, 16)), y
+
+
+def test_it_works_at_the_end_of_a_pipeline():
+    x, y = blobs()
+    model = PrivateClassifier("mean", classes=["cat", "dog", "owl", "yak"], epsilon=4.0, random_state=3)
+    pipeline = make_pipeline(Normalizer(), model).fit(x, y)
+    assert pipeline.score(x, y) > 0.9
+    assert pipeline[-1].guarantee_.epsilon <= 4.0
+    assert pipeline.predict_proba(x).shape == (600, 4)  # a declared class without examples keeps its column
+
+
+def test_classes_are_not_read_off_the_labels_unless_declared_public():
+    x, y = blobs()
+    with pytest.raises(ArgumentError, match="must be declared"):
+        PrivateClassifier("mean").fit(x, y)
+
+
+def test_every_fit_is_charged():
+    x, y = blobs()
+    ledger = Ledger.in_memory()
+    model = PrivateClassifier(MeanPrototypes(), classes=["cat", "dog", "owl"], name="pets", ledger=ledger)
+    model.fit(x, y)
+    first = ledger.spent(ledger.find("pets"), delta=1e-5).epsilon
+    model.fit(x, y)
+    assert first < ledger.spent(ledger.find("pets"), delta=1e-5).epsilon
