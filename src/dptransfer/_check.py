@@ -2,6 +2,7 @@
 
 Each takes the argument's name and value and returns the value, so that a frozen dataclass can check
 itself in ``__post_init__`` and a bad object never exists. They are for declared, public arguments only.
+Numbers may be Python's or NumPy's; what is returned is Python's, so that it can be written as JSON.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Collection
+from numbers import Integral, Real
 
 from dptransfer.errors import ArgumentError
 
@@ -19,35 +21,35 @@ def positive(name: str, value: float) -> float:
     >>> positive("clip", 1.5)
     1.5
     """
-    if not (_is_number(value) and math.isfinite(value) and value >= sys.float_info.min):
+    if not (_is_finite(value) and value >= sys.float_info.min):
         raise ArgumentError(f"{name} must be a positive finite number; got {value!r}.")
-    return value
+    return _plain(value)
 
 
 def non_negative(name: str, value: float) -> float:
     """Zero, or a positive number as `positive` understands it."""
-    return value if _is_number(value) and value == 0 else positive(name, value)
+    return _plain(value) if _is_finite(value) and value == 0 else positive(name, value)
 
 
 def probability(name: str, value: float) -> float:
     """A number in [0, 1); one itself would allow everything."""
-    if not (_is_number(value) and 0 <= value < 1):
+    if not (_is_finite(value) and 0 <= value < 1):
         raise ArgumentError(f"{name} must lie in [0, 1); got {value!r}.")
     if 0 < value < sys.float_info.min:
         raise ArgumentError(f"{name} is subnormal ({value!r}), too small to compute with; use 0.")
-    return value
+    return _plain(value)
 
 
 def fraction(name: str, value: float) -> float:
-    """A number strictly between 0 and 1."""
-    if not (_is_number(value) and 0 < value < 1):
+    """A number strictly between 0 and 1, and not subnormal."""
+    if not (_is_finite(value) and sys.float_info.min <= value < 1):
         raise ArgumentError(f"{name} must lie strictly between 0 and 1; got {value!r}.")
-    return value
+    return _plain(value)
 
 
 def whole(name: str, value: int, *, at_least: int = 1) -> int:
-    """A whole number no smaller than `at_least`."""
-    if isinstance(value, bool) or int(value) != value or value < at_least:
+    """A whole number no smaller than `at_least`; 3.0 is one."""
+    if not (_is_finite(value) and int(value) == value and value >= at_least):
         raise ArgumentError(f"{name} must be a whole number of at least {at_least}; got {value!r}.")
     return int(value)
 
@@ -60,5 +62,18 @@ def one_of(name: str, value: str, allowed: Collection[str]) -> str:
     return value
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_finite(value: object) -> bool:
+    """Whether it is a number (a truth value is none) that a float can hold."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int beyond the floats
+        return False
+
+
+def _plain(value: float) -> float:
+    """The same number as Python's int or float."""
+    if type(value) in (int, float):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)

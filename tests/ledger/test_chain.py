@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dptransfer.ledger.chain import Row, first_break, head_of, link, sealed
@@ -14,6 +14,7 @@ def chained(texts, key=KEY):
     return rows, sealed(key, len(rows), head_of(key, rows))
 
 
+@settings(deadline=None)
 @given(bodies)
 def test_an_untouched_chain_holds_and_only_under_its_own_key(texts):
     rows, tail = chained(texts)
@@ -22,6 +23,7 @@ def test_an_untouched_chain_holds_and_only_under_its_own_key(texts):
     assert chained(texts, b"another key")[0][-1].hash != rows[-1].hash
 
 
+@settings(deadline=None)
 @given(bodies, st.data())
 def test_every_single_edit_deletion_and_swap_breaks_the_chain(texts, data):
     rows, tail = chained(texts)

@@ -41,14 +41,16 @@ def feature_maps():
     }
 
 
-def heads(width, classes=len(CLASSES)):
+def heads(width, classes=3):
     rng = np.random.default_rng(1)
     flat = rng.normal(size=(classes, width))
     return {
         "cosine": CosineHead(flat),
         "mean cosine": MeanCosineHead(rng.normal(size=(classes, 2, width))),
         "euclidean": EuclideanHead(flat),
-        "quadratic": QuadraticHead(flat, rng.normal(size=classes), rng.random((classes, width)), temperature=0.5),
+        "quadratic": QuadraticHead(
+            flat, rng.normal(size=classes), rng.random((classes, width)), temperature=0.5
+        ),
     }
 
 
@@ -85,7 +87,7 @@ def make_model(
 
 
 def rewrite(directory: Path, change, *, content=None):
-    """Edit release.json (and other files by `content`) and put every checksum right again, as a forger would."""
+    """Edit release.json (and other files by `content`) and put every checksum right, as a forger would."""
     path = directory / "release.json"
     fields = json.loads(path.read_text())
     for name, new in (content or {}).items():

@@ -102,6 +102,13 @@ def test_an_evaluation_travels_with_the_release(tmp_path):
     assert read_evaluation(model.save(tmp_path / "s")) is None
 
 
+def test_the_confusion_matrix_of_many_classes_is_left_out(tmp_path):
+    model = make_model(classes=tuple(range(101)))
+    evaluation = evaluate(model, rows(202), np.arange(202) % 101)
+    path = write_release(model, tmp_path / "r", evaluation=evaluation)
+    assert read_evaluation(path) == replace(evaluation, confusion=None) != evaluation
+
+
 def test_an_evaluation_of_other_classes_is_refused(tmp_path):
     other = make_model(classes=("a", "b", "c"))
     evaluation = evaluate(other, rows(), np.arange(20) % 3)
@@ -198,7 +205,13 @@ def test_a_rewritten_manifest_without_a_lie_is_read(release):
 
 def test_strange_settings_of_a_plain_map_are_refused(tmp_path):
     path = make_model().save(tmp_path / "r")
-    for wrong in ({"pool": 0}, {"pool": "1"}, {"pool": 1.5}, {"input_dimension": 7.0}, {"input_dimension": [7]}):
+    for wrong in (
+        {"pool": 0},
+        {"pool": "1"},
+        {"pool": 1.5},
+        {"input_dimension": 7.0},
+        {"input_dimension": [7]},
+    ):
         copy = shutil.copytree(path, tmp_path / "copy")
         rewrite(copy, lambda fields, wrong=wrong: fields["features"].update(wrong))
         with pytest.raises(ReleaseError):

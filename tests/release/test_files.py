@@ -67,6 +67,15 @@ def test_a_failure_between_the_two_renames_puts_the_old_release_back(tmp_path, m
     assert [entry.name for entry in tmp_path.iterdir()] == ["r"]
 
 
+def test_every_file_and_both_directories_are_flushed_to_the_disk(tmp_path, monkeypatch):
+    flushed = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino))
+    path = make_model().save(tmp_path / "r")
+    for entry in (*path.iterdir(), path, tmp_path):
+        assert entry.stat().st_ino in flushed
+    assert len(flushed) == len(FILES) + 2
+
+
 def test_an_interrupted_write_leaves_nothing_behind(tmp_path, monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt

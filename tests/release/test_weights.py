@@ -84,7 +84,7 @@ def test_metadata_beside_the_arrays_is_refused(release):
 
 
 def overlapping(header, data):
-    header["prototypes"]["data_offsets"] = [0, 8 * 12]
+    header["features.mean"]["data_offsets"] = [0, 7 * 4]
     return with_header(header, data)
 
 

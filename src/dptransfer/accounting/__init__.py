@@ -16,7 +16,7 @@ from dptransfer.accounting.compose import (
     rho_of,
 )
 from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu, mu_for, mu_with_slack
-from dptransfer.accounting.pure import selection_delta, selection_mu, selection_rho
+from dptransfer.accounting.pure import selection_delta, selection_rho
 
 __all__ = [
     "delta_of",
@@ -34,7 +34,6 @@ __all__ = [
     "rho_of",
     "selection_delta",
     "selection_epsilon_for",
-    "selection_mu",
     "selection_rho",
     "smallest_noise",
     "true_positive_rate",

@@ -4,9 +4,7 @@ Every number here is an upper bound on what the events cost together, steps chos
 
 - Gaussian steps compose exactly, to μ = √(Σ 1/z²); zCDP is never used for them.
 - One selection has a closed form; several cost at most the sum of their ε, with δ = 0.
-- Otherwise the smallest of three valid bounds: everything in Gaussian terms (`pure.selection_mu`), Rényi
-  divergences (`renyi`), and the distribution of the privacy loss (`loss`). Which is smallest depends on the
-  events alone, not on data, so the minimum is valid too.
+- Everything else is composed by the library `dp_accounting` (`mixed`).
 
 **What the lattice costs.** The noise that runs is a Gaussian on an integer lattice, within a likelihood
 ratio of the ideal one that costs `numeric_epsilon`. If the ideal steps are (ε, δ)-DP and s is the sum of
@@ -24,16 +22,14 @@ from dataclasses import dataclass
 
 from dptransfer import _check
 from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu, mu_with_slack
-from dptransfer.accounting.loss import grid_delta
+from dptransfer.accounting.mixed import mixed_delta, mixed_epsilons
 from dptransfer.accounting.pure import (
     SelectionGroup,
     selection_delta,
     selection_groups,
-    selection_mu,
     selection_rho,
     total_epsilon,
 )
-from dptransfer.accounting.renyi import renyi_delta
 from dptransfer.accounting.search import smallest
 from dptransfer.errors import BudgetError
 from dptransfer.privacy import Event, GaussianEvent, Guarantee, SelectionEvent, same_relation
@@ -56,13 +52,13 @@ def delta_of(events: Sequence[Event], epsilon: float) -> float:
 
 
 def epsilon_of(events: Sequence[Event], delta: float) -> float:
-    """Smallest ε, to one part in 10⁹ and rounded up, at which the events together are (ε, δ)-DP.
+    """Smallest ε, to a few parts in 10⁹ and rounded up, at which the events together are (ε, δ)-DP.
 
     The returned ε was tried: `delta_of` of it is at most `delta`. At δ = 0 Gaussian noise has none: infinity.
 
     >>> from dptransfer.privacy import Relation
     >>> choice = SelectionEvent(0.1, Relation.ADD_REMOVE, True, "exponential")
-    >>> round(epsilon_of([choice] * 100, 0.0), 9), epsilon_of([choice] * 100, 1e-5) < 2.2
+    >>> round(epsilon_of([choice] * 100, 0.0), 9), epsilon_of([choice] * 100, 1e-5) < 2.3
     (10.0, True)
     """
     _check.probability("delta", delta)
@@ -75,14 +71,16 @@ def epsilon_of(events: Sequence[Event], delta: float) -> float:
     def does(epsilon: float) -> bool:
         return steps.delta(epsilon) <= delta
 
-    high = steps.pure
-    if steps.mu > 0:  # everything in Gaussian terms: exact if all is Gaussian, else above the answer
-        ideal_delta = max(delta * math.exp(-steps.slack) * (1 - 1e-12), 1e-307)
-        high = _raised(does, epsilon_of_mu(steps.all_mu, ideal_delta) + steps.slack)
-    if not steps.groups or math.isinf(high):
-        return high
-    found = smallest(does, high * 1e-9, high, tolerance=1e-9)
-    return high if found is None else found
+    if steps.is_one_selection:
+        found = smallest(does, steps.pure * 1e-9, steps.pure, tolerance=1e-9)
+        return steps.pure if found is None else found
+    ideal_delta = max(delta * math.exp(-steps.slack) * (1 - 1e-12), 1e-307)
+    if steps.groups:
+        guesses = mixed_epsilons(steps.mu, steps.groups, ideal_delta)
+    else:
+        guesses = [epsilon_of_mu(steps.mu, ideal_delta)]
+    checked = (_raised(does, guess + steps.slack) for guess in guesses)
+    return next(filter(math.isfinite, checked), math.inf)
 
 
 def rho_of(events: Sequence[Event]) -> float:
@@ -130,7 +128,7 @@ def guarantee_of(events: Sequence[Event], budget_delta: float, assumptions: Sequ
     >>> print(guarantee_of([SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential")], 0.0))
     This model is (ε = 0.5)-differentially private with respect to adding or removing one example.
     """
-    _check.probability("delta", budget_delta)
+    budget_delta = _check.probability("delta", budget_delta)
     relation = same_relation(events)
     pure, mu = pure_epsilon_of(events), mu_of(events)
     if pure is None and budget_delta == 0:
@@ -173,9 +171,8 @@ class _Steps:
         return total_epsilon(self.groups)
 
     @property
-    def all_mu(self) -> float:
-        """Everything in Gaussian terms: a valid μ of the ideal steps, selections included."""
-        return math.hypot(self.mu, *(math.sqrt(g.times) * selection_mu(g[0], g[1]) for g in self.groups))
+    def is_one_selection(self) -> bool:
+        return self.mu == 0 and len(self.groups) == 1 and self.groups[0].times == 1
 
     def delta(self, epsilon: float) -> float:
         """δ of what ran, e^s δ(ε − s); below 0 the identity of `deltas_of_mu` continues the curve."""
@@ -193,16 +190,9 @@ class _Steps:
     def _ideal_delta(self, epsilon: float) -> float:
         if not self.groups:
             return delta_of_mu(self.mu, epsilon)
-        if self.mu == 0:
-            if epsilon >= self.pure:
-                return 0.0
-            if len(self.groups) == 1 and self.groups[0].times == 1:
-                return selection_delta(self.groups[0].epsilon, self.groups[0].bounded_range, epsilon)
-        return min(
-            delta_of_mu(self.all_mu, epsilon),
-            renyi_delta(self.mu, self.groups, epsilon),
-            grid_delta(self.mu, self.groups, epsilon),
-        )
+        if self.is_one_selection:
+            return selection_delta(self.groups[0].epsilon, self.groups[0].bounded_range, epsilon)
+        return mixed_delta(self.mu, self.groups, epsilon)
 
 
 def _raised(fits: Callable[[float], bool], guess: float) -> float:

@@ -12,14 +12,6 @@ the expectation fixes the mass of t to (e^η − e^t)/(e^η − 1). Then δ = (e
 whose derivative in t vanishes at t = (η + e)/2, and the maximum is
 
     δ(e) = (e^(η/2) − e^(e/2))² / (e^η − 1)        for −η ≤ e ≤ η   (Dong, Durfee and Rogers 2020).
-
-The two ends, as a test, have errors α = (e^(η−t) − 1)/(e^η − 1) and β = (e^t − 1)/(e^η − 1); eliminating t,
-logit(1 − α) + logit(1 − β) = η: the trade-off of a logistic variable shifted by η.
-
-**In Gaussian terms.** Write w = Φ⁻¹∘sigmoid, odd, and concave on x ≥ 0 (because xΦ(x)Φ(−x) ≤ (2Φ(x) −
-1)φ(x): both sides are 0 at 0 and ∞, and their difference first rises, then falls). A point of the logistic
-curve has Φ⁻¹(1 − α) + Φ⁻¹(1 − β) = w(x) + w(η − x) ≤ 2w(η/2). So η-bounded range is μ-GDP with μ = 2w(η/2),
-and pure ε-DP, whose curve has its only corner at logit(1 − α) = logit(1 − β) = ε, is μ-GDP with μ = 2w(ε).
 """
 
 from __future__ import annotations
@@ -95,17 +87,3 @@ def selection_rho(step_epsilon: float, bounded_range: bool) -> float:
     """
     _check.positive("step_epsilon", step_epsilon)
     return step_epsilon * step_epsilon / (8 if bounded_range else 2)
-
-
-def selection_mu(step_epsilon: float, bounded_range: bool) -> float:
-    """GDP μ of one selection, rounded up: 2Φ⁻¹(sigmoid(η/2)) with bounded range, 2Φ⁻¹(sigmoid(ε)) without.
-
-    >>> round(selection_mu(0.1, True), 4), round(selection_mu(0.1, False), 4)
-    (0.0627, 0.1253)
-    """
-    from scipy.special import ndtri_exp
-
-    _check.positive("step_epsilon", step_epsilon)
-    x = step_epsilon / 2 if bounded_range else step_epsilon
-    log_error = -(x + math.log1p(math.exp(-x)))  # log of sigmoid(−x)
-    return -2 * float(ndtri_exp(log_error)) * (1 + 1e-12) + 1e-14

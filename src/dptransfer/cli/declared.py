@@ -16,7 +16,9 @@ def class_list(text: str) -> tuple[str | int, ...]:
     text = text.strip()
     if text.isascii() and text.isdigit():
         if not 2 <= int(text) <= 10**6:
-            raise ArgumentError(f"--classes must declare at least two classes, and at most a million; got {text}.")
+            raise ArgumentError(
+                f"--classes must declare at least two classes, and at most a million; got {text}."
+            )
         return tuple(range(int(text)))
     if "," not in text and Path(text).is_file():
         try:
@@ -29,7 +31,7 @@ def class_list(text: str) -> tuple[str | int, ...]:
         lines = text.split(",")
     else:
         raise ArgumentError(
-            f"--classes takes a number, a comma list or a file of names; got '{text}', which is none of them. "
+            f"--classes takes a number, a comma list or a file of names; got '{text}', none of them. "
             "Example: --classes cat,dog"
         )
     names = [line.strip() for line in lines if line.strip()]

@@ -6,6 +6,7 @@ Exit codes: 0 all is well, 1 a check failed (`verify`), 2 bad input or a refusal
 from __future__ import annotations
 
 import errno
+import re
 from typing import Any
 
 import typer
@@ -15,10 +16,17 @@ from dptransfer.errors import DPTransferError
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_RIGHT = {errno.EACCES, errno.EPERM, errno.EROFS}
+_SPELLINGS = (  # what the library's messages say in Python, as it is said here
+    (r"classes=\[[^\]]*\]", "--classes a,b,c"),
+    (r"labels=\.\.\.", "--labels labels.npy"),
+    (r"(device|split)='([^']*)'", r"--\1 \2"),
+    (r"overwrite=True( \(--overwrite\))?", "--overwrite"),
+    (r"unsafe_for_publication=True", "--unsafe-for-publication"),
+)
 
 
 class OneLineErrors(TyperGroup):
-    """A group of commands whose expected errors are one line long; `--debug`, anywhere, shows the traceback."""
+    """Commands whose expected errors are one line long; `--debug`, anywhere, shows the traceback."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take `--debug` from wherever it stands."""
@@ -46,6 +54,8 @@ def one_line(problem: BaseException) -> str:
 
     >>> one_line(FileNotFoundError(2, "No such file or directory", "pool.emb"))
     "'pool.emb' must be usable; no such file or directory. Check the path."
+    >>> one_line(DPTransferError("It exists. Pass overwrite=True."))
+    'It exists. Pass --overwrite.'
     """
     if isinstance(problem, KeyboardInterrupt):
         return "Interrupted. What a fit had charged by now stays charged: dptransfer ledger show"
@@ -53,7 +63,10 @@ def one_line(problem: BaseException) -> str:
         return "The data must fit in memory; they do not. Close other programs, or use a larger machine."
     if isinstance(problem, OSError) and not isinstance(problem, DPTransferError):
         return _about_file(problem)
-    return printable(problem)
+    text = printable(problem)
+    for python, here in _SPELLINGS:
+        text = re.sub(rf"(?<![\w.]){python}", here, text)
+    return text
 
 
 def printable(text: object) -> str:

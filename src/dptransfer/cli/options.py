@@ -7,25 +7,8 @@ from typing import Annotated
 
 import typer
 
-from dptransfer.privacy import Budget, Relation
+_METHOD, _DECLARED, _ENCODING = "Method", "Declared public", "Encoding"
 
-_BUDGET, _METHOD, _DECLARED, _ENCODING = "Budget", "Method", "Declared public", "Encoding"
-
-Epsilon = Annotated[
-    float | None, typer.Option("--epsilon", "-e", help="ε; alone it is pure DP.", rich_help_panel=_BUDGET)
-]
-Delta = Annotated[
-    float | None, typer.Option("--delta", "-d", help="δ, below 1.", rich_help_panel=_BUDGET)
-]
-Rho = Annotated[
-    float | None, typer.Option("--rho", help="ρ of zCDP, in place of ε.", rich_help_panel=_BUDGET)
-]
-Mu = Annotated[
-    float | None, typer.Option("--mu", help="μ of Gaussian DP, in place of ε.", rich_help_panel=_BUDGET)
-]
-Neighbours = Annotated[
-    Relation, typer.Option("--relation", help="What a neighbour is.", rich_help_panel=_BUDGET)
-]
 LedgerFile = Annotated[
     Path | None,
     typer.Option("--ledger", help="Ledger file; default yours, or $DPTRANSFER_LEDGER.", show_default=False),
@@ -45,9 +28,7 @@ Axes = Annotated[
 Pool = Annotated[
     int | None, typer.Option("--pool", help="Neighbouring features averaged.", rich_help_panel=_METHOD)
 ]
-Prototypes = Annotated[
-    int | None, typer.Option("--k", help="Prototypes per class.", rich_help_panel=_METHOD)
-]
+Prototypes = Annotated[int | None, typer.Option("--k", help="Prototypes per class.", rich_help_panel=_METHOD)]
 Mechanism = Annotated[
     str | None, typer.Option("--mechanism", help="How public rows are chosen.", rich_help_panel=_METHOD)
 ]
@@ -80,9 +61,7 @@ DeclaredSize = Annotated[
 ]
 ClassCounts = Annotated[
     str | None,
-    typer.Option(
-        "--class-counts", metavar="A,B,...", help="Exact class sizes.", rich_help_panel=_DECLARED
-    ),
+    typer.Option("--class-counts", metavar="A,B,...", help="Exact class sizes.", rich_help_panel=_DECLARED),
 ]
 EncoderName = Annotated[
     str | None,
@@ -93,23 +72,32 @@ EncoderName = Annotated[
         show_default=False,
     ),
 ]
-Device = Annotated[
-    str, typer.Option("--device", help="cpu, cuda, cuda:1 or mps.", rich_help_panel=_ENCODING)
+ImageSize = Annotated[
+    int | None,
+    typer.Option("--image-size", help="Side of the pictures, such as 128.", rich_help_panel=_ENCODING),
 ]
+AllowUnreadable = Annotated[
+    bool,
+    typer.Option(
+        "--allow-unreadable", help="Unreadable images become rows of zeros.", rich_help_panel=_ENCODING
+    ),
+]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1 or mps.", rich_help_panel=_ENCODING)]
 Batch = Annotated[
     int, typer.Option("--batch", min=1, help="Examples encoded at a time.", rich_help_panel=_ENCODING)
 ]
+DataSetName = Annotated[
+    str | None, typer.Option("--name", help="What the ledger calls this data set.", show_default=False)
+]
+Split = Annotated[
+    str | None, typer.Option("--split", help="Part of a file that has several.", show_default=False)
+]
+LabelFile = Annotated[
+    Path | None, typer.Option("--labels", help="An .npy of labels, for rows without.", show_default=False)
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+Unsafe = Annotated[
+    bool,
+    typer.Option("--unsafe-for-publication", help="Allow a seeded model, which must stay unpublished."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-def budget_from(
-    epsilon: float | None, delta: float | None, rho: float | None, mu: float | None, relation: Relation
-) -> Budget:
-    """The budget the options name; δ is 0 for ε alone and 1e-5 for ρ and μ, unless given.
-
-    >>> print(budget_from(1.0, None, None, None, Relation.ADD_REMOVE))
-    epsilon = 1, add/remove
-    """
-    if delta is None:
-        delta = 0.0 if epsilon is not None or (rho is None and mu is None) else 1e-5
-    return Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu, relation=relation)

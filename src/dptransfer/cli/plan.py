@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dptransfer.cli import options
+from dptransfer.cli import budgets, options
 from dptransfer.cli.declared import class_list, class_sizes
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json
@@ -16,11 +16,11 @@ from dptransfer.privacy import Relation
 
 
 def plan(
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = None,
-    rho: options.Rho = None,
-    mu: options.Mu = None,
-    relation: options.Neighbours = Relation.ADD_REMOVE,
+    epsilon: budgets.Epsilon = None,
+    delta: budgets.Delta = None,
+    rho: budgets.Rho = None,
+    mu: budgets.Mu = None,
+    relation: budgets.Neighbours = Relation.ADD_REMOVE,
     method: options.MethodName = "auto",
     classes: options.Classes = None,
     dim: Annotated[
@@ -38,11 +38,11 @@ def plan(
     assignments: options.Assignments = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what a fit would cost and how much noise it would add. No private data are touched.
+    """Show what a fit would cost and add; no data are touched.
 
     Example: dptransfer plan --epsilon 1 --delta 1e-5 --classes 10 --dim 1280
     """
-    budget = options.budget_from(epsilon, delta, rho, mu, relation)
+    budget = budgets.budget_from(epsilon, delta, rho, mu, relation)
     if classes is None:
         raise ArgumentError("A plan needs the declared classes; none were given. Example: --classes 10")
     names = class_list(classes)
@@ -62,11 +62,14 @@ def plan(
         rows.require_match(facts)
     made = chosen.plan(facts, budget, rows)
     if as_json:
-        show_json({**privacy_json(made.method.name, made.guarantee, made.events), **_rest(made, method, facts)})
+        show_json(
+            {**privacy_json(made.method.name, made.guarantee, made.events), **_rest(made, method, facts)}
+        )
         return
     say(f"Plan of '{made.method.name}' for {len(names)} classes, {width} dimensions, {budget}")
     say()
     show_events(made.events)
+    say()
     facts_shown: dict[str, object] = {"Guarantee": made.guarantee, "Attacker": attack_sentence(made.events)}
     show_facts(facts_shown | {("Note" if n == 0 else " " * n): note for n, note in enumerate(made.notes)})
 

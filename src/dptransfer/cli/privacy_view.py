@@ -37,10 +37,10 @@ def attack_limits(events: Sequence[Event]) -> dict[str, Any]:
 
 def show_events(events: Sequence[Event]) -> None:
     """One line per noisy step."""
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for number, event in enumerate(events[:_MOST], start=1):
         if isinstance(event, GaussianEvent):
-            noise = (f"{event.sensitivity:.5g}", f"{event.noise_multiplier:.5g}", f"scale {event.scale:.5g}")
+            noise = (f"{event.sensitivity:.6g}", f"{event.noise_multiplier:.6g}", f"scale {event.scale:.6g}")
         else:
             noise = ("", "", f"epsilon {event.epsilon:.6g}")
         kind = event.kind if isinstance(event, GaussianEvent) else event.mechanism

@@ -26,13 +26,18 @@ def console(*, err: bool = False) -> Console:
     """A console on standard output, or on standard error for what is not the result."""
     from rich.console import Console
 
-    made = Console(stderr=err, markup=False, highlight=False, emoji=False)
-    return made if made.is_terminal else Console(
-        stderr=err, markup=False, highlight=False, emoji=False, width=_PIPE_WIDTH
-    )
+    width = None if on_terminal(err=err) else _PIPE_WIDTH
+    return Console(stderr=err, markup=False, highlight=False, emoji=False, width=width)
 
 
-def show_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Sequence[int] = ()) -> None:
+def on_terminal(*, err: bool = False) -> bool:
+    """Whether a person is looking, rather than a file or another program."""
+    return (sys.stderr if err else sys.stdout).isatty()
+
+
+def show_table(
+    header: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Sequence[int] = ()
+) -> None:
     """A table; the columns in `numbers` are aligned to the right, and long words are folded, never cut."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table

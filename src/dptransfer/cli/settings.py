@@ -1,7 +1,7 @@
 """From `--method`, its own options and `--set field=value` to a method object.
 
-A method's frozen dataclass is its configuration, so its fields are the options: no second list is kept here, and a
-method that is added later has its fields on the command line at once.
+A method's frozen dataclass is its configuration, so its fields are the options: no second list is kept here,
+and a method that is added later has its fields on the command line at once.
 """
 
 from __future__ import annotations
@@ -75,11 +75,14 @@ def _with_inner(method: PrivateMethod, features: Any, inner: Mapping[str, Any]) 
         if is_dataclass(candidate) and set(inner) <= _settable(candidate):
             values = {name: _converted(type(candidate), name, value) for name, value in inner.items()}
             return replace(candidate, **values)  # type: ignore[type-var]  # an instance, not a class
-    known = sorted(_settable(method) - {"features"}) + ["features.axes", "features.whitening", "features.pool"]
-    wrong = next((name for name in inner if name not in {"axes", "whitening", "pool"}), next(iter(inner)))
+    of_maps = ["axes", "whitening", "pool"]
+    known = [*sorted(_settable(method) - {"features"}), *of_maps]
+    wrong = next((name for name in inner if name not in of_maps), " and ".join(inner))
     close = difflib.get_close_matches(wrong, known, n=1)
     remedy = f"Did you mean '{close[0]}'?" if close else f"Its settings are {', '.join(known)}."
-    raise ArgumentError(f"A setting must be a field of the method; '{method.name}' has no '{wrong}'. {remedy}")
+    raise ArgumentError(
+        f"A setting must be a field of the method; '{method.name}' has no '{wrong}'. {remedy}"
+    )
 
 
 def _settable(value: Any) -> set[str]:
@@ -87,7 +90,7 @@ def _settable(value: Any) -> set[str]:
 
 
 def _converted(owner: type, name: str, given: Any) -> Any:
-    """The value in the type of the field: read as JSON, as a word, or as a comma list, whichever fits first."""
+    """The value in the type of the field: read as JSON, a word or a comma list, whichever fits first."""
     from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
     hint = typing.get_type_hints(owner)[name]

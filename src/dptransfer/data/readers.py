@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from dptransfer.data.columns import is_dataset_folder, read_dataset_folder, read
 from dptransfer.data.embeddings import declared_classes
 from dptransfer.data.store import read_store
 from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable, unreadable
-from dptransfer.errors import MissingDependency
+from dptransfer.errors import DataError, MissingDependency
 
 
 def read_table(path: str | Path, *, split: str | None = None, verify: bool = True) -> RawTable:
@@ -85,7 +86,9 @@ def _read_npz(path: Path, split: str | None) -> RawTable:
     try:
         with np.load(path, allow_pickle=False) as archive:
             return _from_arrays(path, _Lazy(path, archive), split)
-    except (OSError, EOFError, zipfile.BadZipFile):
+    except DataError:
+        raise
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error):
         raise unreadable(
             path, "an .npz file must be a complete archive; this is not.", "Write it again."
         ) from None

@@ -188,7 +188,7 @@ def _checked(
             positions = class_positions(labels, listed)
         else:
             given = np.asarray(labels)
-            if given.ndim != 1 or given.dtype.kind not in "iu":
+            if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
                 raise DataError(
                     "Labels that are not whole numbers need the declared class list. Pass classes=[...]."
                 )

@@ -23,8 +23,8 @@ class Encoder(Protocol):
     """A frozen public model. It never learns from what it encodes.
 
     A row must be a function of its own item and of the number of items in the call, never of the other items'
-    content: no batch statistics, no padding to the longest neighbour. Otherwise two data sets that differ in one
-    example would differ in several rows, and the sensitivity on which every guarantee rests would be wrong.
+    content: no batch statistics, no padding to the longest neighbour. Otherwise two data sets that differ in
+    one example would differ in several rows, and the sensitivity every guarantee rests on would be wrong.
     `dptransfer.encoders.extract` calls `encode` with one fixed number of items for the same reason.
     """
 

@@ -39,8 +39,8 @@ def torch_device(name: str) -> Any:
 def repeatable() -> Iterator[None]:
     """Inference mode with deterministic kernels and no reduced-precision shortcut.
 
-    cuDNN's autotuner may pick another kernel in the next run and TF32 rounds to ten bits; both are switched off
-    so that a row depends on the picture, the weights, the machine and the batch's size alone.
+    cuDNN's autotuner may pick another kernel in the next run and TF32 rounds to ten bits; both are off, so
+    that a row depends on the picture, the weights, the machine and the batch's size alone.
     """
     import torch
 

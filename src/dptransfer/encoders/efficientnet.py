@@ -51,7 +51,8 @@ def efficientnet_lite0(*, size: int = SIZE, device: str = "cpu") -> TorchModuleE
         from PIL import Image
 
         small = image.convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
-        return (np.asarray(small, dtype=np.float32).transpose(2, 0, 1) - 127) / 128
+        pixels: NDArray[np.float32] = np.asarray(small, dtype=np.float32).transpose(2, 0, 1)
+        return (pixels - np.float32(127)) / np.float32(128)
 
     return TorchModuleEncoder(
         _feature_maps(network),

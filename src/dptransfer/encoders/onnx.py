@@ -26,7 +26,7 @@ class OnnxEncoder(ImageEncoder):
     """An ONNX model with one image input, (batch, 3, height, width) or (batch, height, width, 3).
 
     Input name, layout and size are read from the model. Its first output must be rows, or feature maps in the
-    layout of the input, which are averaged over space. A model exported for one picture at a time is called so.
+    layout of the input, which are averaged over space. A model made for one picture at a time is called so.
 
     Args:
         path: the `.onnx` file.
@@ -65,7 +65,8 @@ class OnnxEncoder(ImageEncoder):
         self.identity = EncoderIdentity(
             name or file.stem,
             file_digest(file),
-            f"rgb {height}x{width} bicubic x/255, mean {tuple(map(float, mean))} std {tuple(map(float, std))}",
+            f"rgb {height}x{width} bicubic x/255, "
+            f"mean {tuple(map(float, mean))} std {tuple(map(float, std))}",
         )
         blank = np.zeros((1, 3, *self._size) if self._channels_first else (1, *self._size, 3), np.float32)
         self.dimension = int(self.forward(blank).shape[1])
@@ -107,8 +108,8 @@ def _session(file: Path, device: str) -> Any:
     provider = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(kind)
     if provider is None or provider not in onnxruntime.get_available_providers():
         raise ArgumentError(
-            f"device={device!r} must be one ONNX Runtime has here ({', '.join(onnxruntime.get_available_providers())})."
-            " Use device='cpu'."
+            f"device={device!r} must be one this ONNX Runtime was built for "
+            f"({', '.join(onnxruntime.get_available_providers())}). Use device='cpu'."
         )
     try:
         return onnxruntime.InferenceSession(str(file), providers=[provider])

@@ -27,12 +27,12 @@ class TorchModuleEncoder(ImageEncoder):
 
     Args:
         module: the network.
-        transform: turns one RGB picture into the network's input, shape (channels, height, width): a tensor or
-            an array. Called from several threads.
+        transform: turns one RGB picture into the network's input, shape (channels, height, width), a tensor
+            or an array. Called from several threads.
         name: what the encoder is called in manifests and releases.
         transform_name: the preprocessing in words and numbers; compared, so keep it exact.
         device: 'cpu', 'cuda', 'cuda:1', ... or 'mps'.
-        channels_last: memory layout for convolutional networks, several times faster on a CPU.
+        channels_last: memory layout for convolutional networks; about half again as fast on a CPU.
         weights: digest of the weights where it is known; default: computed from the state dict.
     """
 
@@ -52,9 +52,8 @@ class TorchModuleEncoder(ImageEncoder):
         self._transform = transform
         self._layout = self._torch.channels_last if channels_last else self._torch.contiguous_format
         digest = weights or state_digest(module.state_dict())
-        self._module = module.eval().to(self._device)
-        if channels_last:
-            self._module = self._module.to(memory_format=self._layout)
+        placed: Any = module.eval().to(self._device)
+        self._module = placed.to(memory_format=self._layout) if channels_last else placed
         self.identity = EncoderIdentity(name, digest, transform_name)
         self.dimension = self._measured_dimension()
 

@@ -77,7 +77,7 @@ def apply(features: FittedFeatures, rows: NDArray[Any]) -> FloatRows:
             f"Rows must have shape (examples, {features.input_dimension}), as the model was fitted on; "
             f"got shape {rows.shape}."
         )
-    return features.lattice(rows, 2**SUM_BITS) * 2.0**-SUM_BITS
+    return features.lattice(rows, 2**SUM_BITS).astype(np.float64) * 2.0**-SUM_BITS
 
 
 Reader = Callable[[Mapping[str, NDArray[Any]], Mapping[str, Any]], FittedFeatures]
@@ -104,6 +104,3 @@ def describe(features: FittedFeatures) -> dict[str, Any]:
     return {"kind": features.kind, **features.settings()}
 
 
-def as_integers(matrix: FloatRows) -> NDArray[np.int32]:
-    """Round to 32-bit integers, the form in which public matrices are stored."""
-    return np.rint(matrix).astype(np.int32)

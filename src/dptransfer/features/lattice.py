@@ -64,13 +64,18 @@ def row_chunks(count: int, dimension: int) -> Iterator[slice]:
         yield slice(start, min(count, start + step))
 
 
-def _lattice(rows: NDArray[Any], norm: int, clip: float | None) -> IntegerRows:
-    count, dimension = rows.shape
+def require_exact_norms(dimension: int) -> None:
+    """Raise if squared norms of rows this wide could leave int64; a feature map asks before anything is charged."""
     if dimension > _LARGEST_DIMENSION:
         raise ArgumentError(
             f"Rows may have at most {_LARGEST_DIMENSION} dimensions for exact norms; got {dimension}. "
-            "Pool or project the features first."
+            "Encode to fewer dimensions first."
         )
+
+
+def _lattice(rows: NDArray[Any], norm: int, clip: float | None) -> IntegerRows:
+    count, dimension = rows.shape
+    require_exact_norms(dimension)
     result = np.zeros((count, dimension), dtype=np.int64)
     for chunk in row_chunks(count, dimension):
         result[chunk] = _lattice_chunk(rows[chunk], norm, clip)
@@ -78,12 +83,14 @@ def _lattice(rows: NDArray[Any], norm: int, clip: float | None) -> IntegerRows:
 
 
 def _lattice_chunk(rows: NDArray[Any], norm: int, clip: float | None) -> FloatRows:
-    x = rows.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN would warn here, and so tell that it is there
+        x = rows.astype(np.float64)
     peak = np.abs(x).max(axis=1)  # a NaN or an infinity in a row is its peak too
     x[~np.isfinite(peak)] = 0.0
     peak[~np.isfinite(peak)] = 0.0
-    # The exponent is kept where its power of two is a normal number; such products are exact.
-    exponent = np.clip(np.frexp(peak)[1], -1021, 1023)
+    # Entries end in [-1, 1], also those of the largest float (exponent 1024; its power of two is subnormal, but
+    # exact). Below 2⁻¹⁰²¹ the power would overflow, so subnormal rows stay small, which only shrinks them.
+    exponent = np.clip(np.frexp(peak)[1], -1021, 1024)
     x *= np.ldexp(1.0, -exponent)[:, None]
     above = _norm_above(x)
     reach = np.full(len(x), float(norm))

@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,9 +32,17 @@ from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.data.embeddings import PublicEmbeddings
-from dptransfer.errors import DataError
-from dptransfer.features.base import Arrays, as_integers, readable
-from dptransfer.features.lattice import FloatRows, IntegerRows, row_chunks, unit_lattice
+from dptransfer.errors import ArgumentError, DataError
+from dptransfer.features.base import Arrays, readable
+from dptransfer.features.lattice import (
+    FloatRows,
+    IntegerRows,
+    clipped_lattice,
+    require_exact_norms,
+    row_chunks,
+    unit_lattice,
+)
+from dptransfer.features.principal_axes import principal_axes
 
 _ROW_NORM = 2**26
 _COLUMN_NORM = 2**25
@@ -62,23 +70,27 @@ class PublicMap:
         """Check the settings."""
         _check.whole("axes", self.axes)
         _check.non_negative("whitening", self.whitening)
+        if self.whitening > 0.5:
+            raise ArgumentError(f"whitening must lie in [0, 1/2], where 1/2 is full; got {self.whitening!r}.")
 
     def output_dimension(self, dimension: int, public: PublicEmbeddings | None) -> int:
-        """Axes kept; a pool of m rows spans at most m − 1."""
-        return min(self.axes, dimension, max(1, len(_required(public)) - 1))
+        """Axes kept; a pool of m rows spans at most m − 1, and a plan without a pool assumes it is large enough."""
+        return min(self.axes, dimension, dimension if public is None else max(1, len(public) - 1))
 
     def fit(self, dimension: int, public: PublicEmbeddings | None) -> FittedPublicMap:
         """Learn the map; the principal axes of a pool are computed once and kept."""
         pool = _required(public)
-        base = _principal_axes(pool)
+        require_exact_norms(dimension)
+        base = principal_axes(pool)
         kept = self.output_dimension(dimension, pool)
         variance = base.variance[:kept]
         stretch = np.maximum(variance, _SMALLEST_RATIO * variance[0]) ** -self.whitening
         matrix = base.axes[:, :kept] * (stretch / stretch.max())
+        # Clipped on the lattice, so that both norms hold exactly, whatever rounding the floats went through.
         return FittedPublicMap(
             root=base.root,
-            mean=as_integers(np.trunc(base.mean * (_ROW_NORM * (1 - 2.0**-20)))),  # float32 rows: a hair over unit norm
-            matrix=as_integers(np.trunc(matrix * (_COLUMN_NORM * (1 - 2.0**-40)))),
+            mean=clipped_lattice(base.mean[None], _ROW_NORM, clip=1.0)[0].astype(np.int32),
+            matrix=clipped_lattice(matrix.T, _COLUMN_NORM, clip=1.0).T.astype(np.int32),
             pool=pool.fingerprint,
             whitening=self.whitening,
         )
@@ -104,6 +116,15 @@ class FittedPublicMap:
     whitening: float
     kind: ClassVar[str] = "public-map"
 
+    def __post_init__(self) -> None:
+        """Refuse norms for which products would not be exact."""
+        mean, columns = _squared_norm(self.mean[:, None]), _squared_norm(self.matrix)
+        if mean.max() > _ROW_NORM**2 or columns.max() > _COLUMN_NORM**2:
+            raise DataError(
+                "A public map's mean and columns must be small enough for exact products; these are not. "
+                "Fit the map again from its pool."
+            )
+
     @property
     def input_dimension(self) -> int:
         """Width of the rows it takes."""
@@ -118,15 +139,15 @@ class FittedPublicMap:
     def identity(self) -> str:
         """SHA-256 of the map: equal identities map equal rows to equal integers."""
         digest = hashlib.sha256(f"{self.kind} root={self.root} {self.matrix.shape}".encode())
-        digest.update(np.ascontiguousarray(self.mean))
-        digest.update(np.ascontiguousarray(self.matrix))
+        digest.update(self.mean.tobytes())
+        digest.update(self.matrix.tobytes())
         return digest.hexdigest()
 
     def lattice(self, rows: NDArray[Any], norm: int) -> IntegerRows:
         """Mapped integer rows; see the module docstring for why they are exact."""
         result = np.empty((len(rows), self.dimension), dtype=np.int64)
         mean, matrix = self.mean.astype(np.float64), self.matrix.astype(np.float64)
-        for chunk in row_chunks(len(rows), self.input_dimension // 8):
+        for chunk in row_chunks(len(rows), self.input_dimension):
             centred = unit_lattice(_rooted(rows[chunk]) if self.root else rows[chunk], _ROW_NORM) - mean
             result[chunk] = unit_lattice(centred @ matrix, norm)
         return result
@@ -154,55 +175,16 @@ class FittedPublicMap:
         return fitted
 
 
-@dataclass(frozen=True, eq=False)
-class _PrincipalAxes:
-    root: bool
-    mean: FloatRows
-    axes: FloatRows
-    variance: FloatRows
-
-
-class _Pool:
-    """A pool as a cache key: two pools with one fingerprint are one pool."""
-
-    def __init__(self, public: PublicEmbeddings) -> None:
-        self.public = public
-
-    def __hash__(self) -> int:
-        return hash(self.public.fingerprint)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Pool) and other.public.fingerprint == self.public.fingerprint
-
-
-def _principal_axes(public: PublicEmbeddings) -> _PrincipalAxes:
-    return _cached_principal_axes(_Pool(public))
-
-
-@lru_cache(maxsize=4)
-def _cached_principal_axes(pool: _Pool) -> _PrincipalAxes:
-    """Mean and principal axes of the unit-norm public rows (public data: ordinary floats are fine here)."""
-    rows = pool.public.rows
-    root = bool((rows >= 0).all())
-    count, dimension = rows.shape
-    mean = np.zeros(dimension)
-    second = np.zeros((dimension, dimension))
-    for start in range(0, count, 8192):
-        unit = rows[start : start + 8192].astype(np.float32)
-        unit = np.sqrt(unit) if root else unit
-        unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-        mean += unit.sum(axis=0, dtype=np.float64)
-        second += unit.T @ unit
-    mean /= count
-    variance, axes = np.linalg.eigh(second / count - np.outer(mean, mean))
-    order = np.argsort(-variance)
-    return _PrincipalAxes(root, mean, axes[:, order], np.maximum(variance[order], np.finfo(float).tiny))
-
-
 def _rooted(rows: NDArray[Any]) -> FloatRows:
     """Signed square root: defined for every row, since a private row may hold anything."""
     wide = rows.astype(np.float64)
     return np.copysign(np.sqrt(np.abs(wide)), wide)
+
+
+def _squared_norm(columns: NDArray[np.int32]) -> FloatRows:
+    """Squared norm of each column: exact up to 2⁵³, and above that never rounded back below it."""
+    result: FloatRows = np.square(columns.astype(np.float64)).sum(axis=0)
+    return result
 
 
 def _required(public: PublicEmbeddings | None) -> PublicEmbeddings:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dptransfer import _check
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.features.base import Arrays, readable
-from dptransfer.features.lattice import IntegerRows, row_chunks, unit_lattice
+from dptransfer.features.lattice import IntegerRows, require_exact_norms, row_chunks, unit_lattice
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class UnitNorm:
 
     def fit(self, dimension: int, public: PublicEmbeddings | None) -> FittedUnitNorm:
         """There is nothing to learn."""
+        require_exact_norms(dimension)
         return FittedUnitNorm(dimension, self.pool)
 
 

@@ -2,6 +2,7 @@
 
 from dptransfer.mechanisms.base import Mechanism
 from dptransfer.mechanisms.gaussian import GaussianMechanism
+from dptransfer.mechanisms.gaussian_shares import GaussianShares, Purse
 from dptransfer.mechanisms.selection import (
     SELECTIONS,
     ExponentialMechanism,
@@ -15,9 +16,11 @@ __all__ = [
     "SELECTIONS",
     "ExponentialMechanism",
     "GaussianMechanism",
+    "GaussianShares",
     "LaplaceNoisyMax",
     "Mechanism",
     "PermuteAndFlip",
+    "Purse",
     "Selection",
     "TopKMechanism",
 ]

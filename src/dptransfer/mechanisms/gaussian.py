@@ -58,6 +58,6 @@ class GaussianMechanism:
 
     def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> NDArray[np.float64]:
         """Answer and noise are added as integers; scaling back is post-processing."""
-        answer = self.query(rows, labels)
-        draws = noise.discrete_gaussian(self.scale * self.query.grid * ROUND_UP, answer.shape)
-        return (answer + draws) / float(self.query.grid)
+        # The noise first: if it cannot be drawn, no row was read.
+        draws = noise.discrete_gaussian(self.scale * self.query.grid * ROUND_UP, self.query.shape)
+        return (self.query(rows, labels) + draws) / float(self.query.grid)

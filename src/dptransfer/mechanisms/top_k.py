@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.data.embeddings import Labels
-from dptransfer.errors import ArgumentError
+from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms.base import ROUND_UP
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Relation, SelectionEvent
 from dptransfer.queries.base import Integers, RawRows, ScoreQuery
 
 _ROUNDING_STEPS = 4
+_LARGEST_WEIGHT = 2.0**56  # K·Δ ÷ rate; times log(candidates) < 2⁶, so that log C in score units fits in int64
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,10 @@ class TopKMechanism:
                    better ones. The printed C(y, K) makes the loss exceed ε (11.95 at ε = 1 with 1.28 million candidates).
 
     How it is drawn: the worst rank y with probability ∝ C(y−1, K−1)·exp(score_y/scale), then K−1 of the better ranks
-    uniformly. log C is rounded down to integer score units, a data-independent weight w(y) within e^(−2/scale) of C(y−1, K−1),
-    counting the rounding of the logarithms. A set's probability is then off by at most that factor, and the normaliser
-    too, so the log-ratio between neighbours grows by at most 4/scale; `scale` is widened from Δ/ε to (Δ + 4)/ε to pay for it.
+    uniformly. log C is rounded down to integer score units, a data-independent weight log w(y) = log C(y−1, K−1) + θ(y) whose
+    error θ spans at most 1/scale + 2·e, with e the float error of log C (`log_error`). A neighbour moves a set from rank y to
+    y', which changes the log-ratio by θ(y) − θ(y'), and the normaliser by as much: 2/scale + 4·e in all. To pay for it `scale`
+    is widened from Δ/ε to (Δ + 4)/(ε − 4·e); 2 of the 4 steps are to spare.
     """
 
     query: ScoreQuery
@@ -57,7 +59,13 @@ class TopKMechanism:
     def scale(self) -> float:
         """Width of the Gumbel noise in grid steps."""
         directions = 1 if self.relation is Relation.ADD_REMOVE else 2
-        return directions * (self.query.score_range + _ROUNDING_STEPS) / self.epsilon * ROUND_UP
+        rate = self.epsilon / directions - 4 * log_error(self.k)
+        if rate <= self.epsilon / 4 or self.k * self.query.score_range > _LARGEST_WEIGHT * rate:
+            raise BudgetError(
+                f"The weights of sets of {self.k} are exact enough from a larger epsilon on; got {self.epsilon!r}. "
+                "Raise epsilon or lower k."
+            )
+        return (self.query.score_range + _ROUNDING_STEPS) / rate * ROUND_UP
 
     @property
     def event(self) -> SelectionEvent:
@@ -66,6 +74,7 @@ class TopKMechanism:
 
     def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Integers:
         """(classes, K) positions of the chosen candidates, each row in increasing order."""
+        _ = self.scale  # refuses, where it has to, before a row is read
         scores = self.query(rows, labels)
         return np.stack([self.choose(column, noise=noise) for column in scores.T])
 
@@ -86,7 +95,7 @@ class TopKMechanism:
 
 @lru_cache(maxsize=8)
 def log_sets_with_worst_rank(candidates: int, k: int) -> NDArray[np.float64]:
-    """log C(y−1, K−1) for y = K..candidates, as a sum of K−1 logarithms (accurate to about K·10⁻¹⁵).
+    """log C(y−1, K−1) for y = K..candidates, as a sum of K−1 logarithms; `log_error` bounds its error.
 
     >>> np.exp(log_sets_with_worst_rank(5, 3)).round(6).tolist()
     [1.0, 3.0, 6.0]
@@ -96,3 +105,13 @@ def log_sets_with_worst_rank(candidates: int, k: int) -> NDArray[np.float64]:
     for member in range(1, k):
         total += np.log((rank - k + member) / member)
     return total
+
+
+def log_error(k: int) -> float:
+    """Bound on the float error of log C(y−1, K−1), and of its product with the scale, for up to 2³² candidates.
+
+    Each of K−1 logarithms is at most 23. It is off by 4 units in the last place (2⁻⁵²·92) and by the rounding of its
+    argument (2⁻⁵³); K−1 additions of a total below 23·K are off by half a unit each (2⁻⁵³·23·K²), the product with the
+    scale once more (2⁻⁵³·23·K). Together below 2⁻⁵²·(12·K² + 105·K).
+    """
+    return 2.0**-52 * (12 * k * k + 105 * k)

@@ -15,14 +15,15 @@ from __future__ import annotations
 import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, final
 
-from dptransfer.accounting import guarantee_of
+from dptransfer.accounting import fits, guarantee_of
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
-from dptransfer.errors import ArgumentError, DPTransferError
-from dptransfer.features import Features, FittedFeatures
+from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
+from dptransfer.features import Features, FittedFeatures, UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Mechanism
 from dptransfer.noise import NoiseSource, SecureNoise
@@ -99,7 +100,7 @@ class PrivateMethod(ABC):
         features: the public feature map in front of the method.
     """
 
-    features: Features
+    features: Features = field(default_factory=UnitNorm)
 
     name: ClassVar[str]
     needs_public: ClassVar[bool] = False
@@ -151,6 +152,7 @@ class PrivateMethod(ABC):
                 raise ArgumentError(f"public must be PublicEmbeddings; got {type(public).__name__}.")
             public.require_match(private.facts)
         plan = self.plan(private.facts, budget, public)
+        _require_honest(plan, budget)
         method = plan.method
         if method.needs_public and public is None:
             raise ArgumentError(
@@ -167,9 +169,11 @@ class PrivateMethod(ABC):
                     "The charge stands and nothing is released; please report this."
                 )
         except BaseException as problem:
-            ledger.complete(receipt, outcome="failed", detail=type(problem).__name__)
+            with suppress(LedgerError):  # the charge stands either way; the first error is the one to show
+                ledger.complete(receipt, outcome="failed", detail=type(problem).__name__)
             raise
-        ledger.complete(receipt, outcome="released")
+        with suppress(LedgerError):  # the model is paid for: a note that cannot be written must not lose it
+            ledger.complete(receipt, outcome="released")
         return PrivateClassifier(
             head=outcome.head,
             features=features,
@@ -202,13 +206,23 @@ class PrivateMethod(ABC):
         return Outline(self.features.output_dimension(facts.dimension, public), facts.dimension)
 
 
+def _require_honest(plan: Plan, budget: Budget) -> None:
+    """A plan's promise is recomputed from its steps before anything is charged; methods are not taken at their word."""
+    promise = guarantee_of(plan.events, budget.delta, assumptions=plan.guarantee.assumptions)
+    if not fits(plan.events, budget) or plan.guarantee != promise:
+        raise DPTransferError(
+            f"A plan must stay within its budget and promise what its steps give; that of '{plan.method.name}' "
+            "does not. Nothing was read or charged; please report this."
+        )
+
+
 def with_query(mechanism: Mechanism, **changes: Any) -> Any:
     """The same mechanism with its query sharpened by public or released values; noise and event stay.
 
     A changed event is an error of the method, so it is checked here, before any row is read.
     """
     assert is_dataclass(mechanism)
-    changed = replace(mechanism, query=replace(mechanism.query, **changes))  # type: ignore[attr-defined]
+    changed = replace(mechanism, query=replace(mechanism.query, **changes))
     if changed.event != mechanism.event:
         raise DPTransferError("A run may sharpen a query, but not change what it costs.")
     return changed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from dptransfer.accounting import noise_multiplier_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, RelationMismatch
-from dptransfer.features import Features, FittedFeatures, UnitNorm
+from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.base import Outcome, Plan, PrivateMethod, with_query
 from dptransfer.noise import NoiseSource
@@ -41,7 +41,6 @@ class CoinPressPrototypes(PrivateMethod):
         shares: how the budget is divided over the steps.
     """
 
-    features: Features = field(default_factory=UnitNorm)
     shares: tuple[float, ...] = (5 / 64, 7 / 64, 52 / 64)
     name: ClassVar[str] = "coinpress"
     assumptions: ClassVar[tuple[str, ...]] = (

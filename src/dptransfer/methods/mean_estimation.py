@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from dptransfer import _check
 from dptransfer.accounting import noise_multiplier_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
-from dptransfer.features import Features, FittedFeatures, UnitNorm
+from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.base import Outcome, Plan, PrivateMethod, with_query
 from dptransfer.noise import NoiseSource
@@ -38,7 +38,6 @@ class MeanEstimation(PrivateMethod):
         smallest_count: noisy counts below it are raised to it.
     """
 
-    features: Features = field(default_factory=UnitNorm)
     smallest_count: float = 1.0
     name: ClassVar[str] = "mean-estimation"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from dptransfer.accounting import noise_multiplier_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
-from dptransfer.features import Features, FittedFeatures, UnitNorm
+from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.base import Outcome, Plan, PrivateMethod, with_query
 from dptransfer.noise import NoiseSource
@@ -34,7 +34,6 @@ class MeanPrototypes(PrivateMethod):
         features: `UnitNorm()`, `UnitNorm(pool=4)` to average neighbouring features first, or a `PublicMap`.
     """
 
-    features: Features = field(default_factory=UnitNorm)
     name: ClassVar[str] = "mean"
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from dptransfer.accounting import selection_epsilon_for
 from dptransfer.compute.similarity import GRID_NORM
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
-from dptransfer.features import Features, FittedFeatures, UnitNorm
+from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import SELECTIONS
 from dptransfer.methods.base import Outcome, Outline, Plan, PrivateMethod, with_query
 from dptransfer.noise import NoiseSource
@@ -42,7 +42,6 @@ class PublicPrototypes(PrivateMethod):
         precision: integer grid of the scores, 'float16' or 'int8'.
     """
 
-    features: Features = field(default_factory=UnitNorm)
     mechanism: str = "best"
     lowest: float = 0.0
     highest: float = 2.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from dptransfer import _check
@@ -11,7 +11,7 @@ from dptransfer.compute.similarity import GRID_NORM
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError
-from dptransfer.features import Features, FittedFeatures, UnitNorm
+from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import TopKMechanism
 from dptransfer.methods.base import Outcome, Plan, PrivateMethod, with_query
 from dptransfer.methods.public_prototypes import unscored
@@ -40,7 +40,6 @@ class TopKPrototypes(PrivateMethod):
     """
 
     k: int = 5
-    features: Features = field(default_factory=UnitNorm)
     lowest: float = 0.0
     highest: float = 2.0
     precision: str = "float16"

@@ -8,7 +8,7 @@ from dptransfer.errors import ArgumentError
 SMALLEST_NOISE_MULTIPLIER = 1 / 40
 """Below it a neighbour sits more than 40 standard deviations away, outside the bound derived here."""
 
-_WIDTH = 40.0
+_WIDTH = 85.0
 _SMALLEST_SCALE = 10.0
 
 
@@ -24,7 +24,9 @@ def lattice_epsilon(scale: float, coordinates: int) -> float:
     and the last correction vanishes in float64 once s ≥ 10. For |k| ≤ w·s, log(R/D) lies in [−1/8s², w²/8s²]. Outputs within 40
     standard deviations of one data set's answer are within w = 80 of its neighbour's, as long as the noise multiplier is at
     least 1/40; those further out have mass at most 2m·exp(−800), which float64 cannot represent. So m coordinates differ
-    by at most e = m(1 + 80²)/8s² in log-probability: if the ideal step is (ε, δ)-DP, the one that runs is (ε + e, exp(e)·δ)-DP.
+    by at most m(1 + 80²)/8s² in log-probability. The bound used is e = m(1 + 85²)/8s²: twice it also covers a neighbour at
+    twice the distance (w = 120, 1 + 120² ≤ 2(1 + 85²)), which is how a step is restated for replacing one example
+    (`privacy.in_relation`). If the ideal step is (ε, δ)-DP, the one that runs is (ε + e, exp(e)·δ)-DP.
 
     On a grid of 2⁻³⁰ it is next to nothing:
 
@@ -36,4 +38,4 @@ def lattice_epsilon(scale: float, coordinates: int) -> float:
         raise ArgumentError(
             f"Lattice noise must be at least {_SMALLEST_SCALE:g} grid steps wide; got {scale!r}. Use a finer grid."
         )
-    return coordinates * (1 + (2 * _WIDTH) ** 2) / (8 * scale**2)
+    return coordinates * (1 + _WIDTH**2) / (8 * scale**2)

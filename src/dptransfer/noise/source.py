@@ -14,7 +14,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.errors import ArgumentError
+
 Integers = NDArray[np.int64]
+
+LARGEST_GAUSSIAN_SCALE = 2.0**57
+"""An int64 then holds 64 standard deviations: a draw beyond, which would be cut off, has probability below e⁻²⁰⁰⁰."""
+LARGEST_LAPLACE_SCALE = 2.0**52
+"""An int64 then holds 2048 scales: a draw beyond has probability below e⁻²⁰⁰⁰."""
 
 
 class NoiseSource(Protocol):
@@ -56,10 +63,12 @@ class SecureNoise:
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
         """Exact discrete Gaussian (Canonne, Kamath and Steinke 2020), through OpenDP."""
+        _require_room(scale, LARGEST_GAUSSIAN_SCALE)
         return _noise_like(_opendp_gaussian(float(scale)), shape)
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> Integers:
         """Exact discrete Laplace, through OpenDP."""
+        _require_room(scale, LARGEST_LAPLACE_SCALE)
         return _noise_like(_opendp_laplace(float(scale)), shape)
 
     def gumbel_argmax(self, scores: Integers, scale: float) -> int:
@@ -96,10 +105,12 @@ class SeededNoise:
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
         """A rounded normal draw: within 1/(8·scale²) of the discrete Gaussian's probabilities."""
+        _require_room(scale, LARGEST_GAUSSIAN_SCALE)
         return np.rint(self._rng.normal(0.0, scale, shape)).astype(np.int64)
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> Integers:
         """Difference of two geometric draws."""
+        _require_room(scale, LARGEST_LAPLACE_SCALE)
         success = -np.expm1(-1.0 / scale)
         first, second = self._rng.geometric(success, shape), self._rng.geometric(success, shape)
         return np.asarray(first - second, dtype=np.int64)
@@ -115,6 +126,15 @@ class SeededNoise:
     def subset(self, population: int, size: int) -> Integers:
         """Uniform subset."""
         return np.sort(self._rng.choice(population, size=size, replace=False)).astype(np.int64)
+
+
+def _require_room(scale: float, largest: float) -> None:
+    """A cut-off draw plus a private answer would tell that answer, so a noise too wide for int64 is refused."""
+    if not 0 < scale <= largest:
+        raise ArgumentError(
+            f"The noise must be at most {largest:g} grid steps wide to fit 64-bit integers; got {scale!r}. "
+            "Raise epsilon: this budget allows no useful release."
+        )
 
 
 def _noise_like(measurement: Any, shape: tuple[int, ...]) -> Integers:

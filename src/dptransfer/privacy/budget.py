@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
 from typing import Any
 
 from dptransfer import _check
@@ -41,10 +42,10 @@ class Budget:
     def __post_init__(self) -> None:
         """Check the numbers; a bad budget never exists."""
         try:
-            _check.probability("delta", self.delta)
+            object.__setattr__(self, "delta", _check.probability("delta", self.delta))
             given = {k: v for k, v in self._amounts().items() if v is not None}
             for name, value in given.items():
-                _check.positive(name, value)
+                object.__setattr__(self, name, _check.positive(name, value))  # NumPy's become Python's
         except ValueError as problem:
             raise BudgetError(str(problem)) from None
         if len(given) != 1:
@@ -63,9 +64,7 @@ class Budget:
         return cls(epsilon=epsilon, relation=relation)
 
     @classmethod
-    def zcdp(
-        cls, rho: float, *, delta: float = 1e-5, relation: Relation = Relation.ADD_REMOVE
-    ) -> Budget:
+    def zcdp(cls, rho: float, *, delta: float = 1e-5, relation: Relation = Relation.ADD_REMOVE) -> Budget:
         """ρ-zCDP; ε is quoted at `delta`."""
         return cls(rho=rho, delta=delta, relation=relation)
 
@@ -98,8 +97,18 @@ class Budget:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Budget:
-        """Read what `to_dict` wrote."""
-        return cls(**{**fields, "relation": Relation(fields["relation"])})
+        """Read what `to_dict` wrote; a missing or unknown field is refused, not guessed or skipped."""
+        names = {field.name for field in dataclass_fields(cls)}
+        if set(fields) != names:
+            odd = ", ".join(sorted(map(str, names ^ set(fields))))
+            raise BudgetError(
+                f"A stored budget has exactly the fields {', '.join(sorted(names))}; missing or unknown: {odd}."
+            )
+        try:
+            relation = Relation(fields["relation"])
+        except ValueError as problem:
+            raise BudgetError(f"A stored budget could not be read: {problem}.") from None
+        return cls(**{**fields, "relation": relation})
 
     def _amounts(self) -> dict[str, float | None]:
         return {"epsilon": self.epsilon, "rho": self.rho, "mu": self.mu}

@@ -7,6 +7,7 @@ old releases are verified by recomputing their guarantee from recorded events.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, TypeAlias
@@ -36,10 +37,14 @@ class GaussianEvent:
     kind: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:
-        """Refuse numbers that would void the accounting."""
-        _check.positive("noise_multiplier", self.noise_multiplier)
-        _check.positive("sensitivity", self.sensitivity)
-        _check.non_negative("numeric_epsilon", self.numeric_epsilon)
+        """Refuse what would void the accounting."""
+        for name, check in (
+            ("noise_multiplier", _check.positive),
+            ("sensitivity", _check.positive),
+            ("numeric_epsilon", _check.non_negative),
+        ):
+            object.__setattr__(self, name, check(name, getattr(self, name)))  # NumPy's become Python's
+        _check_relation(self.relation)
 
     @property
     def scale(self) -> float:
@@ -71,8 +76,11 @@ class SelectionEvent:
     kind: ClassVar[str] = "selection"
 
     def __post_init__(self) -> None:
-        """Refuse numbers that would void the accounting."""
-        _check.positive("epsilon", self.epsilon)
+        """Refuse what would void the accounting."""
+        object.__setattr__(self, "epsilon", _check.positive("epsilon", self.epsilon))
+        _check_relation(self.relation)
+        if not isinstance(self.bounded_range, bool):  # "False" is true, and would cost privacy
+            raise ArgumentError(f"bounded_range must be True or False; got {self.bounded_range!r}.")
 
 
 Event: TypeAlias = GaussianEvent | SelectionEvent
@@ -80,6 +88,7 @@ _KINDS: dict[str, type[GaussianEvent] | type[SelectionEvent]] = {
     GaussianEvent.kind: GaussianEvent,
     SelectionEvent.kind: SelectionEvent,
 }
+_SCALE_ROUNDING = 1e-9
 
 
 def same_relation(events: Iterable[Event]) -> Relation:
@@ -128,14 +137,37 @@ def event_to_dict(event: Event) -> dict[str, Any]:
 
 
 def event_from_dict(fields: dict[str, Any]) -> Event:
-    """Read what `event_to_dict` wrote; unknown kinds and fields are refused, not skipped."""
+    """Read what `event_to_dict` wrote; unknown kinds and fields are refused, not skipped.
+
+    A stored `scale` must be the product of noise multiplier and sensitivity, to one part in 10⁹: whoever reads
+    the file may have looked at either.
+    """
     values = dict(fields)
     kind = values.pop("kind", None)
-    values.pop("scale", None)
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise ArgumentError(f"An event's kind must be one of {', '.join(_KINDS)}; got {kind!r}.")
     try:
+        scale = values.pop("scale", None) if kind == GaussianEvent.kind else None
         values["relation"] = Relation(values["relation"])
-        return _KINDS[kind](**values)
+        event = _KINDS[kind](**values)
+        if isinstance(event, GaussianEvent) and scale is not None:
+            _check_scale(event, scale)
     except (KeyError, TypeError, ValueError) as problem:
-        raise ArgumentError(f"A {kind} event could not be read: {problem}.") from None
+        raise ArgumentError(f"A {kind} event could not be read: {problem}") from None
+    return event
+
+
+def _check_scale(event: GaussianEvent, scale: float) -> None:
+    stored = _check.positive("scale", scale)
+    if not math.isclose(stored, event.scale, rel_tol=_SCALE_ROUNDING):
+        raise ArgumentError(
+            f"scale must be noise_multiplier × sensitivity, {event.scale!r}; got {stored!r}. "
+            "One of the three was changed after it was written."
+        )
+
+
+def _check_relation(relation: object) -> None:
+    if not isinstance(relation, Relation):
+        raise ArgumentError(
+            f"relation must be a Relation; got {relation!r}. For example: Relation.ADD_REMOVE."
+        )

@@ -49,7 +49,7 @@ class ClassSums:
     def __call__(self, rows: RawRows, labels: Labels) -> Integers:
         """Sums in steps of 2⁻³⁰."""
         sums = np.zeros(self.shape, dtype=np.int64)
-        for chunk in row_chunks(len(rows), self.features.input_dimension // 8):
+        for chunk in row_chunks(len(rows), self.features.input_dimension):
             _add_by_class(sums, self.features.lattice(rows[chunk], _GRID), labels[chunk])
         return sums
 
@@ -82,7 +82,8 @@ class ClassCounts:
 
     def __call__(self, rows: RawRows, labels: Labels) -> Integers:
         """Counts in steps of 2⁻³⁰, fine enough for lattice noise."""
-        return np.bincount(labels, minlength=self.classes).astype(np.int64) * _GRID
+        counts: Integers = np.bincount(labels, minlength=self.classes).astype(np.int64) * _GRID
+        return counts
 
 
 @dataclass(frozen=True)

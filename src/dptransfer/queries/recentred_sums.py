@@ -60,7 +60,7 @@ class RecentredSums:
         """Sums in steps of 2⁻³⁰; a centre is rounded to the rows' grid, so the difference is exact."""
         sums = np.zeros(self.shape, dtype=np.int64)
         centres = np.rint(np.clip(self.centres, -(2.0**20), 2.0**20) * _ROW_NORM)
-        for chunk in row_chunks(len(rows), self.features.input_dimension // 8):
+        for chunk in row_chunks(len(rows), self.features.input_dimension):
             own = labels[chunk]
             difference = (self.features.lattice(rows[chunk], _ROW_NORM) - centres[own]) / _ROW_NORM
             unit = clipped_lattice(difference / self.radii[own][:, None], self.grid, clip=1.0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from dptransfer import _check
 from dptransfer.compute import class_similarity
 from dptransfer.compute.similarity import GRID_NORM
@@ -45,7 +47,7 @@ class SimilarityScores:
     label = "public prototypes by similarity"
 
     def __post_init__(self) -> None:
-        """Check the caps."""
+        """Check the caps, and the candidates' norms, on which the range of a score rests."""
         _check.one_of("precision", self.precision, GRID_NORM)
         if not 0 <= self.lowest < self.highest <= 2:
             raise ArgumentError(
@@ -54,6 +56,12 @@ class SimilarityScores:
             )
         if self.score_range < 1:
             raise ArgumentError("The caps are closer than one grid step; move them apart.")
+        squares = np.einsum("ij,ij->i", self.candidates, self.candidates, dtype=np.int64)
+        if squares.max(initial=0) > self.norm**2:
+            raise ArgumentError(
+                f"Candidates must be integer rows of norm at most {self.norm}; at least one is longer. "
+                "Map them with features.lattice."
+            )
 
     @property
     def norm(self) -> int:

@@ -71,7 +71,7 @@ class SoftmaxGradient:
         square, square_scale = _integer_matrix(self.precision, np.abs(self.precision).max(), ROW_NORM**2)
         offset = np.rint(self.offset * 2.0**_LOGIT_BITS)
         gradient = np.zeros(self.shape, dtype=np.int64)
-        for chunk in row_chunks(len(rows), max(self.features.input_dimension // 8, 1)):
+        for chunk in row_chunks(len(rows), self.features.input_dimension):
             mapped = self.features.lattice(rows[chunk], ROW_NORM).astype(np.float64)
             logits = np.rint((mapped @ linear.T) * (2.0**_LOGIT_BITS / linear_scale))
             logits -= np.rint((mapped * mapped) @ square.T * (0.5 * 2.0**_LOGIT_BITS / square_scale))
@@ -94,7 +94,8 @@ def _probabilities(logits: FloatArray) -> FloatArray:
     """Softmax of integer logits in steps of 2⁻¹⁰, by table; each row a function of itself alone."""
     depth = np.minimum(logits.max(axis=1, keepdims=True) - logits, _LOGIT_DEPTH * 2**_LOGIT_BITS)
     weights = _exponentials()[depth.astype(np.int64)]
-    return weights / weights.sum(axis=1, keepdims=True)
+    result: FloatArray = weights / weights.sum(axis=1, keepdims=True)
+    return result
 
 
 @cache

@@ -37,6 +37,7 @@ from dptransfer.release.manifest import (
 from dptransfer.release.weights import describe_arrays, read_weights, weights_bytes
 
 _MAP = "features."
+_LARGEST_CONFUSION = 100
 _AGAIN = "Fetch the release again from where it came from."
 
 
@@ -144,7 +145,7 @@ def _manifest_fields(
         "notes": list(provenance.notes),
         "public": provenance.public,
         "prototypes": provenance.prototypes,
-        "evaluation": None if evaluation is None else evaluation.to_dict(),
+        "evaluation": None if evaluation is None else _recorded(evaluation).to_dict(),
         "ledger_head": provenance.ledger_head,
         "versions": dict(provenance.versions),
         "files": {
@@ -152,6 +153,13 @@ def _manifest_fields(
             for name, content in contents.items()
         },
     }
+
+
+def _recorded(evaluation: Evaluation) -> Evaluation:
+    """The confusion matrix of many classes would be most of the manifest; the card does not use it."""
+    return (
+        evaluation if len(evaluation.classes) <= _LARGEST_CONFUSION else replace(evaluation, confusion=None)
+    )
 
 
 def _restored(manifest: Manifest, directory: Path) -> PrivateClassifier:

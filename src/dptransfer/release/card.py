@@ -144,13 +144,14 @@ def card_of(model: PrivateClassifier, evaluation: Evaluation | None = None) -> C
     guarantee = model.guarantee
     return Card(
         title=f"Privacy and model card: {clean(model.provenance.method)}",
-        sentence=clean(str(guarantee)),
+        sentence=SEEDED_SENTENCE * model.provenance.seeded + clean(str(guarantee)),
         warning=SEEDED_WARNING if model.provenance.seeded else None,
         numbers=Numbers(guarantee.epsilon, guarantee.delta, guarantee.relation.value),
         sections=privacy_sections(model) + model_sections(model, evaluation),
     )
 
 
+SEEDED_SENTENCE = "With secure noise, and not as it is, it would hold that: "
 SEEDED_WARNING = (
     "NOT PRIVATE, DO NOT PUBLISH. The noise came from a seed: anyone who knows or guesses it can take the "
     "noise off again. The numbers below would hold for secure noise; they do not hold for this file."

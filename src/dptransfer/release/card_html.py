@@ -34,6 +34,7 @@ h1{font-size:1.05rem;font-weight:600;color:var(--soft);margin:0 0 .7rem;overflow
 .figures div{flex:1 1 9rem;background:var(--tint);border-radius:10px;padding:.7rem .9rem}
 .figures dt{font-size:.8rem;color:var(--soft)}
 .figures dd{margin:0;font-size:1.35rem;font-weight:650;color:var(--accent);font-variant-numeric:tabular-nums}
+.void .sentence,.void dd{color:var(--alarm)}
 .alarm{background:var(--alarm-tint);color:var(--alarm);border:2px solid var(--alarm);border-radius:14px;
 padding:1rem 1.3rem;margin:0 0 1.2rem;font-weight:650}
 section{margin:2.1rem 0;break-inside:avoid-page}
@@ -68,6 +69,7 @@ def render_html(card: Card) -> str:
     """The whole page."""
     numbers = card.numbers
     alarm = f'<p class="alarm" role="alert">{escape(card.warning)}</p>\n' if card.warning else ""
+    void = ' class="void"' if card.warning else ""
     figures = "".join(
         f'<div><dt>{name}</dt><dd data-number="{key}" data-value="{escape(exact)}">{escape(shown)}</dd></div>'
         for name, key, exact, shown in (
@@ -88,7 +90,7 @@ def render_html(card: Card) -> str:
 </head>
 <body>
 <main>
-{alarm}<header>
+{alarm}<header{void}>
 <h1>{escape(card.title)}</h1>
 <p class="sentence">{escape(card.sentence)}</p>
 <dl class="figures">{figures}</dl>

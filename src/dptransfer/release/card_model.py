@@ -20,6 +20,8 @@ from dptransfer.release.card_words import words_for
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.evaluation import Evaluation
 
+_MOST_BARS = 50
+
 
 def model_sections(model: PrivateClassifier, evaluation: Evaluation | None) -> tuple[Section, ...]:
     """Method, data, utility, use, and the record."""
@@ -85,6 +87,7 @@ def _utility(evaluation: Evaluation | None) -> Section:
         )
         if recall is not None and interval is not None
     )
+    few = sorted(bars, key=lambda bar: bar[1])[:_MOST_BARS] if len(bars) > _MOST_BARS else bars
     whose = clean(evaluation.name) or "test rows that were not named"
     return Section(
         "Utility",
@@ -92,7 +95,8 @@ def _utility(evaluation: Evaluation | None) -> Section:
             Paragraph(f"Measured on {evaluation.size} examples ({whose}), with 95% intervals."),
             Paragraph(evaluation.statement),
             Table(("Measure", "Value"), tuple(rows)),
-            RecallBars(bars),
+            *([Paragraph(f"The {_MOST_BARS} classes of lowest recall:")] if few != bars else []),
+            RecallBars(tuple(few)),
         ),
     )
 

@@ -48,7 +48,7 @@ class Evaluation:
         recall: recall per class, None without a test row.
         recall_intervals: their Wilson intervals.
         worst_class: the class of lowest recall.
-        confusion: rows are true classes, columns predicted ones.
+        confusion: rows are true classes, columns predicted ones; a release of many classes leaves it out.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Evaluation:
     recall: tuple[float | None, ...]
     recall_intervals: tuple[Interval | None, ...]
     worst_class: str | int
-    confusion: tuple[tuple[int, ...], ...]
+    confusion: tuple[tuple[int, ...], ...] | None
     test_data_protected: ClassVar[bool] = False
 
     @property
@@ -96,8 +96,10 @@ class Evaluation:
             first = problem.errors(include_url=False, include_input=False, include_context=False)[0]
             place = ".".join(str(part) for part in first["loc"])
             raise ArgumentError(f"An evaluation could not be read; at {place}: {first['msg']}.") from None
-        tables = (result.support, result.recall, result.recall_intervals, result.confusion)
-        if any(len(table) != len(result.classes) for table in tables):
+        lengths = {len(result.support), len(result.recall), len(result.recall_intervals)}
+        if result.confusion is not None:
+            lengths |= {len(result.confusion), *(len(row) for row in result.confusion)}
+        if lengths != {len(result.classes)}:
             raise ArgumentError("An evaluation must have one entry per class in each of its tables.")
         return result
 
@@ -197,16 +199,16 @@ def _class_sizes(
     given: Mapping[str | int, int] | Sequence[int] | None,
     support: NDArray[np.int64],
 ) -> tuple[list[int], str]:
-    if given is None and model.facts.class_counts is None:
-        return support.tolist(), "test set sizes"
     declared = model.facts.class_counts if given is None else given
+    if declared is None:
+        return support.tolist(), "test set sizes"
     if isinstance(declared, Mapping):
         if set(declared) != set(model.classes):
             raise ArgumentError(
                 "minority_of must give a size for each declared class and no other; it does not."
             )
         return [int(declared[name]) for name in model.classes], "declared sizes"
-    sizes = [int(size) for size in declared or ()]
+    sizes = [int(size) for size in declared]
     if len(sizes) != len(model.classes):
         raise ArgumentError(
             f"minority_of must give one size per declared class ({len(model.classes)}); got {len(sizes)}."

@@ -12,6 +12,7 @@ import shutil
 import stat
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -73,7 +74,6 @@ def write_directory(path: Path, contents: Mapping[str, bytes], *, overwrite: boo
             if replacing:
                 old.rename(path)
             raise
-        _flush_directory(path.parent)
     except BaseException as problem:
         shutil.rmtree(fresh, ignore_errors=True)
         for parent in missing:  # innermost first
@@ -86,6 +86,8 @@ def write_directory(path: Path, contents: Mapping[str, bytes], *, overwrite: boo
                 "Nothing was left behind; free some space or choose another path."
             ) from problem
         raise
+    with suppress(OSError):  # the release is in place; only a power cut right now could still undo the rename
+        _flush_directory(path.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 

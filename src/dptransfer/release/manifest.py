@@ -14,15 +14,16 @@ import json
 import math
 import platform
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from dptransfer.errors import DPTransferError, ReleaseError
-from dptransfer.privacy import Guarantee, event_from_dict, event_to_dict
+from dptransfer.privacy import Event, Guarantee, event_from_dict, event_to_dict
 
 SCHEMA_VERSION = 1
 MANIFEST_NAME = "release.json"
@@ -74,7 +75,7 @@ class HeadEntry(_Entry):
     """`describe_head(head)`."""
 
     kind: str
-    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    temperature: Annotated[float, Field(ge=1e-12, le=1e12)]  # a softmax can be taken
 
 
 class GuaranteeEntry(_Entry):
@@ -118,7 +119,7 @@ class FileEntry(_Entry):
 class Manifest(_Entry):
     """Everything a release records about itself, in the order in which it is written."""
 
-    schema_version: Literal[1]
+    schema_version: Annotated[int, Field(ge=1, le=SCHEMA_VERSION)]
     library_version: str
     created: str
     method: MethodEntry
@@ -144,11 +145,7 @@ class Manifest(_Entry):
     @model_validator(mode="after")
     def _is_consistent(self) -> Manifest:
         for fields in self.events:
-            try:
-                written = event_to_dict(event_from_dict(fields))
-            except DPTransferError as problem:
-                raise ValueError(str(problem)) from None
-            if written != fields:
+            if event_to_dict(_event(fields)) != fields:
                 raise ValueError(f"a {fields['kind']} event does not say what it would write")
             if fields["relation"] != self.relation:
                 raise ValueError("an event has another relation than the release")
@@ -224,6 +221,24 @@ def read_manifest(content: bytes) -> Manifest:
     if not mark or hashlib.sha256(head + _NO_DIGEST.encode() + tail).hexdigest() != manifest.digest:
         raise ReleaseError(f"{MANIFEST_NAME} must have the digest it states; it was changed. {_READ_AGAIN}")
     return manifest
+
+
+def _event(fields: Mapping[str, Any]) -> Event:
+    """An event, with the type of each field checked: the dataclasses themselves do not."""
+    if not isinstance(fields.get("kind"), str):
+        raise ValueError("an event has no kind")
+    try:
+        kind = type(event_from_dict(dict(fields)))
+    except DPTransferError as problem:
+        raise ValueError(str(problem)) from None
+    given = {name: value for name, value in fields.items() if name not in ("kind", "scale")}
+    # A class is hashable, which mypy does not see.
+    return _reader(kind).validate_json(json.dumps(given), strict=True)  # type: ignore[arg-type]
+
+
+@cache
+def _reader(kind: type[Event]) -> TypeAdapter[Event]:
+    return TypeAdapter(kind)
 
 
 def _installed(package: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -198,5 +199,6 @@ def _write(path: Path, content: bytes) -> Path:
     except OSError as problem:
         raise ReleaseError(f"Writing '{path}' failed ({problem.strerror}). Choose another path.") from problem
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # it is gone, or was never there
+            part.unlink()
     return path

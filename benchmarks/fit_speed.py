@@ -1,0 +1,89 @@
+"""Seconds and memory of the default method's fit, beside scikit-learn doing the comparable public work without privacy.
+
+    python benchmarks/fit_speed.py [--rows 50000] [--dimension 1280] [--classes 10] [--public 50000] [--growth]
+
+Each measurement runs in a process of its own, so that peak memory is its own. `--growth` doubles one size at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+
+def data(rows: int, dimension: int, classes: int, public: int):
+    rng = np.random.default_rng(0)
+    centres = rng.exponential(size=(classes, dimension)).astype(np.float32)
+    labels = rng.integers(0, classes, rows)
+    private = (rng.exponential(size=(rows, dimension)).astype(np.float32) + centres[labels]).astype(np.float32)
+    return private, labels, rng.exponential(size=(public, dimension)).astype(np.float32)
+
+
+def ours(x, y, pool, classes: int) -> dict[str, float]:
+    import dptransfer as dpt
+
+    budget, ledger = dpt.Budget(epsilon=1.0, delta=1e-5), dpt.Ledger.in_memory()
+    names = [str(c) for c in range(classes)]
+    warm = dpt.PrivateEmbeddings(x[:100], y[:100], classes=names, name="warm")
+    dpt.MeanPrototypes().fit(warm, budget=budget, ledger=ledger)  # imports, not work
+    started = time.perf_counter()
+    public = dpt.PublicEmbeddings(pool)
+    method = dpt.PublicPriorPrototypes()
+    method.features.fit(x.shape[1], public)
+    mapped = time.perf_counter()
+    method.fit(dpt.PrivateEmbeddings(x, y, classes=names, name="bench"), public, budget=budget, ledger=ledger)
+    ended = time.perf_counter()
+    return {"seconds": ended - started, "public map": mapped - started, "fit with the map cached": ended - mapped}
+
+
+def peer(x, y, pool, classes: int) -> dict[str, float]:
+    from sklearn.decomposition import PCA
+    from sklearn.neighbors import NearestCentroid
+
+    started = time.perf_counter()
+    pca = PCA(256, random_state=0).fit(pool)
+    fitted = time.perf_counter()
+    NearestCentroid().fit(pca.transform(x), y)
+    return {"seconds": time.perf_counter() - started, "PCA(256) of the pool": fitted - started}
+
+
+def measure(who: str, sizes: dict[str, int]) -> dict[str, float]:
+    command = [sys.executable, __file__, "--worker", who, "--sizes", json.dumps(sizes)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name, default in (("rows", 50_000), ("dimension", 1280), ("classes", 10), ("public", 50_000)):
+        arguments.add_argument(f"--{name}", type=int, default=default)
+    arguments.add_argument("--growth", action="store_true")
+    arguments.add_argument("--worker")
+    arguments.add_argument("--sizes", type=json.loads)
+    options = arguments.parse_args()
+    if options.worker:
+        x, y, pool = data(**options.sizes)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        result = {"ours": ours, "peer": peer}[options.worker](x, y, pool, options.sizes["classes"])
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        print(json.dumps({**result, "extra peak MiB": (peak - before) / 1024}))
+        return
+    sizes = {name: getattr(options, name) for name in ("rows", "dimension", "classes", "public")}
+    settings = [sizes]
+    if options.growth:
+        settings += [{**sizes, name: value // 2} for name, value in sizes.items()]
+    for setting in settings:
+        mine, theirs = measure("ours", setting), measure("peer", setting)
+        print(setting)
+        for name, result in (("dptransfer, public-prior", mine), ("PCA(256) + NearestCentroid", theirs)):
+            print(f"  {name}: " + ", ".join(f"{key} {value:.2f}" for key, value in result.items()))
+        print(f"  ratio of seconds: {mine['seconds'] / theirs['seconds']:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

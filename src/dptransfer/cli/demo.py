@@ -1,0 +1,26 @@
+"""`dptransfer demo`: the whole story on data that everybody has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    data: Annotated[
+        str, typer.Option("--data", help="digits, or fashion-mnist where it is installed.")
+    ] = "digits",
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the files go.")] = Path("demo"),
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="ε of the demo's fit.")] = 1.0,
+) -> None:
+    """Run the whole story on handwritten digits.
+
+    Example: dptransfer demo --out demo
+    """
+    from rich.console import Console
+
+    from dptransfer.demo.run import run_demo
+
+    run_demo(data=data, out=out, epsilon=epsilon, console=Console())

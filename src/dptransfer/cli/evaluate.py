@@ -1,0 +1,88 @@
+"""`dptransfer evaluate`: how well does a release do on labelled rows?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dptransfer.cli import options
+from dptransfer.cli.labelled import labelled_rows
+from dptransfer.cli.screen import bar, say, show_facts, show_json, show_table
+
+if TYPE_CHECKING:
+    from dptransfer.release import Evaluation
+
+_MOST_CONFUSIONS = 10
+_WIDEST = 12
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="The release directory.", show_default=False)],
+    test: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...).", show_default=False)],
+    split: options.Split = None,
+    labels: options.LabelFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Test a release on labelled rows, which stay unprotected.
+
+    Example: dptransfer evaluate model/ test.emb
+    """
+    from dptransfer.release import evaluate as evaluate_model
+    from dptransfer.release import read_release
+
+    released = read_release(model)
+    rows, names = labelled_rows(test, released.facts, split=split, labels=labels)
+    found = evaluate_model(released, rows.rows, names, name=rows.name or str(test))
+    if as_json:
+        show_json({**found.to_dict(), "statement": found.statement})
+    else:
+        _show(found)
+
+
+def _show(found: Evaluation) -> None:
+    facts: dict[str, object] = {
+        "Balanced accuracy": _with_interval(found.balanced_accuracy, found.balanced_interval),
+        "Accuracy": _with_interval(found.accuracy, found.accuracy_interval),
+    }
+    if found.minority_accuracy is not None and found.minority_interval is not None:
+        smallest = ", ".join(str(name) for name in found.minority_classes[:8])
+        facts["Smallest quarter"] = (
+            f"{_with_interval(found.minority_accuracy, found.minority_interval)}, "
+            f"by {found.minority_source}: {smallest}"
+        )
+    facts |= {"Macro F1": f"{found.macro_f1:.3f}", "Test rows": f"{found.size} ({found.name})"}
+    show_facts(facts)
+    say()
+    rows = [
+        (name, support, "-" if recall is None else f"{recall:.3f}", bar(recall or 0.0))
+        for name, support, recall in zip(found.classes, found.support, found.recall, strict=True)
+    ]
+    show_table(("Class", "Rows", "Recall", ""), rows, numbers=(1, 2))
+    say()
+    _show_confusion(found)
+    say(found.statement, style="yellow")
+
+
+def _show_confusion(found: Evaluation) -> None:
+    """The whole matrix where it fits; the most frequent mistakes otherwise."""
+    if len(found.classes) <= _WIDEST:
+        rows = [(name, *counts) for name, counts in zip(found.classes, found.confusion, strict=True)]
+        header = ("True \\ predicted", *(str(name) for name in found.classes))
+        show_table(header, rows, numbers=range(1, len(header)))
+        return
+    mistakes = sorted(
+        (
+            (count, found.classes[true], found.classes[guess])
+            for true, counts in enumerate(found.confusion)
+            for guess, count in enumerate(counts)
+            if count and guess != true
+        ),
+        key=lambda mistake: -mistake[0],
+    )
+    show_table(("Rows", "True", "Predicted"), mistakes[:_MOST_CONFUSIONS], numbers=(0,))
+
+
+def _with_interval(value: float, interval: tuple[float, float]) -> str:
+    return f"{value:.3f} ({interval[0]:.3f} to {interval[1]:.3f})"

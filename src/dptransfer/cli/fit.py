@@ -1,0 +1,106 @@
+"""`dptransfer fit`: private rows to a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dptransfer.cli import budgets, options
+from dptransfer.cli.fit_view import fit_json, show_fit
+from dptransfer.cli.inputs import Declaration, Encoding, private_rows
+from dptransfer.cli.labelled import labelled_rows
+from dptransfer.cli.ledger_view import open_ledger
+from dptransfer.cli.screen import show_json
+from dptransfer.cli.settings import method_from
+from dptransfer.cli.target import require_writable, save_or_rescue
+from dptransfer.errors import UnsafeRelease
+from dptransfer.privacy import Relation
+
+
+def fit(
+    private: Annotated[
+        Path,
+        typer.Argument(help="Private rows (.emb, .npz, ...), or images with --encoder.", show_default=False),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The release directory to write.", show_default=False)
+    ],
+    public: options.PublicPool = None,
+    test: Annotated[
+        Path | None,
+        typer.Option("--test", help="Labelled test rows for the card; not protected.", show_default=False),
+    ] = None,
+    ledger: options.LedgerFile = None,
+    name: options.DataSetName = None,
+    split: options.Split = None,
+    labels: options.LabelFile = None,
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
+    seed: Annotated[int | None, typer.Option("--seed", help="Repeatable noise, for tests only.")] = None,
+    unsafe: options.Unsafe = False,
+    epsilon: budgets.Epsilon = None,
+    delta: budgets.Delta = None,
+    rho: budgets.Rho = None,
+    mu: budgets.Mu = None,
+    relation: budgets.Neighbours = Relation.ADD_REMOVE,
+    method: options.MethodName = "auto",
+    axes: options.Axes = None,
+    pool: options.Pool = None,
+    k: options.Prototypes = None,
+    mechanism: options.Mechanism = None,
+    lowest: options.Lowest = None,
+    highest: options.Highest = None,
+    assignments: options.Assignments = None,
+    classes: options.Classes = None,
+    size: options.DeclaredSize = None,
+    class_counts: options.ClassCounts = None,
+    encoder: options.EncoderName = None,
+    image_size: options.ImageSize = None,
+    device: options.Device = "cpu",
+    batch: options.Batch = 32,
+    allow_unreadable: options.AllowUnreadable = False,
+) -> None:
+    """Charge the ledger, fit a classifier, write a release.
+
+    Two fits are two charges. What can fail is checked before anything is charged.
+
+    Example: dptransfer fit photos.emb --public pool.emb --epsilon 1 --delta 1e-5 --out model/
+    """
+    # Everything that can fail on public grounds fails here, before the ledger is charged.
+    budget = budgets.budget_from(epsilon, delta, rho, mu, relation)
+    if seed is not None and not unsafe:
+        raise UnsafeRelease(
+            "A release must have noise that nobody can repeat; --seed makes it repeatable. "
+            "Leave --seed out, or pass --unsafe-for-publication too, for tests."
+        )
+
+    from dptransfer.data import read_public
+    from dptransfer.noise import SecureNoise, SeededNoise
+    from dptransfer.release import evaluate, require_target
+
+    require_target(out, overwrite=overwrite)
+    shortcuts = {
+        "axes": axes, "pool": pool, "k": k, "mechanism": mechanism, "lowest": lowest, "highest": highest,
+    }  # fmt: skip
+    chosen = method_from(method, shortcuts, assignments)
+    pool_rows = None if public is None else read_public(public)
+    told = Declaration(classes, name, size, class_counts, split, labels)
+    rows = private_rows(private, told, Encoding(encoder, image_size, device, batch, allow_unreadable))
+    tested = None if test is None else labelled_rows(test, rows.facts)
+    require_writable(out, rows.facts, prototypes=getattr(chosen, "k", None) or 1, overwrite=overwrite)
+    book = open_ledger(ledger)
+
+    noise = SecureNoise() if seed is None else SeededNoise(seed)
+    model = chosen.fit(rows, pool_rows, budget=budget, ledger=book, noise=noise)
+    scores = None
+    if tested is not None:
+        scores = evaluate(model, tested[0].rows, tested[1], name=tested[0].name or str(test))
+    written = save_or_rescue(
+        model, out, evaluation=scores, overwrite=overwrite, unsafe_for_publication=unsafe
+    )
+    if as_json:
+        show_json(fit_json(model, rows, book, written, scores))
+    else:
+        show_fit(model, rows, book, written, scores)

@@ -1,0 +1,82 @@
+"""Ledgers as commands open and show them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dptransfer.errors import ArgumentError
+from dptransfer.privacy import GaussianEvent, event_to_dict
+
+if TYPE_CHECKING:
+    from dptransfer.ledger import DatasetSummary, Entry, Ledger
+
+
+def open_ledger(path: Path | None, *, must_exist: bool = False) -> Ledger:
+    """The ledger at `path`; the user's own without one."""
+    from dptransfer.ledger import Ledger
+
+    if path is None:
+        return Ledger.default()
+    if must_exist and not path.exists():
+        raise ArgumentError(f"--ledger must name a ledger; there is none at '{path}'. Check the path.")
+    return Ledger(path)
+
+
+def summary_json(summary: DatasetSummary) -> dict[str, Any]:
+    """One data set's account."""
+    return {
+        "id": summary.dataset.id,
+        "name": summary.dataset.name,
+        "charges": summary.charges,
+        "unfinished": summary.unfinished,
+        "spent": None if summary.spent is None else summary.spent.to_dict(),
+        "budget": None if summary.budget is None else summary.budget.to_dict(),
+        "sentence": summary.sentence,
+    }
+
+
+def entry_json(entry: Entry) -> dict[str, Any]:
+    """One entry of the record, whatever its kind."""
+    from dptransfer.ledger import BudgetChange, Charge, Closing
+
+    shared = {
+        "number": entry.number,
+        "time": entry.time,
+        "dataset": {"id": entry.dataset.id, "name": entry.dataset.name},
+        "version": entry.version,
+        "process": entry.process,
+        "hash": entry.hash,
+    }
+    if isinstance(entry, Charge):
+        own: dict[str, Any] = {
+            "kind": "charge",
+            "label": entry.label,
+            "events": [event_to_dict(event) for event in entry.events],
+            "outcome": entry.outcome,
+            "status": entry.status,
+            "detail": entry.detail,
+        }
+    elif isinstance(entry, BudgetChange):
+        own = {"kind": "budget", "budget": entry.budget.to_dict(), "note": entry.note}
+    else:
+        assert isinstance(entry, Closing)
+        own = {"kind": "closing", "charge": entry.charge, "outcome": entry.outcome, "detail": entry.detail}
+    return {**shared, **own}
+
+
+def entry_words(entry: Entry) -> tuple[str, str]:
+    """What an entry did and how it ended, in words."""
+    from dptransfer.ledger import BudgetChange, Charge
+
+    if isinstance(entry, Charge):
+        steps = "; ".join(
+            f"noise multiplier {event.noise_multiplier:.5g}"
+            if isinstance(event, GaussianEvent)
+            else f"epsilon {event.epsilon:.5g}"
+            for event in entry.events
+        )
+        return f"{entry.label}: {steps}", entry.status + (f" ({entry.detail})" if entry.detail else "")
+    if isinstance(entry, BudgetChange):
+        return f"budget set to {entry.budget}", entry.note
+    return "", ""

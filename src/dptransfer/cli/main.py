@@ -1,0 +1,59 @@
+"""The `dptransfer` command, assembled from one file per command, in the order of the story."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from dptransfer import __version__
+from dptransfer.cli import card, demo, encode, evaluate, export, fit, ledger, plan, predict, verify
+from dptransfer.cli.failures import OneLineErrors
+
+app = typer.Typer(
+    cls=OneLineErrors,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"dptransfer {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def dptransfer(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Private labelled examples and a public encoder to a classifier with a true privacy guarantee.
+
+    Example: dptransfer demo
+    """
+
+
+app.command()(demo.demo)
+app.command()(plan.plan)
+app.command()(encode.encode)
+app.command()(fit.fit)
+app.command()(predict.predict)
+app.command()(evaluate.evaluate)
+app.command()(card.card)
+app.command()(verify.verify)
+app.command()(export.export)
+app.add_typer(ledger.app, name="ledger")
+
+
+def run() -> None:
+    """Entry point of the `dptransfer` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that cannot show ε shows a question mark
+            stream.reconfigure(errors="replace")
+    app(prog_name="dptransfer")

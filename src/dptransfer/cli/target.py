@@ -1,0 +1,52 @@
+"""Whether a release can be written, asked before anything is charged; and the way out if it cannot then."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dptransfer.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from dptransfer.data import Facts
+    from dptransfer.release import PrivateClassifier
+
+_CHUNK = 2**20
+
+
+def require_writable(target: Path, facts: Facts, *, prototypes: int, overwrite: bool) -> None:
+    """Raise unless a release of about this size can be written at `target` now.
+
+    The room is really taken, in a file without a name, and given back at once: only that finds a full disk,
+    a quota and a read-only folder alike.
+    """
+    from dptransfer.release import require_target
+
+    require_target(target, overwrite=overwrite)
+    parents = [parent for parent in target.absolute().parents if parent.exists()]
+    needed = 24 * facts.dimension * len(facts.classes) * prototypes + 4 * facts.dimension * 1024 + _CHUNK
+    try:
+        with tempfile.TemporaryFile(dir=parents[0]) as probe:
+            for start in range(0, needed, _CHUNK):
+                probe.write(bytes(min(_CHUNK, needed - start)))
+            probe.flush()
+    except OSError as problem:
+        raise ReleaseError(
+            f"A release must be writable before anything is charged; '{target}' is not "
+            f"({problem.strerror or problem}). Nothing was charged; free some space or choose another path."
+        ) from problem
+
+
+def save_or_rescue(model: PrivateClassifier, target: Path, **options: Any) -> Path:
+    """Write the release; a model that is paid for is put elsewhere rather than lost."""
+    try:
+        return model.save(target, **options)
+    except ReleaseError as problem:
+        try:
+            rescued = model.save(Path(tempfile.mkdtemp(prefix="dptransfer-")) / target.name, **options)
+        except (ReleaseError, OSError):
+            raise ReleaseError(f"{problem} The charge stands, and the model is lost.") from problem
+        raise ReleaseError(
+            f"{problem} The charge stands, so the model was kept: move '{rescued}' to where it belongs."
+        ) from problem

@@ -1,0 +1,45 @@
+"""`dptransfer verify`: is a release what it says?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dptransfer.cli import options
+from dptransfer.cli.screen import say, show_json, show_table
+
+
+def verify(
+    model: Annotated[Path, typer.Argument(help="The release directory.", show_default=False)],
+    as_json: options.AsJson = False,
+) -> None:
+    """Recompute ε from the recorded steps and check every file.
+
+    Exit code 1 if a check fails.
+
+    Example: dptransfer verify model/ --json
+    """
+    from dptransfer.release import verify_release
+    from dptransfer.release.card import rounded_up
+
+    found = verify_release(model)
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        rows = [(_mark(check.passed, check.required), check.name, check.detail) for check in found.checks]
+        show_table(("", "Check", "Found"), rows)
+        say()
+        if found.ok:
+            promise = f"epsilon {rounded_up(found.epsilon or 0.0)} at delta {found.delta:g}, {found.relation}"
+            say(f"Verified: '{found.method}', {promise}.", style="green")
+        else:
+            failed = [check.name for check in found.checks if check.required and not check.passed]
+            say(f"NOT verified: {', '.join(failed)}. Do not rely on this release.", style="bold red")
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+def _mark(passed: bool, required: bool) -> str:
+    return "ok" if passed else "FAILED" if required else "note"

@@ -1,0 +1,33 @@
+"""Frozen public encoders, and the way from images or texts to embeddings."""
+
+from dptransfer.encoders.base import Encoder, ImageEncoder
+from dptransfer.encoders.extract import EncodeReport, encode_images, encode_texts
+from dptransfer.encoders.in_memory import (
+    EncodedImages,
+    encode_images_in_memory,
+    encode_texts_in_memory,
+    rows_depend_on_neighbours,
+)
+from dptransfer.encoders.onnx import OnnxEncoder
+from dptransfer.encoders.registry import EncoderNote, available_encoders, encoder_of, get_encoder
+from dptransfer.encoders.torch_module import TorchModuleEncoder
+from dptransfer.encoders.transformers import transformers_encoder
+
+__all__ = [
+    "EncodeReport",
+    "EncodedImages",
+    "Encoder",
+    "EncoderNote",
+    "ImageEncoder",
+    "OnnxEncoder",
+    "TorchModuleEncoder",
+    "available_encoders",
+    "encode_images",
+    "encode_images_in_memory",
+    "encode_texts",
+    "encode_texts_in_memory",
+    "encoder_of",
+    "get_encoder",
+    "rows_depend_on_neighbours",
+    "transformers_encoder",
+]

@@ -1,0 +1,223 @@
+"""Images and texts to embeddings: batched, resumable, and one example to one row.
+
+Encoding happens before privacy, and the guarantees assume that adding, removing or replacing one example
+adds, removes or replaces one row. A frozen model in evaluation mode gives that in real arithmetic. In
+floating point a matrix product may be split differently for another batch size, and the last bits of a row
+then depend on how many pictures shared its batch: a neighbouring data set would differ in a handful of
+rows. So every call of the model has one fixed shape; the last batch is filled up with blanks, and an
+unreadable picture's place is held by a blank.
+
+Measured with efficientnet-lite0 (torch 2.13, Intel CPU, 96, 128 and 224 pixels, batch 32): rows are
+bit-identical whatever the position in the batch, whatever the companions, and with one thread or two; only a
+batch of one picture differs in the last bits (by up to 1.3e-5), and the fixed shape guards against that. The
+same holds for minilm. What remains is an assumption: that the kernels of the machine and library at hand treat
+the rows of one shape alike. `rows_depend_on_neighbours` checks it for any encoder on any machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer import _check
+from dptransfer.data.images import ImageList
+from dptransfer.data.store import write_embeddings
+from dptransfer.data.texts import TextList
+from dptransfer.encoders.base import EncodedRows, Encoder, Kind
+from dptransfer.encoders.in_memory import Progress, encode_filled, require_kind
+from dptransfer.encoders.lookahead import encoded_batches
+from dptransfer.encoders.partial import PartialRows
+from dptransfer.errors import DataError
+
+
+@dataclass(frozen=True)
+class EncodeReport:
+    """What an encoding did; for the owner of the data, for it names files and counts examples.
+
+    Attributes:
+        path: the `.emb` folder written.
+        examples: rows written.
+        resumed: items that an earlier, interrupted run had finished.
+        unreadable: files that could not be read; their rows are zeros, or were dropped if so asked.
+        seconds: time this run took.
+    """
+
+    path: Path
+    examples: int
+    resumed: int
+    unreadable: tuple[str, ...]
+    seconds: float
+
+
+def encode_images(
+    images: ImageList,
+    encoder: Encoder,
+    out: str | Path,
+    *,
+    batch: int = 32,
+    progress: Progress | None = None,
+    name: str | None = None,
+    overwrite: bool = False,
+    drop_unreadable: bool = False,
+) -> EncodeReport:
+    """Encode images into an `.emb` folder; run it again after a kill and it goes on where it stopped.
+
+    The result is the same, bit for bit, whether or not it was interrupted. A file that cannot be read
+    becomes a row of zeros and is named in the report: refusing a private data set over one file, or leaving
+    the file out, would let a release depend on it in a way no mechanism covers.
+
+    Args:
+        images: what `find_images` found.
+        encoder: an image encoder.
+        out: the `.emb` folder to write; unfinished work is kept in `<out>.partial` beside it.
+        batch: pictures per call of the model, fixed for the whole run.
+        progress: called with (done, total) after each batch.
+        name: the data set's name, for the ledger.
+        overwrite: replace `out` if it exists, and restart if another job's unfinished work is in the way.
+        drop_unreadable: leave unreadable files out instead. For public pools only.
+    """
+    started = time.monotonic()
+    target = _checked(encoder, "image", len(images), out, batch, overwrite)
+    sources = images.sources()
+    job = {"files": [_file_state(*pair) for pair in zip(sources, images.paths, strict=True)]}
+    partial = _partial(target, job, encoder, len(images), batch, overwrite)
+    resumed = _done(partial, len(images), batch)
+
+    def remaining() -> Iterator[tuple[int, EncodedRows, tuple[int, ...]]]:
+        todo = [index for index in range(-(-len(images) // batch)) if index not in partial.finished]
+        paths = [(index, images.paths[index * batch : (index + 1) * batch]) for index in todo]
+        return encoded_batches(paths, encoder, batch)
+
+    _run(partial, remaining(), len(images), batch, progress)
+    unreadable = partial.unreadable()
+    kept = np.ones(len(images), dtype=bool)
+    if drop_unreadable:
+        kept[list(unreadable)] = False
+        if not kept.any():
+            raise DataError("At least one image must be readable; none is. Check the files.")
+    all_kept = bool(kept.all())
+    rows: NDArray[Any] = partial.rows()
+    labels = images.labels
+    write_embeddings(
+        target,
+        rows if all_kept else rows[kept],
+        labels if labels is None or images.classes is None else _names(images.classes, labels[kept]),
+        classes=images.classes,
+        encoder=encoder.identity,
+        sources=[source for source, keep in zip(sources, kept, strict=True) if keep],
+        name=name,
+        overwrite=overwrite,
+    )
+    del rows
+    partial.remove()
+    named = tuple(sources[position] for position in unreadable)
+    return EncodeReport(target, int(kept.sum()), resumed, named, time.monotonic() - started)
+
+
+def encode_texts(
+    texts: TextList | Sequence[str],
+    encoder: Encoder,
+    out: str | Path,
+    *,
+    batch: int = 32,
+    progress: Progress | None = None,
+    name: str | None = None,
+    overwrite: bool = False,
+) -> EncodeReport:
+    """Encode texts into an `.emb` folder; resumable, as `encode_images` is.
+
+    Texts of like length are encoded together, which is faster; the rows keep the order of the texts. The
+    arguments are those of `encode_images`.
+    """
+    started = time.monotonic()
+    listed = texts if isinstance(texts, TextList) else TextList(tuple(texts))
+    target = _checked(encoder, "text", len(listed), out, batch, overwrite)
+    order = np.argsort([len(text) for text in listed.texts], kind="stable")
+    partial = _partial(target, {"texts": list(listed.texts)}, encoder, len(listed), batch, overwrite)
+    resumed = _done(partial, len(listed), batch)
+
+    def remaining() -> Iterator[tuple[int, EncodedRows, tuple[int, ...]]]:
+        for index in range(-(-len(listed) // batch)):
+            if index not in partial.finished:
+                chosen = [listed.texts[i] for i in order[index * batch : (index + 1) * batch]]
+                yield index, encode_filled(chosen, encoder, batch), ()
+
+    _run(partial, remaining(), len(listed), batch, progress)
+    rows = np.empty((len(listed), encoder.dimension), dtype=np.float32)
+    rows[order] = partial.rows()
+    labels, classes = listed.labels, listed.classes
+    write_embeddings(
+        target,
+        rows,
+        labels if labels is None or classes is None else _names(classes, labels),
+        classes=classes,
+        encoder=encoder.identity,
+        name=name,
+        overwrite=overwrite,
+    )
+    partial.remove()
+    return EncodeReport(target, len(listed), resumed, (), time.monotonic() - started)
+
+
+def _run(
+    partial: PartialRows,
+    batches: Iterator[tuple[int, EncodedRows, tuple[int, ...]]],
+    count: int,
+    batch: int,
+    progress: Progress | None,
+) -> None:
+    if progress is not None:
+        progress(_done(partial, count, batch), count)
+    for index, rows, missing in batches:
+        partial.add(index, rows, tuple(index * batch + place for place in missing))
+        if progress is not None:
+            progress(_done(partial, count, batch), count)
+
+
+def _done(partial: PartialRows, count: int, batch: int) -> int:
+    return sum(min(batch, count - index * batch) for index in partial.finished)
+
+
+def _partial(
+    target: Path, job: dict[str, Any], encoder: Encoder, count: int, batch: int, restart: bool
+) -> PartialRows:
+    described = {**job, "encoder": encoder.identity.to_dict(), "batch": batch}
+    return PartialRows(
+        target, described, count=count, dimension=encoder.dimension, batch=batch, restart=restart
+    )
+
+
+def _checked(encoder: Encoder, kind: Kind, count: int, out: str | Path, batch: int, overwrite: bool) -> Path:
+    require_kind(encoder, kind)
+    _check.whole("batch", batch)
+    target = Path(out)
+    if target.suffix != ".emb":
+        raise DataError(f"The folder's name must end in '.emb'; got '{target.name}'. Rename it.")
+    if target.exists() and not overwrite:
+        raise DataError(
+            f"'{target}' exists already. Pass overwrite=True to replace it, or choose another name."
+        )
+    if count == 0:
+        raise DataError(f"There must be at least one {kind} to encode; there is none. Check the source.")
+    return target
+
+
+def _names(classes: tuple[str | int, ...], labels: NDArray[np.int64]) -> NDArray[Any]:
+    """Labels as class names, which `write_embeddings` takes whether classes are words or numbers."""
+    named: NDArray[Any] = np.asarray(classes)[labels]
+    return named
+
+
+def _file_state(source: str, path: Path) -> list[Any]:
+    """A file's name, size and time of change: an edited picture must not be taken from an earlier run."""
+    try:
+        found = path.stat()
+    except OSError:
+        return [source, None, None]
+    return [source, found.st_size, found.st_mtime_ns]

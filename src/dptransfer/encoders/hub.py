@@ -1,0 +1,122 @@
+"""Where a Hugging Face model's files are: a local folder, the local cache, or the hub when it can be reached.
+
+Only JSON, vocabulary and safetensors files are fetched or loaded: no pickled weights, no remote code.
+"""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from dptransfer.errors import DataError, MissingDependency
+
+_PATTERNS = ["*.json", "*.txt", "*.model", "model*.safetensors"]
+
+
+def require_transformers(extra: str = "transformers") -> Any:
+    """The transformers module, or an error that says how to install it."""
+    try:
+        import transformers
+    except ImportError:
+        raise MissingDependency("transformers", extra, "A transformers encoder") from None
+    return transformers
+
+
+def model_folder(source: str) -> Path:
+    """The folder with the model's files: `source` itself, or the cached copy of the hub id 'ORG/NAME'."""
+    folder = Path(source)
+    if folder.is_dir():
+        return _complete(folder, source)
+    require_transformers()
+    from huggingface_hub import constants, snapshot_download
+
+    try:
+        cached = Path(snapshot_download(source, allow_patterns=_PATTERNS, local_files_only=True))
+        if any(cached.glob("*.safetensors")):
+            return _complete(cached, source)
+    except Exception:  # "not in the cache" has had several types over the years; the hub is asked next
+        pass
+    # Asked first because the hub's client would retry for half a minute and print each try.
+    if constants.HF_HUB_OFFLINE or not _reachable(constants.ENDPOINT):
+        raise DataError(
+            f"The model '{source}' must be on this machine or on a hub that answers; it is not cached and "
+            f"{constants.ENDPOINT} cannot be reached. Fetch it where there is a network and pass its folder."
+        )
+    try:
+        with quiet():
+            return _complete(Path(snapshot_download(source, allow_patterns=_PATTERNS)), source)
+    except DataError:
+        raise
+    except Exception as error:  # the client's errors share no base class across its versions
+        raise DataError(
+            f"The model '{source}' must be on {constants.ENDPOINT}; fetching it failed "
+            f"({type(error).__name__}). Check the name, or that you may read it."
+        ) from None
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers from printing progress and advice; a library of ours never prints."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def load_model(folder: Path, source: str) -> tuple[Any, frozenset[str]]:
+    """The frozen model, and the names of weights that the files lack.
+
+    Transformers fills those with random numbers. Only a missing pooling layer is allowed, and the caller
+    must then not use it: rows made by random weights would differ from one run to the next.
+    """
+    transformers = require_transformers()
+    try:
+        with quiet():
+            model, found = transformers.AutoModel.from_pretrained(
+                str(folder), local_files_only=True, use_safetensors=True, output_loading_info=True
+            )
+    except Exception as error:  # OSError, ValueError, KeyError and safetensors' own, by cause and by version
+        raise DataError(
+            f"The model '{source}' must load with transformers.AutoModel from safetensors; it does not "
+            f"({type(error).__name__}). Check the folder, or upgrade transformers."
+        ) from None
+    missing = frozenset(found["missing_keys"])
+    if any("pooler" not in name for name in missing):
+        raise DataError(
+            f"The model '{source}' must bring all its weights; {len(missing)} are missing. "
+            "Use a complete checkpoint: random weights make no encoder."
+        )
+    return model.eval(), missing
+
+
+def _complete(folder: Path, source: str) -> Path:
+    if not (folder / "config.json").is_file() or not any(folder.glob("*.safetensors")):
+        raise DataError(
+            f"The model '{source}' must hold config.json and safetensors weights; it does not. "
+            "Save it with save_pretrained."
+        )
+    return folder
+
+
+def _reachable(endpoint: str) -> bool:
+    if urllib.request.getproxies():
+        return True  # a proxy decides; a direct connection would prove nothing
+    parts = urlsplit(endpoint)
+    port = parts.port or (80 if parts.scheme == "http" else 443)
+    try:
+        with socket.create_connection((parts.hostname or "", port), timeout=5):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,90 @@
+"""Encode a few images or texts, such as those to predict, without writing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dptransfer import _check
+from dptransfer.data.images import ImageList
+from dptransfer.encoders.base import EncodedRows, Encoder, Kind
+from dptransfer.encoders.lookahead import blank_picture, encoded_batches
+from dptransfer.errors import ArgumentError
+
+Progress = Callable[[int, int], None]
+
+
+class EncodedImages(NamedTuple):
+    """Rows, and the positions of the images that could not be read (their rows are zeros)."""
+
+    rows: EncodedRows
+    unreadable: tuple[int, ...]
+
+
+def encode_images_in_memory(
+    images: ImageList | Sequence[str | Path],
+    encoder: Encoder,
+    *,
+    batch: int = 8,
+    progress: Progress | None = None,
+) -> EncodedImages:
+    """Rows for a few images, such as those to predict; nothing is written.
+
+    The batch is small because it is filled up with blanks: a single picture costs as much as `batch` of them.
+    """
+    paths = [Path(path) for path in (images.paths if isinstance(images, ImageList) else images)]
+    require_kind(encoder, "image")
+    _check.whole("batch", batch)
+    rows = np.zeros((len(paths), encoder.dimension), dtype=np.float32)
+    unreadable: list[int] = []
+    pending = [(start, paths[start : start + batch]) for start in range(0, len(paths), batch)]
+    for start, part, missing in encoded_batches(pending, encoder, batch):
+        rows[start : start + len(part)] = part
+        unreadable += [start + place for place in missing]
+        if progress is not None:
+            progress(start + len(part), len(paths))
+    return EncodedImages(rows, tuple(unreadable))
+
+
+def encode_texts_in_memory(texts: Sequence[str], encoder: Encoder, *, batch: int = 8) -> EncodedRows:
+    """Rows for a few texts, such as those to predict; nothing is written."""
+    require_kind(encoder, "text")
+    _check.whole("batch", batch)
+    parts = [encode_filled(texts[i : i + batch], encoder, batch) for i in range(0, len(texts), batch)]
+    return np.concatenate(parts) if parts else np.zeros((0, encoder.dimension), dtype=np.float32)
+
+
+def rows_depend_on_neighbours(encoder: Encoder, items: Sequence[Any]) -> bool:
+    """Whether some item's row changes, in any bit, with its place or its companions in a batch of this size.
+
+    Each item is encoded at several places among the other items, and alone among blanks. False is what the
+    guarantees need; True means that the encoder, on this machine, mixes examples.
+    """
+    blank = blank_picture() if encoder.kind == "image" else ""
+    straight = encoder.encode(items)
+    for turn in {1, len(items) // 2, len(items) - 1} - {0}:
+        turned = encoder.encode([*items[turn:], *items[:turn]])
+        if not np.array_equal(np.roll(turned, turn, axis=0), straight, equal_nan=True):
+            return True
+    for place in {0, len(items) - 1}:
+        alone: list[Any] = [blank] * len(items)
+        alone[-1 - place] = items[place]
+        if not np.array_equal(encoder.encode(alone)[-1 - place], straight[place], equal_nan=True):
+            return True
+    return False
+
+
+def encode_filled(texts: Sequence[str], encoder: Encoder, batch: int) -> EncodedRows:
+    """Rows for at most `batch` texts, from one call of exactly `batch`."""
+    return np.array(encoder.encode([*texts, *[""] * (batch - len(texts))])[: len(texts)], dtype=np.float32)
+
+
+def require_kind(encoder: Encoder, kind: Kind) -> None:
+    """Raise unless the encoder is for images, or for texts, as asked."""
+    if encoder.kind != kind:
+        raise ArgumentError(
+            f"The encoder must be one for {kind}s; '{encoder.identity.name}' is for {encoder.kind}s."
+        )

@@ -1,0 +1,65 @@
+"""Open and prepare pictures in threads, ahead of the model."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dptransfer.data.decode import open_image, open_image_or_none
+from dptransfer.encoders.base import EncodedRows, Encoder, ImageEncoder
+
+_AHEAD = 2  # batches in preparation while the model works on one
+_WORKERS = 4
+
+
+def blank_picture() -> Any:
+    """What takes the place of an unreadable picture, and fills the last batch."""
+    from PIL import Image
+
+    return Image.new("RGB", (64, 64))
+
+
+def encoded_batches(
+    batches: Sequence[tuple[int, Sequence[Path]]], encoder: Encoder, size: int
+) -> Iterator[tuple[int, EncodedRows, tuple[int, ...]]]:
+    """For each (index, paths): the index, a row per path, and which places in the batch were unreadable.
+
+    The encoder always sees exactly `size` pictures; blanks fill the gaps, and an unreadable picture's row is
+    set to zero.
+    """
+    in_halves = encoder if isinstance(encoder, ImageEncoder) else None
+    # Outside the guard below, so that a broken transform is an error and not a data set of zeros.
+    blank = blank_picture() if in_halves is None else in_halves.prepare(blank_picture())
+
+    def prepared(path: Path) -> Any:
+        if in_halves is None:
+            return open_image_or_none(path)
+        try:
+            return in_halves.prepare(open_image(path))
+        except Exception:  # the blank went through, so it is this file; see `open_image_or_none`
+            return None
+
+    waiting: deque[tuple[int, list[Future[Any]]]] = deque()
+    pending = iter(batches)
+    with ThreadPoolExecutor(_WORKERS, thread_name_prefix="pictures") as pool:
+        try:
+            while True:
+                while len(waiting) < _AHEAD and (following := next(pending, None)) is not None:
+                    waiting.append((following[0], [pool.submit(prepared, path) for path in following[1]]))
+                if not waiting:
+                    return
+                index, futures = waiting.popleft()
+                found = [future.result() for future in futures]
+                filled = [blank if item is None else item for item in found] + [blank] * (size - len(found))
+                rows = encoder.encode(filled) if in_halves is None else in_halves.forward(np.stack(filled))
+                rows = np.array(rows[: len(found)], dtype=np.float32)
+                missing = tuple(place for place, item in enumerate(found) if item is None)
+                rows[list(missing)] = 0
+                yield index, rows, missing
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,133 @@
+"""The unfinished part of an encoding, on disk, so that a killed run goes on where it stopped.
+
+    <out>.partial/job.json        what is being encoded: a digest of the items, the encoder and the batch size
+    <out>.partial/rows.bin        finished batches, each at its own place
+    <out>.partial/journal.jsonl   one line per finished batch, with a checksum of its rows
+
+A batch's rows reach the disk before its line is written, so a line never promises rows that are not there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.encoders.base import EncodedRows
+from dptransfer.errors import DataError
+
+
+class PartialRows:
+    """Rows of a run in progress.
+
+    Args:
+        out: the `.emb` folder the run will write.
+        job: what determines the rows, JSON-ready; a rerun continues only the same job.
+        count: number of rows in all.
+        dimension: width of a row.
+        batch: rows per batch.
+        restart: throw away another job's leftovers instead of refusing.
+    """
+
+    def __init__(
+        self, out: Path, job: dict[str, Any], *, count: int, dimension: int, batch: int, restart: bool
+    ) -> None:
+        self._folder = out.with_name(out.name + ".partial")
+        self._count, self._dimension, self._batch = count, dimension, batch
+        self.finished: dict[int, tuple[int, ...]] = {}
+        key = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
+        try:
+            self._open(key, restart)
+        except OSError as error:
+            raise _cannot_write(self._folder, error) from error
+
+    def _open(self, key: str, restart: bool) -> None:
+        marker = self._folder / "job.json"
+        if self._folder.exists() and _recorded_key(marker) != key:
+            if not restart and marker.exists():
+                raise DataError(
+                    f"'{self._folder}' holds another unfinished job (other files, encoder or batch size). "
+                    "Finish that one, remove the folder, or pass overwrite=True to start afresh."
+                )
+            shutil.rmtree(self._folder)
+        if not self._folder.exists():
+            self._folder.mkdir(parents=True)
+            (self._folder / "rows.bin").touch()
+            (self._folder / "journal.jsonl").touch()
+            _write_synced(marker, json.dumps({"key": key}).encode(), "xb")
+        self._recover()
+
+    def add(self, index: int, rows: EncodedRows, unreadable: tuple[int, ...]) -> None:
+        """Put a finished batch on the disk; `unreadable` are positions within the whole list."""
+        data = np.ascontiguousarray(rows, dtype="<f4").tobytes()
+        entry = {"batch": index, "rows": hashlib.sha256(data).hexdigest(), "unreadable": list(unreadable)}
+        try:
+            # Plain writes, not a memory map: on a full disk a write raises, a store into a map kills.
+            with (self._folder / "rows.bin").open("r+b") as stream:
+                stream.seek(index * self._batch * self._dimension * 4)
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            _write_synced(self._folder / "journal.jsonl", (json.dumps(entry) + "\n").encode(), "ab")
+        except OSError as error:
+            raise _cannot_write(self._folder, error) from error
+        self.finished[index] = unreadable
+
+    def rows(self) -> NDArray[np.float32]:
+        """All rows, memory-mapped, once every batch is finished."""
+        shape = (self._count, self._dimension)
+        return np.memmap(self._folder / "rows.bin", dtype="<f4", mode="r", shape=shape)
+
+    def unreadable(self) -> tuple[int, ...]:
+        """Positions of all items that could not be read, in order."""
+        return tuple(sorted(position for found in self.finished.values() for position in found))
+
+    def remove(self) -> None:
+        """Delete the folder."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _recover(self) -> None:
+        """Believe each journal line whose rows are there and match; forget the rest."""
+        kept: list[bytes] = []
+        with (self._folder / "rows.bin").open("rb") as stream:
+            for line in (self._folder / "journal.jsonl").read_bytes().splitlines(keepends=True):
+                try:
+                    entry = json.loads(line)
+                    index, expected, unreadable = entry["batch"], entry["rows"], tuple(entry["unreadable"])
+                except (ValueError, KeyError, TypeError):
+                    continue
+                start = index * self._batch
+                stream.seek(start * self._dimension * 4)
+                data = stream.read(min(self._batch, self._count - start) * self._dimension * 4)
+                if line.endswith(b"\n") and hashlib.sha256(data).hexdigest() == expected:
+                    self.finished[index] = unreadable
+                    kept.append(line)
+        _write_synced(self._folder / "journal.jsonl", b"".join(kept), "wb")
+
+
+def _recorded_key(marker: Path) -> str | None:
+    try:
+        found: str | None = json.loads(marker.read_text(encoding="utf-8")).get("key")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return found
+
+
+def _write_synced(file: Path, data: bytes, mode: str) -> None:
+    with file.open(mode) as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _cannot_write(folder: Path, error: OSError) -> DataError:
+    return DataError(
+        f"'{folder}': finished rows must be kept on disk, and could not be: {error.strerror or error}. "
+        "Free some space and run again; it goes on from the last finished batch."
+    )

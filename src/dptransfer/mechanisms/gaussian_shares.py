@@ -1,0 +1,99 @@
+"""One Gaussian budget spent in shares, each chosen in the light of what was released before."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer import _check
+from dptransfer.data.embeddings import Labels
+from dptransfer.errors import ArgumentError, BudgetError
+from dptransfer.mechanisms.gaussian import GaussianMechanism
+from dptransfer.noise import NoiseSource, lattice_epsilon
+from dptransfer.privacy import GaussianEvent, Relation
+from dptransfer.queries.base import L2Query, RawRows
+
+_ROUNDING = 1e-9  # shares are floats; a sum of 1 + 1e-9 is still 1, and is paid for by `_HAIR`
+_HAIR = 1 + 1e-9
+
+
+@dataclass(frozen=True)
+class GaussianShares:
+    """Several Gaussian releases that together cost what one release at `noise_multiplier` would.
+
+    Releases:      the noisy answers of the queries it is asked, each at its share of the budget.
+    Guarantee:     GaussianEvent(z) for all of them together: a release with share q has multiplier z/√q and is √q/z-GDP, and releases whose
+                   shares add up to at most 1 are 1/z-GDP even if each share and query depends on earlier answers.
+    Relation:      the one it is built with; each query's sensitivity is taken under it.
+    Sensitivity:   each query's own, L2; the event quotes that of the largest, `query`.
+    Assumes:       every answer has at most as many coordinates as `query`, on a grid at least as fine (checked).
+    Reference:     Smith and Thakurta (2022), fully adaptive composition for Gaussian differential privacy.
+
+    Attributes:
+        query: the largest query that will be asked, for the event.
+        noise_multiplier: z of the whole.
+        relation: neighbouring relation.
+        label: what is released, in words.
+    """
+
+    query: L2Query
+    noise_multiplier: float
+    relation: Relation
+    label: str
+
+    @property
+    def event(self) -> GaussianEvent:
+        """What all shares cost together.
+
+        The lattice costs 1/scale² per coordinate, so a share q of the budget costs q times what the whole would: their sum is at most
+        the whole's, with as many coordinates as the largest answer.
+        """
+        sensitivity = self.query.l2_sensitivity(self.relation)
+        # Other queries may have a sensitivity (in steps) smaller than the largest query's, by √2 at most: half the scale is safe.
+        scale = self.noise_multiplier * sensitivity * self.query.grid / 2
+        return GaussianEvent(
+            noise_multiplier=self.noise_multiplier,
+            relation=self.relation,
+            sensitivity=sensitivity,
+            label=self.label,
+            numeric_epsilon=lattice_epsilon(scale, math.prod(self.query.shape)),
+        )
+
+    def open(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Purse:
+        """Start spending on these rows."""
+        return Purse(self, rows, labels, noise)
+
+
+@dataclass
+class Purse:
+    """What is left of a `GaussianShares` budget on one data set; refuses to spend more than it has."""
+
+    budget: GaussianShares
+    rows: RawRows = field(repr=False)
+    labels: Labels = field(repr=False)
+    noise: NoiseSource
+    left: float = 1.0
+
+    def release(self, query: L2Query, share: float) -> NDArray[np.float64]:
+        """The query's noisy answer, for `share` of the budget."""
+        _check.positive("share", share)
+        if share > self.left + _ROUNDING:
+            raise BudgetError(f"Shares must add up to at most 1; {share:g} was asked for and {self.left:g} is left.")
+        largest = self.budget.query
+        if math.prod(query.shape) > math.prod(largest.shape) or query.grid < largest.grid:
+            raise ArgumentError("A query must not be larger or coarser than the one the shares were planned for.")
+        self.left -= share
+        multiplier = self.budget.noise_multiplier / math.sqrt(share) * _HAIR
+        mechanism = GaussianMechanism(query, multiplier, self.budget.relation)
+        return mechanism.release(self.rows, self.labels, noise=self.noise)
+
+    def scale(self, query: L2Query, share: float) -> float:
+        """Standard deviation of the noise that `release` would add."""
+        return (
+            self.budget.noise_multiplier
+            / math.sqrt(share)
+            * query.l2_sensitivity(self.budget.relation)
+        )

@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+
+from dptransfer.data import read_table
+from dptransfer.errors import DataError
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+X = np.random.default_rng(2).normal(size=(6, 3)).astype(np.float32)
+
+
+def written(path, **columns):
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def lists(kind=None):
+    return pa.array(X.tolist(), type=kind or pa.list_(pa.float32()))
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.float32()), pa.large_list(pa.float32()), pa.list_(pa.float32(), 3)]
+)
+def test_parquet_lists_of_any_kind_come_back(tmp_path, kind):
+    table = read_table(written(tmp_path / "a.parquet", embedding=lists(kind), label=["a", "b"] * 3))
+    assert np.array_equal(table.rows, X)
+    assert table.labels.tolist() == ["a", "b"] * 3
+    assert table.classes is None
+
+
+def test_rows_without_labels_are_unlabelled(tmp_path):
+    assert read_table(written(tmp_path / "a.parquet", x=lists())).labels is None
+
+
+def test_an_empty_cell_becomes_a_row_of_nan(tmp_path):
+    column = pa.array([X[0].tolist(), None, X[2].tolist()], type=pa.list_(pa.float32()))
+    rows = read_table(written(tmp_path / "a.parquet", embedding=column)).rows
+    assert np.isnan(rows).all(axis=1).tolist() == [False, True, False]
+    assert np.array_equal(rows[2], X[2])
+
+
+def test_columns_that_cannot_be_rows_are_refused(tmp_path):
+    for columns, message in (
+        ({"embedding": pa.array([[1.0], [1.0, 2.0]])}, "one length"),
+        ({"embedding": pa.array(["a", "b"])}, "lists of numbers"),
+        ({"vector": lists()}, "found vector"),
+        ({"x": lists(), "label": pa.array([1, None, 1, 1, 1, 1])}, "label"),
+    ):
+        with pytest.raises(DataError, match=message):
+            read_table(written(tmp_path / "a.parquet", **columns))
+
+
+def test_a_hugging_face_folder_brings_its_class_names(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(
+        embedding=datasets.Sequence(datasets.Value("float32")),
+        label=datasets.ClassLabel(names=["cat", "dog"]),
+    )
+    plain = datasets.Dataset.from_dict({"embedding": X.tolist(), "label": [0, 1] * 3}, features=features)
+    chosen = plain.select([5, 0])
+    datasets.DatasetDict(train=plain, test=chosen).save_to_disk(tmp_path / "splits")
+    plain.save_to_disk(tmp_path / "one")
+    plain.to_parquet(tmp_path / "one.parquet")
+    for name in ("one", "one.parquet"):
+        table = read_table(tmp_path / name)
+        assert np.array_equal(table.rows, X)
+        assert (table.classes, table.labels.tolist()) == (("cat", "dog"), [0, 1] * 3)
+    assert np.array_equal(read_table(tmp_path / "splits", split="test").rows, X[[5, 0]])
+    with pytest.raises(DataError, match="test, train"):
+        read_table(tmp_path / "splits")
+    with pytest.raises(DataError, match="no splits"):
+        read_table(tmp_path / "one", split="train")
+    for file in (tmp_path / "one").glob("*.arrow"):
+        file.unlink()
+    with pytest.raises(DataError, match="load_from_disk"):
+        read_table(tmp_path / "one")

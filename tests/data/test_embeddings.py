@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from dptransfer.data import EncoderIdentity, Facts, PrivateEmbeddings, PublicEmbeddings, require_same_encoder
+from dptransfer.errors import ArgumentError, DataError, Incompatible
+
+
+def test_private_embeddings_keep_their_counsel():
+    private = PrivateEmbeddings(np.full((3, 2), 0.12345), [0, 1, 1], classes=["a", "b"], name="zoo")
+    assert repr(private) == "PrivateEmbeddings('zoo', 2 declared classes, dimension 2)"
+    with pytest.raises(TypeError):
+        len(private)
+
+
+def test_an_unknown_label_is_refused_without_being_named():
+    with pytest.raises(DataError, match="at least one is not") as caught:
+        PrivateEmbeddings([[1.0], [2.0]], ["a", "rare-disease"], classes=["a", "b"])
+    assert "rare-disease" not in str(caught.value)
+
+
+def test_a_private_row_with_nan_is_kept_and_a_public_one_refused():
+    rows = [[1.0, 2.0], [np.nan, 0.0]]
+    assert len(PrivateEmbeddings(rows, [0, 1], classes=["a", "b"]).rows) == 2
+    with pytest.raises(DataError, match="row 1"):
+        PublicEmbeddings(rows)
+
+
+def test_the_fingerprint_sees_each_value_type_and_label():
+    def of(x, y):
+        return PrivateEmbeddings(x, y, classes=["a", "b"]).fingerprint
+
+    x = np.zeros((3, 2), np.float32)
+    prints = {of(x, [0, 1, 1]), of(x, [0, 1, 0]), of(x.astype(np.float64), [0, 1, 1]), of(x + 1, [0, 1, 1])}
+    assert len(prints) == 4
+    assert of(x.copy(), [0, 1, 1]) in prints
+
+
+def test_whole_number_classes_are_values_and_word_classes_take_positions():
+    assert PrivateEmbeddings(np.eye(2), [20, 10], classes=[10, 20]).labels.tolist() == [1, 0]
+    assert PrivateEmbeddings(np.eye(2), [1, 0], classes=["a", "b"]).labels.tolist() == [1, 0]
+    with pytest.raises(DataError):
+        PrivateEmbeddings(np.eye(2), [1, 0], classes=[10, 20])
+
+
+def test_facts_survive_json_and_refuse_nonsense():
+    facts = Facts(("a", "b"), 3, size=10, class_counts=(4, 6), encoder=EncoderIdentity("e", "0", "t"))
+    assert Facts.from_dict(facts.to_dict()) == facts
+    for bad in (
+        {"classes": ("a",)},
+        {"classes": ("a", "a")},
+        {"classes": ("a", 1)},
+        {"dimension": 0},
+        {"class_counts": (1,)},
+    ):
+        with pytest.raises(ArgumentError):
+            Facts(**({"classes": ("a", "b"), "dimension": 3} | bad))
+
+
+@pytest.mark.parametrize("part", ["name", "weights", "transform"])
+def test_encoders_that_differ_in_any_part_are_incompatible(part):
+    fields = {"name": "e", "weights": "0" * 64, "transform": "t"}
+    first = EncoderIdentity(**fields)
+    require_same_encoder(first, EncoderIdentity(**fields), names=("a", "b"))
+    require_same_encoder(first, None, names=("a", "b"))
+    with pytest.raises(Incompatible):
+        require_same_encoder(first, EncoderIdentity(**(fields | {part: "other"})), names=("a", "b"))

@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from dptransfer.data import ImageList, find_images
+from dptransfer.errors import DataError
+
+
+def picture(path, colour=0):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (4, 4), (colour, 0, 0)).save(path)
+
+
+@pytest.fixture
+def zoo(tmp_path):
+    for name in ("dog/2.png", "dog/1.jpg", "cat/deep/3.PNG", "dog/.hidden.png", "__MACOSX/x.png"):
+        picture(tmp_path / "zoo" / name)
+    (tmp_path / "zoo" / "eel").mkdir()
+    (tmp_path / "zoo" / "dog" / "notes.txt").touch()
+    (tmp_path / "zoo" / "README.md").touch()
+    return tmp_path / "zoo"
+
+
+def test_sub_folders_declare_the_classes_the_empty_one_included(zoo):
+    found = find_images(zoo)
+    assert found.classes == ("cat", "dog", "eel")
+    assert found.sources() == ("cat/deep/3.PNG", "dog/1.jpg", "dog/2.png")
+    assert found.labels.tolist() == [0, 1, 1]
+    assert repr(found) == "ImageList(3 declared classes)"
+
+
+def test_more_classes_may_be_declared_but_not_fewer(zoo):
+    assert find_images(zoo, classes=["fox", "dog", "cat"]).labels.tolist() == [2, 1, 1]
+    with pytest.raises(DataError, match="at least one is not") as caught:
+        find_images(zoo, classes=["dog", "eel"])
+    assert "cat" not in str(caught.value)
+
+
+def test_a_flat_folder_a_file_and_a_list_are_unlabelled(zoo):
+    assert find_images(zoo / "dog").sources() == ("1.jpg", "2.png")
+    assert find_images(zoo / "dog").labels is None
+    assert find_images(zoo / "dog" / "2.png").sources() == ("2.png",)
+    assert len(find_images([zoo / "dog" / "2.png", "elsewhere.png"])) == 2
+
+
+def test_folders_of_splits_are_not_taken_for_classes(zoo, tmp_path):
+    picture(tmp_path / "set" / "train" / "cat" / "1.png")
+    picture(tmp_path / "set" / "test" / "cat" / "1.png")
+    with pytest.raises(DataError, match="look like splits"):
+        find_images(tmp_path / "set")
+    picture(tmp_path / "flat" / "train" / "1.png")
+    assert find_images(tmp_path / "flat").classes == ("train",)
+
+
+def test_folders_that_cannot_be_read_as_a_data_set_are_refused(zoo, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").touch()
+    picture(zoo / "loose.png")
+    for path, message in (
+        (tmp_path / "empty", "no file of a known type"),
+        (zoo, "holds both"),
+        (tmp_path / "nothing", "must exist"),
+        (tmp_path / "notes.txt", "folder, an image file or a CSV"),
+    ):
+        with pytest.raises(DataError, match=message):
+            find_images(path)
+
+
+def test_a_csv_lists_paths_beside_it(zoo):
+    (zoo / "list.csv").write_text("path,label\ndog/1.jpg,dog\ncat/deep/3.PNG,cat\n")
+    found = find_images(zoo / "list.csv", classes=["cat", "dog"])
+    assert found.paths[0] == zoo / "dog" / "1.jpg"
+    assert found.labels.tolist() == [1, 0]
+    with pytest.raises(DataError, match="never inferred"):
+        find_images(zoo / "list.csv")
+    with pytest.raises(DataError, match="at least one is not"):
+        find_images(zoo / "list.csv", classes=["cat", "eel"])
+
+
+def test_a_csv_may_number_its_classes_or_leave_them_out(zoo):
+    (zoo / "a.csv").write_text("label,path\n7,dog/1.jpg\n3,cat/deep/3.PNG\n")
+    assert find_images(zoo / "a.csv", classes=[3, 7]).labels.tolist() == [1, 0]
+    (zoo / "b.csv").write_text("\ufeffpath\ndog/1.jpg\n")
+    assert find_images(zoo / "b.csv").labels is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("file,label\na,b\n", "'path' among them"),
+        ("", "'path' among them"),
+        ("path,label\n", "lists none"),
+        ("path,label\na.png\n", "short"),
+        ('path\n"a', "CSV in UTF-8"),
+    ],
+)
+def test_a_csv_that_breaks_the_rules_says_which(tmp_path, text, message):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(DataError, match=message):
+        find_images(tmp_path / "a.csv", classes=["a", "b"])
+
+
+def test_labels_need_a_class_list():
+    with pytest.raises(DataError, match="class list"):
+        ImageList((), np.zeros(0, np.int64))

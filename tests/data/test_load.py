@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+
+from dptransfer.data import EncoderIdentity, read_private, read_public, write_embeddings
+from dptransfer.errors import DataError, Incompatible
+
+X = np.random.default_rng(3).normal(size=(4, 3)).astype(np.float32)
+ENCODER = EncoderIdentity("toy", "0" * 64, "none")
+
+
+def test_private_rows_take_class_list_name_and_encoder_from_the_manifest(tmp_path):
+    path = write_embeddings(
+        tmp_path / "a.emb", X, [0, 1, 1, 0], classes=["cat", "dog", "eel"], encoder=ENCODER, name="zoo"
+    )
+    private = read_private(path, size=4)
+    assert (private.name, private.facts.classes, private.facts.encoder) == (
+        "zoo",
+        ("cat", "dog", "eel"),
+        ENCODER,
+    )
+    assert private.facts.size == 4
+    assert read_private(path, name="other").name == "other"
+
+
+def test_classes_are_never_inferred_from_private_labels(tmp_path):
+    np.savez(tmp_path / "a.npz", x=X, y=[0, 1, 1, 0])
+    with pytest.raises(DataError, match="classes must be declared"):
+        read_private(tmp_path / "a.npz")
+    path = write_embeddings(tmp_path / "a.emb", X, [0, 1, 1, 0])
+    with pytest.raises(DataError, match="classes must be declared"):
+        read_private(path)
+    assert read_private(path, classes=["a", "b", "c"]).facts.classes == ("a", "b", "c")
+
+
+def test_another_order_of_classes_moves_the_labels_with_their_names(tmp_path):
+    path = write_embeddings(tmp_path / "a.emb", X, ["cat", "dog", "dog", "cat"], classes=["cat", "dog"])
+    turned = read_private(path, classes=["dog", "eel", "cat"])
+    assert turned.labels.tolist() == [2, 0, 0, 2]
+    assert turned.fingerprint != read_private(path).fingerprint
+    with pytest.raises(DataError, match="declared classes"):
+        read_private(path, classes=["dog", "eel"])
+
+
+def test_labels_may_come_from_a_second_file(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", np.array([0, 1, 1, 0]))
+    assert read_private(
+        tmp_path / "x.npy", labels=tmp_path / "y.npy", classes=["a", "b"]
+    ).labels.tolist() == [
+        0,
+        1,
+        1,
+        0,
+    ]
+    with pytest.raises(DataError, match="must have labels"):
+        read_private(tmp_path / "x.npy", classes=["a", "b"])
+    np.savez(tmp_path / "a.npz", x=X, y=[0, 1, 1, 0])
+    with pytest.raises(DataError, match="has its own"):
+        read_private(tmp_path / "a.npz", labels=[0, 0, 0, 0], classes=["a", "b"])
+
+
+def test_public_rows_may_be_unlabelled_or_name_their_own_classes(tmp_path):
+    np.savez(tmp_path / "a.npz", x=X, y=["b", "a", "b", "b"])
+    np.save(tmp_path / "x.npy", X)
+    assert read_public(tmp_path / "a.npz").classes == ("a", "b")
+    assert read_public(tmp_path / "a.npz").labels.tolist() == [1, 0, 1, 1]
+    assert read_public(tmp_path / "x.npy").labels is None
+
+
+def test_public_sources_and_fingerprint_come_from_the_folder(tmp_path):
+    path = write_embeddings(tmp_path / "a.emb", X, sources=["1.png", "2.png", "3.png", "4.png"])
+    public = read_public(path)
+    np.save(tmp_path / "x.npy", X)
+    assert public.sources == ("1.png", "2.png", "3.png", "4.png")
+    assert public.fingerprint == read_public(tmp_path / "x.npy").fingerprint
+
+
+def test_rows_of_two_encoders_do_not_meet(tmp_path):
+    other = EncoderIdentity("toy", "0" * 64, "rgb 96")
+    private = read_private(
+        write_embeddings(tmp_path / "a.emb", X, [0, 1, 1, 0], classes=["a", "b"], encoder=ENCODER)
+    )
+    read_public(write_embeddings(tmp_path / "b.emb", X, encoder=ENCODER)).require_match(private.facts)
+    public = read_public(write_embeddings(tmp_path / "c.emb", X, encoder=other))
+    with pytest.raises(Incompatible, match="rgb 96"):
+        public.require_match(private.facts)

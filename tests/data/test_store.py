@@ -1,0 +1,190 @@
+import errno
+import json
+
+import numpy as np
+import pytest
+
+from dptransfer.data import EncoderIdentity, PrivateEmbeddings, read_private, store
+from dptransfer.data.store import read_store, write_embeddings
+from dptransfer.errors import ArgumentError, DataError
+
+ENCODER = EncoderIdentity("toy", "0" * 64, "none")
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).normal(size=(10, 4)).astype(np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path, rows):
+    labels = ["cat", "dog"] * 5
+    sources = [f"{i}.png" for i in range(10)]
+    return write_embeddings(
+        tmp_path / "a.emb",
+        rows,
+        labels,
+        classes=["cat", "dog", "eel"],
+        encoder=ENCODER,
+        sources=sources,
+        name="zoo",
+    )
+
+
+def test_what_is_written_is_read_back(folder, rows):
+    table = read_store(folder)
+    assert np.array_equal(table.rows, rows)
+    assert table.rows.dtype == np.float32
+    assert table.labels.tolist() == [0, 1] * 5
+    assert table.classes == ("cat", "dog", "eel")
+    assert (table.encoder, table.name, table.sources[3]) == (ENCODER, "zoo", "3.png")
+
+
+def test_rows_are_memory_mapped(folder):
+    assert isinstance(read_store(folder).rows, np.memmap)
+
+
+def test_the_recorded_fingerprint_is_the_one_computed_from_memory(folder, rows):
+    labels = ["cat", "dog"] * 5
+    same = PrivateEmbeddings(rows, labels, classes=["cat", "dog", "eel"])
+    other = PrivateEmbeddings(rows, labels[::-1], classes=["cat", "dog", "eel"])
+    assert read_private(folder).fingerprint == same.fingerprint != other.fingerprint
+
+
+def test_many_chunks_and_no_rows_both_survive(tmp_path):
+    many = np.arange(3 * 9001, dtype=np.float64).reshape(-1, 3)
+    assert np.array_equal(read_store(write_embeddings(tmp_path / "m.emb", many, dtype="float64")).rows, many)
+    assert read_store(write_embeddings(tmp_path / "n.emb", np.zeros((0, 3)), [])).rows.shape == (0, 3)
+
+
+def test_whole_number_classes_are_kept_as_values(tmp_path):
+    path = write_embeddings(tmp_path / "i.emb", np.eye(3), [30, 10, 30], classes=[10, 20, 30])
+    assert read_store(path).labels.tolist() == [2, 0, 2]
+    assert read_private(path).labels.tolist() == [2, 0, 2]
+    assert read_private(path, classes=[30, 20, 10]).labels.tolist() == [0, 2, 0]
+
+
+def test_an_existing_folder_is_kept_unless_overwriting_is_asked_for(folder, rows):
+    with pytest.raises(DataError, match="overwrite=True"):
+        write_embeddings(folder, rows[:2])
+    assert len(read_store(folder).rows) == 10
+    write_embeddings(folder, rows[:2], overwrite=True)
+    assert len(read_store(folder).rows) == 2
+    assert [path.name for path in folder.parent.iterdir()] == ["a.emb"]
+
+
+def test_a_folder_that_is_not_ours_is_never_overwritten(tmp_path, rows):
+    (tmp_path / "b.emb").mkdir()
+    (tmp_path / "b.emb" / "thesis.tex").touch()
+    with pytest.raises(DataError, match="may be overwritten"):
+        write_embeddings(tmp_path / "b.emb", rows, overwrite=True)
+    assert (tmp_path / "b.emb" / "thesis.tex").exists()
+
+
+@pytest.mark.parametrize("step", ["_write_text", "_sync_folder", "_put_in_place"])
+def test_a_full_disk_leaves_the_old_folder_and_nothing_else(folder, rows, monkeypatch, step):
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(store, step, full)
+    with pytest.raises(DataError, match="No space left on device"):
+        write_embeddings(folder, rows[:2], overwrite=True)
+    monkeypatch.undo()
+    assert [path.name for path in folder.parent.iterdir()] == ["a.emb"]
+    assert len(read_store(folder).rows) == 10
+
+
+def test_a_failed_last_rename_puts_the_old_folder_back(folder, rows, monkeypatch):
+    path_type = type(folder)
+    rename = path_type.rename
+
+    def refuses_the_new_one(self, target):
+        if self.name.endswith(".writing"):
+            raise OSError(errno.EIO, "Input/output error")
+        return rename(self, target)
+
+    monkeypatch.setattr(path_type, "rename", refuses_the_new_one)
+    with pytest.raises(DataError, match="Input/output"):
+        write_embeddings(folder, rows[:2], overwrite=True)
+    monkeypatch.undo()
+    assert [path.name for path in folder.parent.iterdir()] == ["a.emb"]
+    assert len(read_store(folder).rows) == 10
+
+
+def flip_a_byte(file):
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", ["rows.npy", "labels.npy", "sources.json"])
+def test_a_changed_file_is_found_by_its_checksum(folder, name):
+    flip_a_byte(folder / name)
+    with pytest.raises(DataError, match="checksum"):
+        read_store(folder)
+
+
+def test_checksums_can_be_skipped(folder):
+    flip_a_byte(folder / "rows.npy")
+    assert len(read_store(folder, verify=False).rows) == 10
+
+
+@pytest.mark.parametrize("name", ["rows.npy", "labels.npy", "sources.json", "manifest.json"])
+def test_a_missing_file_is_named(folder, name):
+    (folder / name).unlink()
+    with pytest.raises(DataError, match=name):
+        read_store(folder)
+
+
+def test_rows_cut_short_are_refused_even_without_checksums(folder):
+    data = (folder / "rows.npy").read_bytes()
+    (folder / "rows.npy").write_bytes(data[:-8])
+    with pytest.raises(DataError, match="cut short"):
+        read_store(folder, verify=False)
+
+
+def test_a_shape_other_than_the_manifest_says_is_refused(folder):
+    np.save(folder / "rows.npy", np.zeros((10, 5), np.float32))
+    with pytest.raises(DataError, match="shape"):
+        read_store(folder, verify=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "Upgrade dptransfer"),
+        ({"version": 0}, "version"),
+        ({"dimension": "4"}, "dimension"),
+        ({"surprise": 1}, "surprise"),
+        ({"files": {"../../etc/passwd": "0"}}, "files"),
+    ],
+)
+def test_a_manifest_of_another_schema_is_refused(folder, change, message):
+    file = folder / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(DataError, match=message):
+        read_store(folder)
+
+
+def test_a_manifest_that_is_not_json_is_refused(folder):
+    (folder / "manifest.json").write_text("{")
+    with pytest.raises(DataError, match="JSON"):
+        read_store(folder)
+
+
+def test_arguments_that_do_not_fit_are_refused(tmp_path, rows):
+    out = tmp_path / "x.emb"
+    for bad in (
+        lambda: write_embeddings(tmp_path / "x", rows),
+        lambda: write_embeddings(out, rows[0]),
+        lambda: write_embeddings(out, rows.astype(str)),
+        lambda: write_embeddings(out, rows, ["cat"] * 10),
+        lambda: write_embeddings(out, rows, [0]),
+        lambda: write_embeddings(out, rows, ["eel"] * 10, classes=["cat", "dog"]),
+        lambda: write_embeddings(out, rows, sources=["a"]),
+    ):
+        with pytest.raises(DataError):
+            bad()
+    with pytest.raises(ArgumentError):
+        write_embeddings(out, rows, dtype="int8")
+    assert list(tmp_path.iterdir()) == []

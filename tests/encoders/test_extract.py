@@ -1,0 +1,175 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dptransfer.data import TextList, find_images, read_private, read_public, read_table
+from dptransfer.encoders import encode_images, encode_texts, extract
+from dptransfer.errors import ArgumentError, DataError
+
+from . import toys
+from .toys import MeanColour, WordLengths, pictures
+
+PARTS = ("rows.npy", "labels.npy", "sources.json")
+
+
+@pytest.fixture
+def images(tmp_path):
+    return find_images(pictures(tmp_path / "in", 21))
+
+
+def contents(folder):
+    return [(folder / part).read_bytes() for part in PARTS]
+
+
+def test_images_become_an_emb_folder_with_labels_and_encoder(images, tmp_path):
+    encoder, seen = MeanColour(), []
+    report = encode_images(
+        images, encoder, tmp_path / "a.emb", batch=8, name="zoo", progress=lambda *at: seen.append(at)
+    )
+    private = read_private(report.path)
+    assert (private.name, private.facts.classes) == ("zoo", ("cat", "dog"))
+    assert private.facts.encoder == encoder.identity
+    assert private.labels.tolist() == images.labels.tolist()
+    assert np.array_equal(private.rows[9], encoder.encode([toys.Image.open(images.paths[9])])[0])
+    assert (report.examples, report.resumed, report.unreadable) == (21, 0, ())
+    assert seen == [(0, 21), (8, 21), (16, 21), (21, 21)]
+    assert not (tmp_path / "a.emb.partial").exists()
+
+
+def test_every_call_of_the_model_has_one_shape(images, tmp_path):
+    encoder = MeanColour()
+    encode_images(images, encoder, tmp_path / "a.emb", batch=8)
+    assert encoder.calls == [8, 8, 8]
+
+
+def test_an_unreadable_file_is_a_row_of_zeros_and_the_owner_is_told(images, tmp_path):
+    images.paths[3].write_bytes(b"damaged")
+    images.paths[20].unlink()
+    report = encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8)
+    rows = read_table(report.path).rows
+    assert np.flatnonzero((rows == 0).all(axis=1)).tolist() == [3, 20]
+    assert report.unreadable == (images.sources()[3], images.sources()[20])
+    assert report.examples == 21
+
+
+def test_unreadable_files_may_be_dropped_from_a_public_pool(images, tmp_path):
+    images.paths[3].write_bytes(b"damaged")
+    report = encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8, drop_unreadable=True)
+    public = read_public(report.path)
+    assert report.examples == len(public) == 20
+    assert images.sources()[3] not in public.sources
+    assert public.labels.tolist() == np.delete(images.labels, 3).tolist()
+
+
+def test_an_encoder_that_breaks_on_every_picture_is_an_error_and_not_a_set_of_zeros(images, tmp_path):
+    class Broken(MeanColour):
+        def prepare(self, image):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        encode_images(images, Broken(), tmp_path / "a.emb")
+
+
+@pytest.mark.parametrize("batches", [0, 1, 2])
+def test_an_interrupted_run_goes_on_and_ends_the_same(images, tmp_path, batches):
+    images.paths[3].write_bytes(b"damaged")
+    whole = encode_images(images, MeanColour(), tmp_path / "whole.emb", batch=8)
+    with pytest.raises(KeyboardInterrupt):
+        encode_images(images, MeanColour(fails_after=batches), tmp_path / "a.emb", batch=8)
+    assert not (tmp_path / "a.emb").exists()
+    rest = MeanColour()
+    report = encode_images(images, rest, tmp_path / "a.emb", batch=8)
+    assert (report.resumed, len(rest.calls)) == (8 * batches, 3 - batches)
+    assert report.unreadable == whole.unreadable
+    assert contents(tmp_path / "a.emb") == contents(tmp_path / "whole.emb")
+
+
+def test_a_killed_process_goes_on_and_ends_the_same(images, tmp_path):
+    encode_images(images, MeanColour(), tmp_path / "whole.emb", batch=4)
+    command = [sys.executable, str(Path(toys.__file__)), str(tmp_path / "in"), str(tmp_path / "a.emb")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as running:
+        for line in running.stdout:
+            if int(line) >= 8:
+                running.kill()
+                break
+    assert running.returncode == -9
+    assert not (tmp_path / "a.emb").exists()
+    report = encode_images(images, MeanColour(), tmp_path / "a.emb", batch=4)
+    assert 8 <= report.resumed < 21
+    assert contents(tmp_path / "a.emb") == contents(tmp_path / "whole.emb")
+
+
+def interrupted(images, out, batch=8):
+    with pytest.raises(KeyboardInterrupt):
+        encode_images(images, MeanColour(fails_after=1), out, batch=batch)
+
+
+def test_another_job_in_the_same_place_is_refused_or_restarted(images, tmp_path):
+    out = tmp_path / "a.emb"
+    interrupted(images, out)
+    other = MeanColour(name="other")
+    with pytest.raises(DataError, match="another unfinished job"):
+        encode_images(images, other, out, batch=8)
+    with pytest.raises(DataError, match="another unfinished job"):
+        encode_images(images, MeanColour(), out, batch=4)
+    assert encode_images(images, other, out, batch=8, overwrite=True).resumed == 0
+
+
+def test_an_edited_picture_is_another_job(images, tmp_path):
+    interrupted(images, tmp_path / "a.emb")
+    images.paths[0].write_bytes(images.paths[1].read_bytes())
+    with pytest.raises(DataError, match="another unfinished job"):
+        encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8)
+
+
+def test_a_finished_folder_is_not_encoded_again(images, tmp_path):
+    encode_images(images, MeanColour(), tmp_path / "a.emb")
+    encoder = MeanColour()
+    with pytest.raises(DataError, match="exists already"):
+        encode_images(images, encoder, tmp_path / "a.emb")
+    assert encoder.calls == []
+    assert encode_images(images, encoder, tmp_path / "a.emb", overwrite=True).examples == 21
+
+
+def test_a_failure_while_writing_keeps_the_encoded_rows(images, tmp_path, monkeypatch):
+    def full(*args, **kwargs):
+        raise DataError("no space")
+
+    monkeypatch.setattr(extract, "write_embeddings", full)
+    with pytest.raises(DataError, match="no space"):
+        encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8)
+    monkeypatch.undo()
+    encoder = MeanColour()
+    assert encode_images(images, encoder, tmp_path / "a.emb", batch=8).resumed == 21
+    assert encoder.calls == []
+
+
+def test_texts_keep_their_order_and_resume(tmp_path):
+    texts = TextList(tuple("ab " * ((7 * i) % 11 + 1) for i in range(21)), np.arange(21) % 2, ("x", "y"))
+    with pytest.raises(KeyboardInterrupt):
+        encode_texts(texts, WordLengths(fails_after=2), tmp_path / "a.emb", batch=4)
+    encoder = WordLengths()
+    report = encode_texts(texts, encoder, tmp_path / "a.emb", batch=4)
+    assert report.resumed == 8
+    assert encoder.calls == [4] * 4
+    private = read_private(report.path)
+    assert private.rows[:, 0].tolist() == [len(text) for text in texts.texts]
+    assert private.labels.tolist() == texts.labels.tolist()
+
+
+def test_arguments_that_do_not_fit_are_refused(images, tmp_path):
+    with pytest.raises(ArgumentError, match="for images"):
+        encode_images(images, WordLengths(), tmp_path / "a.emb")
+    with pytest.raises(ArgumentError, match="for texts"):
+        encode_texts(["a"], MeanColour(), tmp_path / "a.emb")
+    with pytest.raises(ArgumentError, match="batch"):
+        encode_images(images, MeanColour(), tmp_path / "a.emb", batch=0)
+    with pytest.raises(DataError, match="end in"):
+        encode_images(images, MeanColour(), tmp_path / "a")
+    with pytest.raises(DataError, match="at least one text"):
+        encode_texts([], WordLengths(), tmp_path / "a.emb")
+    assert not list(tmp_path.glob("a.emb*"))

@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+
+from dptransfer.data import find_images
+from dptransfer.encoders import encode_images_in_memory, encode_texts_in_memory, rows_depend_on_neighbours
+from dptransfer.errors import ArgumentError
+
+from .toys import MeanColour, WordLengths, pictures, random_images
+
+
+def test_images_in_memory_are_the_encoders_rows(tmp_path):
+    images = find_images(pictures(tmp_path, 10))
+    images.paths[7].write_bytes(b"damaged")
+    encoder, seen = MeanColour(), []
+    found = encode_images_in_memory(images, encoder, batch=4, progress=lambda *at: seen.append(at))
+    assert found.unreadable == (7,)
+    assert np.flatnonzero((found.rows == 0).all(axis=1)).tolist() == [7]
+    assert encoder.calls == [4, 4, 4]
+    assert seen[-1] == (10, 10)
+    again = encode_images_in_memory([str(path) for path in images.paths[:3]], encoder)
+    assert np.array_equal(again.rows, found.rows[:3])
+
+
+def test_texts_in_memory_are_the_encoders_rows():
+    assert encode_texts_in_memory(["a b", "c"] * 3, WordLengths(), batch=4)[:, 1].tolist() == [2, 1] * 3
+    assert encode_texts_in_memory([], WordLengths()).shape == (0, 2)
+
+
+def test_an_encoder_of_the_other_kind_is_refused():
+    with pytest.raises(ArgumentError):
+        encode_images_in_memory([], WordLengths())
+    with pytest.raises(ArgumentError):
+        encode_texts_in_memory([], MeanColour())
+
+
+class Centred(MeanColour):
+    """Takes the batch's mean away: each row depends on all pictures."""
+
+    def forward(self, pixels):
+        rows = super().forward(pixels)
+        return rows - rows.mean(axis=0)
+
+
+class ByPlace(MeanColour):
+    """Adds the place in the batch."""
+
+    def forward(self, pixels):
+        return super().forward(pixels) + np.arange(len(pixels), dtype=np.float32)[:, None]
+
+
+def test_an_encoder_that_mixes_examples_is_caught():
+    items = random_images(6)
+    assert not rows_depend_on_neighbours(MeanColour(), items)
+    assert rows_depend_on_neighbours(Centred(), items)
+    assert rows_depend_on_neighbours(ByPlace(), items)

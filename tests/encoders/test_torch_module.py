@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+
+from dptransfer.encoders import TorchModuleEncoder
+from dptransfer.encoders.weights import state_digest
+from dptransfer.errors import ArgumentError, DataError
+
+from .toys import random_images
+
+torch = pytest.importorskip("torch")
+
+
+def to_input(image):
+    return torch.tensor(np.asarray(image.resize((8, 8)), dtype=np.float32)).permute(2, 0, 1) / 255
+
+
+def encoder(module, **changes):
+    return TorchModuleEncoder(module, to_input, **({"name": "toy", "transform_name": "8 px"} | changes))
+
+
+def network():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 5, 3), torch.nn.BatchNorm2d(5), torch.nn.Dropout(0.5))
+
+
+def test_feature_maps_are_averaged_and_the_module_is_in_evaluation_mode():
+    made = encoder(network(), channels_last=True)
+    images = random_images(3)
+    rows = made.encode(images)
+    assert rows.shape == (3, 5)
+    assert made.dimension == 5
+    assert np.array_equal(rows, made.encode(images))
+    assert np.allclose(rows[:1], made.encode(images[:1]), atol=1e-6)
+
+
+def test_a_module_that_returns_no_rows_is_refused():
+    with pytest.raises(DataError, match="pools"):
+        encoder(torch.nn.Flatten(0))
+
+
+def test_the_digest_sees_every_weight_and_nothing_else():
+    first, same, other = network(), network(), network()
+    with torch.no_grad():
+        other[0].bias[0] += 1e-6
+    digests = [state_digest(module.state_dict()) for module in (first, same, other)]
+    assert digests[0] == digests[1] != digests[2]
+    assert encoder(first).identity.weights == digests[0]
+    half = {name: value.bfloat16() for name, value in first.state_dict().items()}
+    assert state_digest(half) != digests[0]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_not_there_is_refused_and_never_replaced():
+    for device in ("cuda", "cuda:7", "abacus"):
+        with pytest.raises(ArgumentError, match="device"):
+            encoder(network(), device=device)
+
+
+@pytest.mark.gpu
+def test_rows_on_a_gpu_match_the_cpu_and_do_not_depend_on_companions():
+    images = random_images(16)
+    made = encoder(network(), device="cuda")
+    rows = made.encode(images)
+    assert np.allclose(rows, encoder(network()).encode(images), atol=1e-4)
+    assert np.array_equal(made.encode(images[::-1])[::-1], rows)

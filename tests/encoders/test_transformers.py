@@ -1,0 +1,161 @@
+import shutil
+
+import numpy as np
+import pytest
+
+from dptransfer.encoders import encoder_of, get_encoder, rows_depend_on_neighbours, transformers_encoder
+from dptransfer.encoders.hub import quiet
+from dptransfer.errors import ArgumentError, DataError
+
+from .toys import random_images
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+PICTURE = {"image_size": 32, "patch_size": 16}
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"a b c d e f g".split()]
+
+
+def tokenizer(folder):
+    folder.mkdir(exist_ok=True)
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
+    transformers.BertTokenizer(str(folder / "vocab.txt"), model_max_length=40).save_pretrained(folder)
+
+
+def processor(folder, kind):
+    with quiet():
+        made = getattr(transformers, kind)
+        sides = {"height": 32, "width": 32}
+        settings = (
+            {"size": {"shortest_edge": 32}, "crop_size": sides}
+            if kind.startswith("CLIP")
+            else {"size": sides}
+        )
+        made(**settings).save_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    root = tmp_path_factory.mktemp("models")
+    torch.manual_seed(0)
+    with quiet():
+        transformers.ViTModel(transformers.ViTConfig(**SMALL, **PICTURE)).save_pretrained(root / "vit")
+        bert = transformers.BertConfig(vocab_size=len(WORDS), max_position_embeddings=64, **SMALL)
+        transformers.BertModel(bert).save_pretrained(root / "bert")
+        text = {**SMALL, "vocab_size": len(WORDS), "eos_token_id": 3, "bos_token_id": 2, "pad_token_id": 0}
+        clip = transformers.CLIPConfig(
+            text_config={**text, "max_position_embeddings": 64},
+            vision_config={**SMALL, **PICTURE},
+            projection_dim=6,
+        )
+        transformers.CLIPModel(clip).save_pretrained(root / "clip")
+    processor(root / "vit", "ViTImageProcessor")
+    processor(root / "clip", "CLIPImageProcessor")
+    tokenizer(root / "bert")
+    tokenizer(root / "clip")
+    return root
+
+
+def test_a_vision_model_gives_its_pooled_output(models, capfd):
+    encoder = get_encoder(str(models / "vit"))
+    image = random_images(1)[0]
+    assert (encoder.kind, encoder.dimension, encoder.identity.name) == ("image", 16, "vit")
+    assert encoder.identity.transform.endswith("pooler output")
+    small = np.asarray(image.resize((32, 32), 2), dtype=np.float32)
+    pixels = torch.tensor((small / 255 - 0.5) / 0.5).permute(2, 0, 1)[None]
+    with quiet():
+        model = transformers.ViTModel.from_pretrained(models / "vit").eval()
+    with torch.inference_mode():
+        expected = model(pixels).pooler_output.numpy()
+    assert np.allclose(encoder.encode([image]), expected, atol=1e-4)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_pooling_layer_that_is_not_in_the_files_is_not_used(models, tmp_path):
+    with quiet():
+        whole = transformers.ViTModel.from_pretrained(models / "vit", add_pooling_layer=False)
+        whole.save_pretrained(tmp_path / "bare")
+    shutil.copy(models / "vit" / "preprocessor_config.json", tmp_path / "bare")
+    first, second = (get_encoder(str(tmp_path / "bare")) for _ in range(2))
+    images = random_images(2)
+    assert first.identity == second.identity
+    assert first.identity.transform.endswith("class token")
+    assert np.array_equal(first.encode(images), second.encode(images))
+
+
+def test_a_model_without_all_its_other_weights_is_refused(models, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(models / "vit", tmp_path / "holed")
+    state = load_file(tmp_path / "holed" / "model.safetensors")
+    state.pop(next(name for name in state if "pooler" not in name))
+    save_file(state, tmp_path / "holed" / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(DataError, match="bring all its weights"):
+        get_encoder(str(tmp_path / "holed"))
+
+
+def test_a_clip_like_model_gives_features_for_images_and_texts(models):
+    images = get_encoder(str(models / "clip"))
+    texts = get_encoder(str(models / "clip"), kind="text")
+    assert (images.kind, texts.kind) == ("image", "text")
+    assert images.encode(random_images(2)).shape == texts.encode(["a b", "c"]).shape == (2, 6)
+    assert images.identity.weights == texts.identity.weights
+    assert images.identity.transform != texts.identity.transform
+
+
+def test_a_text_model_averages_over_the_tokens_alone(models):
+    encoder = get_encoder(str(models / "bert"))
+    with quiet():
+        model = transformers.BertModel.from_pretrained(models / "bert").eval()
+    ids = torch.tensor([[2, 5, 6, 7, 3]])
+    with torch.inference_mode():
+        expected = model(ids).last_hidden_state.mean(1).numpy()
+    assert encoder.kind == "text"
+    assert np.allclose(encoder.encode(["a b c"]), expected, atol=1e-5)
+    assert encoder.encode([]).shape == (0, 16)
+
+
+def test_rows_do_not_depend_on_companions(models):
+    texts = ["a", "b c d e", "a b c d e f g " * 3, "g " * 100, "", "f", "e f", "a b c d e f g " * 2]
+    assert not rows_depend_on_neighbours(get_encoder(str(models / "bert")), texts)
+    assert not rows_depend_on_neighbours(get_encoder(str(models / "clip"), kind="text"), texts)
+    assert not rows_depend_on_neighbours(get_encoder(str(models / "vit")), random_images(8))
+
+
+def test_long_texts_are_cut_where_the_model_ends(models):
+    encoder = get_encoder(str(models / "bert"))
+    cut, longer, other = encoder.encode(["a " * 50, "a " * 51, "a " * 37])
+    assert np.array_equal(cut, longer)
+    assert not np.array_equal(cut, other)
+
+
+def test_an_encoder_is_found_again_by_its_folder(models):
+    identity = get_encoder(str(models / "vit")).identity
+    assert encoder_of(identity, spec=str(models / "vit")).identity == identity
+    with pytest.raises(DataError, match="Say where it is"):
+        encoder_of(identity)
+
+
+def test_folders_that_lack_a_part_say_which(models, tmp_path):
+    shutil.copytree(models / "bert", tmp_path / "bert")
+    with pytest.raises(DataError, match="image processor"):
+        transformers_encoder(str(tmp_path / "bert"), kind="image")
+    (tmp_path / "bert" / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(DataError, match="does not"):
+        transformers_encoder(str(tmp_path / "bert"))
+    (tmp_path / "bert" / "model.safetensors").unlink()
+    with pytest.raises(DataError, match="safetensors weights"):
+        transformers_encoder(str(tmp_path / "bert"))
+    for file in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / "bert" / file).unlink(missing_ok=True)
+    with pytest.raises(ArgumentError, match="size"):
+        get_encoder(str(models / "vit"), size=64)
+
+
+def test_without_a_network_there_is_one_clear_line(monkeypatch, tmp_path, capfd):
+    monkeypatch.setattr("dptransfer.encoders.hub._reachable", lambda endpoint: False)
+    with pytest.raises(DataError, match="cannot be reached") as caught:
+        get_encoder("hf:nobody/nothing-of-that-name")
+    assert "\n" not in str(caught.value)
+    assert capfd.readouterr() == ("", "")

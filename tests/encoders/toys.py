@@ -1,0 +1,75 @@
+"""Small encoders and pictures for the tests; `python toys.py FOLDER OUT` encodes slowly, to be killed."""
+
+import sys
+import time
+
+import numpy as np
+from PIL import Image
+
+from dptransfer.data import EncoderIdentity
+from dptransfer.encoders import ImageEncoder
+
+
+class MeanColour(ImageEncoder):
+    """Rows are mean colours and the picture's corner; counts its calls and may break off or dawdle."""
+
+    def __init__(self, *, fails_after=None, pause=0.0, name="mean-colour"):
+        self.identity = EncoderIdentity(name, "0" * 64, "8 px")
+        self.dimension = 4
+        self.calls = []
+        self.fails_after, self.pause = fails_after, pause
+
+    def prepare(self, image):
+        return np.asarray(image.resize((8, 8)), dtype=np.float32)
+
+    def forward(self, pixels):
+        if self.fails_after is not None and len(self.calls) >= self.fails_after:
+            raise KeyboardInterrupt
+        time.sleep(self.pause)
+        self.calls.append(len(pixels))
+        return np.concatenate([pixels.mean(axis=(1, 2)), pixels[:, 0, 0, :1] + 1], axis=1)
+
+
+class WordLengths:
+    """A text encoder: number of characters and of words."""
+
+    identity = EncoderIdentity("word-lengths", "0" * 64, "none")
+    dimension = 2
+    kind = "text"
+
+    def __init__(self, *, fails_after=None):
+        self.calls, self.fails_after = [], fails_after
+
+    def encode(self, batch):
+        if self.fails_after is not None and len(self.calls) >= self.fails_after:
+            raise KeyboardInterrupt
+        self.calls.append(len(batch))
+        return np.array([[len(text), len(text.split())] for text in batch], dtype=np.float32)
+
+
+def pictures(folder, count, *, size=12):
+    """A folder per class, `count` pictures in all, each of its own colours."""
+    rng = np.random.default_rng(0)
+    for i in range(count):
+        path = folder / ("cat" if i % 2 else "dog") / f"{i:03}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (size, size, 3), dtype=np.uint8)).save(path)
+    return folder
+
+
+def random_images(count, size=40):
+    rng = np.random.default_rng(5)
+    return [Image.fromarray(rng.integers(0, 256, (size, size, 3), dtype=np.uint8)) for _ in range(count)]
+
+
+if __name__ == "__main__":
+    from dptransfer.data import find_images
+    from dptransfer.encoders import encode_images
+
+    encode_images(
+        find_images(sys.argv[1]),
+        MeanColour(pause=0.2),
+        sys.argv[2],
+        batch=4,
+        progress=lambda done, total: print(done, flush=True),
+    )

@@ -1,0 +1,146 @@
+import numpy as np
+import opendp.prelude as dp
+import pytest
+from scipy import stats
+
+from dptransfer.errors import ArgumentError
+from dptransfer.noise import SecureNoise, SeededNoise
+
+from .laws import (
+    FALSE_ALARM,
+    exponential_mechanism,
+    fits_continuous,
+    fits_integers,
+    fits_table,
+    gaussian_log_weight,
+    laplace_log_weight,
+    permute_and_flip,
+)
+
+SCORES = np.array([3, 0, 7, 7, 5])
+WIDTH = 2.5
+
+
+def spread_fits(draws, scale):
+    """For a normal law Σ(draw ÷ scale)² is chi-square; sharper than KS for a wrong scale, so fewer draws do."""
+    total = float(((draws / scale) ** 2).sum())
+    law = stats.chi2(draws.size)
+    return min(law.cdf(total), law.sf(total)) > FALSE_ALARM / 2
+
+
+def test_seeded_gaussian_draws_have_the_stated_law():
+    draws = SeededNoise(1).discrete_gaussian(1e9, (200_000,))
+    assert fits_continuous(draws, stats.norm(scale=1e9))
+    assert not fits_continuous(draws, stats.norm(scale=1.05e9))
+
+
+def test_seeded_laplace_draws_have_the_stated_law():
+    draws = SeededNoise(2).discrete_laplace(4.0, (200_000,))
+    assert fits_integers(draws, laplace_log_weight(4.0))
+    assert not fits_integers(draws, laplace_log_weight(4.2))
+    assert not fits_integers(draws, gaussian_log_weight(4.0 * np.sqrt(2)))
+
+
+def test_secure_laplace_draws_have_the_stated_law():
+    draws = SecureNoise().discrete_laplace(4.0, (30_000,))
+    assert fits_integers(draws, laplace_log_weight(4.0))
+    assert not fits_integers(draws, laplace_log_weight(4.6))
+
+
+def test_secure_gaussian_draws_have_the_stated_law():
+    """On a coarse grid, where being discrete shows: a scale of 2 steps."""
+    draws = SecureNoise().discrete_gaussian(2.0, (6_000,))
+    assert fits_integers(draws, gaussian_log_weight(2.0))
+    assert not fits_integers(draws, gaussian_log_weight(2.4))
+
+
+@pytest.mark.slow
+def test_secure_gaussian_draws_have_the_stated_scale_to_five_per_cent():
+    """With this many draws a wrong alarm and a missed one both have probability below 10⁻⁶."""
+    draws = SecureNoise().discrete_gaussian(3.7307 * 2**30, (25_000,))
+    assert spread_fits(draws, 3.7307 * 2**30)
+    assert fits_continuous(draws, stats.norm(scale=3.7307 * 2**30))
+    assert not spread_fits(draws, 3.7307 * 2**30 * 1.05)
+    assert not spread_fits(draws, 3.7307 * 2**30 / 1.05)
+
+
+@pytest.mark.parametrize("scale", [2.0**40, 2.0**52])
+def test_wide_noise_is_not_cut_off_at_32_bits(scale):
+    draws = SecureNoise().discrete_laplace(scale, (300,))
+    assert fits_continuous(draws, stats.laplace(scale=scale))
+    draws = SecureNoise().discrete_gaussian(scale, (300,))
+    assert fits_continuous(draws, stats.norm(scale=scale))
+    assert len(np.unique(draws)) == 300
+
+
+def test_the_trap_of_32_bits_is_real():
+    """What OpenDP does with its default integer: nearly every draw is the largest or smallest one."""
+    dp.enable_features("contrib")
+    narrow = dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i32")), dp.l2_distance(T="f64"), scale=2.0**40)
+    draws = np.array(narrow([0] * 50))
+    assert set(np.unique(np.abs(draws.astype(np.int64)))) <= {2**31 - 1, 2**31}
+
+
+@pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(0)])
+def test_noise_that_would_be_cut_off_at_64_bits_is_refused(noise):
+    """A draw that saturates is the same for every answer, so adding the answer to it would reveal it."""
+    noise.discrete_gaussian(2.0**57, (1,))
+    noise.discrete_laplace(2.0**52, (1,))
+    for bad in (2.0**58, 1e19, float("inf"), float("nan"), 0.0, -1.0):
+        with pytest.raises(ArgumentError, match="wide"):
+            noise.discrete_gaussian(bad, (1,))
+    for bad in (2.0**53, float("inf"), float("nan"), 0.0):
+        with pytest.raises(ArgumentError, match="wide"):
+            noise.discrete_laplace(bad, (1,))
+
+
+@pytest.mark.parametrize(("noise", "trials"), [(SecureNoise(), 1_500), (SeededNoise(3), 20_000)])
+def test_the_gumbel_race_has_the_exponential_mechanisms_law(noise, trials):
+    draws = [noise.gumbel_argmax(SCORES, WIDTH) for _ in range(trials)]
+    assert fits_table(draws, exponential_mechanism(SCORES, WIDTH))
+    assert not fits_table(draws, exponential_mechanism(SCORES, 2 * WIDTH))
+    assert trials < 10_000 or not fits_table(draws, permute_and_flip(SCORES, WIDTH))
+
+
+@pytest.mark.parametrize(("noise", "trials"), [(SecureNoise(), 1_500), (SeededNoise(4), 20_000)])
+def test_the_exponential_race_has_the_law_of_permute_and_flip(noise, trials):
+    draws = [noise.exponential_argmax(SCORES, WIDTH) for _ in range(trials)]
+    assert fits_table(draws, permute_and_flip(SCORES, WIDTH))
+    assert not fits_table(draws, permute_and_flip(SCORES, 2 * WIDTH))
+    assert trials < 10_000 or not fits_table(draws, exponential_mechanism(SCORES, WIDTH))
+
+
+def test_scores_that_floats_cannot_tell_apart_are_told_apart():
+    """A sampler that turned its scores into floats would see two equal ones here."""
+    scores = np.array([2**60, 2**60 + 2])
+    assert float(scores[0]) == float(scores[1])
+    draws = [SecureNoise().gumbel_argmax(scores, 1.0) for _ in range(1_000)]
+    assert fits_table(draws, exponential_mechanism([0, 2], 1.0))
+    assert not fits_table(draws, [0.5, 0.5])
+
+
+@pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(5)])
+def test_subsets_are_uniform_and_increasing(noise):
+    every = {(0, 1): 0, (0, 2): 1, (0, 3): 2, (1, 2): 3, (1, 3): 4, (2, 3): 5}
+    draws = [every[tuple(noise.subset(4, 2).tolist())] for _ in range(6_000)]
+    assert fits_table(draws, np.ones(6))
+    assert not fits_table(draws, [1, 1, 1, 1, 1, 1.5])
+    assert noise.subset(3, 3).tolist() == [0, 1, 2]
+    assert noise.subset(3, 0).tolist() == []
+
+
+@pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(6)])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 4)])
+def test_draws_have_the_shape_asked_for_and_are_integers(noise, shape):
+    for draws in (noise.discrete_gaussian(9.0, shape), noise.discrete_laplace(9.0, shape)):
+        assert draws.shape == shape
+        assert draws.dtype == np.int64
+
+
+def test_a_seed_repeats_itself_and_says_so_and_the_secure_source_does_neither():
+    assert SeededNoise(7).seeded
+    assert not SecureNoise().seeded
+    first, again, other = (SeededNoise(s).discrete_gaussian(1e9, (5,)).tolist() for s in (7, 7, 8))
+    assert first == again != other
+    assert len({tuple(SecureNoise().discrete_gaussian(1e9, (3,)).tolist()) for _ in range(5)}) == 5
+    assert (repr(SecureNoise()), repr(SeededNoise(7))) == ("SecureNoise()", "SeededNoise(7)")

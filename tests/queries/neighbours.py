@@ -1,0 +1,74 @@
+"""The sensitivity check every query goes through: neighbours of both kinds, gaps in exact arithmetic."""
+
+from fractions import Fraction
+
+import numpy as np
+from contracts.rows import row, rows
+from hypothesis import strategies as st
+
+from dptransfer.data import PublicEmbeddings
+from dptransfer.features import PublicMap, UnitNorm
+from dptransfer.privacy import Relation
+
+WIDTH = 3
+CLASSES = 3
+POOL = PublicEmbeddings(np.random.default_rng(0).normal(size=(20, WIDTH)))
+MAPS = {
+    "unit norm": UnitNorm().fit(WIDTH, None),
+    "pooled": UnitNorm(pool=2).fit(WIDTH, None),
+    "public map": PublicMap(axes=2).fit(WIDTH, POOL),
+    "rooted public map": PublicMap(axes=2).fit(WIDTH, PublicEmbeddings(np.abs(POOL.rows))),
+}
+
+
+@st.composite
+def data_sets(draw):
+    """Rows and labels, possibly none, possibly with empty classes and rows of any kind."""
+    x = draw(rows(WIDTH, most=4))
+    y = draw(st.lists(st.integers(0, CLASSES - 1), min_size=len(x), max_size=len(x)))
+    return x, np.array(y, dtype=np.int64)
+
+
+examples = st.tuples(row(WIDTH), st.integers(0, CLASSES - 1))
+
+
+def with_example(data, example):
+    """The data set with one more example, at a place in the middle."""
+    x, y = data
+    values, label = example
+    place = len(x) // 2
+    return np.insert(x, place, values, axis=0), np.insert(y, place, label)
+
+
+def squared_gap(query, one, other):
+    """Exact squared distance of two answers, in grid steps."""
+    moved = query(*one).astype(object) - query(*other).astype(object)
+    return int((moved**2).sum())
+
+
+def squared_bound(query, relation):
+    """Exact square of what the query claims, in grid steps."""
+    return (Fraction(query.l2_sensitivity(relation)) * query.grid) ** 2
+
+
+def pairs(data, first, second):
+    """The neighbours under each relation."""
+    one, other = with_example(data, first), with_example(data, second)
+    return {Relation.ADD_REMOVE: (data, one), Relation.REPLACE_ONE: (one, other)}
+
+
+def stays_within(query, data, first, second, relations=tuple(Relation)):
+    """Whether both kinds of neighbours stay within what the query claims."""
+    return all(
+        squared_gap(query, *pairs(data, first, second)[relation]) <= squared_bound(query, relation)
+        for relation in relations
+    )
+
+
+EMPTY = (np.zeros((0, WIDTH)), np.zeros(0, dtype=np.int64))
+
+
+def reach(query, first, second, relation, data=EMPTY):
+    """The share of the claimed sensitivity that this pair uses."""
+    gap = squared_gap(query, *pairs(data, first, second)[relation])
+    return float(Fraction(gap) / squared_bound(query, relation)) ** 0.5

@@ -1,0 +1,102 @@
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from contracts.rows import steady
+from hypothesis import given
+
+from dptransfer.features import lattice
+from dptransfer.privacy import Relation
+from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts
+
+from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, data_sets, examples, reach, stays_within
+
+RIGHT, LEFT = ([1.0, 0.0, 0.0], 0), ([-1.0, 0.0, 0.0], 0)
+UNIT = MAPS["unit norm"]
+QUERIES = {
+    "sums": ClassSums(UNIT, CLASSES),
+    "counts": ClassCounts(CLASSES),
+    "sums and counts": ClassSumsAndCounts(UNIT, CLASSES),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+@steady
+@given(data=data_sets(), first=examples, second=examples)
+def test_sums_stay_within_their_sensitivity(name, data, first, second):
+    assert stays_within(ClassSums(MAPS[name], CLASSES), data, first, second)
+
+
+@steady
+@given(data=data_sets(), first=examples, second=examples)
+def test_counts_and_joint_answers_stay_within_their_sensitivity(data, first, second):
+    assert stays_within(QUERIES["counts"], data, first, second)
+    assert stays_within(QUERIES["sums and counts"], data, first, second)
+
+
+@pytest.mark.parametrize(
+    ("name", "relation", "first", "second"),
+    [
+        ("sums", Relation.ADD_REMOVE, RIGHT, LEFT),
+        ("sums", Relation.REPLACE_ONE, RIGHT, LEFT),
+        ("counts", Relation.ADD_REMOVE, RIGHT, LEFT),
+        ("counts", Relation.REPLACE_ONE, RIGHT, (RIGHT[0], 1)),
+        ("sums and counts", Relation.ADD_REMOVE, RIGHT, LEFT),
+        ("sums and counts", Relation.REPLACE_ONE, RIGHT, LEFT),
+        ("sums and counts", Relation.REPLACE_ONE, RIGHT, (RIGHT[0], 2)),
+    ],
+)
+def test_the_sensitivity_is_reached(name, relation, first, second):
+    assert 0.99 <= reach(QUERIES[name], first, second, relation) <= 1
+
+
+@dataclass(frozen=True)
+class Boastful(ClassSums):
+    """A planted bug: it claims one per cent less than the truth."""
+
+    def l2_sensitivity(self, relation):
+        return 0.99 * super().l2_sensitivity(relation)
+
+
+@dataclass(frozen=True)
+class Centred(ClassSums):
+    """A planted bug: rows are centred by the private mean, so one row moves all of them."""
+
+    def __call__(self, rows, labels):
+        return super().__call__(rows - rows.mean(axis=0), labels)
+
+
+def test_the_check_catches_a_claim_that_is_too_small_and_rows_that_depend_on_each_other():
+    data = (np.array([[1.0, 0, 0], [0, 1.0, 0], [0.5, 0, 0.5]]), np.array([0, 1, 1]))
+    assert stays_within(ClassSums(UNIT, CLASSES), data, RIGHT, LEFT)
+    assert not stays_within(Boastful(UNIT, CLASSES), data, RIGHT, LEFT)
+    assert not stays_within(Centred(UNIT, CLASSES), data, ([9.0, 9.0, -9.0], 2), LEFT)
+
+
+@pytest.mark.parametrize("elements", [1, 8, 10**9])
+def test_chunks_and_row_order_do_not_change_an_integer(monkeypatch, elements):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(200, WIDTH)), rng.integers(0, CLASSES, 200)
+    wanted = {name: query(x, y) for name, query in QUERIES.items()}
+    monkeypatch.setattr(lattice, "_CHUNK_ELEMENTS", elements)
+    order = rng.permutation(200)
+    for name, query in QUERIES.items():
+        assert (query(x[order], y[order]) == wanted[name]).all()
+
+
+def test_answers_are_the_sums_in_python_integers():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(50, WIDTH)), rng.integers(0, 2, 50)  # class 2 stays empty
+    mapped = UNIT.lattice(x, 2**30).astype(object)
+    answer = QUERIES["sums and counts"](x, y)
+    assert answer.shape == QUERIES["sums and counts"].shape == (CLASSES, WIDTH + 1)
+    for c in range(CLASSES):
+        members = mapped[y == c]
+        assert list(answer[c, :-1]) == [sum(int(row[j]) for row in members) for j in range(WIDTH)]
+        assert answer[c, -1] == len(members) * 2**30
+
+
+def test_no_rows_give_an_answer_of_zeros():
+    for query in QUERIES.values():
+        assert query(*EMPTY).shape == query.shape
+        assert not query(*EMPTY).any()

@@ -1,0 +1,213 @@
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from dptransfer.accounting import epsilon_of, membership_advantage, true_positive_rate
+from dptransfer.privacy import GaussianEvent, Relation
+from dptransfer.release import card_of, evaluate
+from dptransfer.release.card import clean, rounded_up
+from dptransfer.release.card_privacy import attack_points
+
+from .models import CHOICE, CLASSES, NOISE, make_model, rows
+
+FORMS = {
+    "text": lambda card: " ".join(card.text().split()),
+    "markdown": lambda card: card.markdown(),
+    "html": lambda card: card.html(),
+    "json": lambda card: json.dumps(card.to_dict(), ensure_ascii=False),
+}
+VOID = {"meta", "line", "rect", "polyline", "polygon"}
+NASTY = "<script>alert('x')</script>"
+
+
+class Page(HTMLParser):
+    """Collects what a browser would act on, and checks that tags nest."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.open = [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += attributes
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += attributes
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def evaluated(model):
+    return card_of(model, evaluate(model, rows(), np.arange(20) % 3, name="held-out rows"))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_states_the_guarantee_and_the_steps(form):
+    model = make_model(events=(NOISE, CHOICE))
+    shown = FORMS[form](card_of(model))
+    assert str(model.guarantee) in shown
+    for words in ("class sums", "exponential", "multiplier 4", "adding or removing", "dptransfer verify DIR"):
+        assert words in shown
+    assert ("cd" * 32)[:20] in shown
+    assert "tiny-net" in shown
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_numbers_change_when_the_guarantee_does(form):
+    weak = make_model(events=(replace(NOISE, noise_multiplier=0.7),))
+    strong = make_model()
+    assert repr(strong.guarantee.epsilon) in FORMS[form](card_of(strong))
+    assert repr(weak.guarantee.epsilon) in FORMS[form](card_of(weak))
+    assert repr(strong.guarantee.epsilon) not in FORMS[form](card_of(weak))
+
+
+def test_the_attackers_numbers_are_those_of_the_accounting_rounded_up():
+    text = card_of(make_model()).markdown()
+    found = re.search(r"at 1% false alarms \| ([\d.]+)%", text)
+    assert float(found[1]) / 100 >= true_positive_rate((NOISE,), 0.01) > float(found[1]) / 100 - 0.001
+    advantage = re.search(r"membership advantage .*?\| ([\d.]+)%", text)
+    assert float(advantage[1]) / 100 >= membership_advantage((NOISE,)) > float(advantage[1]) / 100 - 0.001
+
+
+@pytest.mark.parametrize("events", [(NOISE,), (CHOICE,), (NOISE, CHOICE)])
+def test_the_drawn_curve_agrees_with_the_accounting(events):
+    points = attack_points(events)
+    assert points[-1] == (1.0, 1.0)
+    assert [found for _, found in points] == sorted(found for _, found in points)
+    for rate, found in points[1:-1:4]:
+        assert found == pytest.approx(true_positive_rate(events, rate), rel=0.02)
+        assert found > rate
+
+
+@pytest.mark.parametrize("events", [(NOISE,), (CHOICE,), (NOISE, CHOICE)])
+def test_a_group_pays_more_and_the_card_says_how_much(events):
+    delta = 0.0 if events == (CHOICE,) else 1e-5
+    model = make_model(events=events, delta=delta)
+    text = card_of(model).markdown()
+    stated = {
+        int(size): float(value)
+        for size, value in re.findall(r"^\| (\d) \| ([\d.]+) \| [\de.-]+ \|$", text, re.M)
+    }
+    assert sorted(stated) == [1, 2, 5]
+    assert stated[1] == pytest.approx(model.guarantee.epsilon, rel=1e-3)
+    assert stated[1] < stated[2] < stated[5]
+    if events == (NOISE,):
+        five = GaussianEvent(NOISE.noise_multiplier / 5, Relation.ADD_REMOVE, numeric_epsilon=5e-9)
+        assert epsilon_of((five,), delta) <= stated[5] < 1.001 * epsilon_of((five,), delta)
+    if events == (CHOICE,):
+        assert stated[5] == 2.5
+
+
+def test_the_relation_is_explained_in_its_own_words():
+    replaced = make_model(events=(replace(NOISE, relation=Relation.REPLACE_ONE),))
+    assert "the number of examples is public" in card_of(replaced).text(200)
+    assert "so is the number of examples" in card_of(make_model()).text(200)
+    assert "the number of examples is public" not in card_of(make_model()).text(200)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_seeded_model_carries_the_warning_first(form):
+    shown = FORMS[form](card_of(make_model(seeded=True)))
+    assert "NOT PRIVATE, DO NOT PUBLISH" in shown
+    assert "SEEDED" in shown
+    assert "no seed exists" not in shown
+    safe = FORMS[form](card_of(make_model()))
+    assert "NOT PRIVATE" not in safe
+    assert "no seed exists" in safe
+
+
+def test_what_a_user_wrote_never_becomes_markup():
+    model = make_model(classes=(NASTY, "a|b*c", "dog"), notes=(f"note {NASTY}", "[x](http://evil)"))
+    model = replace(model, provenance=replace(model.provenance, method=NASTY, configuration={NASTY: NASTY}))
+    card = card_of(model, evaluate(model, rows(), np.arange(20) % 3, name=NASTY))
+    page = Page(card.html())
+    assert "script" not in page.tags
+    assert "&lt;script&gt;" in card.html()
+    markdown = card.markdown()
+    assert not re.search(r"(?<!\\)<", markdown)
+    assert r"a\|b\*c" in markdown
+    assert r"\[x\](http" in markdown
+
+
+def test_a_control_character_never_reaches_a_terminal():
+    model = make_model(classes=("cat\x1b[31m", "dog\u202e", "eel\nfox"))
+    for form in FORMS.values():
+        shown = form(card_of(model))
+        assert not set("\x1b\u202e") & set(shown)
+        assert "eel fox" in shown
+    assert clean("na\u200cme") == "na\u200cme"
+
+
+def test_the_page_is_complete_alone_and_asks_for_nothing():
+    html = evaluated(make_model()).html()
+    page = Page(html)
+    assert {"html", "head", "body", "style", "svg", "table"} <= set(page.tags)
+    assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
+    assert not {name for name, _ in page.attributes} & {"src", "href", "onclick", "onload"}
+    assert "url(" not in html
+    assert "http:" not in html.replace("http-equiv", "")
+    assert "prefers-color-scheme:dark" in html
+    assert "@media print" in html
+
+
+def test_an_evaluation_is_shown_with_its_caveat_and_its_absence_is_said():
+    model = make_model()
+    with_it, without = evaluated(model), card_of(model)
+    assert "held-out rows" in with_it.markdown()
+    assert "The test rows are not protected" in with_it.markdown()
+    assert with_it.html().count('class="bar"') == len(CLASSES)
+    assert "Not measured" in without.markdown()
+    assert 'class="bar"' not in without.html()
+
+
+def test_of_many_classes_the_worst_are_shown():
+    names = tuple(range(80))
+    model = make_model(classes=names)
+    found = evaluate(model, rows(160), np.arange(160) % 80)
+    card = card_of(model, found)
+    assert "The 50 classes of lowest recall" in card.markdown()
+    assert card.html().count('class="bar"') == 50
+    assert "lowest recall" not in evaluated(make_model()).markdown()
+
+
+def test_the_text_form_stays_within_its_width():
+    model = make_model(classes=tuple(f"class number {n}" for n in range(60)))
+    model = replace(model, head=type(model.head)(np.ones((60, 7))))
+    lines = card_of(model).text(80).splitlines()
+    assert max(len(line) for line in lines) <= 80
+    assert "and 40 more" in " ".join(" ".join(lines).split())
+    assert max(len(line) for line in card_of(model).text(120).splitlines()) > 80
+
+
+def test_many_steps_are_cut_short_in_the_table_and_counted():
+    text = card_of(make_model(events=(replace(NOISE, noise_multiplier=40.0),) * 60)).markdown()
+    assert "60 noisy steps saw private rows" in text
+    assert text.count("Gaussian noise, multiplier 40") == 50
+    assert "release.json lists all" in text
+
+
+def test_an_unknown_method_is_named_and_a_known_one_described():
+    model = make_model()
+    assert "Wahdany" in card_of(model).markdown()
+    unknown = replace(model, provenance=replace(model.provenance, method="brand-new"))
+    assert "brand-new" in card_of(unknown).markdown()
+    assert "Wahdany" not in card_of(unknown).markdown()
+
+
+def test_reported_numbers_are_never_rounded_down():
+    rng = np.random.default_rng(0)
+    for value in np.exp(rng.normal(scale=5, size=300)).tolist():
+        for digits in (2, 3, 6):
+            assert value <= float(rounded_up(value, digits)) <= value * (1 + 10.0 ** (1 - digits))
+    assert rounded_up(0.0) == "0"
+    assert rounded_up(float("inf")) == "unbounded"

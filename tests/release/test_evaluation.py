@@ -1,0 +1,150 @@
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, confusion_matrix, f1_score, recall_score
+
+from dptransfer.errors import ArgumentError, DataError
+from dptransfer.release import Evaluation, evaluate
+from dptransfer.release.evaluation import wilson
+
+from .models import CLASSES, make_model, rows
+
+X = rows(200, seed=8)
+Y = np.random.default_rng(9).choice(3, size=200, p=[0.6, 0.3, 0.1])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return make_model()
+
+
+def test_the_measures_are_those_of_scikit_learn(model):
+    found = evaluate(model, X, Y)
+    chosen = model.scores(X).argmax(axis=1)
+    assert found.accuracy == pytest.approx(accuracy_score(Y, chosen))
+    assert found.balanced_accuracy == pytest.approx(balanced_accuracy_score(Y, chosen))
+    assert found.macro_f1 == pytest.approx(f1_score(Y, chosen, average="macro"))
+    assert found.recall == pytest.approx(recall_score(Y, chosen, average=None))
+    assert (np.array(found.confusion) == confusion_matrix(Y, chosen)).all()
+    assert found.size == 200
+    assert found.worst_class == CLASSES[int(np.argmin(found.recall))]
+    assert found.accuracy != pytest.approx(found.balanced_accuracy)
+
+
+def test_a_perfect_model_gets_one_and_a_reversed_one_less(model):
+    chosen = model.predict(X)
+    perfect = evaluate(model, X, chosen)
+    assert (perfect.accuracy, perfect.balanced_accuracy, perfect.macro_f1) == (1, 1, 1)
+    assert perfect.balanced_interval[1] == 1
+    assert perfect.balanced_interval[0] < 1
+    assert evaluate(model, -X, chosen).accuracy < 0.5
+
+
+def test_a_class_without_test_rows_is_left_out_and_reported_as_none(model):
+    some = Y != 2
+    found = evaluate(model, X[some], Y[some])
+    assert found.recall[2] is None
+    assert found.recall_intervals[2] is None
+    assert found.support[2] == 0
+    assert found.balanced_accuracy == pytest.approx(np.mean(found.recall[:2]))
+    chosen = model.scores(X[some]).argmax(axis=1)
+    assert found.macro_f1 == pytest.approx(f1_score(Y[some], chosen, labels=[0, 1], average="macro"))
+
+
+def test_the_smallest_quarter_follows_the_sizes_it_is_told(model):
+    by_test = evaluate(model, X, Y)
+    assert (by_test.minority_classes, by_test.minority_source) == (("eel",), "test set sizes")
+    by_list = evaluate(model, X, Y, minority_of=[5, 50, 500])
+    assert by_list == evaluate(model, X, Y, minority_of=np.array([5, 50, 500]))
+    by_name = evaluate(model, X, Y, minority_of={"dog": 50, "cat": 5, "eel": 500})
+    assert by_list == by_name
+    assert (by_list.minority_classes, by_list.minority_source) == (("cat",), "declared sizes")
+    assert by_list.minority_accuracy == by_list.recall[0] != by_test.minority_accuracy
+    declared = evaluate(make_model(class_counts=(50, 5, 500)), X, Y)
+    assert (declared.minority_classes, declared.minority_source) == (("dog",), "declared sizes")
+
+
+def test_no_class_is_a_minority_where_all_have_one_size(model):
+    found = evaluate(model, X[:9], [0, 1, 2] * 3)
+    assert found.minority_accuracy is None
+    assert found.minority_interval is None
+    assert found.minority_classes == ()
+
+
+def test_the_smallest_quarter_is_rounded_up_and_ties_go_by_declared_order():
+    names = tuple("abcde")
+    model = make_model(classes=names)
+    found = evaluate(model, X, np.arange(200) % 5, minority_of=[3, 1, 1, 1, 9])
+    assert found.minority_classes == ("b", "c")
+    assert found.minority_accuracy == pytest.approx((found.recall[1] + found.recall[2]) / 2)
+
+
+def test_a_minority_without_test_rows_has_no_accuracy(model):
+    some = Y != 2
+    found = evaluate(model, X[some], Y[some], minority_of=[9, 9, 1])
+    assert found.minority_classes == ("eel",)
+    assert found.minority_accuracy is None
+
+
+def test_wilson_intervals_solve_the_score_equation():
+    z = stats.norm.ppf(0.975)
+    for hits, trials in ((0, 5), (1, 7), (8, 10), (50, 50), (333, 1000)):
+        for end in wilson(hits, trials):
+            if 0 < end < 1:
+                assert abs(hits / trials - end) == pytest.approx(z * np.sqrt(end * (1 - end) / trials))
+    assert wilson(0, 5)[0] == 0
+    assert wilson(5, 5)[1] == 1
+
+
+def test_the_interval_of_a_mean_covers_about_95_percent():
+    rng = np.random.default_rng(2)
+    truth = np.array([0.9, 0.6, 0.3])
+    from dptransfer.release.evaluation import _mean_interval
+
+    covered = []
+    for _ in range(2000):
+        hits = rng.binomial(30, truth)
+        low, high = _mean_interval((hits / 30).tolist(), [wilson(int(h), 30) for h in hits])
+        covered.append(low <= truth.mean() <= high)
+    assert 0.93 < np.mean(covered) < 0.97
+
+
+def test_calibration_error_is_zero_where_confidence_is_right_and_large_where_not():
+    from dptransfer.release.evaluation import _calibration_error
+
+    sure = np.full(100, 0.7)
+    assert _calibration_error(sure, np.arange(100) < 70) == pytest.approx(0, abs=1e-12)
+    assert _calibration_error(sure, np.zeros(100, dtype=bool)) == pytest.approx(0.7)
+    mixed = np.array([0.15, 0.95])
+    assert _calibration_error(mixed, np.array([True, False])) == pytest.approx((0.85 + 0.95) / 2)
+
+
+def test_an_evaluation_survives_json_and_strange_ones_do_not(model):
+    found = evaluate(model, X[Y != 2], Y[Y != 2], name="clinic")
+    plain = json.loads(json.dumps(found.to_dict()))
+    assert plain["test_data_protected"] is False
+    assert Evaluation.from_dict(plain) == found
+    for wrong in (
+        {"test_data_protected": True},
+        {"surprise": 1},
+        {"accuracy": "high"},
+        {"recall": [0.5]},
+        {"confusion": [[1.5]]},
+    ):
+        with pytest.raises(ArgumentError):
+            Evaluation.from_dict({**plain, **wrong})
+
+
+def test_bad_arguments_are_refused_by_name(model):
+    with pytest.raises(DataError, match="at least one test row"):
+        evaluate(model, X[:0], [])
+    with pytest.raises(DataError, match="label each"):
+        evaluate(model, X, Y[:-1])
+    with pytest.raises(ArgumentError, match="minority_of"):
+        evaluate(model, X, Y, minority_of=[1, 2])
+    with pytest.raises(ArgumentError, match="minority_of"):
+        evaluate(model, X, Y, minority_of={"cat": 1})
+    with pytest.raises(DataError, match="declared classes"):
+        evaluate(model, X, ["fox"] * 200)

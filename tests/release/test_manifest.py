@@ -1,0 +1,147 @@
+import json
+
+import pytest
+
+from dptransfer.errors import ReleaseError
+from dptransfer.release import current_versions
+from dptransfer.release.manifest import LARGEST_MANIFEST, manifest_bytes, read_manifest
+
+from .models import make_model, rewrite, write_manifest
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory):
+    path = make_model().save(tmp_path_factory.mktemp("manifest") / "r")
+    return (path / "release.json").read_bytes()
+
+
+@pytest.fixture
+def forged(content, tmp_path):
+    """Change the fields, put the digest right, and read."""
+
+    def read(change):
+        fields = json.loads(content)
+        change(fields)
+        write_manifest(tmp_path / "release.json", fields)
+        return read_manifest((tmp_path / "release.json").read_bytes())
+
+    return read
+
+
+def test_what_is_written_is_read_back(content, forged):
+    manifest = read_manifest(content)
+    assert manifest.schema_version == 1
+    assert manifest.method.name == "mean-prototypes"
+    assert manifest.versions == current_versions()
+    assert forged(lambda fields: None) == manifest
+    assert forged(lambda fields: fields.update(created="today")) != manifest
+
+
+def test_a_manifest_cannot_be_changed_once_read(content):
+    with pytest.raises(ValueError, match="frozen"):
+        read_manifest(content).seeded = True
+
+
+def test_a_newer_schema_says_so_and_asks_for_an_upgrade(forged):
+    with pytest.raises(ReleaseError, match=r"written by a newer dptransfer \(schema 2\).*up to 1; upgrade"):
+        forged(lambda fields: fields.update(schema_version=2, novelty="unknown"))
+
+
+WRONG = {
+    "older than the first": lambda f: f.update(schema_version=0),
+    "version in words": lambda f: f.update(schema_version="1"),
+    "version true": lambda f: f.update(schema_version=True),
+    "no version": lambda f: f.pop("schema_version"),
+    "extra key": lambda f: f.update(surprise=1),
+    "extra key inside": lambda f: f["guarantee"].update(surprise=1),
+    "missing key": lambda f: f.pop("events"),
+    "no events": lambda f: f.update(events=[]),
+    "unknown event": lambda f: f["events"][0].update(kind="laplace"),
+    "event with an extra key": lambda f: f["events"][0].update(note="x"),
+    "event of negative noise": lambda f: f["events"][0].update(noise_multiplier=-4.0),
+    "event with another scale": lambda f: f["events"][0].update(scale=9.0),
+    "event in words": lambda f: f["events"][0].update(noise_multiplier="4.0"),
+    "event of a listed kind": lambda f: f["events"][0].update(kind=["gaussian"]),
+    "event with a numbered label": lambda f: f["events"][0].update(label=7),
+    "event under another relation": lambda f: f["events"][0].update(relation="replace-one"),
+    "unknown relation": lambda f: f.update(relation="one-way"),
+    "another relation": lambda f: f.update(relation="replace-one"),
+    "another delta": lambda f: f.update(delta=1e-6),
+    "delta of one": lambda f: f["guarantee"].update(delta=1.0),
+    "negative epsilon": lambda f: f["guarantee"].update(epsilon=-1.0),
+    "epsilon in words": lambda f: f["guarantee"].update(epsilon="1"),
+    "a better sentence": lambda f: f["guarantee"].update(sentence="This model is perfectly private."),
+    "epsilon without its sentence": lambda f: f["guarantee"].update(epsilon=0.1),
+    "seeded yet publishable": lambda f: f.update(seeded=True),
+    "seeded in numbers": lambda f: f.update(seeded=0),
+    "no temperature": lambda f: f["head"].update(temperature=0.0),
+    "array of objects": lambda f: f["arrays"][0].update(dtype="object"),
+    "array of negative shape": lambda f: f["arrays"][0].update(shape=[-1]),
+    "array twice": lambda f: f["arrays"].append(f["arrays"][0]),
+    "file missing": lambda f: f["files"].pop("CARD.md"),
+    "file elsewhere": lambda f: f["files"].update({"../x": f["files"]["CARD.md"]}),
+    "hash too short": lambda f: f["files"]["CARD.md"].update(sha256="ab"),
+    "class half a number": lambda f: f["facts"].update(classes=[1.5, 2.5, 3.5]),
+    "NaN": lambda f: f.update(public={"rows": float("nan")}),
+    "infinity": lambda f: f.update(public={"rows": float("inf")}),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_reading_is_strict(forged, wrong):
+    with pytest.raises(ReleaseError):
+        forged(WRONG[wrong])
+
+
+BROKEN = {
+    "empty": b"",
+    "a list": b"[]",
+    "a number": b"1",
+    "half": b'{"schema_version": 1',
+    "no text": b"\xff\xfe\x00",
+    "endless nesting": b"[" * 200_000,
+    "endless number": b'{"schema_version": ' + b"9" * 10_000 + b"}",
+    "number too large": b'{"schema_version": 1e999}',
+    "lone surrogate": b'{"schema_version": 1, "created": "\\ud800"}',
+    "repeated key": b'{"schema_version": 1, "schema_version": 1}',
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_what_is_no_manifest_is_a_release_error(kind):
+    with pytest.raises(ReleaseError):
+        read_manifest(BROKEN[kind])
+
+
+def test_a_lone_surrogate_anywhere_is_refused_in_a_whole_manifest(content):
+    spoiled = content.replace(b"k = 7: all axes", b"\\ud800" + b" " * 9)
+    with pytest.raises(ReleaseError):
+        read_manifest(spoiled)
+
+
+def test_a_repeated_key_is_refused_though_the_digest_is_right(content, tmp_path):
+    doubled = content.replace(b'"seeded": false', b'"seeded": true,\n "seeded": false', 1)
+    fields = json.loads(doubled)
+    assert fields["seeded"] is False
+    with pytest.raises(ReleaseError, match="repeated"):
+        read_manifest(doubled)
+
+
+def test_any_changed_byte_breaks_the_digest(content):
+    spaced = content.replace(b"\n ", b"\n\t", 1)
+    assert json.loads(spaced) == json.loads(content)
+    with pytest.raises(ReleaseError, match="digest"):
+        read_manifest(spaced)
+
+
+def test_a_manifest_over_the_limit_is_never_written(content):
+    fields = {**json.loads(content), "notes": ["x" * LARGEST_MANIFEST]}
+    with pytest.raises(ReleaseError, match="at most"):
+        manifest_bytes(fields)
+    assert manifest_bytes({**fields, "notes": ["x"]})
+
+
+def test_zeros_that_look_like_the_blank_digest_do_no_harm(tmp_path):
+    path = make_model(notes=("0" * 64,)).save(tmp_path / "r")
+    rewrite(path, lambda fields: None)
+    assert read_manifest((path / "release.json").read_bytes()).notes == ("0" * 64,)

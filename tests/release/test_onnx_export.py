@@ -1,0 +1,96 @@
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from dptransfer.errors import MissingDependency, ReleaseError, UnsafeRelease
+from dptransfer.release import export_onnx
+
+from .models import CLASSES, heads, make_model, rows
+
+onnxruntime = pytest.importorskip("onnxruntime")
+MAPS = ("unit norm", "pooled", "public map", "rooted public map")
+
+
+def run(path, x):
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return session.run(["scores", "label_index"], {"rows": x})
+
+
+def awkward_rows(dtype):
+    """Ordinary rows, large, small, zero, one-hot, rows of powers of two, and rows with NaN and infinity."""
+    x = rows(40)
+    one_hot = np.eye(7)[:2] * 4.0
+    odd = np.ones((2, 7))
+    odd[0, 3], odd[1, 2] = np.nan, -np.inf
+    return np.vstack(
+        [x, x * 1e30, x * 1e-30, np.zeros((1, 7)), one_hot, 2.0 ** np.arange(-3, 4)[None], odd]
+    ).astype(dtype)
+
+
+@pytest.mark.parametrize("head", tuple(heads(7)))
+@pytest.mark.parametrize("features", MAPS)
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_the_graph_scores_as_the_model_does(head, features, precision, tmp_path):
+    model = make_model(head, features)
+    x = awkward_rows(precision)
+    scores, labels = run(export_onnx(model, tmp_path / "m.onnx", precision=precision), x)
+    expected = model.scores(x)
+    assert scores.dtype == precision
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5 if precision == "float32" else 2e-7)
+    assert (labels == expected.argmax(axis=1)).mean() > 0.97  # ties of zero rows may fall either way
+    assert np.abs(scores - model.scores(-x)).max() > 0.01
+
+
+def test_rows_near_the_public_mean_agree_too(tmp_path):
+    model = make_model("euclidean", "public map")
+    mean = model.features.mean / 2.0**26
+    x = mean + 1e-4 * rows(50)
+    scores, _ = run(export_onnx(model, tmp_path / "m.onnx", precision="float64"), x)
+    np.testing.assert_allclose(scores, model.scores(x), atol=1e-5)
+
+
+def test_no_rows_and_one_row_are_fine(tmp_path):
+    path = export_onnx(make_model(features="pooled"), tmp_path / "m.onnx")
+    for count in (0, 1):
+        scores, labels = run(path, rows(count).astype(np.float32))
+        assert scores.shape == (count, 3)
+        assert labels.shape == (count,)
+
+
+def test_the_file_carries_classes_and_guarantee(tmp_path):
+    import onnx
+
+    model = make_model()
+    proto = onnx.load(export_onnx(model, tmp_path / "deep" / "m.onnx"))
+    found = {entry.key: entry.value for entry in proto.metadata_props}
+    assert tuple(json.loads(found["classes"])) == CLASSES
+    assert json.loads(found["guarantee"])["epsilon"] == model.guarantee.epsilon
+    assert found["publishable"] == "true"
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["m.onnx"]
+
+
+def test_a_seeded_model_is_refused_and_marked_where_it_is_forced(tmp_path):
+    import onnx
+
+    model = make_model(seeded=True)
+    with pytest.raises(UnsafeRelease):
+        export_onnx(model, tmp_path / "m.onnx")
+    assert list(tmp_path.iterdir()) == []
+    proto = onnx.load(export_onnx(model, tmp_path / "m.onnx", unsafe_for_publication=True))
+    assert {entry.key: entry.value for entry in proto.metadata_props}["publishable"] == "false"
+
+
+def test_a_missing_package_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingDependency, match=r"dptransfer\[onnx\]"):
+        export_onnx(make_model(), tmp_path / "m.onnx")
+
+
+def test_a_wrong_precision_or_path_is_a_release_error(tmp_path):
+    with pytest.raises(ReleaseError, match="precision"):
+        export_onnx(make_model(), tmp_path / "m.onnx", precision="float16")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ReleaseError, match="failed"):
+        export_onnx(make_model(), tmp_path / "file" / "m.onnx")

@@ -1,0 +1,195 @@
+import shutil
+
+import pytest
+
+from dptransfer.accounting import guarantee_of
+from dptransfer.errors import ReleaseError
+from dptransfer.privacy import event_from_dict
+from dptransfer.release import evaluate, verify_release, write_release
+from dptransfer.release.bundle import read_release
+from dptransfer.release.card import card_of
+
+from .models import CHOICE, FILES, NOISE, make_model, rewrite, rows
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    model = make_model()
+    evaluation = evaluate(model, rows(), [0, 1] * 10)
+    return write_release(model, tmp_path_factory.mktemp("verify") / "good", evaluation=evaluation)
+
+
+@pytest.fixture
+def release(written, tmp_path):
+    return shutil.copytree(written, tmp_path / "copy")
+
+
+def failed(path):
+    result = verify_release(path)
+    return {check.name for check in result.checks if not check.passed and check.required}
+
+
+def set_guarantee(fields, guarantee):
+    fields.update(guarantee=guarantee.to_dict(), relation=guarantee.relation.value, delta=guarantee.delta)
+
+
+def forge(release, change):
+    """Change the manifest and write the cards that go with the change, as a careful forger would."""
+    rewrite(release, change)
+    card = card_of(read_release(release))
+    files = {"CARD.md": card.markdown().encode(), "card.html": card.html().encode()}
+    rewrite(release, lambda fields: fields.update(evaluation=None), content=files)
+
+
+def test_an_honest_release_passes_every_check(release):
+    result = verify_release(release)
+    assert result.ok
+    assert all(check.passed for check in result.checks)
+    report = result.to_dict()
+    assert report["ok"] is True
+    assert (report["method"], report["delta"], report["relation"]) == ("mean-prototypes", 1e-5, "add/remove")
+    assert report["epsilon"] == report["recomputed_epsilon"] == guarantee_of((NOISE,), 1e-5).epsilon
+    (event,) = report["events"]
+    assert (event["kind"], event["noise_multiplier"], event["scale"], event["sensitivity"]) == (
+        "gaussian",
+        4,
+        4,
+        1,
+    )
+    assert {"name", "passed", "detail", "required"} == set(report["checks"][0])
+
+
+@pytest.mark.parametrize(
+    ("events", "delta"),
+    [((CHOICE,), 0.0), ((CHOICE, CHOICE), 0.0), ((CHOICE,) * 30, 1e-5), ((NOISE, CHOICE), 1e-5)],
+)
+def test_selections_are_verified_too(events, delta, tmp_path):
+    result = verify_release(make_model(events=events, delta=delta).save(tmp_path / "r"))
+    assert result.ok
+    assert result.to_dict()["events"][-1]["epsilon"] == 0.5
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.999, 1.05])
+def test_an_edited_epsilon_is_caught_though_cards_and_checksums_were_put_right(release, factor):
+    guarantee = make_model().guarantee
+
+    def change(fields):
+        set_guarantee(fields, type(guarantee)(guarantee.epsilon * factor, 1e-5, guarantee.relation))
+
+    forge(release, change)
+    assert failed(release) == {"guarantee"}
+
+
+def test_the_same_forgery_without_a_lie_passes(release):
+    forge(release, lambda fields: set_guarantee(fields, make_model().guarantee))
+    assert failed(release) == set()
+
+
+@pytest.mark.parametrize("name", ["mu", "rho"])
+def test_an_edited_mu_or_rho_is_caught(release, name):
+    guarantee = make_model().guarantee
+    fields = {**guarantee.to_dict(), name: getattr(guarantee, name) / 2}
+    forge(release, lambda manifest: manifest["guarantee"].update(fields))
+    assert failed(release) == {"guarantee"}
+
+
+@pytest.mark.parametrize("noise", [2.0, 8.0])
+def test_an_edited_event_is_caught(release, noise):
+    forge(release, lambda fields: fields["events"][0].update(noise_multiplier=noise, scale=noise))
+    assert failed(release) == {"guarantee"}
+
+
+def test_an_added_event_is_caught_and_a_removed_one_too(tmp_path):
+    path = make_model(events=(NOISE, NOISE)).save(tmp_path / "r")
+    forge(path, lambda fields: fields["events"].append(fields["events"][0]))
+    assert failed(path) == {"guarantee"}
+    forge(path, lambda fields: fields.update(events=fields["events"][:1]))
+    assert failed(path) == {"guarantee"}
+
+
+def test_an_edited_delta_is_caught(release):
+    guarantee = make_model().guarantee
+
+    def change(fields):
+        set_guarantee(fields, type(guarantee)(guarantee.epsilon, 1e-7, guarantee.relation))
+
+    forge(release, change)
+    assert failed(release) == {"guarantee"}
+
+
+def test_a_claim_of_pure_privacy_for_gaussian_noise_is_caught(release):
+    guarantee = make_model().guarantee
+    forge(release, lambda fields: set_guarantee(fields, type(guarantee)(5.0, 0.0, guarantee.relation)))
+    assert failed(release) == {"guarantee"}
+
+
+def test_an_edited_relation_never_passes(release):
+    rewrite(release, lambda fields: fields.update(relation="replace-one"))
+    result = verify_release(release)
+    assert not result.ok
+    assert result.epsilon is None
+
+
+@pytest.mark.parametrize("name", ["CARD.md", "card.html"])
+def test_a_card_with_other_numbers_is_caught_though_its_checksum_was_put_right(release, name):
+    text = (release / name).read_text()
+    other = text.replace(repr(make_model().guarantee.epsilon), "0.01")
+    assert other != text
+    rewrite(release, lambda fields: None, content={name: other.encode()})
+    assert failed(release) == {"card numbers", "card text"}
+
+
+@pytest.mark.parametrize("name", ["CARD.md", "card.html"])
+def test_a_second_number_on_a_card_is_caught(release, name):
+    extra = (
+        "\n| epsilon | 0.01 |\n" if name == "CARD.md" else '<b data-number="epsilon" data-value="0.01"></b>'
+    )
+    text = (release / name).read_text() + extra
+    rewrite(release, lambda fields: fields["versions"].update(numpy="0"), content={name: text.encode()})
+    assert "card numbers" in failed(release)
+
+
+def test_a_card_with_other_words_is_caught_under_the_same_versions(release):
+    text = (release / "CARD.md").read_text().replace("Not covered:", "Also covered:")
+    rewrite(release, lambda fields: None, content={"CARD.md": text.encode()})
+    assert failed(release) == {"card text"}
+
+
+def test_other_versions_are_a_note_and_no_failure(release):
+    rewrite(release, lambda fields: fields["versions"].update(numpy="0.1"))
+    result = verify_release(release)
+    assert result.ok
+    (note,) = [check for check in result.checks if not check.passed]
+    assert (note.name, note.required) == ("versions", False)
+    assert "numpy 0.1" in note.detail
+
+
+def test_other_files_are_a_note_and_no_failure(release):
+    (release / "notes.pkl").write_bytes(b"\x80\x04.")
+    result = verify_release(release)
+    assert result.ok
+    assert [check.name for check in result.checks if not check.passed] == ["other files"]
+
+
+def test_a_seeded_release_never_passes(tmp_path):
+    path = make_model(seeded=True).save(tmp_path / "r", unsafe_for_publication=True)
+    assert failed(path) == {"publishable"}
+    rewrite(path, lambda fields: fields.update(publishable=True))
+    assert failed(path) == {"schema"}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_changed_or_missing_file_is_a_failed_check_and_no_exception(release, name):
+    (release / name).write_bytes((release / name).read_bytes() + b" ")
+    assert failed(release) & {f"file {name}", "schema"}
+    (release / name).unlink()
+    assert failed(release) & {f"file {name}", "schema"}
+
+
+def test_no_directory_at_all_is_an_exception(tmp_path):
+    with pytest.raises(ReleaseError, match="directory"):
+        verify_release(tmp_path / "nothing")
+
+
+def test_the_reported_events_can_be_read_back(release):
+    assert tuple(event_from_dict(fields) for fields in verify_release(release).events) == (NOISE,)
