@@ -21,7 +21,9 @@ def data(rows: int, dimension: int, classes: int, public: int):
     rng = np.random.default_rng(0)
     centres = rng.exponential(size=(classes, dimension)).astype(np.float32)
     labels = rng.integers(0, classes, rows)
-    private = (rng.exponential(size=(rows, dimension)).astype(np.float32) + centres[labels]).astype(np.float32)
+    private = (rng.exponential(size=(rows, dimension)).astype(np.float32) + centres[labels]).astype(
+        np.float32
+    )
     return private, labels, rng.exponential(size=(public, dimension)).astype(np.float32)
 
 
@@ -39,7 +41,11 @@ def ours(x, y, pool, classes: int) -> dict[str, float]:
     mapped = time.perf_counter()
     method.fit(dpt.PrivateEmbeddings(x, y, classes=names, name="bench"), public, budget=budget, ledger=ledger)
     ended = time.perf_counter()
-    return {"seconds": ended - started, "public map": mapped - started, "fit with the map cached": ended - mapped}
+    return {
+        "seconds": ended - started,
+        "public map": mapped - started,
+        "fit with the map cached": ended - mapped,
+    }
 
 
 def peer(x, y, pool, classes: int) -> dict[str, float]:
@@ -55,7 +61,9 @@ def peer(x, y, pool, classes: int) -> dict[str, float]:
 
 def measure(who: str, sizes: dict[str, int]) -> dict[str, float]:
     command = [sys.executable, __file__, "--worker", who, "--sizes", json.dumps(sizes)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+    return json.loads(
+        subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
+    )
 
 
 def main() -> None:

@@ -24,7 +24,12 @@ TASKS = {
     "agnews": ("agnews_minilm", "banking77_minilm"),
 }
 CELLS = [
-    *((task, ratio, epsilon) for task in ("cifar10",) for ratio in (1, 10, 100) for epsilon in (0.25, 1.0, 4.0)),
+    *(
+        (task, ratio, epsilon)
+        for task in ("cifar10",)
+        for ratio in (1, 10, 100)
+        for epsilon in (0.25, 1.0, 4.0)
+    ),
     *(("caltech101", ratio, epsilon) for ratio, epsilon in ((1, 1.0), (1, 4.0), (10, 4.0))),
     *(("banking77", ratio, epsilon) for ratio, epsilon in ((1, 1.0), (1, 4.0), (10, 4.0))),
     *(("agnews", ratio, epsilon) for ratio, epsilon in ((1, 0.25), (10, 1.0))),
@@ -58,7 +63,8 @@ def main() -> None:
         for method in options.methods:
             started = time.perf_counter()
             runs = [
-                run(METHODS[method](), train, test, pool, ratio, epsilon, seed) for seed in range(options.seeds)
+                run(METHODS[method](), train, test, pool, ratio, epsilon, seed)
+                for seed in range(options.seeds)
             ]
             seconds = (time.perf_counter() - started) / options.seeds
             balanced, minority = 100 * np.mean(runs, axis=0)

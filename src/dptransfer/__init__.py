@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from dptransfer.features import PublicMap, UnitNorm
     from dptransfer.ledger import Ledger
     from dptransfer.methods import (
+        Auto,
         CoinPressPrototypes,
         MeanEstimation,
         MeanPrototypes,
+        PublicPriorPrototypes,
         PublicPrototypes,
         TopKPrototypes,
     )
@@ -28,9 +30,11 @@ _HOMES = {
     "features": ("PublicMap", "UnitNorm"),
     "ledger": ("Ledger",),
     "methods": (
+        "Auto",
         "CoinPressPrototypes",
         "MeanEstimation",
         "MeanPrototypes",
+        "PublicPriorPrototypes",
         "PublicPrototypes",
         "TopKPrototypes",
     ),
@@ -42,6 +46,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __version__ = "0.1.0"
 __all__ = [  # noqa: RUF022  # sorted as people read it, without regard to case
+    "Auto",
     "Budget",
     "CoinPressPrototypes",
     "evaluate",
@@ -54,6 +59,7 @@ __all__ = [  # noqa: RUF022  # sorted as people read it, without regard to case
     "PrivateEmbeddings",
     "PublicEmbeddings",
     "PublicMap",
+    "PublicPriorPrototypes",
     "PublicPrototypes",
     "Relation",
     "SecureNoise",

@@ -70,7 +70,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         self.ledger = ledger
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803  # scikit-learn's name
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # scikit-learn's name
         """Fit once, and charge the ledger once."""
         rows, labels = validate_data(self, X, y, ensure_all_finite=False, ensure_min_samples=1)
         check_classification_targets(labels)
@@ -92,26 +92,26 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         guarantee: Guarantee = self.model_.guarantee
         return guarantee
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The likeliest declared class of each row."""
         best = self._scores(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Softmax of the scores."""
         check_is_fitted(self)
         return self.model_.predict_proba(self._rows(X))
 
-    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """One score per class; for two classes their difference, as scikit-learn expects."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def _scores(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
+    def _scores(self, X: ArrayLike) -> NDArray[np.float64]:
         check_is_fitted(self)
         return self.model_.scores(self._rows(X))
 
-    def _rows(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+    def _rows(self, X: ArrayLike) -> NDArray[Any]:
         return np.asarray(validate_data(self, X, ensure_all_finite=False, reset=False))
 
     def _declared(self, labels: NDArray[Any]) -> NDArray[Any]:
@@ -135,6 +135,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True  # fresh noise in every fit
-        tags.input_tags.allow_nan = True  # a non-finite row counts as zeros; refusing it would tell it is there
+        tags.input_tags.allow_nan = (
+            True  # a non-finite row counts as zeros; refusing it would tell it is there
+        )
         tags.classifier_tags.poor_score = True  # on a handful of rows, privacy noise may drown the signal
         return tags

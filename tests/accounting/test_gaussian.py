@@ -150,3 +150,9 @@ def test_slack_needs_most_of_what_it_is_given():
 def test_slack_that_no_mu_covers_gives_infinity():
     assert mu_with_slack(100.0, 1e-3) == math.inf
     assert mu_with_slack(1e-9, 1e-6) < 1e-5  # while tiny mu are handled
+
+
+@pytest.mark.parametrize("mu", [3e-308, 1e-300, 1e-160])
+def test_a_tiny_mu_and_a_large_epsilon_do_not_overflow(mu):
+    assert delta_of_mu(mu, 1e3) == sys.float_info.min
+    assert delta_of_mu(mu, 0.0) >= mu * 0.39

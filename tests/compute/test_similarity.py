@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from contracts.rows import steady
 from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
+from contracts.rows import steady
 from dptransfer.compute import class_similarity, similarity
 from dptransfer.compute.similarity import GRID_NORM
 from dptransfer.errors import ArgumentError
@@ -107,9 +107,7 @@ def test_one_more_row_raises_each_score_of_its_class_by_a_whole_number_in_the_ra
     new = unit_lattice(np.array([data.draw(st.lists(st.floats(-3, 3), min_size=12, max_size=12))]), 2047)
     label = data.draw(st.integers(0, CLASSES - 1))
     before = class_similarity(private, labels, CLASSES, public, low, high)
-    after = class_similarity(
-        np.vstack([private, new]), np.append(labels, label), CLASSES, public, low, high
-    )
+    after = class_similarity(np.vstack([private, new]), np.append(labels, label), CLASSES, public, low, high)
     moved = after - before
     assert (moved >= 0).all()
     assert (moved <= high - low).all()

@@ -2,10 +2,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from contracts.rows import LARGEST, row, rows, squared_length, steady
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contracts.rows import LARGEST, row, rows, squared_length, steady
 from dptransfer.errors import ArgumentError
 from dptransfer.features import lattice
 from dptransfer.features.lattice import clipped_lattice, require_exact_norms, row_chunks, unit_lattice
@@ -72,7 +72,9 @@ def test_a_row_gets_the_same_integers_in_every_batch(dtype):
     array = (rng.normal(size=(200, 37)) * 10.0 ** rng.integers(-6, 4, (200, 1))).astype(dtype)
     for make in (lambda x: unit_lattice(x, 2**30), lambda x: clipped_lattice(x, 2047, clip=0.7)):
         assert does_not_depend_on_the_batch(make, array, rng)
-    assert not does_not_depend_on_the_batch(lambda x: unit_lattice(x - x.sum(axis=0, dtype=float), 100), array, rng)
+    assert not does_not_depend_on_the_batch(
+        lambda x: unit_lattice(x - x.sum(axis=0, dtype=float), 100), array, rng
+    )
 
 
 def test_type_layout_and_storage_of_the_rows_do_not_matter(tmp_path):
@@ -83,7 +85,13 @@ def test_type_layout_and_storage_of_the_rows_do_not_matter(tmp_path):
     stored[:] = single
     wide = np.zeros((120, 30), dtype=np.float64)
     wide[::2, ::3] = single
-    for same in (single.astype(np.float64), np.asfortranarray(single), stored, wide[::2, ::3], single[::-1][::-1]):
+    for same in (
+        single.astype(np.float64),
+        np.asfortranarray(single),
+        stored,
+        wide[::2, ::3],
+        single[::-1][::-1],
+    ):
         assert (unit_lattice(same, 2**30) == want).all()
     before = single.copy()
     unit_lattice(single, 2**30)
@@ -128,7 +136,12 @@ def test_rows_inside_the_clip_keep_their_length():
 
 def test_a_row_that_is_not_finite_is_a_row_of_zeros_and_nothing_is_said():
     signalling = np.array([[0x7FA00000, 0x3F800000]], dtype=np.uint32).view(np.float32)
-    for bad in (signalling, np.array([[np.nan, 1.0]]), np.array([[1.0, -np.inf]]), np.array([[np.inf, np.nan]])):
+    for bad in (
+        signalling,
+        np.array([[np.nan, 1.0]]),
+        np.array([[1.0, -np.inf]]),
+        np.array([[np.inf, np.nan]]),
+    ):
         assert not unit_lattice(bad, 1000).any()
         assert not clipped_lattice(bad, 1000, clip=1.0).any()
 

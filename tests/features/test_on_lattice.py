@@ -1,28 +1,47 @@
 import numpy as np
 import pytest
-from contracts.rows import squared_length, steady
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contracts.rows import squared_length, steady
 from dptransfer.errors import ArgumentError
 from dptransfer.features import OnLattice
 
-whole = st.one_of(st.integers(-12, 12), st.sampled_from([-(2**63), 2**63 - 1, 2**62, 2**32, 3_037_000_500]))
+whole = st.one_of(
+    st.integers(-12, 12), st.sampled_from([-(2**63), 2**63 - 1, 2**62, 2**32, 2**30, 2**30 - 1, -(2**16)])
+)
 
 
 @steady
-@given(st.lists(st.tuples(whole, whole, whole), max_size=6))
-def test_no_row_beyond_the_norm_passes_and_all_others_do(drawn):
+@given(st.lists(st.tuples(whole, whole, whole), max_size=6), st.sampled_from([10, 2**16, 2**30]))
+def test_no_row_beyond_the_norm_passes_and_all_others_do(drawn, norm):
     array = np.array(drawn, dtype=np.int64).reshape(-1, 3)
-    made = OnLattice(3, norm=10).lattice(array, norm=10)
+    made = OnLattice(3, norm).lattice(array, norm)
     for got, row in zip(made, array, strict=True):
-        assert (got == (row if squared_length(row) <= 100 else 0)).all()
+        assert (got == (row if squared_length(row) <= norm**2 else 0)).all()
 
 
-def test_overflowing_squares_would_have_passed_without_the_cut():
-    row = np.array([[2**32, 0, 0]], dtype=np.int64)
-    assert np.einsum("ij,ij->i", row, row) == 0  # 2⁶⁴ wraps to nothing
-    assert not OnLattice(3, norm=10).lattice(row, norm=10).any()
+@pytest.mark.parametrize("dimension", [7, 8, 16, 1280, 2**14])
+@pytest.mark.parametrize("norm", [2**16, 2**30])
+@pytest.mark.parametrize("entry", [2**30, 2**30 + 1, 2**31, 2**62, -(2**63)])
+def test_a_long_row_does_not_pass_because_its_squares_wrap_around(dimension, norm, entry):
+    row = np.full((1, dimension), entry, dtype=np.int64)
+    assert not OnLattice(dimension, norm).lattice(row, norm).any()
+
+
+def test_plain_squares_would_let_such_rows_pass():
+    for dimension, entry in ((3, 2**32), (16, 2**30 + 1)):
+        row = np.full((1, dimension), entry, dtype=np.int64)
+        assert np.einsum("ij,ij->i", row, row)[0] <= 2**60 < squared_length(row)
+
+
+@pytest.mark.parametrize("dimension", [1, 4, 1024, 2**14])
+def test_a_row_that_reaches_the_norm_exactly_passes_and_one_step_more_does_not(dimension):
+    entry = 2**30 // int(dimension**0.5)
+    row = np.full((2, dimension), entry, dtype=np.int64)
+    row[1, 0] += 1
+    assert squared_length(row[0]) == 2**60
+    assert (OnLattice(dimension, 2**30).lattice(row, 2**30).any(axis=1) == [True, False]).all()
 
 
 def test_another_norm_or_floats_are_refused():
@@ -30,3 +49,6 @@ def test_another_norm_or_floats_are_refused():
         OnLattice(2, norm=10).lattice(np.zeros((1, 2), dtype=np.int64), norm=11)
     with pytest.raises(ArgumentError, match="integers"):
         OnLattice(2, norm=10).lattice(np.zeros((1, 2)), norm=10)
+    for dimension, norm in ((2, 0), (2, 2**30 + 1), (2**14 + 1, 5)):
+        with pytest.raises(ArgumentError):
+            OnLattice(dimension, norm)

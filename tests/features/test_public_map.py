@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from contracts.rows import rows, squared_length, steady
 from hypothesis import given
 from threadpoolctl import threadpool_limits
 
+from contracts.rows import rows, squared_length, steady
 from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.features import FittedPublicMap, PublicMap, lattice

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from contracts.rows import rows, squared_length, steady
 from hypothesis import given
 
+from contracts.rows import rows, squared_length, steady
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedUnitNorm, UnitNorm
 from dptransfer.features.lattice import unit_lattice

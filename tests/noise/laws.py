@@ -44,7 +44,9 @@ def laplace_log_weight(scale):
 
 def fits_continuous(draws, distribution):
     """Kolmogorov-Smirnov test, for noise so wide that its integers are as good as real numbers."""
-    return bool(stats.kstest(np.asarray(draws, dtype=np.float64).ravel(), distribution.cdf).pvalue > FALSE_ALARM)
+    return bool(
+        stats.kstest(np.asarray(draws, dtype=np.float64).ravel(), distribution.cdf).pvalue > FALSE_ALARM
+    )
 
 
 def exponential_mechanism(scores, scale):
@@ -67,25 +69,26 @@ def permute_and_flip(scores, scale):
         others = [i for i in range(count) if i != j]
         for size in range(count):
             share = factorial(size) * factorial(count - 1 - size) / factorial(count)
-            law[j] += share * sum(np.prod([1 - stop[i] for i in passed]) for passed in combinations(others, size))
+            law[j] += share * sum(
+                np.prod([1 - stop[i] for i in passed]) for passed in combinations(others, size)
+            )
         law[j] *= stop[j]
     return law
 
 
 def laplace_noisy_max(scores, scale):
     """Position of the largest score + discrete Laplace noise; the smaller position wins a tie."""
-    scores = np.asarray(scores, dtype=np.int64)
-    q = np.exp(-1 / scale)
-    values = np.arange(scores.min() - int(60 * scale), scores.max() + int(60 * scale))
-
-    def at_most(t):  # P(noise ≤ t)
-        return np.where(t < 0, q ** np.maximum(-t, 0.0) / (1 + q), 1 - q ** np.maximum(t + 1.0, 0.0) / (1 + q))
-
+    scores = np.asarray(scores, dtype=np.int64) - int(np.min(scores))
+    spread = int(scores.max()) + int(60 * scale) + 1
+    values = np.arange(-spread, 2 * spread)
+    steps = np.arange(-3 * spread, 3 * spread)
+    tail = np.exp(-np.abs(steps + (steps >= 0)) / scale) / (1 + np.exp(-1 / scale))
+    at_most = np.where(steps < 0, tail, 1 - tail)  # P(noise ≤ step)
     law = np.zeros(len(scores))
     for j, score in enumerate(scores):
-        mass = (1 - q) / (1 + q) * q ** np.abs(values - score).astype(np.float64)
+        mass = np.tanh(0.5 / scale) * np.exp(-np.abs(values - score) / scale)  # P(noise = value − score)
         for i, other in enumerate(scores):
             if i != j:
-                mass = mass * at_most(values - other - (i < j))
+                mass = mass * at_most[values - other - (i < j) + 3 * spread]
         law[j] = mass.sum()
     return law

@@ -54,7 +54,6 @@ def test_secure_gaussian_draws_have_the_stated_law():
     assert not fits_integers(draws, gaussian_log_weight(2.4))
 
 
-@pytest.mark.slow
 def test_secure_gaussian_draws_have_the_stated_scale_to_five_per_cent():
     """With this many draws a wrong alarm and a missed one both have probability below 10⁻⁶."""
     draws = SecureNoise().discrete_gaussian(3.7307 * 2**30, (25_000,))
@@ -76,7 +75,9 @@ def test_wide_noise_is_not_cut_off_at_32_bits(scale):
 def test_the_trap_of_32_bits_is_real():
     """What OpenDP does with its default integer: nearly every draw is the largest or smallest one."""
     dp.enable_features("contrib")
-    narrow = dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i32")), dp.l2_distance(T="f64"), scale=2.0**40)
+    narrow = dp.m.make_gaussian(
+        dp.vector_domain(dp.atom_domain(T="i32")), dp.l2_distance(T="f64"), scale=2.0**40
+    )
     draws = np.array(narrow([0] * 50))
     assert set(np.unique(np.abs(draws.astype(np.int64)))) <= {2**31 - 1, 2**31}
 
@@ -94,19 +95,19 @@ def test_noise_that_would_be_cut_off_at_64_bits_is_refused(noise):
             noise.discrete_laplace(bad, (1,))
 
 
-@pytest.mark.parametrize(("noise", "trials"), [(SecureNoise(), 1_500), (SeededNoise(3), 20_000)])
+@pytest.mark.parametrize(("noise", "trials"), [(SecureNoise(), 2_000), (SeededNoise(3), 20_000)])
 def test_the_gumbel_race_has_the_exponential_mechanisms_law(noise, trials):
     draws = [noise.gumbel_argmax(SCORES, WIDTH) for _ in range(trials)]
     assert fits_table(draws, exponential_mechanism(SCORES, WIDTH))
-    assert not fits_table(draws, exponential_mechanism(SCORES, 2 * WIDTH))
+    assert not fits_table(draws, exponential_mechanism(SCORES, 3 * WIDTH))
     assert trials < 10_000 or not fits_table(draws, permute_and_flip(SCORES, WIDTH))
 
 
-@pytest.mark.parametrize(("noise", "trials"), [(SecureNoise(), 1_500), (SeededNoise(4), 20_000)])
+@pytest.mark.parametrize(("noise", "trials"), [(SecureNoise(), 2_000), (SeededNoise(4), 20_000)])
 def test_the_exponential_race_has_the_law_of_permute_and_flip(noise, trials):
     draws = [noise.exponential_argmax(SCORES, WIDTH) for _ in range(trials)]
     assert fits_table(draws, permute_and_flip(SCORES, WIDTH))
-    assert not fits_table(draws, permute_and_flip(SCORES, 2 * WIDTH))
+    assert not fits_table(draws, permute_and_flip(SCORES, 3 * WIDTH))
     assert trials < 10_000 or not fits_table(draws, exponential_mechanism(SCORES, WIDTH))
 
 
@@ -124,7 +125,7 @@ def test_subsets_are_uniform_and_increasing(noise):
     every = {(0, 1): 0, (0, 2): 1, (0, 3): 2, (1, 2): 3, (1, 3): 4, (2, 3): 5}
     draws = [every[tuple(noise.subset(4, 2).tolist())] for _ in range(6_000)]
     assert fits_table(draws, np.ones(6))
-    assert not fits_table(draws, [1, 1, 1, 1, 1, 1.5])
+    assert not fits_table(draws, [1, 1, 1, 1, 1, 2])
     assert noise.subset(3, 3).tolist() == [0, 1, 2]
     assert noise.subset(3, 0).tolist() == []
 

@@ -1,6 +1,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 from dptransfer.errors import BudgetError
@@ -58,3 +59,27 @@ def test_zcdp_and_gdp_need_a_delta_to_quote_epsilon_at():
 def test_the_relation_is_a_relation():
     with pytest.raises(BudgetError, match="relation"):
         Budget(epsilon=1.0, relation="add/remove")
+
+
+@pytest.mark.parametrize("missing", ["epsilon", "delta", "rho", "mu", "relation"])
+def test_a_stored_budget_with_a_missing_field_is_refused(missing):
+    fields = Budget(epsilon=1.0, delta=1e-5).to_dict()
+    assert Budget.from_dict(fields)
+    del fields[missing]
+    with pytest.raises(BudgetError, match=f"missing or unknown: {missing}"):
+        Budget.from_dict(fields)
+
+
+@pytest.mark.parametrize(
+    "change", [{"sigma": 1.0}, {"relation": "neighbours"}, {"relation": []}, {"delta": "0"}]
+)
+def test_a_stored_budget_that_says_something_else_is_refused(change):
+    with pytest.raises(BudgetError):
+        Budget.from_dict({**Budget(epsilon=1.0, delta=1e-5).to_dict(), **change})
+
+
+def test_numpy_numbers_become_plain_ones():
+    budget = Budget(epsilon=np.float32(0.5), delta=np.float64(1e-5))
+    assert budget == Budget(epsilon=0.5, delta=1e-5)
+    assert Budget.from_dict(json.loads(json.dumps(budget.to_dict()))) == budget
+    assert Budget(rho=np.int64(2), delta=1e-5).rho == 2

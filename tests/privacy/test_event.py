@@ -85,6 +85,46 @@ def test_numbers_that_would_void_the_accounting_are_refused(bad):
             GaussianEvent(1.0, ADD, numeric_epsilon=bad)
 
 
+@pytest.mark.parametrize("bad", ["False", 1, 0, None, np.True_])
+def test_bounded_range_is_true_or_false_and_nothing_like_it(bad):
+    with pytest.raises(ArgumentError, match="bounded_range"):
+        SelectionEvent(1.0, ADD, bad, "exponential")
+
+
+@pytest.mark.parametrize("bad", ["add/remove", None, "ADD_REMOVE"])
+def test_the_relation_is_a_relation(bad):
+    with pytest.raises(ArgumentError, match="relation must be a Relation"):
+        GaussianEvent(1.0, bad)
+    with pytest.raises(ArgumentError, match="relation must be a Relation"):
+        SelectionEvent(1.0, bad, True, "exponential")
+
+
+@pytest.mark.parametrize("scale", [6.00001, 3.0, -6.0, math.nan, "6.0", True])
+def test_a_stored_scale_that_contradicts_the_rest_is_refused(scale):
+    fields = event_to_dict(GaussianEvent(2.0, ADD, 3.0))
+    with pytest.raises(ArgumentError, match="scale"):
+        event_from_dict({**fields, "scale": scale})
+
+
+def test_a_stored_scale_may_differ_by_rounding_or_be_left_out():
+    event = GaussianEvent(2.0, ADD, 3.0)
+    fields = event_to_dict(event)
+    assert event_from_dict({**fields, "scale": 6.000000001}) == event
+    del fields["scale"]
+    assert event_from_dict(fields) == event
+    with pytest.raises(ArgumentError, match="scale"):  # a selection has none
+        event_from_dict({**event_to_dict(SelectionEvent(1.0, ADD, True, "exponential")), "scale": 1.0})
+
+
+def test_numpy_numbers_become_plain_ones():
+    event = GaussianEvent(np.float32(2.0), ADD, np.int64(3), numeric_epsilon=np.float64(0.0))
+    assert event == GaussianEvent(2.0, ADD, 3.0)
+    choice = SelectionEvent(np.float32(0.5), ADD, True, "exponential")
+    for each in (event, choice):
+        assert event_from_dict(json.loads(json.dumps(event_to_dict(each)))) == each
+    assert delta_of([event, choice], np.float32(1.0)) == delta_of([event, choice], 1.0)
+
+
 def test_an_event_cannot_be_changed():
     event = GaussianEvent(1.0, ADD)
     with pytest.raises(FrozenInstanceError):

@@ -3,9 +3,9 @@
 from fractions import Fraction
 
 import numpy as np
-from contracts.rows import row, rows
 from hypothesis import strategies as st
 
+from contracts.rows import row, rows
 from dptransfer.data import PublicEmbeddings
 from dptransfer.features import PublicMap, UnitNorm
 from dptransfer.privacy import Relation

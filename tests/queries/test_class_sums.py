@@ -2,9 +2,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from contracts.rows import steady
 from hypothesis import given
 
+from contracts.rows import steady
 from dptransfer.features import lattice
 from dptransfer.privacy import Relation
 from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts

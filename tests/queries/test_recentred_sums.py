@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from contracts.rows import steady
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contracts.rows import steady
 from dptransfer.errors import RelationMismatch
 from dptransfer.features import lattice
 from dptransfer.privacy import Relation

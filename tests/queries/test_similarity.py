@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from contracts.rows import steady
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contracts.rows import steady
 from dptransfer.errors import ArgumentError
 from dptransfer.features.lattice import unit_lattice
 from dptransfer.queries import SimilarityScores
@@ -46,7 +46,9 @@ def test_adding_an_example_raises_the_scores_of_its_class_within_the_range(
 @given(data=data_sets(), first=examples, second=examples, caps=caps)
 def test_replacing_an_example_moves_each_score_by_at_most_the_range(data, first, second, caps):
     query = scores_query(*caps)
-    moved = query(*with_example(data, second)).astype(object) - query(*with_example(data, first)).astype(object)
+    moved = query(*with_example(data, second)).astype(object) - query(*with_example(data, first)).astype(
+        object
+    )
     assert (np.abs(moved) <= query.score_range).all()
     if first[1] != second[1]:
         assert (moved[:, first[1]] <= 0).all()
@@ -68,7 +70,9 @@ def test_the_check_catches_a_range_that_is_too_small_and_scores_that_are_not_mon
         patch.setattr(SimilarityScores, "score_range", property(lambda self: int(1.98 * self.norm**2)))
         assert not moves_only_up_and_within_the_range(query, EMPTY, example)
     centred = replace(query, features=NotMonotone())
-    assert not moves_only_up_and_within_the_range(centred, (np.eye(3), np.array([0, 0, 0])), ([1.0, 0.0, 0.0], 1))
+    assert not moves_only_up_and_within_the_range(
+        centred, (np.eye(3), np.array([0, 0, 0])), ([1.0, 0.0, 0.0], 1)
+    )
 
 
 class NotMonotone:

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from contracts.rows import steady
 from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
+from contracts.rows import steady
 from dptransfer.features import lattice
 from dptransfer.privacy import Relation
 from dptransfer.queries import SoftmaxGradient, softmax_gradient

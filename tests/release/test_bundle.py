@@ -106,7 +106,7 @@ def test_the_confusion_matrix_of_many_classes_is_left_out(tmp_path):
     model = make_model(classes=tuple(range(101)))
     evaluation = evaluate(model, rows(202), np.arange(202) % 101)
     path = write_release(model, tmp_path / "r", evaluation=evaluation)
-    assert read_evaluation(path) == replace(evaluation, confusion=None) != evaluation
+    assert read_evaluation(path) == replace(evaluation, confusion=()) != evaluation
 
 
 def test_an_evaluation_of_other_classes_is_refused(tmp_path):

@@ -74,6 +74,7 @@ WRONG = {
     "epsilon without its sentence": lambda f: f["guarantee"].update(epsilon=0.1),
     "seeded yet publishable": lambda f: f.update(seeded=True),
     "seeded in numbers": lambda f: f.update(seeded=0),
+    "another library version": lambda f: f.update(library_version="9"),
     "no temperature": lambda f: f["head"].update(temperature=0.0),
     "array of objects": lambda f: f["arrays"][0].update(dtype="object"),
     "array of negative shape": lambda f: f["arrays"][0].update(shape=[-1]),

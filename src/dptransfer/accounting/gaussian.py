@@ -56,7 +56,7 @@ def deltas_of_mu(mu: float, epsilons: NDArray[np.float64]) -> NDArray[np.float64
         return np.ones_like(epsilons)
     x = np.abs(epsilons)
     with np.errstate(over="ignore", under="ignore"):
-        ratio = x / mu
+        ratio = np.minimum(x / mu, 1e150)  # its square stays finite; a smaller ε has a larger δ
         a, b = mu / 2 - ratio, mu / 2 + ratio
         rounding = _ROUNDING + 4 * _ULP * b / (1 + np.abs(a))  # of the two terms, from rounding a and b
         tail = erfcx(b / math.sqrt(2))

@@ -13,17 +13,18 @@ data, so the smallest is valid too.
 Neighbouring relations do not appear: an event's numbers already hold for its own, so the library is always
 asked about noise 1/μ on sensitivity 1, whose loss is the same in both directions.
 
-**Discretisation.** The library puts losses on multiples of an interval h, rounding pessimistically. Here h is a
-power of two times the ε of the selections that weigh most, the largest not above s/256, where s = √(μ² +
-Σ ε²) is about the standard deviation of the loss (s/2048 if the selections' ε differ). So the grid has some ten
-thousand points whatever the events are; those selections fall on it without rounding; others are rounded up
-to a whole number of intervals first. In the Gaussian it adds about 3e-5 of δ ("connect the dots").
+**Discretisation.** The library puts losses on multiples of an interval h, rounding pessimistically. Here h is
+a power of two times the ε of the selections that weigh most, the largest not above s/256, where s = √(μ² +
+Σ ε²) is about the standard deviation of the loss (s/2048 if the selections' ε differ). So the grid has some
+ten thousand points whatever the events are; those selections fall on it without rounding; others are rounded
+up to a whole number of intervals first. In the Gaussian it adds 1e-5 to 2e-4 of δ ("connect the dots").
 
 **Rounding of floats.** Two things the library does not count are added here. It convolves by fast Fourier
-transform, whose error is absolute and has either sign, and matters at a δ of 1e-12: against exact sums δ came out
-too small by up to 2e-14 after 1000 selections, and 1e-16 after three. 1e-15 for each selection and for 50
-more is added to δ. And the Rényi exponent (α − 1)(r − ε + log(1 − 1/α)) − log α is off by at most 4α(r + ε + 1)
-units of 2⁻⁵³; where it is negative r ≤ ε + 5, so with α ≤ 10⁶ that is below 1e-8·(1 + ε), relative, in δ.
+transform, whose error is absolute, has either sign, and matters at a δ of 1e-12: 1e-15 for each selection and
+for 50 more is added to δ. (That is measured, not proven: in 5551 comparisons with exact sums, of up to 2000
+selections, the library's δ was too small 335 times, by up to 9e-14, and never by more than a sixth of what is
+added.) And the Rényi exponent (α − 1)(r − ε + log(1 − 1/α)) − log α is off by at most 4α(r + ε + 1) units of
+2⁻⁵³; where it is negative r ≤ ε + 5, so with α ≤ 10⁶ that is below 1e-8·(1 + ε), relative, in δ.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ def mixed_epsilons(mu: float, groups: tuple[SelectionGroup, ...], delta: float) 
     if distribution is not None and left > 0:
         found.append(float(distribution.get_epsilon_for_delta(left)))
     if divergences is not None:
-        found.append(float(divergences.get_epsilon(delta)))
+        near = float(divergences.get_epsilon(delta))
+        found.append(float(divergences.get_epsilon(delta / (1 + _RENYI_ROUNDING * (1 + near)))))
     return sorted(found)
 
 
@@ -120,12 +122,11 @@ def _distribution(mu: float, groups: tuple[SelectionGroup, ...], width: float) -
     interval = math.ldexp(heaviest, math.floor(math.log2(coarsest / heaviest)))
     counts: Counter[int] = Counter()
     for group in groups:  # exact division for the heaviest: a power of two
-        counts[math.ceil(group.epsilon / interval * (1 if group.epsilon == heaviest else 1 + 1e-15))] += (
-            group.times
-        )
+        steps = group.epsilon / interval * (1 if group.epsilon == heaviest else 1 + 1e-15)
+        counts[math.ceil(steps)] += group.times
     together = privacy_loss_distribution.identity(interval)
-    for steps, times in sorted(counts.items()):
-        worst_case = common.DifferentialPrivacyParameters(steps * interval, 0.0)
+    for whole_steps, times in sorted(counts.items()):
+        worst_case = common.DifferentialPrivacyParameters(whole_steps * interval, 0.0)
         one = privacy_loss_distribution.from_privacy_parameters(worst_case, interval)
         together = together.compose(one.self_compose(times))
     if mu > 0:

@@ -67,6 +67,8 @@ def _show(found: Evaluation) -> None:
 
 def _show_confusion(found: Evaluation) -> None:
     """The whole matrix where it fits; the most frequent mistakes otherwise."""
+    if found.confusion is None:  # never so for a fresh evaluation; one read from a release may lack it
+        return
     if len(found.classes) <= _WIDEST:
         rows = [(name, *counts) for name, counts in zip(found.classes, found.confusion, strict=True)]
         header = ("True \\ predicted", *(str(name) for name in found.classes))

@@ -14,7 +14,7 @@ from dptransfer.cli.labelled import labelled_rows
 from dptransfer.cli.ledger_view import open_ledger
 from dptransfer.cli.screen import show_json
 from dptransfer.cli.settings import method_from
-from dptransfer.cli.target import require_writable, save_or_rescue
+from dptransfer.cli.target import require_writable, room_for, save_or_rescue
 from dptransfer.errors import UnsafeRelease
 from dptransfer.privacy import Relation
 
@@ -78,19 +78,19 @@ def fit(
 
     from dptransfer.data import read_public
     from dptransfer.noise import SecureNoise, SeededNoise
-    from dptransfer.release import evaluate, require_target
+    from dptransfer.release import evaluate
 
-    require_target(out, overwrite=overwrite)
+    require_writable(out, overwrite=overwrite)
     shortcuts = {
         "axes": axes, "pool": pool, "k": k, "mechanism": mechanism, "lowest": lowest, "highest": highest,
     }  # fmt: skip
     chosen = method_from(method, shortcuts, assignments)
     pool_rows = None if public is None else read_public(public)
+    book = open_ledger(ledger)  # before minutes of encoding
     told = Declaration(classes, name, size, class_counts, split, labels)
     rows = private_rows(private, told, Encoding(encoder, image_size, device, batch, allow_unreadable))
     tested = None if test is None else labelled_rows(test, rows.facts)
-    require_writable(out, rows.facts, prototypes=getattr(chosen, "k", None) or 1, overwrite=overwrite)
-    book = open_ledger(ledger)
+    require_writable(out, overwrite=overwrite, room=room_for(rows.facts, chosen))
 
     noise = SecureNoise() if seed is None else SeededNoise(seed)
     model = chosen.fit(rows, pool_rows, budget=budget, ledger=book, noise=noise)

@@ -18,7 +18,7 @@ from dptransfer.cli.failures import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-_PIPE_WIDTH = 100
+_PIPE_WIDTH = 120
 _BAR = 24
 
 
@@ -44,14 +44,19 @@ def show_table(
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     for place, name in enumerate(header):
-        table.add_column(name, justify="right" if place in numbers else "left", overflow="fold")
+        table.add_column(printable(name), justify="right" if place in numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(printable(cell) for cell in row))
     console().print(table)
 
 
 def show_facts(facts: Mapping[str, object]) -> None:
-    """Names and values, one pair a line; long values wrap under themselves."""
+    """Names and values, one pair a line; on a terminal long values wrap under themselves."""
+    if not on_terminal():
+        width = max(map(len, facts))
+        for name, value in facts.items():
+            typer.echo(f"{name:<{width}}  {printable(value)}")
+        return
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
@@ -63,8 +68,8 @@ def show_facts(facts: Mapping[str, object]) -> None:
 
 
 def say(text: object = "", *, style: str | None = None, err: bool = False) -> None:
-    """A paragraph."""
-    console(err=err).print(printable(text), style=style)
+    """A paragraph; in a pipe, one line."""
+    console(err=err).print(printable(text), style=style, soft_wrap=not on_terminal(err=err))
 
 
 def show_json(value: Any) -> None:

@@ -41,7 +41,7 @@ def method_from(
         if not equals or not field.strip():
             raise ArgumentError(f"--set takes field=value; got '{text}'. Example: --set k=5")
         given[field.strip()] = value.strip()
-    return _configured(METHODS[name](**{}), given)
+    return _configured(METHODS[name](**{}), given)  # every field has a default
 
 
 def _configured(method: PrivateMethod, given: Mapping[str, Any]) -> PrivateMethod:

@@ -10,13 +10,20 @@ from dptransfer.errors import ReleaseError
 
 if TYPE_CHECKING:
     from dptransfer.data import Facts
+    from dptransfer.methods import PrivateMethod
     from dptransfer.release import PrivateClassifier
 
 _CHUNK = 2**20
 
 
-def require_writable(target: Path, facts: Facts, *, prototypes: int, overwrite: bool) -> None:
-    """Raise unless a release of about this size can be written at `target` now.
+def room_for(facts: Facts, method: PrivateMethod) -> int:
+    """Bytes that a release of this method may take, on the safe side."""
+    prototypes = int(getattr(method, "k", None) or 1)
+    return 24 * facts.dimension * len(facts.classes) * prototypes + 4 * facts.dimension * 1024 + _CHUNK
+
+
+def require_writable(target: Path, *, overwrite: bool, room: int = _CHUNK) -> None:
+    """Raise unless a release of `room` bytes can be written at `target` now.
 
     The room is really taken, in a file without a name, and given back at once: only that finds a full disk,
     a quota and a read-only folder alike.
@@ -25,11 +32,10 @@ def require_writable(target: Path, facts: Facts, *, prototypes: int, overwrite: 
 
     require_target(target, overwrite=overwrite)
     parents = [parent for parent in target.absolute().parents if parent.exists()]
-    needed = 24 * facts.dimension * len(facts.classes) * prototypes + 4 * facts.dimension * 1024 + _CHUNK
     try:
         with tempfile.TemporaryFile(dir=parents[0]) as probe:
-            for start in range(0, needed, _CHUNK):
-                probe.write(bytes(min(_CHUNK, needed - start)))
+            for start in range(0, room, _CHUNK):
+                probe.write(bytes(min(_CHUNK, room - start)))
             probe.flush()
     except OSError as problem:
         raise ReleaseError(

@@ -110,7 +110,9 @@ def _class_blocks(rows: NDArray[Any], labels: Integers) -> list[tuple[NDArray[An
     ordered = labels[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     blocks = []
-    for start, stop in zip(starts, np.append(starts, len(ordered))[1:], strict=True):  # none where there is no row
+    for start, stop in zip(
+        starts, np.append(starts, len(ordered))[1:], strict=True
+    ):  # none where there is no row
         for low in range(start, stop, _PRIVATE_BLOCK):
             blocks.append((rows[order[low : min(stop, low + _PRIVATE_BLOCK)]], int(ordered[start])))
     return blocks

@@ -1,9 +1,10 @@
 """The public pool: letters and digits that the demo draws itself, so it is nobody's data.
 
-Each picture is one character in one of the fonts that matplotlib carries, with its own size, weight, slant, turn, wobble,
-blur and place, all from one seeded generator. It is made the way the private digits were made, which their authors
-published: a black-and-white picture of 32 × 32 points, of which every block of 4 × 4 is replaced by the number of points
-that are on (Alpaydin and Kaynak 1998). Nothing here looks at a private picture.
+Each picture is one character in one of the fonts that matplotlib carries, with its own size, weight,
+slant, turn, wobble, blur and place, all from one seeded generator. It is made the way the private digits
+were made, which their authors published: a black-and-white picture of 32 × 32 points, of which every
+block of 4 × 4 is replaced by the number of points that are on (Alpaydin and Kaynak 1998). Nothing here
+looks at a private picture.
 """
 
 from __future__ import annotations
@@ -13,13 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from dptransfer import _check
+from dptransfer.demo.sets import Labels, Pixels
 from dptransfer.errors import MissingDependency
 
-CHARACTERS = string.digits + string.ascii_letters
 FONTS = (
     "DejaVuSans DejaVuSans-Bold DejaVuSans-Oblique DejaVuSans-BoldOblique DejaVuSansMono DejaVuSansMono-Bold "
     "DejaVuSansMono-Oblique DejaVuSansMono-BoldOblique DejaVuSerif DejaVuSerif-Bold DejaVuSerif-Italic "
@@ -27,27 +27,26 @@ FONTS = (
     "cmr10 cmb10 cmss10 cmti10 cmtt10"
 ).split()
 
-_DRAWN = 128  # side of the canvas a character is first drawn on
+_DRAWN = 64  # side of the canvas a character is first drawn on
+_FONT_SIZE = 38
 _POINTS = 32  # side of the black-and-white picture
 _BLOCK = 4  # points per block and side
 _CLEAR = 255 // (_BLOCK * _BLOCK)  # brightness of one point
 
-Pixels = NDArray[np.uint8]
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Glyphs:
     """Pictures of characters.
 
     Attributes:
         pixels: (pictures, 8, 8) brightness, light on dark.
-        characters: which character each picture shows.
-        sources: each picture in words: its character, font and number.
+        names: each picture's number, character and font.
+        digits: the digit each picture shows, −1 for a letter.
     """
 
     pixels: Pixels
-    characters: tuple[str, ...]
-    sources: tuple[str, ...]
+    names: tuple[str, ...]
+    digits: Labels
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -63,26 +62,30 @@ def draw_glyphs(count: int, *, rng: np.random.Generator, digit_share: float = 0.
     """
     _check.whole("count", count)
     fonts = _fonts()
-    digits = rng.random(count) < digit_share
-    characters = [CHARACTERS[rng.integers(10) if digit else rng.integers(10, len(CHARACTERS))] for digit in digits]
-    chosen = [FONTS[rng.integers(len(FONTS))] for _ in range(count)]
-    pixels = np.stack([_draw(c, fonts[f], rng) for c, f in zip(characters, chosen, strict=True)])
-    sources = [f"glyph {i}: {c} in {f}" for i, (c, f) in enumerate(zip(characters, chosen, strict=True))]
-    return Glyphs(pixels, tuple(characters), tuple(sources))
+    is_digit = rng.random(count) < digit_share
+    digits = np.where(is_digit, rng.integers(len(string.digits), size=count), -1)
+    letters = rng.integers(len(string.ascii_letters), size=count)
+    chosen = rng.integers(len(FONTS), size=count)
+    pixels, names = [], []
+    for i, (digit, letter, font) in enumerate(zip(digits, letters, chosen, strict=True)):
+        character = string.ascii_letters[letter] if digit < 0 else str(digit)
+        pixels.append(_draw(character, fonts[font], rng))
+        names.append(f"glyph-{i:05d}-{character}-{FONTS[font]}")
+    return Glyphs(np.stack(pixels), tuple(names), digits)
 
 
-def _fonts() -> dict[str, ImageFont.FreeTypeFont]:
+def _fonts() -> list[ImageFont.FreeTypeFont]:
     try:
         from matplotlib import get_data_path
     except ImportError:
         raise MissingDependency("matplotlib", "demo", "Drawing the public glyphs") from None
     folder = Path(get_data_path()) / "fonts" / "ttf"
-    return {name: ImageFont.truetype(str(folder / f"{name}.ttf"), 72) for name in FONTS}
+    return [ImageFont.truetype(str(folder / f"{name}.ttf"), _FONT_SIZE) for name in FONTS]
 
 
 def _draw(character: str, font: ImageFont.FreeTypeFont, rng: np.random.Generator) -> Pixels:
     canvas = Image.new("L", (_DRAWN, _DRAWN), 0)
-    weight = int(rng.integers(0, 4))
+    weight = int(rng.integers(0, 2))
     ImageDraw.Draw(canvas).text(
         (_DRAWN / 2, _DRAWN / 2), character, fill=255, font=font, anchor="mm", stroke_width=weight
     )
@@ -92,7 +95,8 @@ def _draw(character: str, font: ImageFont.FreeTypeFont, rng: np.random.Generator
     soft = _placed(waved.crop(box), rng).filter(ImageFilter.GaussianBlur(rng.uniform(0.0, 0.8)))
     points = np.asarray(soft) > rng.uniform(70, 150)
     blocks = points.reshape(_POINTS // _BLOCK, _BLOCK, _POINTS // _BLOCK, _BLOCK)
-    return (blocks.sum(axis=(1, 3)) * _CLEAR).astype(np.uint8)
+    shades: Pixels = (blocks.sum(axis=(1, 3)) * _CLEAR).astype(np.uint8)
+    return shades
 
 
 def _affine(rng: np.random.Generator) -> tuple[float, ...]:
@@ -108,24 +112,31 @@ def _wobble(rng: np.random.Generator) -> list[tuple[tuple[int, int, int, int], t
     """A 4 × 4 mesh whose inner corners are moved a little, as a hand would."""
     cells = 4
     side = _DRAWN // cells
-    corners = np.stack(np.meshgrid(np.arange(cells + 1), np.arange(cells + 1), indexing="xy"), axis=-1) * float(side)
-    corners[1:-1, 1:-1] += rng.normal(0.0, 5.0, (cells - 1, cells - 1, 2))
+    corners = np.stack(
+        np.meshgrid(np.arange(cells + 1), np.arange(cells + 1), indexing="xy"), axis=-1
+    ) * float(side)
+    corners[1:-1, 1:-1] += rng.normal(0.0, 2.5, (cells - 1, cells - 1, 2))
     mesh = []
     for row in range(cells):
         for column in range(cells):
             box = (column * side, row * side, (column + 1) * side, (row + 1) * side)
-            quad = (corners[row, column], corners[row + 1, column], corners[row + 1, column + 1], corners[row, column + 1])
+            quad = (
+                corners[row, column],
+                corners[row + 1, column],
+                corners[row + 1, column + 1],
+                corners[row, column + 1],
+            )
             mesh.append((box, tuple(float(v) for corner in quad for v in corner)))
     return mesh
 
 
 def _placed(character: Image.Image, rng: np.random.Generator) -> Image.Image:
     """The character at its own size and place on the black-and-white picture's grid."""
-    height = int(rng.integers(26, _POINTS + 1))
+    height = int(rng.integers(28, _POINTS + 1))
     width = round(character.width * height / character.height * rng.uniform(0.9, 1.3))
     size = (min(max(width, 6), _POINTS), height)
     picture = Image.new("L", (_POINTS, _POINTS), 0)
     room = (_POINTS - size[0], _POINTS - size[1])
-    place = tuple(int(np.clip(round(r / 2 + rng.normal(0, 1.5)), 0, r)) for r in room)
-    picture.paste(character.resize(size, Image.Resampling.BILINEAR), place)
+    across, down = (int(np.clip(round(r / 2 + rng.normal(0, 1.5)), 0, r)) for r in room)
+    picture.paste(character.resize(size, Image.Resampling.BILINEAR), (across, down))
     return picture

@@ -95,12 +95,12 @@ def read_features(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any
     """Restore a map from a release."""
     kind = settings.get("kind")
     if kind not in _READERS:
-        raise ArgumentError(f"A feature map's kind must be one of {', '.join(sorted(_READERS))}; got {kind!r}.")
+        raise ArgumentError(
+            f"A feature map's kind must be one of {', '.join(sorted(_READERS))}; got {kind!r}."
+        )
     return _READERS[kind](arrays, settings)
 
 
 def describe(features: FittedFeatures) -> dict[str, Any]:
     """What a release records about the map, next to its arrays."""
     return {"kind": features.kind, **features.settings()}
-
-

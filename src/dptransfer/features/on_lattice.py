@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dptransfer.errors import ArgumentError
 from dptransfer.features.base import Arrays
-from dptransfer.features.lattice import IntegerRows
+from dptransfer.features.lattice import SUM_BITS, IntegerRows, require_exact_norms
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,12 @@ class OnLattice:
     norm: int
     kind: ClassVar[str] = "on-lattice"
 
+    def __post_init__(self) -> None:
+        """Refuse a norm whose square, doubled, leaves int64."""
+        require_exact_norms(self.dimension)
+        if not 0 < self.norm <= 2**SUM_BITS:
+            raise ArgumentError(f"norm must be between 1 and 2**{SUM_BITS}; got {self.norm!r}.")
+
     @property
     def input_dimension(self) -> int:
         """Rows keep their width."""
@@ -36,11 +42,17 @@ class OnLattice:
     def lattice(self, rows: NDArray[Any], norm: int) -> IntegerRows:
         """The rows themselves."""
         if norm != self.norm or not np.issubdtype(rows.dtype, np.integer):
-            raise ArgumentError(f"Rows must be integers on the grid of norm {self.norm}; asked for norm {norm}.")
+            raise ArgumentError(
+                f"Rows must be integers on the grid of norm {self.norm}; asked for norm {norm}."
+            )
         values = rows.astype(np.int64)
         # Entries beyond the norm are cut first: their squares could overflow and pass for small ones.
         bounded = np.clip(values, -self.norm - 1, self.norm + 1)
         outside = np.einsum("ij,ij->i", bounded, bounded) > self.norm**2
+        if self.dimension * (self.norm + 1) ** 2 >= 2**63:
+            # Their sum could still overflow. Where a float sum says at most twice the bound, it did not.
+            floats = bounded.astype(np.float64)
+            outside |= np.einsum("ij,ij->i", floats, floats) > 2.0 * self.norm**2
         values[outside] = 0
         return values
 

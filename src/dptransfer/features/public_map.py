@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -46,7 +46,7 @@ from dptransfer.features.principal_axes import principal_axes
 
 _ROW_NORM = 2**26
 _COLUMN_NORM = 2**25
-_SMALLEST_RATIO = 1e-6  # an axis with less than this share of the largest variance is not blown up further
+_SMALLEST_RATIO = 1e-4  # an axis with less than this share of the largest variance is not blown up further
 
 
 @dataclass(frozen=True)
@@ -152,9 +152,13 @@ class FittedPublicMap:
             result[chunk] = unit_lattice(centred @ matrix, norm)
         return result
 
+    def first(self, axes: int) -> FittedPublicMap:
+        """The same map with only its first `axes` axes; rows have unit norm inside those."""
+        return replace(self, matrix=self.matrix[:, :axes])
+
     def arrays(self) -> Arrays:
         """Mean and matrix."""
-        return {"mean": self.mean, "matrix": self.matrix}
+        return {"mean": self.mean, "matrix": np.ascontiguousarray(self.matrix)}
 
     def settings(self) -> dict[str, Any]:
         """What made it, and its identity."""

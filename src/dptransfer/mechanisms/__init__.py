@@ -1,6 +1,6 @@
 """A query plus noise, with the event that says what it costs."""
 
-from dptransfer.mechanisms.base import Mechanism
+from dptransfer.mechanisms.base import Mechanism, Step
 from dptransfer.mechanisms.gaussian import GaussianMechanism
 from dptransfer.mechanisms.gaussian_shares import GaussianShares, Purse
 from dptransfer.mechanisms.selection import (
@@ -22,5 +22,6 @@ __all__ = [
     "PermuteAndFlip",
     "Purse",
     "Selection",
+    "Step",
     "TopKMechanism",
 ]

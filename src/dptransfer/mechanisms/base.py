@@ -13,13 +13,17 @@ ROUND_UP = 1 + 2.0**-40
 """Noise scales are multiplied by it, so that the rounding of a float product errs on the private side."""
 
 
-class Mechanism(Protocol):
-    """A noisy answer about private rows."""
+class Step(Protocol):
+    """Anything a plan lists and a ledger charges for."""
 
     @property
     def event(self) -> Event:
-        """What a release costs, known before any row is read."""
+        """What it costs, known before any row is read."""
         ...
+
+
+class Mechanism(Step, Protocol):
+    """A noisy answer about private rows."""
 
     def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Any:
         """The noisy answer; the only thing that leaves."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class GaussianShares:
         the whole's, with as many coordinates as the largest answer.
         """
         sensitivity = self.query.l2_sensitivity(self.relation)
-        # Other queries may have a sensitivity (in steps) smaller than the largest query's, by √2 at most: half the scale is safe.
+        # A query's sensitivity in steps may be smaller than the largest query's, down to half of it (checked by the purse).
         scale = self.noise_multiplier * sensitivity * self.query.grid / 2
         return GaussianEvent(
             noise_multiplier=self.noise_multiplier,
@@ -62,38 +62,41 @@ class GaussianShares:
             numeric_epsilon=lattice_epsilon(scale, math.prod(self.query.shape)),
         )
 
-    def open(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Purse:
-        """Start spending on these rows."""
-        return Purse(self, rows, labels, noise)
+    def open(self, *, noise: NoiseSource) -> Purse:
+        """Start spending."""
+        return Purse(self, noise)
 
 
 @dataclass
 class Purse:
-    """What is left of a `GaussianShares` budget on one data set; refuses to spend more than it has."""
+    """What is left of a `GaussianShares` budget; refuses to spend more than it has."""
 
     budget: GaussianShares
-    rows: RawRows = field(repr=False)
-    labels: Labels = field(repr=False)
     noise: NoiseSource
     left: float = 1.0
 
-    def release(self, query: L2Query, share: float) -> NDArray[np.float64]:
-        """The query's noisy answer, for `share` of the budget."""
+    def release(self, query: L2Query, share: float, rows: RawRows, labels: Labels) -> NDArray[np.float64]:
+        """The query's noisy answer on these rows, for `share` of the budget."""
         _check.positive("share", share)
         if share > self.left + _ROUNDING:
-            raise BudgetError(f"Shares must add up to at most 1; {share:g} was asked for and {self.left:g} is left.")
-        largest = self.budget.query
-        if math.prod(query.shape) > math.prod(largest.shape) or query.grid < largest.grid:
-            raise ArgumentError("A query must not be larger or coarser than the one the shares were planned for.")
+            raise BudgetError(
+                f"Shares must add up to at most 1; {share:g} was asked for and {self.left:g} is left."
+            )
+        largest, relation = self.budget.query, self.budget.relation
+        finest = largest.l2_sensitivity(relation) * largest.grid / 2
+        if (
+            math.prod(query.shape) > math.prod(largest.shape)
+            or query.l2_sensitivity(relation) * query.grid < finest
+        ):
+            raise ArgumentError(
+                "A query must not be larger or coarser than the one the shares were planned for."
+            )
         self.left -= share
         multiplier = self.budget.noise_multiplier / math.sqrt(share) * _HAIR
-        mechanism = GaussianMechanism(query, multiplier, self.budget.relation)
-        return mechanism.release(self.rows, self.labels, noise=self.noise)
+        return GaussianMechanism(query, multiplier, self.budget.relation).release(
+            rows, labels, noise=self.noise
+        )
 
     def scale(self, query: L2Query, share: float) -> float:
         """Standard deviation of the noise that `release` would add."""
-        return (
-            self.budget.noise_multiplier
-            / math.sqrt(share)
-            * query.l2_sensitivity(self.budget.relation)
-        )
+        return self.budget.noise_multiplier / math.sqrt(share) * query.l2_sensitivity(self.budget.relation)

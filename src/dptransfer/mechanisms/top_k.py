@@ -18,7 +18,9 @@ from dptransfer.privacy import Relation, SelectionEvent
 from dptransfer.queries.base import Integers, RawRows, ScoreQuery
 
 _ROUNDING_STEPS = 4
-_LARGEST_WEIGHT = 2.0**56  # K·Δ ÷ rate; times log(candidates) < 2⁶, so that log C in score units fits in int64
+_LARGEST_WEIGHT = (
+    2.0**56
+)  # K·Δ ÷ rate; times log(candidates) < 2⁶, so that log C in score units fits in int64
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class TopKMechanism:
 
 @lru_cache(maxsize=8)
 def log_sets_with_worst_rank(candidates: int, k: int) -> NDArray[np.float64]:
-    """log C(y−1, K−1) for y = K..candidates, as a sum of K−1 logarithms; `log_error` bounds its error.
+    """Log C(y−1, K−1) for y = K..candidates, as a sum of K−1 logarithms; `log_error` bounds its error.
 
     >>> np.exp(log_sets_with_worst_rank(5, 3)).round(6).tolist()
     [1.0, 3.0, 6.0]

@@ -25,11 +25,12 @@ from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
 from dptransfer.features import Features, FittedFeatures, UnitNorm
 from dptransfer.ledger import Ledger
-from dptransfer.mechanisms import Mechanism
+from dptransfer.mechanisms import Step
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Relation
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.heads import Head
+from dptransfer.release.manifest import current_versions
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,7 @@ class Plan:
     """
 
     method: PrivateMethod
-    mechanisms: tuple[Mechanism, ...]
+    mechanisms: tuple[Step, ...]
     guarantee: Guarantee
     notes: tuple[str, ...] = ()
 
@@ -63,12 +64,14 @@ class Outcome:
         events: the events of the mechanisms that really ran.
         prototypes: row numbers of public rows that were selected, by class, where the method selects some.
         notes: what the run decided from released values, for the card.
+        features: the map in front of the head, where the run narrowed the one it was given.
     """
 
     head: Head
     events: tuple[Event, ...]
     prototypes: Sequence[Sequence[int]] | None = None
     notes: tuple[str, ...] = ()
+    features: FittedFeatures | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,9 @@ class PrivateMethod(ABC):
 
     name: ClassVar[str]
     needs_public: ClassVar[bool] = False
-    assumptions: ClassVar[tuple[str, ...]] = ("classes, bounds and settings were fixed without looking at the data",)
+    assumptions: ClassVar[tuple[str, ...]] = (
+        "classes, bounds and settings were fixed without looking at the data",
+    )
 
     @abstractmethod
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
@@ -176,7 +181,7 @@ class PrivateMethod(ABC):
             ledger.complete(receipt, outcome="released")
         return PrivateClassifier(
             head=outcome.head,
-            features=features,
+            features=outcome.features or features,
             facts=private.facts,
             events=outcome.events,
             guarantee=plan.guarantee,
@@ -188,14 +193,12 @@ class PrivateMethod(ABC):
                 public=None if public is None else _public_record(public),
                 ledger_head=receipt.head,
                 created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-                versions=_versions(),
+                versions=current_versions(),
                 prototypes=_prototype_record(outcome, private.facts, public),
             ),
         )
 
-    def make_plan(
-        self, mechanisms: Sequence[Mechanism], budget: Budget, notes: Sequence[str] = ()
-    ) -> Plan:
+    def make_plan(self, mechanisms: Sequence[Step], budget: Budget, notes: Sequence[str] = ()) -> Plan:
         """A plan of these steps, with the guarantee computed from their own events."""
         events = [mechanism.event for mechanism in mechanisms]
         guarantee = guarantee_of(events, budget.delta, assumptions=self.assumptions)
@@ -216,7 +219,7 @@ def _require_honest(plan: Plan, budget: Budget) -> None:
         )
 
 
-def with_query(mechanism: Mechanism, **changes: Any) -> Any:
+def with_query(mechanism: Step, **changes: Any) -> Any:
     """The same mechanism with its query sharpened by public or released values; noise and event stay.
 
     A changed event is an error of the method, so it is checked here, before any row is read.
@@ -255,18 +258,13 @@ def _prototype_record(
     if outcome.prototypes is None or public is None:
         return None
     rows = [[int(row) for row in chosen] for chosen in outcome.prototypes]
-    record: dict[str, Any] = {"rows": {str(name): chosen for name, chosen in zip(facts.classes, rows, strict=True)}}
+    record: dict[str, Any] = {
+        "rows": {str(name): chosen for name, chosen in zip(facts.classes, rows, strict=True)}
+    }
     if public.sources is not None:
         sources = public.sources
         record["sources"] = {
-            str(name): [sources[row] for row in chosen] for name, chosen in zip(facts.classes, rows, strict=True)
+            str(name): [sources[row] for row in chosen]
+            for name, chosen in zip(facts.classes, rows, strict=True)
         }
     return record
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-    from platform import python_version
-
-    packages = ("dptransfer", "dp-accounting", "numpy", "opendp")
-    return {"python": python_version(), **{package: version(package) for package in packages}}

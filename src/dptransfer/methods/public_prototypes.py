@@ -81,7 +81,9 @@ class PublicPrototypes(PrivateMethod):
         return Outcome(CosineHead(prototypes), (selection.event,), prototypes=chosen[:, None].tolist())
 
 
-def unscored(outline: Outline, classes: int, lowest: float, highest: float, precision: str) -> SimilarityScores:
+def unscored(
+    outline: Outline, classes: int, lowest: float, highest: float, precision: str
+) -> SimilarityScores:
     """The score query of a plan: everything but the mapped candidates."""
     candidates = np.zeros((0, outline.dimension), dtype=np.int64)
     return SimilarityScores(outline, candidates, classes, lowest, highest, precision)

@@ -77,7 +77,9 @@ class SecureNoise:
 
     def exponential_argmax(self, scores: Integers, scale: float) -> int:
         """Exact: as `gumbel_argmax`, with exponential draws."""
-        return int(_opendp_noisy_max(float(scale), "exponential")(np.ascontiguousarray(scores, dtype=np.int64)))
+        return int(
+            _opendp_noisy_max(float(scale), "exponential")(np.ascontiguousarray(scores, dtype=np.int64))
+        )
 
     def subset(self, population: int, size: int) -> Integers:
         """Uniform subset from the operating system's generator."""

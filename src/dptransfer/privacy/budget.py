@@ -102,7 +102,8 @@ class Budget:
         if set(fields) != names:
             odd = ", ".join(sorted(map(str, names ^ set(fields))))
             raise BudgetError(
-                f"A stored budget has exactly the fields {', '.join(sorted(names))}; missing or unknown: {odd}."
+                f"A stored budget has exactly the fields {', '.join(sorted(names))}; "
+                f"missing or unknown: {odd}."
             )
         try:
             relation = Relation(fields["relation"])

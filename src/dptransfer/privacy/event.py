@@ -26,7 +26,8 @@ class GaussianEvent:
         relation: the neighbouring relation under which `sensitivity` holds.
         sensitivity: L2 sensitivity in the units of the answer.
         label: what was released, in words.
-        numeric_epsilon: ε to add because the noise that ran is an integer lattice's (see `noise.lattice_epsilon`).
+        numeric_epsilon: ε to add because the noise that ran is an integer lattice's
+            (see `noise.lattice_epsilon`).
     """
 
     noise_multiplier: float
@@ -139,8 +140,8 @@ def event_to_dict(event: Event) -> dict[str, Any]:
 def event_from_dict(fields: dict[str, Any]) -> Event:
     """Read what `event_to_dict` wrote; unknown kinds and fields are refused, not skipped.
 
-    A stored `scale` must be the product of noise multiplier and sensitivity, to one part in 10⁹: whoever reads
-    the file may have looked at either.
+    A stored `scale` must be the product of noise multiplier and sensitivity, to one part in 10⁹: whoever
+    reads the file may have looked at either.
     """
     values = dict(fields)
     kind = values.pop("kind", None)

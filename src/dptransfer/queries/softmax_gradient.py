@@ -67,7 +67,9 @@ class SoftmaxGradient:
 
     def __call__(self, rows: RawRows, labels: Labels) -> Integers:
         """The summed gradient in steps of 2⁻³⁰."""
-        linear, linear_scale = _integer_matrix(self.linear, np.linalg.norm(self.linear, axis=1).max(), ROW_NORM)
+        linear, linear_scale = _integer_matrix(
+            self.linear, np.linalg.norm(self.linear, axis=1).max(), ROW_NORM
+        )
         square, square_scale = _integer_matrix(self.precision, np.abs(self.precision).max(), ROW_NORM**2)
         offset = np.rint(self.offset * 2.0**_LOGIT_BITS)
         gradient = np.zeros(self.shape, dtype=np.int64)

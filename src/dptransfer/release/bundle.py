@@ -157,9 +157,7 @@ def _manifest_fields(
 
 def _recorded(evaluation: Evaluation) -> Evaluation:
     """The confusion matrix of many classes would be most of the manifest; the card does not use it."""
-    return (
-        evaluation if len(evaluation.classes) <= _LARGEST_CONFUSION else replace(evaluation, confusion=None)
-    )
+    return evaluation if len(evaluation.classes) <= _LARGEST_CONFUSION else replace(evaluation, confusion=())
 
 
 def _restored(manifest: Manifest, directory: Path) -> PrivateClassifier:

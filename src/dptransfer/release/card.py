@@ -168,11 +168,11 @@ def clean(text: object) -> str:
     return "".join("\ufffd" if _hidden(letter) else letter for letter in words)
 
 
-def rounded_up(value: float, digits: int = 6) -> str:
+def rounded_up(value: float, digits: int = 7) -> str:
     """A number in at most `digits` digits, never below the value: what is reported of a privacy loss.
 
     >>> rounded_up(1.0), rounded_up(1.00000001), rounded_up(1e-05), rounded_up(0.123456, 3)
-    ('1', '1.00001', '1e-05', '0.124')
+    ('1', '1.000001', '1e-05', '0.124')
     """
     if not math.isfinite(value):
         return "unbounded"

@@ -74,7 +74,7 @@ def render_html(card: Card) -> str:
         f'<div><dt>{name}</dt><dd data-number="{key}" data-value="{escape(exact)}">{escape(shown)}</dd></div>'
         for name, key, exact, shown in (
             ("epsilon", "epsilon", repr(numbers.epsilon), rounded_up(numbers.epsilon)),
-            ("delta", "delta", repr(numbers.delta), f"{numbers.delta:g}"),
+            ("delta", "delta", repr(numbers.delta), rounded_up(numbers.delta)),
             ("neighbours", "relation", numbers.relation, numbers.relation),
         )
     )

@@ -145,7 +145,7 @@ def _covered(model: PrivateClassifier) -> Section:
 
     delta = model.guarantee.delta
     groups = tuple(
-        (str(size), rounded_up(epsilon_of(group_events(model.events, size), delta), 4), f"{delta:g}")
+        (str(size), rounded_up(epsilon_of(group_events(model.events, size), delta), 4), rounded_up(delta))
         for size in (1, 2, 5)
     )
     return Section(
@@ -244,7 +244,8 @@ def _numerics(model: PrivateClassifier) -> Section:
     source = (
         "SEEDED: the noise can be repeated by anyone who has the seed. This file is for tests and benchmarks."
         if model.provenance.seeded
-        else "Noise comes from the operating system's cryptographic generator; no seed exists."
+        else "Noise and selections come from OpenDP's exact samplers on integers, fed by the operating "
+        "system's cryptographic generator; no seed exists."
     )
     return Section(
         "Numerics",
@@ -253,7 +254,6 @@ def _numerics(model: PrivateClassifier) -> Section:
                 (
                     "Private rows become integers before anything is summed, so sums and sensitivities "
                     "are exact.",
-                    "Noise is integer noise from exact discrete samplers (OpenDP).",
                     source,
                     f"What the integer grid itself costs, epsilon {rounded_up(numeric, 3)}, is included "
                     "above.",

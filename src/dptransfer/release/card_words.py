@@ -26,18 +26,18 @@ _METHODS: dict[str, MethodWords] = {
         "hierarchical model turns the noisy sums into class means with honest uncertainty.",
         _OURS,
     ),
-    "mean-prototypes": MethodWords(
+    "mean": MethodWords(
         "The sum of the private rows of each class was released with Gaussian noise, all classes in one "
         "release; a row is given the class whose sum it points along.",
         f"{_PROTOTYPES}, DPPL-Mean, with sums in place of means: the printed noise reveals class sizes.",
     ),
-    "public-prototypes": MethodWords(
+    "public": MethodWords(
         "For each class one public example was chosen as its prototype, with a probability that grows "
         "with its likeness to the private rows of that class; a row is given the class of the nearest "
         "prototype.",
         f"{_PROTOTYPES}, DPPL-Public.",
     ),
-    "top-k-prototypes": MethodWords(
+    "top-k": MethodWords(
         "For each class a set of public examples was chosen as prototypes, with a probability that grows "
         "with their likeness to the private rows of that class; a row is given the class whose prototypes "
         "are nearest on average.",
@@ -68,12 +68,14 @@ _METHODS: dict[str, MethodWords] = {
     ),
 }
 _ALIASES = {
-    "house": "public-prior",
     "auto": "public-prior",
+    "house": "public-prior",
     "public-prior-prototypes": "public-prior",
+    "mean-prototypes": "mean",
+    "public-prototypes": "public",
+    "top-k-prototypes": "top-k",
     "noisy-gd": "noisy-gradient",
     "noisy-gradient-descent": "noisy-gradient",
-    "public-k-prototypes": "top-k-prototypes",
     "dp-ls": "least-squares",
 }
 

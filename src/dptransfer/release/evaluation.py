@@ -48,7 +48,7 @@ class Evaluation:
         recall: recall per class, None without a test row.
         recall_intervals: their Wilson intervals.
         worst_class: the class of lowest recall.
-        confusion: rows are true classes, columns predicted ones; a release of many classes leaves it out.
+        confusion: rows are true classes, columns predicted ones; empty in a release of many classes.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Evaluation:
     recall: tuple[float | None, ...]
     recall_intervals: tuple[Interval | None, ...]
     worst_class: str | int
-    confusion: tuple[tuple[int, ...], ...] | None
+    confusion: tuple[tuple[int, ...], ...]
     test_data_protected: ClassVar[bool] = False
 
     @property
@@ -97,7 +97,7 @@ class Evaluation:
             place = ".".join(str(part) for part in first["loc"])
             raise ArgumentError(f"An evaluation could not be read; at {place}: {first['msg']}.") from None
         lengths = {len(result.support), len(result.recall), len(result.recall_intervals)}
-        if result.confusion is not None:
+        if result.confusion:
             lengths |= {len(result.confusion), *(len(row) for row in result.confusion)}
         if lengths != {len(result.classes)}:
             raise ArgumentError("An evaluation must have one entry per class in each of its tables.")

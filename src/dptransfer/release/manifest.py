@@ -151,6 +151,8 @@ class Manifest(_Entry):
                 raise ValueError("an event has another relation than the release")
         if (self.relation, self.delta) != (self.guarantee.relation, self.guarantee.delta):
             raise ValueError("relation and delta are not those of the guarantee")
+        if self.library_version != self.versions.get("dptransfer", "unknown"):
+            raise ValueError("library_version is not that of the versions")
         if self.publishable and self.seeded:
             raise ValueError("a seeded release cannot be publishable")
         if set(self.files) != set(FILE_NAMES):

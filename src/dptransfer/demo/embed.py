@@ -1,0 +1,164 @@
+"""Pictures to files to embeddings, kept in the demo's folder so that a second run is quick.
+
+The pictures are written as a user has them, one folder per class, and encoded as a user would encode
+them.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from dptransfer.data import (
+    ImageList,
+    PrivateEmbeddings,
+    PublicEmbeddings,
+    RawTable,
+    read_private,
+    read_public,
+)
+from dptransfer.data import read_store as read_embeddings
+from dptransfer.demo.sets import DemoSets, PictureSet
+from dptransfer.encoders import Encoder, encode_images
+from dptransfer.errors import DataError, DPTransferError
+
+RECORD = ".dptransfer-demo.json"
+PARTS = ("private", "test", "public")
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A demonstration's rows.
+
+    Attributes:
+        private: the rows to be protected.
+        public: the pool, unlabelled.
+        test: rows to test on.
+        test_labels: their classes, as positions.
+        reused: the parts that an earlier run had encoded.
+    """
+
+    private: PrivateEmbeddings
+    public: PublicEmbeddings
+    test: NDArray[Any]
+    test_labels: NDArray[np.int64]
+    reused: tuple[str, ...]
+
+
+def claim_folder(out: Path) -> None:
+    """Make the demo's folder; refuse one that holds anything else, for the demo overwrites what is there."""
+    if out.is_dir() and any(out.iterdir()) and not (out / RECORD).is_file():
+        raise DataError(
+            f"The demo needs a folder of its own; '{out}' holds other things. Pass another --out."
+        )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if not (out / RECORD).is_file():
+            _write_record(out, {})
+    except OSError as problem:
+        raise DataError(f"The demo must be able to write to '{out}'; {problem.strerror}.") from None
+
+
+def embed(sets: DemoSets, encoder: Encoder, out: Path, *, progress: Progress) -> Embedded:
+    """Encode the three sets, or read what an earlier run left.
+
+    Args:
+        sets: the pictures.
+        encoder: the public encoder.
+        out: the demo's folder.
+        progress: called with a part's name, pictures done and pictures in all.
+    """
+    reused = []
+    for part in PARTS:
+        pictures: PictureSet = getattr(sets, part)
+        if _is_current(out, part, pictures, encoder):
+            reused.append(part)
+            progress(part, len(pictures), len(pictures))
+        else:
+            _encode(out, part, pictures, sets, encoder, progress)
+    test = read_embeddings(out / "test.emb")
+    assert test.labels is not None
+    return Embedded(
+        private=read_private(out / "private.emb"),
+        public=read_public(out / "public.emb", name=f"{sets.name}-pool"),
+        test=test.rows,
+        test_labels=test.labels,
+        reused=tuple(reused),
+    )
+
+
+def _is_current(out: Path, part: str, pictures: PictureSet, encoder: Encoder) -> bool:
+    if _read_record(out).get(part) != pictures.digest():
+        return False
+    try:
+        table: RawTable = read_embeddings(out / f"{part}.emb")
+    except DPTransferError:
+        return False
+    return table.encoder == encoder.identity
+
+
+def _encode(
+    out: Path, part: str, pictures: PictureSet, sets: DemoSets, encoder: Encoder, progress: Progress
+) -> None:
+    record = _read_record(out)
+    folder = out / "images" / part
+    if record.get(f"images of {part}") != pictures.digest():
+        shutil.rmtree(folder, ignore_errors=True)
+    listed = _write_pictures(folder, pictures, sets.classes if part != "public" else None)
+    _write_record(out, {**record, f"images of {part}": pictures.digest()})
+    encode_images(
+        listed,
+        encoder,
+        out / f"{part}.emb",
+        progress=lambda done, total: progress(part, done, total),
+        name=sets.name if part == "private" else None,
+        overwrite=True,
+    )
+    _write_record(out, {**_read_record(out), part: pictures.digest()})
+
+
+def _write_pictures(folder: Path, pictures: PictureSet, classes: tuple[str, ...] | None) -> ImageList:
+    """One PNG a picture, in a folder per class where there are classes; a right file is left alone."""
+    paths = []
+    for name in classes or ("",):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    for place, (pixels, name) in enumerate(zip(pictures.pixels, pictures.names, strict=True)):
+        home = folder
+        if classes is not None and pictures.labels is not None:
+            home = folder / classes[pictures.labels[place]]
+        path = home / f"{name}.png"
+        content = _png(pixels)
+        # An unchanged file keeps its time, by which an interrupted encoding recognises it.
+        if not path.is_file() or path.read_bytes() != content:
+            path.write_bytes(content)
+        paths.append(path)
+    labels = None if classes is None else pictures.labels
+    return ImageList(tuple(paths), labels, classes, root=folder)
+
+
+def _png(pixels: NDArray[np.uint8]) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format="PNG")
+    return buffer.getvalue()
+
+
+def _read_record(out: Path) -> dict[str, str]:
+    try:
+        found = json.loads((out / RECORD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write_record(out: Path, record: dict[str, str]) -> None:
+    (out / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,113 @@
+"""`--data fashion-mnist`: photographs of clothes, from the Debian package dataset-fashion-mnist.
+
+Where the public pool comes from, plainly: a random third of the training pictures is declared public,
+without labels, and the private pictures are drawn from the other two thirds. Both are from one shop's
+catalogue, which is as near as a pool can be; in life a pool comes from elsewhere, and results are worse.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.data import long_tail
+from dptransfer.demo.sets import DemoSets, Labels, PictureSet, Pixels, balanced_split
+from dptransfer.errors import DataError
+
+FOLDER = Path("/usr/share/datasets/fashion-mnist")
+CLASSES = (
+    "t-shirt",
+    "trouser",
+    "pullover",
+    "dress",
+    "coat",
+    "sandal",
+    "shirt",
+    "sneaker",
+    "bag",
+    "ankle-boot",
+)
+RATIO = 10
+PER_CLASS = 600
+TEST_PER_CLASS = 100
+POOL = 4000
+_SEED = 20251
+_INSTALL = "Install it with: sudo apt-get install dataset-fashion-mnist (or run the demo on --data digits)."
+
+
+def fashion_sets(folder: Path = FOLDER) -> DemoSets:
+    """A long-tailed private part, a public part that shares no picture with it, and a balanced test part."""
+    pixels, labels = _part(folder, "train")
+    test_pixels, test_labels = _part(folder, "t10k")
+    share_rng, tail_rng, test_rng = np.random.default_rng(_SEED).spawn(3)
+    order = share_rng.permutation(len(labels))
+    third = len(labels) // 3
+    public = np.sort(order[: min(third, POOL)])
+    rest = np.sort(order[third:])
+    _, balanced = balanced_split(labels[rest], _at_most(PER_CLASS, labels[rest]), rng=tail_rng)
+    rest = rest[balanced]
+    private = rest[long_tail(labels[rest], RATIO, rng=tail_rng, classes=len(CLASSES))]
+    _, test = balanced_split(test_labels, _at_most(TEST_PER_CLASS, test_labels), rng=test_rng)
+    sizes = tuple(np.bincount(labels[private], minlength=len(CLASSES)).tolist())
+    return DemoSets(
+        name="demo-fashion-mnist",
+        classes=CLASSES,
+        sizes=sizes,
+        private=_chosen(pixels, private, "train", labels),
+        test=_chosen(test_pixels, test, "test", test_labels),
+        public=_chosen(pixels, public, "train"),
+        about=(
+            f"Fashion-MNIST, long-tailed on purpose: {max(sizes)} of one class down to {min(sizes)}",
+            "Fashion-MNIST's own test pictures, the same number of each class",
+            "a third of Fashion-MNIST's training pictures, declared public, unlabelled, none of them private",
+        ),
+    )
+
+
+def read_idx(path: Path) -> NDArray[np.uint8]:
+    """The array in a gzipped idx file of bytes: 0, 0, 8, the number of axes, their lengths, the values."""
+    try:
+        with gzip.open(path, "rb") as stream:
+            content = stream.read()
+    except FileNotFoundError:
+        raise DataError(
+            f"The Fashion-MNIST files must be installed; '{path}' is not there. {_INSTALL}"
+        ) from None
+    except (OSError, EOFError, zlib.error) as problem:
+        raise DataError(
+            f"'{path}' must be a gzipped file; it is not ({type(problem).__name__}). {_INSTALL}"
+        ) from None
+    axes = content[3] if content[:3] == b"\x00\x00\x08" and len(content) > 3 else 0
+    start = 4 + 4 * axes
+    shape = tuple(int(length) for length in np.frombuffer(content[4:start], dtype=">u4")) if axes else ()
+    if not axes or len(shape) != axes or len(content) - start != math.prod(shape):
+        raise DataError(f"'{path}' must be a complete idx file of bytes; it is not. {_INSTALL}")
+    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
+
+
+def _part(folder: Path, part: str) -> tuple[Pixels, Labels]:
+    pixels = read_idx(folder / f"{part}-images-idx3-ubyte.gz")
+    labels = read_idx(folder / f"{part}-labels-idx1-ubyte.gz").astype(np.int64)
+    if (
+        pixels.ndim != 3
+        or labels.shape != pixels.shape[:1]
+        or set(np.unique(labels)) != set(range(len(CLASSES)))
+    ):
+        raise DataError(
+            f"'{folder}' must hold one label from 0 to 9 for each picture; it does not. {_INSTALL}"
+        )
+    return pixels, labels
+
+
+def _at_most(number: int, labels: Labels) -> int:
+    return min(number, int(np.bincount(labels).min()))
+
+
+def _chosen(pixels: Pixels, which: Labels, part: str, labels: Labels | None = None) -> PictureSet:
+    names = tuple(f"{part}-{number:05d}" for number in which.tolist())
+    return PictureSet(pixels[which], names, None if labels is None else labels[which])

@@ -1,0 +1,190 @@
+"""The demonstration, step by step: encode, plan, charge, fit, compare, release, verify.
+
+Everything goes into one folder: pictures, embeddings, a ledger of its own (the user's is never touched),
+two releases and the figures. Noise is secure, as in any release, so numbers differ a little between runs;
+the pictures do not.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dptransfer import _check
+from dptransfer.demo.curve import accuracy_curve
+from dptransfer.demo.digits import digits_sets
+from dptransfer.demo.embed import Embedded, claim_folder, embed
+from dptransfer.demo.fashion import fashion_sets
+from dptransfer.demo.pictures import draw_curve, draw_prototypes, draw_recall
+from dptransfer.demo.reference import Result, logistic_result, result_of, smallest_quarter
+from dptransfer.demo.sets import DemoSets
+from dptransfer.demo.tell import Teller
+from dptransfer.encoders import get_encoder
+from dptransfer.errors import BudgetExceeded, DPTransferError
+from dptransfer.features import PublicMap
+from dptransfer.ledger import Ledger
+from dptransfer.methods import PrivateMethod, PublicPriorPrototypes, PublicPrototypes
+from dptransfer.privacy import Budget
+from dptransfer.release import Evaluation, PrivateClassifier, card_of, evaluate, verify_release
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SETS: dict[str, Callable[[], DemoSets]] = {"digits": digits_sets, "fashion-mnist": fashion_sets}
+METHOD: Callable[[], PrivateMethod] = PublicPriorPrototypes
+ENCODER = "efficientnet-lite0"
+PICTURE_SIZE = 96
+CURVE = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # ε of the teaching figure, in units of the demo's ε
+
+
+def run_demo(
+    *, data: str = "digits", out: Path, epsilon: float = 1.0, delta: float = 1e-5, console: Console
+) -> None:
+    """Tell the whole story once, on the console and in files under `out`.
+
+    Args:
+        data: 'digits', or 'fashion-mnist' where its Debian package is installed.
+        out: a folder of the demo's own; embeddings that an earlier run left there are used again.
+        epsilon: ε of each of the two fits.
+        delta: δ of each.
+        console: where to tell it.
+    """
+    _check.one_of("data", data, SETS)
+    budget = Budget(epsilon=epsilon, delta=delta)
+    out = Path(out)
+    started = time.monotonic()
+    sets = SETS[data]()
+    claim_folder(out)
+    tell = Teller(console)
+
+    tell.opening(sets)
+    encoder = get_encoder(ENCODER, size=PICTURE_SIZE)
+    with tell.encoding(encoder.identity.name, PICTURE_SIZE) as progress:
+        rows = embed(sets, encoder, out, progress=progress)
+    tell.encoded(rows.reused)
+
+    ledger = Ledger(out / "ledger.sqlite")
+    _make_room(ledger, sets.name, budget)
+    method = METHOD()
+    tell.plan(method.plan(rows.private.facts, budget, rows.public), sets.name)
+    model = method.fit(rows.private, rows.public, budget=budget, ledger=ledger)
+    tested = _test(model, rows, sets)
+    model.save(out / "model", evaluation=tested, overwrite=True)
+    tell.guarantee(model.guarantee)
+
+    results = _compare(model, tested, rows, sets)
+    tell.results(results, sets)
+    promise = f"{sets.name}; secure noise, so another run differs a little. Test pictures are not protected."
+    draw_recall(out / "figures" / "recall.png", results, sets.classes, sets.sizes, promise)
+
+    curve = accuracy_curve(METHOD, rows, [epsilon * factor for factor in CURVE], delta)
+    draw_curve(out / "figures" / "epsilon.png", curve, results)
+
+    chosen = PublicPrototypes(features=PublicMap(axes=32)).fit(
+        rows.private, rows.public, budget=budget, ledger=ledger
+    )
+    chosen_tested = _test(chosen, rows, sets)
+    chosen.save(out / "prototypes", evaluation=chosen_tested, overwrite=True)
+    names = _draw_prototypes(out / "figures" / "prototypes.png", chosen, sets)
+    tell.prototypes(names, chosen_tested.balanced_accuracy, chosen.guarantee)
+
+    refusal = _refused(method, rows, sets.name, budget, ledger)
+    tell.ledger(ledger, sets.name, refusal)
+    tell.card(card_of(model, tested), verify_release(out / "model"))
+    _write_results(out / "results.json", results, model, ledger, sets)
+    tell.closing(out, sets, time.monotonic() - started)
+
+
+def _test(model: PrivateClassifier, rows: Embedded, sets: DemoSets) -> Evaluation:
+    truth = np.asarray(sets.classes)[rows.test_labels]
+    name = f"{sets.name}, balanced test pictures"
+    return evaluate(model, rows.test, truth, minority_of=sets.sizes, name=name)
+
+
+def _compare(model: PrivateClassifier, tested: Evaluation, rows: Embedded, sets: DemoSets) -> list[Result]:
+    """The private classifier, a reference without privacy, and one without private data."""
+    small = smallest_quarter(tested)
+    test = (rows.test, rows.test_labels)
+    private = (
+        rows.private.rows,
+        rows.private.labels,
+    )  # not private: a reference to compare with, never saved
+    results = [
+        result_of(model.provenance.method, f"ε = {model.guarantee.epsilon:.3g}", tested),
+        logistic_result("logistic probe", "not private", private, test, small),
+    ]
+    labels = sets.public.labels
+    if labels is not None:
+        known = labels >= 0
+        pool = (rows.public.rows[known], labels[known])
+        results.append(logistic_result("public pool alone", "sees no private picture", pool, test, small))
+    return results
+
+
+def _draw_prototypes(path: Path, chosen: PrivateClassifier, sets: DemoSets) -> dict[str, str]:
+    """Draw the chosen public pictures, and return their names by class."""
+    assert chosen.provenance.prototypes is not None
+    assert sets.test.labels is not None
+    places = {name: rows[0] for name, rows in chosen.provenance.prototypes["rows"].items()}
+    examples = {
+        name: sets.test.pixels[np.flatnonzero(sets.test.labels == place)[0]]
+        for place, name in enumerate(sets.classes)
+    }
+    draw_prototypes(
+        path,
+        {name: sets.public.pixels[place] for name, place in places.items()},
+        examples,
+        ("chosen", "for comparison"),
+        f"Above: the public picture chosen for each class at ε = {chosen.guarantee.epsilon:.3g}. "
+        "Below: a test picture of the class. No private picture is shown.",
+    )
+    return {name: sets.public.names[place] for name, place in places.items()}
+
+
+def _make_room(ledger: Ledger, name: str, budget: Budget) -> None:
+    """On a second run, do as an owner who allows more: the ledger still adds up everything ever spent."""
+    spent = ledger.spent(name, delta=budget.delta)
+    if spent is not None and budget.epsilon is not None:
+        allowed = Budget(epsilon=spent.epsilon + 3 * budget.epsilon, delta=budget.delta)
+        ledger.set_budget(name, allowed, note="another run of the demo")
+
+
+def _refused(method: PrivateMethod, rows: Embedded, name: str, budget: Budget, ledger: Ledger) -> str:
+    """Close the account at what is spent, ask for one fit more, and return the refusal."""
+    spent = ledger.spent(name, delta=budget.delta)
+    assert spent is not None
+    ledger.set_budget(name, Budget(epsilon=spent.epsilon, delta=budget.delta), note="the demo ends here")
+    try:
+        method.fit(rows.private, rows.public, budget=budget, ledger=ledger)
+    except BudgetExceeded as refusal:
+        return str(refusal)
+    raise DPTransferError("The ledger must refuse a fit above its budget; it did not. Please report this.")
+
+
+def _write_results(
+    path: Path, results: list[Result], model: PrivateClassifier, ledger: Ledger, sets: DemoSets
+) -> None:
+    spent = ledger.spent(sets.name)
+    whole = {
+        "data": sets.name,
+        "classes": list(sets.classes),
+        "class_sizes": list(sets.sizes),
+        "guarantee": model.guarantee.to_dict(),
+        "spent_in_all_runs": None if spent is None else spent.to_dict(),
+        "results": [
+            {
+                "name": one.name,
+                "promise": one.promise,
+                "balanced_accuracy": one.balanced,
+                "smallest_quarter": one.smallest,
+                "recall": list(one.recall),
+            }
+            for one in results
+        ],
+    }
+    path.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,89 @@
+"""What a demonstration needs: private, test and public pictures, and what is declared about them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.errors import DataError
+
+Pixels = NDArray[np.uint8]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class PictureSet:
+    """Small grey pictures, each with a name.
+
+    Attributes:
+        pixels: (pictures, height, width) brightness.
+        names: what each picture is called, without an ending; distinct.
+        labels: position of each picture's class, −1 for a picture of none of them; or None.
+    """
+
+    pixels: Pixels
+    names: tuple[str, ...]
+    labels: Labels | None = None
+
+    def __post_init__(self) -> None:
+        """Check that the parts fit together."""
+        counts = {len(self.pixels), len(self.names), len(self.pixels if self.labels is None else self.labels)}
+        if len(counts) != 1 or len(set(self.names)) != len(self.names):
+            raise DataError("A picture set needs one distinct name, and one label if any, for each picture.")
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def digest(self) -> str:
+        """SHA-256 of the pictures, names and labels: the same digest, the same set."""
+        parts = (self.pixels, np.array([] if self.labels is None else self.labels, dtype=np.int64))
+        whole = hashlib.sha256("\n".join(self.names).encode())
+        for part in parts:
+            whole.update(f"{part.shape}".encode())
+            whole.update(np.ascontiguousarray(part).data)
+        return whole.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class DemoSets:
+    """The three sets of one demonstration.
+
+    Attributes:
+        name: what the ledger files the private set under.
+        classes: the declared classes.
+        sizes: private pictures per class, in the order of `classes`. Public here, because the demo cut the
+            long tail itself, by a rule anyone can read; in life class sizes are private.
+        private: the pictures to be protected.
+        test: balanced, and not protected.
+        public: the pool; its labels, where it has any, serve one line of comparison and no private method.
+        about: one line each on the private, the test and the public pictures.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    sizes: tuple[int, ...]
+    private: PictureSet
+    test: PictureSet
+    public: PictureSet
+    about: tuple[str, str, str]
+
+
+def balanced_split(labels: Labels, per_class: int, *, rng: np.random.Generator) -> tuple[Labels, Labels]:
+    """Positions of the rest, and of `per_class` pictures of each class drawn at random.
+
+    >>> rest, drawn = balanced_split(np.array([0, 0, 1, 1, 1]), 1, rng=np.random.default_rng(0))
+    >>> len(rest), len(drawn)
+    (3, 2)
+    """
+    drawn = np.sort(
+        np.concatenate(
+            [
+                rng.choice(np.flatnonzero(labels == name), size=per_class, replace=False)
+                for name in np.unique(labels)
+            ]
+        )
+    )
+    return np.setdiff1d(np.arange(len(labels)), drawn), drawn

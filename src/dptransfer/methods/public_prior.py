@@ -1,0 +1,171 @@
+"""Our own method: one Gaussian budget on class counts, class sums and, where it pays, gradient steps; public data do the rest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer import _check
+from dptransfer.accounting import noise_multiplier_for
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.facts import Facts
+from dptransfer.errors import ArgumentError
+from dptransfer.features import Features, FittedFeatures, FittedPublicMap, OnLattice, PublicMap, apply
+from dptransfer.features.lattice import SUM_BITS
+from dptransfer.mechanisms import GaussianShares, Purse
+from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.hierarchical import Posterior, count_estimates, posterior
+from dptransfer.noise import NoiseSource
+from dptransfer.privacy import Budget
+from dptransfer.queries import ClassCounts, ClassSums, SoftmaxGradient
+from dptransfer.queries.softmax_gradient import ROW_NORM
+from dptransfer.release.heads import QuadraticHead
+
+_MOMENT_ROWS = 20_000  # public rows that say how much each axis varies; more change nothing
+_INDEPENDENT_AXES = 25.6  # log densities are tempered as if rows had this many independent axes: they are not
+_STEP_LENGTH = 1.6  # of one gradient step, per √class: at most 1.6 logits for a unit row and a class
+
+
+@dataclass(frozen=True)
+class PublicPriorPrototypes(PrivateMethod):
+    """Class means under a hierarchical prior learned from public rows; the default.
+
+    Releases:      noisy class counts; noisy class sums of mapped rows; and, if the smallest class is well above the noise, noisy
+                   softmax gradients. All in shares of one Gaussian budget.
+    Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget; see `GaussianShares`.
+    Relation:      add/remove one example, or replace one example; the budget says which.
+    Sensitivity:   see `ClassCounts`, `ClassSums` and `SoftmaxGradient`.
+    Assumes:       declared classes; a public pool and a public feature map. How many axes are kept and whether steps are taken is decided from
+                   the noisy counts, which is post-processing; the shares add up to 1 on either path.
+    Reference:     docs/methods/public-prior.md derives the model and says what was measured.
+
+    Attributes:
+        features: the public feature map; its first `weak_axes` axes are used when the smallest class is small.
+        weak_axes: axes kept when the smallest class does not rise above the noise of all of them.
+        count_share: share of the budget for counts; they set scales only, so a little is enough.
+        sum_share: share of the budget for sums when gradient steps follow.
+        steps: how many gradient steps there are, if any are taken; 0 to never take any.
+    """
+
+    features: Features = field(default_factory=lambda: PublicMap(axes=256))
+    weak_axes: int = 128
+    count_share: float = 0.03
+    sum_share: float = 0.37
+    steps: int = 15
+    name: ClassVar[str] = "public-prior"
+    needs_public: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        _check.whole("weak_axes", self.weak_axes)
+        _check.fraction("count_share", self.count_share)
+        _check.fraction("sum_share", self.sum_share)
+        _check.whole("steps", self.steps, at_least=0)
+        if self.count_share + self.sum_share >= 1:
+            raise ArgumentError(
+                "count_share and sum_share must leave something for the gradient steps; they add up to "
+                f"{self.count_share + self.sum_share:g}. Keep their sum below 1."
+            )
+
+    def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
+        """One Gaussian budget, spent in shares."""
+        query = ClassSums(self.outline(facts, public), len(facts.classes))
+
+        def shares(multiplier: float) -> GaussianShares:
+            label = "class counts, class sums and gradient steps, in shares"
+            return GaussianShares(query, multiplier, budget.relation, label)
+
+        multiplier = noise_multiplier_for(budget, lambda z: [shares(z).event])
+        return self.make_plan([shares(multiplier)], budget)
+
+    def run(
+        self,
+        plan: Plan,
+        features: FittedFeatures,
+        private: PrivateEmbeddings,
+        noise: NoiseSource,
+        public: PublicEmbeddings | None,
+    ) -> Outcome:
+        """Counts, then sums, then perhaps steps; everything between them is post-processing."""
+        assert public is not None
+        (shares,) = plan.mechanisms
+        assert isinstance(shares, GaussianShares)
+        purse = shares.open(noise=noise)
+        rows: NDArray[Any] = private.rows
+        labels = private.labels
+
+        counting = ClassCounts(len(private.facts.classes))
+        counts = purse.release(counting, self.count_share, rows, labels)
+        count_scale = purse.scale(counting, self.count_share)
+        smallest = float(count_estimates(counts, count_scale).min())
+        features = self._narrowed(features, smallest, purse)
+        takes_steps = self._takes_steps(features, smallest, purse)
+
+        if takes_steps:  # the rows are visited many times, so they are mapped once
+            rows = features.lattice(rows, 2**SUM_BITS)
+        summing = ClassSums(
+            OnLattice(features.dimension, 2**SUM_BITS) if takes_steps else features, counting.classes
+        )
+        sum_share = self.sum_share if takes_steps else 1 - self.count_share
+        sums = purse.release(summing, sum_share, rows, labels)
+        moment = (apply(features, public.rows[:_MOMENT_ROWS]) ** 2).mean(axis=0)
+        model = posterior(sums, counts, purse.scale(summing, sum_share), count_scale, moment)
+
+        spent = f"{self.count_share:.0%} of the budget on counts, {sum_share:.0%} on sums in {features.dimension} axes"
+        if takes_steps:
+            head = self._descend(model, purse, rows, private)
+            spent += f", {1 - self.count_share - sum_share:.0%} on {self.steps} gradient steps"
+        else:
+            linear, offset, precision = model.predictive()
+            head = QuadraticHead(linear, offset, precision, features.dimension / _INDEPENDENT_AXES)
+        return Outcome(
+            head,
+            (shares.event,),
+            notes=(f"Spent {spent}; decided from the noisy counts.",),
+            features=features,
+        )
+
+    def _narrowed(self, features: FittedFeatures, smallest: float, purse: Purse) -> FittedFeatures:
+        """Fewer axes, unless the smallest class exceeds the norm of the noise in all of them."""
+        if not isinstance(features, FittedPublicMap):
+            return features
+        noise_norm = self._noise_norm(features.dimension, 1.0, purse)
+        return features if smallest >= noise_norm else features.first(min(self.weak_axes, features.dimension))
+
+    def _takes_steps(self, features: FittedFeatures, smallest: float, purse: Purse) -> bool:
+        """Whether the smallest class is at least twice the noise of its row of the summed gradients."""
+        share = 1 - self.count_share - self.sum_share
+        return self.steps > 0 and smallest >= 2 * self._noise_norm(features.dimension, share, purse)
+
+    def _noise_norm(self, dimension: int, share: float, purse: Purse) -> float:
+        """Norm of the noise on one class's sum, at that share of the budget."""
+        return purse.scale(purse.budget.query, share) * math.sqrt(dimension)
+
+    def _descend(
+        self, model: Posterior, purse: Purse, mapped: NDArray[Any], private: PrivateEmbeddings
+    ) -> QuadraticHead:
+        """Softmax steps on top of the tempered posterior; the last half of the iterates is averaged.
+
+        A step has a fixed length, so it needs no step size and no scale of the gradient; one of pure noise moves every coordinate by only
+        length/√(classes·axes), and the posterior still decides.
+        """
+        classes, axes = model.means.shape
+        # Toward zero, from the grid of the sums to that of the gradients: a row's norm can only shrink.
+        rows = (np.sign(mapped) * (np.abs(mapped) // (2**SUM_BITS // ROW_NORM))).astype(np.int32)
+        temper = _INDEPENDENT_AXES / axes
+        linear, offset, precision = (temper * part for part in model.predictive())
+        prior = np.log(model.counts)
+        share = (1 - self.count_share - self.sum_share) / self.steps
+        weights, kept = np.zeros_like(linear), []
+        for index in range(self.steps):
+            query = SoftmaxGradient(OnLattice(axes, ROW_NORM), linear + weights, offset + prior, precision)
+            gradient = purse.release(query, share, rows, private.labels)
+            length = _STEP_LENGTH * math.sqrt(classes)
+            weights = weights - length * gradient / max(float(np.linalg.norm(gradient)), 1e-12)
+            if index >= self.steps // 2:
+                kept.append(weights)
+        return QuadraticHead(linear + np.mean(kept, axis=0), offset, precision)

@@ -1,0 +1,71 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dptransfer.cli.main import app
+
+CLASSES = "cat,dog,bird"
+BUDGET = ("--epsilon", "1", "--delta", "1e-5")
+
+
+@pytest.fixture(autouse=True)
+def ledger(tmp_path, monkeypatch) -> Path:
+    """No test may touch the user's own ledger."""
+    path = tmp_path / "ledger.sqlite"
+    monkeypatch.setenv("DPTRANSFER_LEDGER", str(path))
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return path
+
+
+@pytest.fixture
+def cli() -> Callable:
+    """Run a command; anything but a clean exit fails the test, so no traceback goes unnoticed."""
+
+    def run(*words: object, code: int = 0):
+        result = CliRunner().invoke(app, [str(word) for word in words])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        assert result.exit_code == code, result.output
+        assert "Traceback" not in result.output
+        if code == 2 and "Usage" not in result.stderr:
+            assert result.stderr.startswith("Error: ")
+            assert result.stderr.count("\n") == 1  # one line
+        return result
+
+    return run
+
+
+@pytest.fixture
+def cli_json(cli) -> Callable:
+    """Run a command with --json and read what it printed."""
+    return lambda *words, code=0: json.loads(cli(*words, "--json", code=code).stdout)
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory) -> Path:
+    """Three well-separated classes in 16 dimensions: private.npz, test.npz, pool.npz, other.npz."""
+    folder = tmp_path_factory.mktemp("data")
+    centres = 3 * np.random.default_rng(0).normal(size=(3, 16))
+    for seed, (name, count) in enumerate((("private", 300), ("test", 60), ("pool", 120))):
+        rng = np.random.default_rng(seed + 1)
+        labels = rng.integers(0, 3, count)
+        rows = (centres[labels] + rng.normal(size=(count, 16))).astype(np.float32)
+        columns = {"x": rows} if name == "pool" else {"x": rows, "y": labels}
+        np.savez(folder / f"{name}.npz", **columns)
+    np.savez(folder / "other.npz", x=np.zeros((9, 7), dtype=np.float32), y=np.zeros(9, dtype=np.int64))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def model(data, tmp_path_factory) -> Path:
+    """A release made by the command itself, for the commands that read one."""
+    folder = tmp_path_factory.mktemp("release")
+    words = ["fit", data / "private.npz", "--classes", CLASSES, *BUDGET, "--method", "mean"]
+    words += ["--out", folder / "model", "--ledger", folder / "ledger.sqlite", "--test", data / "test.npz"]
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    return folder / "model"

@@ -1,0 +1,197 @@
+"""`dptransfer encode`, and images all the way through `fit` and `predict`, with a tiny ONNX encoder."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dptransfer.data import read_private, read_public, read_table
+from dptransfer.ledger import Ledger
+
+FIT = ("-m", "mean", "-e", "9", "-d", "1e-5")
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory) -> Path:
+    """The mean colour of a picture, as an ONNX model."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    from onnx import TensorProto, helper
+
+    graph = helper.make_graph(
+        [helper.make_node("GlobalAveragePool", ["pixels"], ["rows"])],
+        "mean-colour",
+        [helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["n", 3, 8, 8])],
+        [helper.make_tensor_value_info("rows", TensorProto.FLOAT, ["n", 3, 1, 1])],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    made.ir_version = 8
+    path = tmp_path_factory.mktemp("encoder") / "mean-colour.onnx"
+    onnx.save(made, path)
+    return path
+
+
+@pytest.fixture
+def photos(tmp_path) -> Path:
+    """A folder per class: twelve red and twelve blue pictures."""
+    rng = np.random.default_rng(0)
+    for name, colour in (("red", (220, 30, 30)), ("blue", (30, 30, 220))):
+        folder = tmp_path / "photos" / name
+        folder.mkdir(parents=True)
+        for number in range(12):
+            pixels = np.clip(np.array(colour) + rng.normal(0, 20, (10, 10, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / f"{number:02}.png")
+    return tmp_path / "photos"
+
+
+def test_a_folder_per_class(cli_json, photos, encoder):
+    told = cli_json(
+        "encode", photos, "--encoder", encoder, "--out", "p.emb", "--name", "clinic-a", "--batch", "5"
+    )
+    assert (told["rows"], told["dimension"], told["classes"], told["unreadable"]) == (24, 3, 2, [])
+    assert told["encoder"]["name"] == "mean-colour"
+    assert read_private("p.emb").facts.classes == ("blue", "red")
+    assert read_table("p.emb").name == "clinic-a"
+
+
+def test_csv_with_declared_classes(cli, photos, encoder):
+    Path("list.csv").write_text("path,label\nphotos/red/00.png,red\nphotos/blue/00.png,blue\n")
+    assert "--classes" in cli("encode", "list.csv", "--encoder", encoder, "--out", "p.emb", code=2).stderr
+    cli("encode", "list.csv", "--encoder", encoder, "--out", "p.emb", "--classes", "blue,green,red")
+    assert read_private("p.emb").facts.classes == ("blue", "green", "red")
+
+
+def test_images_to_model_to_labels(cli, cli_json, photos, encoder, ledger):
+    cli("encode", photos, "--encoder", encoder, "--out", "p.emb", "--name", "clinic-a")
+    cli("fit", "p.emb", *FIT, "--out", "one")
+    cli("fit", photos, "--encoder", encoder, "--name", "clinic-a", *FIT, "--out", "two", "--test", "p.emb")
+    assert [one.charges for one in Ledger(ledger).datasets()] == [2]
+    for model in ("one", "two"):
+        told = cli_json("predict", model, photos / "red/00.png", photos / "blue/00.png", "--encoder", encoder)
+        assert [one["label"] for one in told] == ["red", "blue"]
+        assert told[0]["input"] == str(photos / "red/00.png")
+        assert len(cli_json("predict", model, photos / "red", "--encoder", encoder)) == 12
+    assert len(cli_json("predict", "one", "p.emb")) == 24
+    assert "its place is not on record" in cli("predict", "one", photos / "red/00.png", code=2).stderr
+
+
+def test_another_encoder_than_the_recorded_one_is_refused(cli, photos, encoder, tmp_path):
+    import onnx
+
+    cli("fit", photos, "--encoder", encoder, *FIT, "--out", "one")
+    other = onnx.load(encoder)
+    other.doc_string = "changed"
+    (tmp_path / "other").mkdir()
+    onnx.save(other, tmp_path / "other/mean-colour.onnx")
+    words = ("predict", "one", photos / "red/00.png", "--encoder", tmp_path / "other/mean-colour.onnx")
+    assert "must come from one encoder" in cli(*words, code=2).stderr
+
+
+def test_unreadable_images(cli, cli_json, photos, encoder, ledger):
+    bad = photos / "red/bad.png"
+    bad.write_text("not a picture")
+    words = ("encode", photos, "--encoder", encoder, "--out", "p.emb")
+    said = cli(*words, code=2).stderr
+    assert str(bad) in said
+    assert "--allow-unreadable" in said
+    assert not list(Path().glob("p.emb*"))
+    cli("fit", photos, "--encoder", encoder, *FIT, "--out", "m", code=2)
+    assert not Path("m").exists()
+    assert Ledger(ledger).history() == []
+    assert cli_json(*words, "--allow-unreadable")["unreadable"] == ["red/bad.png"]
+    assert not read_private("p.emb").rows[-1].any()
+    assert "left out" in cli(*words, "--public", "--overwrite").stderr
+    assert len(read_public("p.emb")) == 24
+
+
+def test_images_that_break_off_are_reported_after_the_work(cli, photos, encoder):
+    whole = (photos / "red/00.png").read_bytes()
+    (photos / "red/cut.png").write_bytes(whole[: len(whole) // 2])
+    said = cli("encode", photos, "--encoder", encoder, "--out", "p.emb", code=2).stderr
+    assert "red/cut.png" in said
+    assert "a row of zeros" in said
+    cli("fit", photos, "--encoder", encoder, *FIT, "--out", "m", code=2)
+    assert not Path("m").exists()
+
+
+def test_predict_refuses_an_unreadable_image(cli, photos, encoder):
+    cli("fit", photos, "--encoder", encoder, *FIT, "--out", "m")
+    Path("bad.jpg").write_text("not a picture")
+    said = cli("predict", "m", photos / "red/00.png", "bad.jpg", "--encoder", encoder, code=2).stderr
+    assert "'bad.jpg'" in said
+
+
+def test_a_killed_run_goes_on(cli_json, photos, encoder, monkeypatch):
+    from dptransfer.encoders.partial import PartialRows
+
+    add, calls = PartialRows.add, []
+
+    def die_at_the_third(self, *given):
+        calls.append(given)
+        if len(calls) == 3:
+            raise SystemExit(9)
+        add(self, *given)
+
+    words = ("encode", photos, "--encoder", encoder, "--out", "p.emb", "--batch", "4")
+    with monkeypatch.context() as patch:
+        patch.setattr(PartialRows, "add", die_at_the_third)
+        with pytest.raises(AssertionError):  # the command did not end well
+            cli_json(*words)
+    assert not Path("p.emb").exists()
+    assert cli_json(*words)["resumed"] == 8
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("missing", "--out", "p.emb"), "must exist"),
+        (("photos", "--out", "p"), "must end in '.emb'"),
+        (("photos", "--out", "p.emb", "--classes", "red,green"), "one of the 2 declared classes"),
+        (("photos", "--out", "p.emb", "--size", "9"), "pictures of 8x8 only"),
+        (("photos", "--out", "p.emb", "--device", "tpu"), "Use --device cpu"),
+        (("note.txt", "--out", "p.emb"), "--encoder minilm"),
+    ],
+)
+def test_refusals(cli, photos, encoder, words, said):
+    Path("note.txt").write_text("hello\n")
+    assert said in cli("encode", *words, "--encoder", encoder, code=2).stderr
+    assert not Path("p.emb").exists()
+
+
+def test_existing_embeddings_are_kept(cli, photos, encoder):
+    cli("encode", photos, "--encoder", encoder, "--out", "p.emb")
+    said = cli("encode", photos, "--encoder", encoder, "--out", "p.emb", code=2).stderr
+    assert "Pass --overwrite" in said
+
+
+def test_unknown_encoders_get_a_suggestion(cli, photos):
+    said = cli("encode", photos, "--encoder", "efficientnet-lite", "--out", "p.emb", code=2).stderr
+    assert "Did you mean 'efficientnet-lite0'?" in said
+
+
+def test_texts(cli, cli_json, monkeypatch):
+    from dptransfer.data.identity import EncoderIdentity
+
+    class Lengths:
+        kind, dimension, identity = "text", 2, EncoderIdentity("lengths", "0" * 64, "long, short")
+
+        def encode(self, batch):
+            return np.array([[len(text) > 9, len(text) <= 9] for text in batch], dtype=np.float32)
+
+    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda *a, **b: Lengths())
+    monkeypatch.setattr("dptransfer.encoders.encoder_of", lambda *a, **b: Lengths())
+    Path("t.csv").write_text("text,label\n" + "a b c d e f g,long\nhi,short\n" * 20)
+    cli("encode", "t.csv", "--encoder", "minilm", "--classes", "long,short", "--out", "t.emb")
+    cli("fit", "t.emb", *FIT, "--out", "m")
+    Path("new.txt").write_text("one two three four five six\nok\n")
+    assert [one["label"] for one in cli_json("predict", "m", "new.txt")] == ["long", "short"]
+
+
+@pytest.mark.slow
+def test_the_embedded_encoder_needs_no_name_on_prediction(cli, cli_json, photos):
+    pytest.importorskip("efficientnet_lite_pytorch")
+    cli("encode", photos, "--out", "p.emb", "--size", "32")
+    cli("fit", "p.emb", *FIT, "--out", "m")
+    told = cli_json("predict", "m", photos / "red/00.png", photos / "blue/00.png")
+    assert [one["label"] for one in told] == ["red", "blue"]

@@ -1,0 +1,231 @@
+"""`dptransfer fit`: charges once, writes whole, and refuses before it spends."""
+
+import contextlib
+import json
+import os
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dptransfer.data import write_embeddings
+from dptransfer.errors import ReleaseError
+from dptransfer.ledger import Ledger
+from dptransfer.release import PrivateClassifier, read_evaluation, read_release
+
+FILES = ["CARD.md", "card.html", "model.safetensors", "release.json"]
+FIT = ("--epsilon", "1", "--delta", "1e-5", "--classes", "cat,dog,bird", "--method", "mean")
+
+
+def charges(path: Path) -> int:
+    return len([one for one in Ledger(path).history() if hasattr(one, "events")]) if path.exists() else 0
+
+
+def leftovers(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("ledger.sqlite"))
+
+
+def test_fit_says_what_was_charged_where_and_written(cli, data, ledger, tmp_path):
+    words = (data / "private.npz", *FIT, "--out", "model", "--name", "clinic-a", "--test", data / "test.npz")
+    out = " ".join(cli("fit", *words).stdout.split())
+    for said in (
+        "'clinic-a'",
+        str(ledger),
+        "This model is (ε = ",
+        "balanced accuracy",
+        "not protected",
+        *FILES,
+    ):
+        assert said in out
+    assert leftovers(tmp_path) == ["model"]
+    assert sorted(os.listdir("model")) == FILES
+    assert read_release("model").classes == ("cat", "dog", "bird")
+    assert read_evaluation("model").size == 60
+
+
+def test_json(cli_json, data, ledger):
+    told = cli_json("fit", data / "private.npz", *FIT, "--out", "model", "--ledger", "own.sqlite")
+    assert (told["method"], told["relation"], told["seeded"]) == ("mean", "add/remove", False)
+    assert told["events"][0]["kind"] == "gaussian"
+    assert told["ledger"]["path"] == str(Path("own.sqlite").resolve())
+    assert told["ledger"]["head"] == json.loads(Path("model/release.json").read_text())["ledger_head"]
+    assert (told["account"]["charges"], told["account"]["name"]) == (1, None)
+    assert told["files"] == FILES
+    assert told["evaluation"] is None
+    assert not ledger.exists()
+
+
+def test_two_fits_are_two_charges(cli, data, ledger):
+    cli("fit", data / "private.npz", *FIT, "--out", "one")
+    cli("fit", data / "private.npz", *FIT, "--out", "two")
+    assert charges(ledger) == 2
+
+
+@pytest.mark.parametrize("method", ["public", "top-k"])
+def test_methods_that_choose_public_rows(cli, data, method):
+    words = (*FIT[:-1], method, "--public", data / "pool.npz", "--lowest", "0.5", "--out", "model")
+    cli("fit", data / "private.npz", *words)
+    assert read_release("model").provenance.method == method
+
+
+def test_emb_folders_bring_their_own_declaration(cli, data, tmp_path):
+    with np.load(data / "private.npz") as arrays:
+        write_embeddings("p.emb", arrays["x"], arrays["y"], classes=["cat", "dog", "bird"], name="clinic-b")
+    cli("fit", "p.emb", "-m", "mean", "-e", "1", "-d", "1e-5", "--out", "model")
+    assert "clinic-b" in cli("ledger", "show").stdout
+
+
+def test_labels_and_splits(cli, data):
+    with np.load(data / "private.npz") as arrays:
+        np.save("x.npy", arrays["x"])
+        np.save("y.npy", arrays["y"])
+        np.savez("s.npz", x_train=arrays["x"], y_train=arrays["y"], x_test=arrays["x"], y_test=arrays["y"])
+    cli("fit", "x.npy", "--labels", "y.npy", *FIT, "--out", "one")
+    assert "--split" in cli("fit", "s.npz", *FIT, "--out", "two", code=2).stderr
+    cli("fit", "s.npz", "--split", "train", *FIT, "--out", "two")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("missing.emb", *FIT), "must exist"),
+        (("{data}/private.npz", "-e", "1", "-d", "1e-5", "-m", "mean"), "Pass --classes a,b,c"),
+        (("{data}/private.npz", *FIT, "--classes", "cat,dog"), "one of the 2 declared classes"),
+        (("{data}/private.npz", *FIT, "--classes", "cat"), "--classes takes"),
+        (("{data}/pool.npz", *FIT), "must have labels"),
+        (("{data}/private.npz", *FIT, "--public", "{data}/other.npz"), "one dimension"),
+        (("{data}/private.npz", *FIT, "--test", "{data}/other.npz"), "one dimension"),
+        (("{data}/private.npz", *FIT, "--test", "{data}/pool.npz"), "must have labels"),
+        (("{data}/private.npz", *FIT, "--test", "missing.npz"), "must exist"),
+        (("{data}/private.npz", *FIT, "--method", "public"), "needs public rows"),
+        (("{data}/private.npz", *FIT, "--delta", "1"), "delta must lie in [0, 1)"),
+        (("{data}/private.npz", *FIT, "--epsilon", "0"), "epsilon must be a positive"),
+        (("{data}/private.npz", *FIT, "--name", "a\nb"), "printable characters"),
+        (("{data}/private.npz", *FIT, "--encoder", "efficientnet-lite0"), "holds rows already"),
+        (("{data}/private.npz", *FIT, "--seed", "1"), "--unsafe-for-publication"),
+        (("{data}/private.npz", *FIT, "--method", "coinpress"), "--relation replace-one"),
+        (("bad.npz", *FIT), "one label per row"),
+        (("flat.npz", *FIT), "shape (examples, dimension)"),
+        (("words.npz", *FIT), "numbers"),
+        (("broken.npz", *FIT), "complete archive"),
+        ((".", *FIT), "looks like images or texts"),
+    ],
+)
+def test_bad_input_costs_and_leaves_nothing(cli, data, ledger, tmp_path, words, said):
+    np.savez("bad.npz", x=np.zeros((5, 4)), y=np.zeros(4, dtype=int))
+    np.savez("flat.npz", x=np.zeros(5), y=np.zeros(5, dtype=int))
+    np.savez("words.npz", x=np.array([["a", "b"]]), y=np.zeros(1, dtype=int))
+    Path("broken.npz").write_text("no archive")
+    before = leftovers(tmp_path)
+    given = [str(word).format(data=data) for word in words]
+    assert said in cli("fit", *given, "--out", "deep/model", code=2).stderr
+    assert charges(ledger) == 0
+    assert leftovers(tmp_path) == before
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch])
+def test_an_existing_target_is_refused_before_the_charge(cli, data, ledger, make):
+    make(Path("model"))
+    assert "exists" in cli("fit", data / "private.npz", *FIT, "--out", "model", code=2).stderr
+    assert charges(ledger) == 0
+
+
+def test_overwrite_replaces_a_release_and_nothing_else(cli, data, ledger):
+    for _ in range(2):
+        cli("fit", data / "private.npz", *FIT, "--out", "model", "--overwrite")
+    Path("model/mine.txt").touch()
+    said = cli("fit", data / "private.npz", *FIT, "--out", "model", "--overwrite", code=2).stderr
+    assert "mine.txt" in said
+    assert charges(ledger) == 2
+
+
+@contextlib.contextmanager
+def full_disk(limit: int):
+    """Files may not grow beyond `limit` bytes: writes fail as they do on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_is_noticed_before_the_charge(cli, data, ledger, tmp_path):
+    with full_disk(100_000):
+        said = cli("fit", data / "private.npz", *FIT, "--out", "model", code=2).stderr
+    assert "Nothing was charged" in said
+    assert charges(ledger) == 0
+    assert leftovers(tmp_path) == []
+
+
+def test_a_disk_that_fills_up_after_the_charge(cli, data, ledger, tmp_path, monkeypatch):
+    monkeypatch.setattr("dptransfer.cli.fit.require_writable", lambda *a, **b: None)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    np.savez("wide.npz", x=np.ones((4, 4000), dtype=np.float32), y=np.arange(4) % 3)
+    with full_disk(60_000):  # room for the ledger, not for three prototypes of 32 kB
+        said = cli("fit", "wide.npz", *FIT, "--out", "model", code=2).stderr
+    assert "The charge stands, and the model is lost" in said
+    assert charges(ledger) == 1
+    assert not Path("model").exists()
+
+
+def test_a_model_that_is_paid_for_is_kept_elsewhere(cli, data, ledger, tmp_path, monkeypatch):
+    save = PrivateClassifier.save
+
+    def fail_once(self, path, **options):
+        if Path(path) == Path("model"):
+            raise ReleaseError("Writing 'model' failed.")
+        return save(self, path, **options)
+
+    monkeypatch.setattr(PrivateClassifier, "save", fail_once)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    said = cli("fit", data / "private.npz", *FIT, "--out", "model", code=2).stderr
+    (kept,) = (tmp_path / "tmp").glob("*/model")
+    assert str(kept) in said
+    assert read_release(kept).classes == ("cat", "dog", "bird")
+    assert charges(ledger) == 1
+
+
+def test_places_that_cannot_be_written(cli, data, ledger):
+    said = cli("fit", data / "private.npz", *FIT, "--out", "/proc/model", code=2).stderr
+    assert "must be writable before anything is charged" in said
+    assert charges(ledger) == 0
+
+
+@pytest.mark.parametrize("place", [".", "/proc/nowhere/ledger.sqlite"])
+def test_a_ledger_that_cannot_be_written(cli, data, tmp_path, place):
+    said = cli("fit", data / "private.npz", *FIT, "--out", "model", "--ledger", place, code=2).stderr
+    assert "A charge must be on record before any row is read" in said
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_ledger(cli, data, ledger, tmp_path):
+    cli("ledger", "budget", "clinic", "--epsilon", "9")
+    ledger.chmod(0o400)
+    cli("fit", data / "private.npz", *FIT, "--out", "model", code=2)
+    assert leftovers(tmp_path) == []
+
+
+def test_a_spent_budget_refuses_and_writes_nothing(cli, data, ledger, tmp_path):
+    cli("ledger", "budget", "clinic", "--epsilon", "1.5", "--delta", "1e-5")
+    words = ("fit", data / "private.npz", *FIT, "--name", "clinic")
+    cli(*words, "--out", "one")
+    cli(*words, "--out", "two")  # two Gaussian releases at 1 cost less than 1.5 together
+    said = cli(*words, "--out", "three", code=2).stderr
+    assert "above its budget" in said
+    assert "dptransfer ledger budget clinic --epsilon" in said
+    assert charges(ledger) == 2
+    assert leftovers(tmp_path) == ["one", "two"]
+
+
+def test_seeded_models_are_stamped_in_capitals(cli, data):
+    words = ("fit", data / "private.npz", *FIT, "--seed", "7", "--unsafe-for-publication")
+    out = cli(*words, "--out", "one").stdout
+    assert "DO NOT PUBLISH" in out
+    cli(*words, "--out", "two")
+    one, two = read_release("one"), read_release("two")
+    assert (one.weights["prototypes"] == two.weights["prototypes"]).all()
+    assert "NOT verified" in cli("verify", "one", code=1).stdout

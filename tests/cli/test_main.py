@@ -1,0 +1,139 @@
+"""The command as a whole: help, version, errors in one line, exit codes, behaviour in a pipe."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from dptransfer import __version__
+from dptransfer.cli import demo
+from dptransfer.cli.failures import one_line
+from dptransfer.cli.main import app
+
+HEAVY = ("numpy", "scipy", "torch", "opendp", "pandas", "sklearn", "dp_accounting", "PIL")
+COMMANDS = ("demo", "plan", "encode", "fit", "predict", "evaluate", "card", "verify", "export", "ledger")
+
+
+def python(*words: str, **env: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, env={**os.environ, **env}, timeout=60
+    )
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys\nfrom dptransfer.cli.main import run\nsys.argv = ['dptransfer', '--help']\n"
+        "try:\n    run()\nexcept SystemExit as end:\n    assert end.code == 0\n"
+        f"print('LOADED', [name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = python("-W", "error", "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert "LOADED []" in done.stdout
+    places = [done.stdout.index(f"│ {name} ") for name in COMMANDS]
+    assert places == sorted(places)  # in the order of the story
+
+
+def test_the_check_for_heavy_modules_can_fail():
+    done = python("-c", f"import numpy, sys; print([name for name in {HEAVY!r} if name in sys.modules])")
+    assert "numpy" in done.stdout
+
+
+@pytest.mark.parametrize("words", [("-h",), ("plan", "-h"), ("ledger", "budget", "-h")])
+def test_h_is_help(cli, words):
+    assert "Usage" in cli(*words).stdout
+
+
+@pytest.mark.parametrize(
+    "command", [(name,) for name in COMMANDS] + [("ledger", "show"), ("ledger", "history")]
+)
+def test_every_help_has_an_example(cli, command):
+    assert "Example: dptransfer " + " ".join(command) in " ".join(cli(*command, "--help").stdout.split())
+
+
+def test_version_through_the_module_entry():
+    done = python("-m", "dptransfer", "--version")
+    assert (done.returncode, done.stdout.strip()) == (0, f"dptransfer {__version__}")
+
+
+def test_an_error_in_a_real_process_is_one_line_without_colour():
+    done = python("-W", "error", "-m", "dptransfer", "verify", "nowhere")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("Error: A release is a directory")
+    assert done.stderr.count("\n") == 1
+    assert "\x1b" not in done.stderr
+
+
+def test_ascii_terminals_get_no_traceback():
+    words = ("plan", "-m", "mean", "-e", "1", "-d", "1e-5", "--classes", "3", "--dim", "4")
+    done = python("-m", "dptransfer", *words, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert "differentially private" in done.stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error(model):
+    command = f"{sys.executable} -m dptransfer card {model} --format html | head -c 10"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+
+
+def test_debug_shows_the_traceback_wherever_it_stands(cli):
+    for words in (("--debug", "verify", "nowhere"), ("verify", "nowhere", "--debug")):
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 2
+        assert "Traceback" in result.stderr
+        assert "Error: A release is a directory" in result.stderr
+
+
+def test_unknown_commands_and_options_exit_with_two(cli):
+    assert "did you mean" in cli("pla", code=2).stderr.lower()
+    cli("plan", "--epsilom", "1", code=2)
+    cli("fit", code=2)
+
+
+@pytest.mark.parametrize(
+    ("problem", "code", "words"),
+    [
+        (KeyboardInterrupt(), 130, "Interrupted"),
+        (OSError(28, "No space left on device", "model"), 2, "Free some space"),
+        (PermissionError(13, "Permission denied", "model"), 2, "Change its permissions"),
+        (MemoryError(), 2, "memory"),
+    ],
+)
+def test_what_a_command_may_run_into(cli, monkeypatch, problem, code, words):
+    def fail(**given):
+        raise problem
+
+    monkeypatch.setitem(sys.modules, "dptransfer.demo.run", type(sys)("stub"))
+    monkeypatch.setattr(sys.modules["dptransfer.demo.run"], "run_demo", fail, raising=False)
+    result = CliRunner().invoke(app, ["demo"])
+    assert result.exit_code == code
+    assert words in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_programming_error_is_not_hidden(monkeypatch):
+    def fail(**given):
+        raise AssertionError("a bug")
+
+    monkeypatch.setitem(sys.modules, "dptransfer.demo.run", type(sys)("stub"))
+    monkeypatch.setattr(sys.modules["dptransfer.demo.run"], "run_demo", fail, raising=False)
+    assert isinstance(CliRunner().invoke(app, ["demo"]).exception, AssertionError)
+
+
+def test_demo_passes_its_options_on(cli, monkeypatch, tmp_path):
+    seen = {}
+    monkeypatch.setitem(sys.modules, "dptransfer.demo.run", type(sys)("stub"))
+    monkeypatch.setattr(sys.modules["dptransfer.demo.run"], "run_demo", seen.update, raising=False)
+    cli("demo", "--data", "fashion-mnist", "--out", tmp_path / "x", "--epsilon", "2")
+    assert (seen["data"], seen["out"], seen["epsilon"]) == ("fashion-mnist", tmp_path / "x", 2.0)
+    assert seen["console"] is not None
+    assert typer.main.get_command(app) is not None
+    assert demo.demo.__doc__
+
+
+def test_control_characters_do_not_reach_the_terminal():
+    assert "\x1b" not in one_line(FileNotFoundError(2, "No such file", "a\x1b[31m\nb"))

@@ -1,0 +1,148 @@
+"""`dptransfer plan`: costs without data, settings from dataclass fields, clear refusals."""
+
+import dataclasses
+from typing import ClassVar
+
+import pytest
+
+from dptransfer.cli.declared import class_list
+from dptransfer.cli.settings import method_from
+from dptransfer.errors import ArgumentError
+from dptransfer.features import PublicMap, UnitNorm
+from dptransfer.methods import METHODS, MeanPrototypes
+
+SIZES = ("--classes", "10", "--dim", "1280")
+BUDGET = ("--epsilon", "1", "--delta", "1e-5")
+
+
+def test_plan_shows_noise_promise_and_attack(cli):
+    out = cli("plan", "-m", "mean", *BUDGET, *SIZES).stdout
+    for words in ("class sums", "3.7306", "ε = ", "adding or removing one example", "1% false alarms"):
+        assert words in " ".join(out.split())
+    assert "\x1b" not in out
+
+
+def test_json_has_the_agreed_shape(cli_json):
+    told = cli_json("plan", "-m", "mean", *BUDGET, *SIZES)
+    assert (told["method"], told["delta"], told["relation"]) == ("mean", 1e-5, "add/remove")
+    assert 0.999 < told["epsilon"] <= 1
+    (event,) = told["events"]
+    assert event["kind"] == "gaussian"
+    assert event["noise_multiplier"] == pytest.approx(3.7306, abs=1e-3)
+    assert event["scale"] == event["noise_multiplier"] * event["sensitivity"]
+    assert set(told["attack"]["true_positive_rate"]) == {"0.01", "0.001"}
+
+
+def test_selections_state_epsilon_in_place_of_noise(cli_json):
+    told = cli_json("plan", "-m", "top-k", "--k", "3", "--epsilon", "1", *SIZES)
+    (event,) = told["events"]
+    assert (event["kind"], event["epsilon"]) == ("selection", 1.0)
+    assert "noise_multiplier" not in event
+    assert told["configuration"]["k"] == 3
+
+
+@pytest.mark.parametrize("method", ["mean", "mean-estimation", "public", "top-k"])
+def test_every_method_plans(cli_json, method):
+    assert cli_json("plan", "-m", method, *BUDGET, *SIZES)["events"]
+
+
+def test_replace_one_with_declared_counts(cli_json):
+    words = ("--relation", "replace-one", "--classes", "a,b", "--dim", "8", "--class-counts", "30,20")
+    told = cli_json("plan", "-m", "coinpress", *BUDGET, *words, "--set", "shares=0.25,0.75")
+    assert told["relation"] == "replace-one"
+    assert len(told["events"]) == 2
+
+
+@pytest.mark.parametrize("currency", ["--rho", "--mu"])
+def test_other_currencies(cli_json, currency):
+    told = cli_json("plan", "-m", "mean", currency, "0.5", *SIZES)
+    assert told["guarantee"][currency[2:]] == pytest.approx(0.5, rel=1e-4)
+    assert told["delta"] == 1e-5
+
+
+def test_the_pool_gives_the_dimension(cli_json, data):
+    told = cli_json(
+        "plan", "-m", "mean", *BUDGET, "--classes", "3", "--public", data / "pool.npz", "--axes", "5"
+    )
+    assert told["dimension"] == 16
+    assert told["configuration"]["features"] == {"type": "PublicMap", "axes": 5, "whitening": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((*BUDGET, *SIZES, "-m", "meen"), "Did you mean 'mean'?"),
+        ((*BUDGET, *SIZES, "-m", "zzz"), "must be one of"),
+        ((*SIZES, "--epsilon", "1", "--delta", "1"), "delta must lie in [0, 1)"),
+        ((*SIZES, "--epsilon", "0"), "epsilon must be a positive finite number"),
+        ((*SIZES, "--epsilon", "-1"), "epsilon must be a positive finite number"),
+        ((*SIZES, "--epsilon", "nan"), "epsilon must be a positive finite number"),
+        ((*SIZES, "--epsilon", "1", "--rho", "1"), "exactly one of epsilon, rho and mu"),
+        (SIZES, "exactly one of epsilon, rho and mu"),
+        ((*SIZES, "--epsilon", "1"), "pure"),
+        ((*BUDGET, "--dim", "8"), "--classes"),
+        ((*BUDGET, "--classes", "10"), "--dim"),
+        ((*BUDGET, "--classes", "1", "--dim", "8"), "at least two classes"),
+        ((*BUDGET, "--classes", "a,a", "--dim", "8"), "distinct"),
+        ((*BUDGET, "--classes", "missing.txt", "--dim", "8"), "a file of names"),
+        ((*BUDGET, "--classes", "3", "--dim", "0"), "dimension must be"),
+        ((*BUDGET, *SIZES, "--class-counts", "1,x"), "--class-counts takes whole numbers"),
+        ((*BUDGET, *SIZES, "--class-counts", "1,2"), "one number per declared class"),
+        ((*BUDGET, *SIZES, "--k", "3"), "'mean' has no 'k'"),
+        ((*BUDGET, *SIZES, "--set", "pool"), "--set takes field=value"),
+        ((*BUDGET, *SIZES, "--set", "pool=many"), "must be of the type int"),
+        ((*BUDGET, *SIZES, "--set", "pol=2"), "Did you mean 'pool'?"),
+        ((*BUDGET, *SIZES, "--public", "missing.emb"), "must exist"),
+    ],
+)
+def test_refusals(cli, words, said):
+    method = () if "-m" in words else ("-m", "mean")
+    assert said in cli("plan", *method, *words, code=2).stderr
+
+
+def test_pools_of_another_width_are_refused(cli, data):
+    words = (*BUDGET, "--classes", "3", "--dim", "8", "--public", data / "pool.npz")
+    assert "one dimension" in cli("plan", "-m", "mean", *words, code=2).stderr
+
+
+def test_class_lists(tmp_path):
+    names = tmp_path / "names.txt"
+    names.write_text("café\n dog \n\n", encoding="utf-8")
+    assert class_list(str(names)) == ("café", "dog")
+    assert class_list("2,5") == (2, 5)
+    assert class_list("007,8") == ("007", "8")
+    names.write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(ArgumentError, match="UTF-8"):
+        class_list(str(names))
+
+
+def test_feature_maps_by_name_and_field():
+    assert method_from("mean", {"pool": 4}).features == UnitNorm(pool=4)
+    made = method_from("mean", {}, ["features=public-map", "features.whitening=0.5"])
+    assert made.features == PublicMap(whitening=0.5)
+    assert method_from("mean", {}, ["axes=8", "whitening=0"]).features == PublicMap(axes=8, whitening=0.0)
+    with pytest.raises(ArgumentError, match="axes and pool"):
+        method_from("mean", {"axes": 8, "pool": 2})
+
+
+@dataclasses.dataclass(frozen=True)
+class Later(MeanPrototypes):
+    """A method that somebody adds later, with fields of all kinds."""
+
+    rounds: int | None = None
+    mode: str = "plain"
+    strict: bool = False
+    shares: tuple[float, ...] = (1.0,)
+    axes: int = 3
+    inner: object = None
+    name: ClassVar[str] = "later"
+
+
+def test_fields_of_methods_to_come_are_options_at_once(monkeypatch):
+    monkeypatch.setitem(METHODS, "later", Later)
+    texts = ["rounds=4", "mode=7", "strict=true", "shares=0.5, 0.5"]
+    made = method_from("later", {"axes": 9, "k": None}, texts)
+    assert made == Later(rounds=4, mode="7", strict=True, shares=(0.5, 0.5), axes=9)
+    assert method_from("later", {}, ["rounds=null"]).rounds is None
+    with pytest.raises(ArgumentError, match="'strict' must be of the type bool"):
+        method_from("later", {}, ["strict=perhaps"])

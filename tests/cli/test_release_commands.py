@@ -1,0 +1,166 @@
+"""`predict`, `evaluate`, `card`, `verify` and `export` on a release that the command wrote."""
+
+import csv
+import io
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dptransfer.data import write_embeddings
+from dptransfer.data.identity import EncoderIdentity
+from dptransfer.release import read_release
+
+
+@pytest.fixture
+def broken(model, tmp_path) -> Path:
+    copy = tmp_path / "broken"
+    shutil.copytree(model, copy)
+    content = (copy / "model.safetensors").read_bytes()
+    (copy / "model.safetensors").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    return copy
+
+
+def test_predictions_are_csv_in_a_pipe(cli, data, model):
+    rows = list(csv.DictReader(io.StringIO(cli("predict", model, data / "test.npz").stdout)))
+    with np.load(data / "test.npz") as arrays:
+        expected = read_release(model).predict(arrays["x"]).tolist()
+    assert [row["label"] for row in rows] == expected
+    assert set(rows[0]) == {"input", "label", "score"}
+    assert 0 < float(rows[0]["score"]) <= 1
+
+
+def test_predictions_are_a_table_on_a_terminal(cli, data, model, monkeypatch):
+    monkeypatch.setattr("dptransfer.cli.predict.on_terminal", lambda: True)
+    assert "Label" in cli("predict", model, data / "test.npz").stdout
+    assert cli("predict", model, data / "test.npz", "--csv").stdout.startswith("input,label,score\n")
+
+
+def test_predictions_as_json_keep_the_order_of_several_files(cli_json, data, model):
+    np.save("a.npy", np.load(data / "test.npz")["x"][:3])
+    told = cli_json("predict", model, "a.npy", data / "test.npz")
+    assert [one["input"] for one in told[:4]] == ["a.npy:0", "a.npy:1", "a.npy:2", f"{data / 'test.npz'}:0"]
+    assert [one["label"] for one in told[:3]] == [one["label"] for one in told[3:6]]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("missing.npy",), "no such file"),
+        (("{data}/other.npz",), "the model's dimension, 16"),
+        (("{data}/test.npz", "a.jpg"), "mixed"),
+        (("a.jpg",), "the release names none"),
+        (("other.emb",), "one encoder"),
+    ],
+)
+def test_predict_refuses(cli, data, words, said, tmp_path):
+    Path("a.jpg").touch()
+    rows = np.load(data / "private.npz")
+    me, you = EncoderIdentity("me", "0" * 64, "rgb 8"), EncoderIdentity("you", "1" * 64, "rgb 8")
+    write_embeddings("own.emb", rows["x"], rows["y"], classes=["a", "b", "c"], encoder=me)
+    write_embeddings("other.emb", rows["x"], encoder=you)
+    source = "own.emb" if words == ("other.emb",) else data / "private.npz"
+    cli("fit", source, "-m", "mean", "-e", "1", "-d", "1e-5", "--classes", "a,b,c", "--out", "m")
+    assert said in cli("predict", "m", *[word.format(data=data) for word in words], code=2).stderr
+
+
+def test_evaluate_shows_bars_confusion_and_the_warning(cli, data, model):
+    out = cli("evaluate", model, data / "test.npz").stdout
+    for said in ("Balanced accuracy", "█", "True \\ predicted", "bird", "not protected"):
+        assert said in out
+
+
+def test_evaluate_as_json(cli_json, data, model):
+    told = cli_json("evaluate", model, data / "test.npz")
+    assert told["balanced_accuracy"] > 0.9
+    assert told["test_data_protected"] is False
+    assert "not protected" in told["statement"]
+    assert len(told["confusion"]) == len(told["recall"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [("pool.npz", "must have labels"), ("other.npz", "one dimension"), ("no.emb", "must exist")],
+)
+def test_evaluate_refuses(cli, data, model, source, said):
+    assert said in cli("evaluate", model, data / source, code=2).stderr
+
+
+def test_evaluate_with_many_classes_lists_mistakes(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez("many.npz", x=rng.normal(size=(200, 8)), y=rng.integers(0, 20, 200))
+    cli("fit", "many.npz", "--classes", "20", "-m", "mean", "-e", "1", "-d", "1e-5", "--out", "m")
+    out = cli("evaluate", "m", "many.npz").stdout
+    assert "Predicted" in out
+    assert max(map(len, out.splitlines())) <= 120
+
+
+@pytest.mark.parametrize(
+    ("form", "start"),
+    [
+        ("text", "Privacy and model card"),
+        ("markdown", "# Privacy and model card"),
+        ("html", "<!doctype html>"),
+    ],
+)
+def test_cards(cli, model, form, start):
+    out = cli("card", model, "--format", form).stdout
+    assert out.lower().startswith(start.lower())
+    assert "balanced accuracy" in out  # the evaluation of fit --test
+
+
+def test_card_as_json(cli, cli_json, model):
+    told = cli_json("card", model)
+    assert told == json.loads(cli("card", model, "--format", "json").stdout)
+    assert told["numbers"]["relation"] == "add/remove"
+
+
+def test_card_in_a_browser(cli, model, monkeypatch):
+    opened = []
+    monkeypatch.setattr("typer.launch", opened.append)
+    cli("card", model, "--open")
+    assert opened == [(model / "card.html").resolve().as_uri()]
+
+
+def test_verify(cli, cli_json, model):
+    assert "Verified" in cli("verify", model).stdout
+    told = cli_json("verify", model)
+    assert told["ok"] is True
+    assert {"method", "epsilon", "delta", "relation", "events"} <= set(told)
+    assert {"kind", "noise_multiplier", "scale", "sensitivity"} <= set(told["events"][0])
+    assert told["recomputed_epsilon"] == told["epsilon"]
+
+
+def test_a_failed_check_is_one_and_a_missing_release_is_two(cli, cli_json, broken):
+    assert "NOT verified" in cli("verify", broken, code=1).stdout
+    told = cli_json("verify", broken, code=1)
+    assert told["ok"] is False
+    assert "A release is a directory" in cli("verify", "nowhere", code=2).stderr
+
+
+@pytest.mark.parametrize("command", [("card",), ("evaluate",), ("predict",), ("export", "--onnx", "m.onnx")])
+def test_broken_releases_are_refused(cli, broken, data, command):
+    name, *options = command
+    rows = [data / "test.npz"] if name in ("evaluate", "predict") else []
+    cli(name, broken, *rows, *options, code=2)
+    assert not Path("m.onnx").exists()
+
+
+def test_export(cli, cli_json, data, model):
+    runtime = pytest.importorskip("onnxruntime")
+    told = cli_json("export", model, "--onnx", "m.onnx")
+    assert told["classes"] == ["cat", "dog", "bird"]
+    rows = np.load(data / "test.npz")["x"]
+    session = runtime.InferenceSession("m.onnx", providers=["CPUExecutionProvider"])
+    labels = session.run(["label_index"], {"rows": rows})[0]
+    assert np.asarray(told["classes"])[labels].tolist() == read_release(model).predict(rows).tolist()
+    assert "exists" in cli("export", model, "--onnx", "m.onnx", code=2).stderr
+    cli("export", model, "--onnx", "m.onnx", "--overwrite")
+
+
+def test_export_without_onnx_says_what_to_install(cli, model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert "dptransfer[onnx]" in cli("export", model, "--onnx", "m.onnx", code=2).stderr

@@ -1,0 +1,200 @@
+"""Methods that break one rule each; the suite must notice every one of them."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dptransfer.methods import MeanPrototypes
+from dptransfer.methods.base import Outcome, Plan, with_query
+from dptransfer.release.heads import CosineHead
+
+from .method_suite import Watched
+
+
+@dataclass(frozen=True)
+class PeeksInPlan(MeanPrototypes):
+    """Looks at private rows while it plans."""
+
+    def plan(self, facts, budget, public=None):
+        Watched.latest.rows.mean()
+        return super().plan(facts, budget, public)
+
+
+@dataclass(frozen=True)
+class FitsItsPlanToTheData(MeanPrototypes):
+    """Releases less when there is less, so that the plan tells how many rows there are."""
+
+    def plan(self, facts, budget, public=None):
+        plan = super().plan(facts, budget, public)
+        declared = getattr(Watched.latest, "facts", None) is facts
+        (step,) = plan.mechanisms
+        step = replace(step, noise_multiplier=step.noise_multiplier * (1.5 if declared else 1.0))
+        return self.make_plan([step], budget)
+
+
+@dataclass(frozen=True)
+class ReturnsOtherEvents(MeanPrototypes):
+    """Says after the run that it cost less."""
+
+    def run(self, plan, features, private, noise, public):
+        outcome = super().run(plan, features, private, noise, public)
+        return replace(outcome, events=tuple(replace(e, noise_multiplier=99.0) for e in outcome.events))
+
+
+@dataclass(frozen=True)
+class ChangesItsEvent(MeanPrototypes):
+    """Runs with less noise than it planned, and is honest about it afterwards."""
+
+    def run(self, plan, features, private, noise, public):
+        bold = [replace(step, noise_multiplier=step.noise_multiplier / 4) for step in plan.mechanisms]
+        return super().run(replace(plan, mechanisms=tuple(bold)), features, private, noise, public)
+
+
+@dataclass(frozen=True)
+class WidensItsQuery(MeanPrototypes):
+    """Asks a costlier query than the one it planned, by way of `with_query`."""
+
+    def run(self, plan, features, private, noise, public):
+        (step,) = plan.mechanisms
+        return super().run(
+            replace(plan, mechanisms=(with_query(step, features=features, classes=99),)),
+            features,
+            private,
+            noise,
+            public,
+        )
+
+
+@dataclass(frozen=True)
+class Overspends(MeanPrototypes):
+    """Plans with half of the noise that the budget asks for."""
+
+    def plan(self, facts, budget, public=None):
+        plan = super().plan(facts, budget, public)
+        (step,) = plan.mechanisms
+        return self.make_plan([replace(step, noise_multiplier=step.noise_multiplier / 2)], budget)
+
+
+@dataclass(frozen=True)
+class Boasts(MeanPrototypes):
+    """Promises a smaller ε than its events give."""
+
+    def plan(self, facts, budget, public=None):
+        plan = super().plan(facts, budget, public)
+        return Plan(self, plan.mechanisms, replace(plan.guarantee, epsilon=plan.guarantee.epsilon / 2))
+
+
+@dataclass(frozen=True)
+class ChargesTwice(MeanPrototypes):
+    """Talks to the ledger itself."""
+
+    def run(self, plan, features, private, noise, public):
+        import gc
+
+        from dptransfer.ledger import Ledger
+
+        for ledger in [item for item in gc.get_objects() if isinstance(item, Ledger)]:
+            if any(entry.dataset.name == private.name for entry in ledger.history()):
+                ledger.charge(private, plan.events, label="again")
+        return super().run(plan, features, private, noise, public)
+
+
+@dataclass(frozen=True)
+class Swallows(MeanPrototypes):
+    """Hides a failed run behind a release of zeros."""
+
+    def run(self, plan, features, private, noise, public):
+        try:
+            return super().run(plan, features, private, noise, public)
+        except OSError:
+            return Outcome(CosineHead(np.zeros((3, features.dimension))), plan.events)
+
+
+@dataclass(frozen=True)
+class BringsItsOwnNoise(MeanPrototypes):
+    """Adds randomness that no seed repeats."""
+
+    def run(self, plan, features, private, noise, public):
+        outcome = super().run(plan, features, private, noise, public)
+        more = np.random.default_rng().normal(size=outcome.head.prototypes.shape)
+        return replace(outcome, head=CosineHead(outcome.head.prototypes + more))
+
+
+@dataclass(frozen=True)
+class MindsTheOrder(MeanPrototypes):
+    """Lets the first row count more."""
+
+    def run(self, plan, features, private, noise, public):
+        outcome = super().run(plan, features, private, noise, public)
+        nudge = np.nan_to_num(private.rows[:1], posinf=0.0, neginf=0.0).sum()
+        return replace(outcome, head=CosineHead(outcome.head.prototypes + np.tanh(nudge)))
+
+
+@dataclass(frozen=True)
+class InfersItsClasses(MeanPrototypes):
+    """Releases prototypes of the classes it found, not of those declared."""
+
+    def run(self, plan, features, private, noise, public):
+        outcome = super().run(plan, features, private, noise, public)
+        return replace(outcome, head=CosineHead(outcome.head.prototypes[np.unique(private.labels)]))
+
+
+@dataclass(frozen=True)
+class RefusesNan(MeanPrototypes):
+    """Raises on a row that is not finite, and so tells that it is there."""
+
+    def run(self, plan, features, private, noise, public):
+        if not np.isfinite(private.rows).all():
+            raise ValueError("rows must be finite")
+        return super().run(plan, features, private, noise, public)
+
+
+@dataclass(frozen=True)
+class ReleasesRows(MeanPrototypes):
+    """Hands out three private rows as prototypes."""
+
+    def run(self, plan, features, private, noise, public):
+        outcome = super().run(plan, features, private, noise, public)
+        return replace(outcome, head=CosineHead(np.array(private.rows[:3], dtype=np.float64)))
+
+
+@dataclass(frozen=True)
+class KeepsAReference(MeanPrototypes):
+    """Keeps the data inside the released head."""
+
+    def run(self, plan, features, private, noise, public):
+        outcome = super().run(plan, features, private, noise, public)
+        object.__setattr__(outcome.head, "source", private)
+        return outcome
+
+
+@dataclass(frozen=True, eq=False)
+class _Upside(CosineHead):
+    def scores(self, rows):
+        return -super().scores(rows)
+
+
+@dataclass(frozen=True)
+class PredictsByUnsavedRule(MeanPrototypes):
+    """Predicts by a rule that the release does not contain."""
+
+    def run(self, plan, features, private, noise, public):
+        outcome = super().run(plan, features, private, noise, public)
+        return replace(outcome, head=_Upside(outcome.head.prototypes))
+
+
+CHEATS = {
+    "a_refused_budget_leaves_the_rows_unread": (PeeksInPlan,),
+    "no_row_is_read_before_the_charge": (PeeksInPlan,),
+    "a_plan_needs_the_facts_alone": (PeeksInPlan, FitsItsPlanToTheData),
+    "the_events_charged_are_the_events_released": (ReturnsOtherEvents, ChangesItsEvent, WidensItsQuery),
+    "the_ledger_gets_one_charge_and_one_closing_entry": (ChargesTwice, ReturnsOtherEvents),
+    "a_run_that_raises_has_spent_and_says_that_it_failed": (Swallows,),
+    "the_guarantee_follows_from_the_events_and_fits_the_budget": (Overspends, Boasts),
+    "the_same_seed_gives_the_same_release": (BringsItsOwnNoise,),
+    "the_order_of_the_rows_does_not_matter": (MindsTheOrder,),
+    "odd_data_sets_all_work_and_raise_nothing": (InfersItsClasses, RefusesNan),
+    "the_release_holds_no_private_array": (ReleasesRows, KeepsAReference),
+    "saved_and_loaded_it_predicts_the_same": (PredictsByUnsavedRule,),
+}
+"""Check → the methods that must fail it."""

@@ -1,0 +1,300 @@
+"""The checks every method passes; `CHECKS` maps their names, which are sentences, to functions.
+
+A check takes a method and raises AssertionError (or lets the library's own error pass) when the method breaks
+the rule. `test_method_suite.py` runs them over all methods, and over methods that cheat, which must fail.
+"""
+
+import gc
+import tempfile
+import types
+from pathlib import Path
+
+import numpy as np
+
+from dptransfer.accounting import fits, guarantee_of
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.facts import Facts
+from dptransfer.errors import BudgetError, BudgetExceeded
+from dptransfer.ledger import Ledger
+from dptransfer.noise import SeededNoise
+from dptransfer.privacy import Budget, GaussianEvent, Relation
+from dptransfer.release import read_release
+
+WIDTH = 6
+CLASSES = ("a", "b", "c")
+COUNTS = (14, 9, 7)
+NAME = "clinic-a"
+POOL = PublicEmbeddings(np.random.default_rng(100).normal(size=(25, WIDTH)))
+FRESH = np.random.default_rng(101).normal(size=(40, WIDTH))
+
+
+class Watched(PrivateEmbeddings):
+    """Private rows that count how often they are looked at; `latest` lets a cheat get hold of them."""
+
+    latest = None
+
+    def __init__(self, x, y, **declared):
+        self.reads = 0
+        super().__init__(x, y, classes=CLASSES, class_counts=COUNTS, **declared)
+        self.reads = 0
+        Watched.latest = self
+
+    def _look(self, name):
+        self.reads += 1
+        return self.__dict__[name]
+
+    rows = property(lambda self: self._look("_rows"), lambda self, x: self.__dict__.update(_rows=x))
+    labels = property(lambda self: self._look("_labels"), lambda self, y: self.__dict__.update(_labels=y))
+
+    @property
+    def fingerprint(self):
+        self.reads += 1
+        return "0" * 64
+
+
+def ordinary():
+    """Thirty labelled rows in three clusters."""
+    rng = np.random.default_rng(7)
+    y = np.repeat(np.arange(3), COUNTS)
+    return rng.normal(size=(len(y), WIDTH)) + 2 * np.eye(3, WIDTH)[y], y
+
+
+def private(x=None, y=None):
+    if x is None:
+        x, y = ordinary()
+    return Watched(x, np.asarray(y, dtype=np.int64), name=NAME)
+
+
+def relations(method):
+    """CoinPress divides by public class sizes, so it is there for replace-one only."""
+    return (Relation.REPLACE_ONE,) if method.name == "coinpress" else tuple(Relation)
+
+
+def budget_for(method, relation=None, **amount):
+    return Budget(**(amount or {"epsilon": 1.0, "delta": 1e-5}), relation=relation or relations(method)[0])
+
+
+def fitted(method, data=None, *, seed=1, ledger=None, noise=None, budget=None):
+    return method.fit(
+        data or private(),
+        POOL,
+        budget=budget or budget_for(method),
+        ledger=ledger or Ledger.in_memory(),
+        noise=noise or SeededNoise(seed),
+    )
+
+
+def same(first, second):
+    """Whether two releases hold the same arrays and events."""
+    a, b = first.weights, second.weights
+    return (
+        a.keys() == b.keys() and all((a[key] == b[key]).all() for key in a) and first.events == second.events
+    )
+
+
+def a_refused_budget_leaves_the_rows_unread(method):
+    ledger, data = Ledger.in_memory(), private()
+    ledger.set_budget(NAME, budget_for(method, epsilon=1e-3, delta=1e-9))
+    try:
+        fitted(method, data, ledger=ledger)
+    except BudgetExceeded:
+        pass
+    else:
+        raise AssertionError("the ledger did not refuse")
+    assert data.reads == 0
+
+
+def no_row_is_read_before_the_charge(method):
+    ledger, data = Ledger.in_memory(), private()
+    charge, seen = ledger.charge, []
+
+    def watching(*given, **named):
+        seen.append(data.reads)
+        return charge(*given, **named)
+
+    ledger.charge = watching
+    fitted(method, data, ledger=ledger)
+    assert seen == [0]
+    assert data.reads > 0
+
+
+def a_plan_needs_the_facts_alone(method):
+    facts = Facts(CLASSES, WIDTH, class_counts=COUNTS)
+    data = private()
+    for relation in relations(method):
+        planned = method.plan(facts, budget_for(method, relation), POOL)
+        again = method.plan(data.facts, budget_for(method, relation), POOL)
+        assert planned.events == again.events
+        assert planned.guarantee == again.guarantee
+    assert data.reads == 0
+
+
+def the_events_charged_are_the_events_released(method):
+    ledger = Ledger.in_memory()
+    model = fitted(method, ledger=ledger)
+    (charge,) = (entry for entry in ledger.history() if hasattr(entry, "events"))
+    plan = method.plan(private().facts, budget_for(method), POOL)
+    assert charge.events == model.events == plan.events
+
+
+def the_ledger_gets_one_charge_and_one_closing_entry(method):
+    ledger = Ledger.in_memory()
+    fitted(method, ledger=ledger)
+    kinds = [type(entry).__name__ for entry in ledger.history()]
+    assert kinds == ["Charge", "Closing"]
+    assert ledger.history()[0].outcome == "released"
+
+
+class Broken(SeededNoise):
+    """A source that fails half-way through a run."""
+
+    def __init__(self):
+        super().__init__(0)
+
+    def _fail(self, *given):
+        raise OSError("no entropy")
+
+    discrete_gaussian = discrete_laplace = gumbel_argmax = exponential_argmax = _fail
+
+
+def a_run_that_raises_has_spent_and_says_that_it_failed(method):
+    ledger = Ledger.in_memory()
+    try:
+        fitted(method, ledger=ledger, noise=Broken())
+    except OSError:
+        pass
+    else:
+        raise AssertionError("the failure was swallowed")
+    charge, closing = ledger.history()
+    assert charge.outcome == closing.outcome == "failed"
+    assert charge.detail == "OSError"
+    assert ledger.spent(NAME) is not None
+
+
+def the_guarantee_follows_from_the_events_and_fits_the_budget(method):
+    """In every currency that can pay for the method; where none can, it says so before anything is read."""
+    facts = Facts(CLASSES, WIDTH, class_counts=COUNTS)
+    amounts = (
+        {"epsilon": 1.0, "delta": 1e-5},
+        {"epsilon": 0.7},
+        {"rho": 0.1, "delta": 1e-6},
+        {"mu": 0.5, "delta": 1e-6},
+    )
+    for relation in relations(method):
+        for amount in amounts:
+            budget = budget_for(method, relation, **amount)
+            try:
+                plan = method.plan(facts, budget, POOL)
+            except BudgetError:
+                events = method.plan(facts, budget_for(method, relation), POOL).events
+                noisy = any(isinstance(event, GaussianEvent) for event in events)
+                assert (budget.flavour, noisy) in {("pure", True), ("gdp", False)}
+                continue
+            assert fits(plan.events, budget)
+            assert plan.guarantee == guarantee_of(plan.events, budget.delta, plan.guarantee.assumptions)
+            assert plan.guarantee.relation is relation
+            if budget.epsilon is not None:
+                assert 0.99 * budget.epsilon <= plan.guarantee.epsilon <= budget.epsilon
+                assert plan.guarantee.delta <= budget.delta
+
+
+def the_same_seed_gives_the_same_release(method):
+    assert same(fitted(method, seed=5), fitted(method, seed=5))
+    data = ordinary()
+    assert same(fitted(method, private(*data), seed=5), fitted(method, private(*data), seed=5))
+
+
+def the_order_of_the_rows_does_not_matter(method):
+    x, y = ordinary()
+    for order in (np.arange(len(x))[::-1], np.random.default_rng(3).permutation(len(x))):
+        assert same(fitted(method), fitted(method, private(x[order], y[order])))
+
+
+def odd_data_sets():
+    x, y = ordinary()
+    nasty = x.copy()
+    nasty[0], nasty[5, 2], nasty[9], nasty[20] = np.nan, np.inf, 1e308, 5e-324
+    zero = np.zeros((0, WIDTH)), np.zeros(0, dtype=np.int64)
+    return {
+        "an empty class": (x[y != 2], y[y != 2]),
+        "one class only": (x[y == 1], y[y == 1]),
+        "a single example": (x[:1], y[:1]),
+        "no example": zero,
+        "duplicates": (np.repeat(x[:2], 20, axis=0), np.repeat(y[:2], 20)),
+        "rows of zeros": (np.zeros_like(x), y),
+        "nasty rows": (nasty, y),
+        "nothing but nan": (np.full_like(x, np.nan), y),
+        "single precision": (x.astype(np.float32), y),
+        "half precision": (x.astype(np.float16), y),
+    }
+
+
+def odd_data_sets_all_work_and_raise_nothing(method):
+    shapes = {name: array.shape for name, array in fitted(method).weights.items()}
+    for x, y in odd_data_sets().values():
+        model = fitted(method, private(x, y))
+        assert {name: array.shape for name, array in model.weights.items()} == shapes
+        assert np.isfinite(model.predict_proba(FRESH)).all()
+        assert set(model.predict(FRESH)) <= set(CLASSES)
+
+
+def _reachable(root):
+    """Every object a release holds on to, through attributes and containers."""
+    seen, queue = {}, [root]
+    while queue:
+        item = queue.pop()
+        if id(item) in seen or isinstance(item, type | types.ModuleType | types.FunctionType):
+            continue
+        seen[id(item)] = item
+        queue.extend(gc.get_referents(item))
+    return seen.values()
+
+
+def the_release_holds_no_private_array(method):
+    x, y = ordinary()
+    data = private(x, y)
+    model = fitted(method, data)
+    model.predict(FRESH)
+    held = list(_reachable(model))
+    assert not any(item is data for item in held)
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    for array in [item for item in held if isinstance(item, np.ndarray)] + list(model.weights.values()):
+        assert not np.shares_memory(array, data.rows)
+        assert not np.shares_memory(array, data.labels)
+        if array.ndim and array.shape[-1] == WIDTH:
+            flat = array.reshape(-1, WIDTH).astype(np.float64)
+            for rows in (x, unit):
+                assert np.abs(flat[:, None] - rows).max(axis=2).min(initial=1.0) > 1e-6
+    counts = np.bincount(y, minlength=len(CLASSES))
+    for array in model.weights.values():
+        assert array.shape != counts.shape or not (array == counts).all()
+
+
+def saved_and_loaded_it_predicts_the_same(method):
+    model = fitted(method)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model", unsafe_for_publication=True)
+        again = read_release(Path(folder) / "model")
+        assert same(model, again)
+        assert (model.predict(FRESH) == again.predict(FRESH)).all()
+        assert (model.predict_proba(FRESH) == again.predict_proba(FRESH)).all()
+        assert again.guarantee == model.guarantee
+
+
+CHECKS = {
+    check.__name__: check
+    for check in (
+        a_refused_budget_leaves_the_rows_unread,
+        no_row_is_read_before_the_charge,
+        a_plan_needs_the_facts_alone,
+        the_events_charged_are_the_events_released,
+        the_ledger_gets_one_charge_and_one_closing_entry,
+        a_run_that_raises_has_spent_and_says_that_it_failed,
+        the_guarantee_follows_from_the_events_and_fits_the_budget,
+        the_same_seed_gives_the_same_release,
+        the_order_of_the_rows_does_not_matter,
+        odd_data_sets_all_work_and_raise_nothing,
+        the_release_holds_no_private_array,
+        saved_and_loaded_it_predicts_the_same,
+    )
+}

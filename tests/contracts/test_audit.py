@@ -1,0 +1,157 @@
+"""Every method's mechanism against worst-case neighbours.
+
+One release over many classes is many trials at once: each class holds the same neighbour of its own, and its noise is
+independent of the others', at the scale that a data set of one class would get.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dptransfer.accounting import epsilon_of_mu
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.features import UnitNorm
+from dptransfer.mechanisms import Selection, TopKMechanism
+from dptransfer.methods import METHODS, PublicPrototypes, TopKPrototypes
+from dptransfer.methods.base import with_query
+from dptransfer.noise import SeededNoise
+from dptransfer.privacy import Budget, Relation
+from dptransfer.queries import ClassCounts, ClassSums
+
+from .audit import audited_epsilon, bound, high_limit, low_limit
+
+DELTA = 1e-5
+EAST = np.array([1.0, 0.0])
+POOL = PublicEmbeddings(np.array([EAST, EAST, -EAST, -EAST]))
+FEATURES = UnitNorm().fit(2, None)
+
+
+def data(row, trials, labels=None):
+    """One example with this row in each of the classes, or in those given; none at all without a row."""
+    labels = range(trials) if labels is None else labels
+    rows = np.zeros((0, 2)) if row is None else np.tile(row, (len(labels), 1))
+    return PrivateEmbeddings(
+        rows, list(labels)[: len(rows)], classes=range(trials), class_counts=[1] * trials, name="audit"
+    )
+
+
+def neighbours(relation, trials):
+    if relation is Relation.ADD_REMOVE:
+        return data(None, trials), data(EAST, trials)
+    return data(EAST, trials), data(-EAST, trials)
+
+
+def with_a_quarter_of_the_noise(plan):
+    """A planted bug: the steps run with less noise than the plan was costed for."""
+    return replace(plan, mechanisms=tuple(map(_bolder, plan.mechanisms)))
+
+
+def _bolder(step):
+    if isinstance(step, Selection | TopKMechanism):
+        return replace(step, epsilon=step.epsilon * 4)
+    return replace(step, noise_multiplier=step.noise_multiplier / 4)
+
+
+def noisy_answer(method, plan, private, noise):
+    """Sums along the neighbour's row, plus counts where they move: the log-likelihood ratio is linear in them."""
+    (step,) = plan.mechanisms
+    answer = with_query(step, features=FEATURES).release(private.rows, private.labels, noise=noise)
+    return answer[:, 0] + answer[:, 2:].sum(axis=1) * (step.relation is Relation.ADD_REMOVE)
+
+
+def weighted_steps(method, plan, private, noise):
+    """All steps around a centre and with a radius at which the clip binds, each weighted by 1 ÷ its variance."""
+    classes = len(private.facts.classes)
+    total = np.zeros(classes)
+    for step in plan.mechanisms:
+        made = with_query(step, features=FEATURES, centres=np.zeros((classes, 2)), radii=np.full(classes, 0.5))
+        total += made.release(private.rows, private.labels, noise=noise)[:, 0] / step.scale**2
+    return total
+
+
+def weighted_shares(method, plan, private, noise):
+    """Counts and sums in shares of one budget, each weighted by 1 ÷ its variance."""
+    (shares,) = plan.mechanisms
+    classes = len(private.facts.classes)
+    purse = shares.open(noise=noise)
+    total = np.zeros(classes)
+    for query, share in ((ClassCounts(classes), 0.03), (ClassSums(FEATURES, classes), 0.97)):
+        answer = purse.release(query, share, private.rows, private.labels).reshape(classes, -1)
+        total += answer[:, 0] / purse.scale(query, share) ** 2
+    return total
+
+
+def chosen_direction(method, plan, private, noise):
+    """How many of the chosen public rows look like the private one."""
+    chosen = np.array(method.run(plan, FEATURES, private, noise, POOL).prototypes)
+    return POOL.rows[chosen, 0].sum(axis=1)
+
+
+APPROXIMATE, PURE = {"epsilon": 1.0, "delta": DELTA}, {"epsilon": 1.0}
+CASES = {
+    "mean": (METHODS["mean"](), noisy_answer, APPROXIMATE),
+    "mean-estimation": (METHODS["mean-estimation"](), noisy_answer, APPROXIMATE),
+    "coinpress": (METHODS["coinpress"](), weighted_steps, APPROXIMATE),
+    "public-prior": (METHODS["public-prior"](features=UnitNorm()), weighted_shares, APPROXIMATE),
+    "exponential": (PublicPrototypes(mechanism="exponential"), chosen_direction, PURE),
+    "permute-and-flip": (PublicPrototypes(mechanism="permute-and-flip"), chosen_direction, PURE),
+    "laplace": (PublicPrototypes(mechanism="laplace"), chosen_direction, PURE),
+    "top-k": (TopKPrototypes(k=2), chosen_direction, PURE),
+}
+
+
+def audited(case, relation, seed, *, change=lambda plan: plan, relabelled=False):
+    method, statistic, amount = CASES[case]
+    budget = Budget(**amount, relation=relation)
+    trials = 2_000 if statistic is chosen_direction else 12_000
+    pair = neighbours(relation, trials)
+    if relabelled:  # the example moves between two classes, so what they show together is one trial
+        pair = [data(EAST, trials, range(start, trials, 2)) for start in (0, 1)]
+    plan = change(method.plan(pair[0].facts, budget, POOL))
+    samples = [statistic(method, plan, private, SeededNoise(seed + i)) for i, private in enumerate(pair)]
+    if relabelled:
+        samples = [sample[0::2] - sample[1::2] for sample in samples]
+    return audited_epsilon(*samples, delta=budget.delta)
+
+
+SETTINGS = [
+    (case, relation)
+    for case in CASES
+    for relation in Relation
+    if case != "coinpress" or relation is Relation.REPLACE_ONE
+]
+
+
+@pytest.mark.parametrize(("case", "relation"), SETTINGS)
+def test_the_audited_epsilon_is_below_the_claim_and_a_quarter_of_the_noise_is_caught(case, relation):
+    assert audited(case, relation, 1) <= 1.0
+    assert audited(case, relation, 3, change=with_a_quarter_of_the_noise) > 1.0
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_changed_label_is_covered_by_replace_one(case):
+    assert audited(case, Relation.REPLACE_ONE, 5, relabelled=True) <= 1.0
+
+
+def test_every_method_is_audited():
+    assert {method.name for method, _, _ in CASES.values()} == set(METHODS)
+
+
+def test_the_bound_itself_is_right_for_a_law_that_is_known():
+    """Two normals a distance μ apart: below their exact ε, and not far below; wide of it for equal laws."""
+    rng = np.random.default_rng(0)
+    near, far = rng.normal(0, 1, 200_000), rng.normal(2, 1, 200_000)
+    truth = epsilon_of_mu(2.0, DELTA)
+    assert 0.3 * truth < audited_epsilon(near, far, DELTA) <= truth
+    assert audited_epsilon(near, rng.normal(0, 1, 200_000), DELTA) < 0.05
+
+
+def test_the_limits_are_those_of_clopper_and_pearson():
+    for hits, trials in ((0, 50), (1, 50), (25, 50), (50, 50)):
+        low, high = low_limit(hits, trials), high_limit(hits, trials)
+        assert low <= hits / trials <= high
+        assert hits == 0 or stats.binom.sf(hits - 1, trials, low) == pytest.approx(5e-7, rel=1e-3)
+        assert hits == trials or stats.binom.cdf(hits, trials, high) == pytest.approx(5e-7, rel=1e-3)
+    assert bound(0, 10, 100, 0.0) == 0.0

@@ -1,0 +1,43 @@
+import pytest
+
+from dptransfer.errors import DPTransferError
+from dptransfer.ledger import Ledger
+from dptransfer.methods import METHODS, MeanPrototypes
+
+from .cheats import CHEATS, Boasts, Overspends
+from .method_suite import CHECKS, fitted, private
+
+CAUGHT = (AssertionError, DPTransferError, ValueError, IndexError)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_passes(name, check):
+    CHECKS[check](METHODS[name]())
+
+
+@pytest.mark.parametrize(
+    ("check", "cheat"),
+    [
+        pytest.param(check, cheat, id=f"{check}-{cheat.__name__}")
+        for check in CHEATS
+        for cheat in CHEATS[check]
+    ],
+)
+def test_every_check_catches_a_method_that_cheats(check, cheat):
+    with pytest.raises(CAUGHT):
+        CHECKS[check](cheat())
+    CHECKS[check](MeanPrototypes())
+
+
+def test_every_check_has_a_cheat():
+    assert CHEATS.keys() == CHECKS.keys()
+
+
+@pytest.mark.parametrize("cheat", [Overspends, Boasts])
+def test_a_dishonest_plan_is_refused_before_anything_is_read_or_charged(cheat):
+    data, ledger = private(), Ledger.in_memory()
+    with pytest.raises(DPTransferError, match="Nothing was read or charged"):
+        fitted(cheat(), data, ledger=ledger)
+    assert data.reads == 0
+    assert ledger.history() == []

@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+
+from dptransfer.data import PublicEmbeddings
+from dptransfer.features import principal_axes as module
+from dptransfer.features.principal_axes import cache_folder, principal_axes
+
+POOL = np.random.default_rng(0).normal(size=(400, 6)) @ np.diag([5.0, 3.0, 2.0, 1.0, 0.5, 0.1]) + 1.0
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "_MEMORY", type(module._MEMORY)())
+
+
+def forget():
+    module._MEMORY.clear()
+
+
+def test_axes_are_the_eigenvectors_of_the_unit_rows_by_falling_variance():
+    found = principal_axes(PublicEmbeddings(POOL))
+    unit = POOL / np.linalg.norm(POOL, axis=1, keepdims=True)
+    covariance = np.cov(unit.T, bias=True)
+    assert np.allclose(found.mean, unit.mean(axis=0), atol=1e-6)
+    assert np.allclose(found.axes.T @ found.axes, np.eye(6), atol=1e-9)
+    assert np.allclose(found.axes.T @ covariance @ found.axes, np.diag(found.variance), atol=1e-6)
+    assert (np.diff(found.variance) <= 0).all()
+    assert not found.root
+
+
+def test_the_axes_of_a_pool_are_computed_once(monkeypatch):
+    first = principal_axes(PublicEmbeddings(POOL))
+    assert principal_axes(PublicEmbeddings(POOL)) is first
+    forget()
+    monkeypatch.setattr(module, "_compute", None)  # calling it now would fail
+    again = principal_axes(PublicEmbeddings(POOL))
+    assert (again.axes == first.axes).all()
+    assert (again.mean == first.mean).all()
+    with pytest.raises(TypeError):
+        principal_axes(PublicEmbeddings(POOL[1:]))
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a safetensors file", None])
+def test_a_damaged_or_unwritable_cache_costs_time_and_nothing_else(damage, monkeypatch, tmp_path):
+    want = principal_axes(PublicEmbeddings(POOL))
+    (file,) = cache_folder().iterdir()
+    forget()
+    if damage is None:
+        (tmp_path / "a file").touch()
+        monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path / "a file" / "below"))
+    else:
+        file.write_bytes(damage)
+    assert (principal_axes(PublicEmbeddings(POOL)).axes == want.axes).all()
+
+
+def test_only_a_few_pools_are_kept_in_memory():
+    for seed in range(6):
+        principal_axes(PublicEmbeddings(np.random.default_rng(seed).normal(size=(10, 3))))
+    assert len(module._MEMORY) == 4

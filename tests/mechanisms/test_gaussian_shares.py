@@ -1,0 +1,81 @@
+import math
+
+import numpy as np
+import pytest
+
+from dptransfer.accounting import mu_of
+from dptransfer.errors import ArgumentError, BudgetError
+from dptransfer.features import UnitNorm
+from dptransfer.mechanisms import GaussianMechanism, GaussianShares
+from dptransfer.noise import SeededNoise
+from dptransfer.privacy import Relation
+from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts
+
+from .test_gaussian import Listening
+
+FEATURES = UnitNorm().fit(3, None)
+ROWS, LABELS = np.eye(3), np.array([0, 1, 1])
+
+
+def shares(relation=Relation.ADD_REMOVE):
+    return GaussianShares(ClassSums(FEATURES, 2), 3.0, relation, "counts and sums")
+
+
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("split", [(1.0,), (0.03, 0.97), (0.1,) * 10, (1 / 3, 1 / 3, 1 / 3)])
+def test_the_shares_together_cost_no_more_than_the_event(relation, split):
+    """What was drawn is composed as if each release were its own event, at the scale really asked for."""
+    made, noise = shares(relation), Listening(0)
+    purse = made.open(noise=noise)
+    events = []
+    for number, share in enumerate(split):
+        query = ClassCounts(2) if number == 0 and len(split) > 1 else made.query
+        purse.release(query, share, ROWS, LABELS)
+        sensitivity = query.l2_sensitivity(relation)
+        drawn = noise.asked[0] / query.grid / sensitivity
+        events.append(GaussianMechanism(query, drawn, relation).event)
+    assert mu_of(events) <= mu_of([made.event])
+    assert sum(event.numeric_epsilon for event in events) <= made.event.numeric_epsilon
+    assert mu_of(events) >= 0.999 * mu_of([made.event])
+
+
+def test_a_purse_refuses_more_than_it_has():
+    purse = shares().open(noise=SeededNoise(0))
+    purse.release(ClassCounts(2), 0.4, ROWS, LABELS)
+    purse.release(ClassCounts(2), 0.5, ROWS, LABELS)
+    with pytest.raises(BudgetError, match="Shares"):
+        purse.release(ClassCounts(2), 0.2, ROWS, LABELS)
+    purse.release(ClassCounts(2), 0.1, ROWS, LABELS)
+    for more in (1e-6, 0.5):
+        with pytest.raises(BudgetError, match="Shares"):
+            purse.release(ClassCounts(2), more, ROWS, LABELS)
+    for bad in (0.0, -0.1, float("nan")):
+        with pytest.raises(ArgumentError):
+            purse.release(ClassCounts(2), bad, ROWS, LABELS)
+
+
+def test_a_query_larger_than_planned_is_refused():
+    purse = shares().open(noise=SeededNoise(0))
+    with pytest.raises(ArgumentError, match="larger"):
+        purse.release(ClassSumsAndCounts(FEATURES, 2), 0.1, ROWS, LABELS)
+
+
+def test_a_query_whose_lattice_would_cost_more_than_planned_is_refused():
+    """The event allows for half the largest sensitivity, in steps; a coarser grid or less reach costs more."""
+
+    class Coarse(ClassCounts):
+        grid = 2**28
+
+    purse = shares().open(noise=SeededNoise(0))
+    with pytest.raises(ArgumentError, match="coarser"):
+        purse.release(Coarse(2), 0.1, ROWS, LABELS)
+
+
+def test_the_stated_scale_is_that_of_the_noise():
+    noise = Listening(0)
+    purse = shares().open(noise=noise)
+    stated = purse.scale(ClassCounts(2), 0.25)
+    purse.release(ClassCounts(2), 0.25, ROWS, LABELS)
+    assert stated == pytest.approx(6.0)
+    assert noise.asked[0] / 2**30 == pytest.approx(stated, rel=1e-8)
+    assert noise.asked[0] / 2**30 >= 3.0 / math.sqrt(0.25)

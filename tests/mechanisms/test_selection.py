@@ -1,0 +1,165 @@
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from dptransfer.accounting import selection_delta
+from dptransfer.errors import ArgumentError
+from dptransfer.mechanisms import SELECTIONS, ExponentialMechanism, LaplaceNoisyMax, PermuteAndFlip
+from dptransfer.noise import SecureNoise, SeededNoise
+from dptransfer.privacy import Relation, SelectionEvent
+from noise.laws import exponential_mechanism, fits_table, laplace_noisy_max, permute_and_flip
+
+from .samples import GivenScores, loss_of, neighbouring_scores, worst_losses
+
+LAWS = {
+    "exponential": exponential_mechanism,
+    "permute-and-flip": permute_and_flip,
+    "laplace": laplace_noisy_max,
+}
+RANGE = 5
+ROUNDING = 1e-9
+
+
+def mechanism(name, epsilon=1.0, relation=Relation.ADD_REMOVE, scores=(), score_range=RANGE):
+    query = GivenScores(np.asarray(scores, dtype=np.int64).reshape(-1, 1), score_range)
+    return SELECTIONS[name](query, epsilon, relation)
+
+
+def law_of(made):
+    """The closed-form output law at the mechanism's own scale."""
+    return lambda scores: LAWS[made.name](scores, made.scale)
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("candidates", [2, 5])
+def test_the_loss_never_exceeds_epsilon(name, relation, epsilon, candidates):
+    made = mechanism(name, epsilon, relation)
+    largest, widest = worst_losses(law_of(made), candidates, RANGE, relation, trials=24)
+    assert largest <= epsilon + ROUNDING
+    if made.bounded_range:
+        assert widest <= epsilon + ROUNDING
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_loss_comes_close_to_epsilon(name):
+    """One candidate far behind gains everything, the others nothing (or, replaced, lose everything)."""
+    for relation, first, second in (
+        (Relation.ADD_REMOVE, [0, 300], [RANGE, 300]),
+        (Relation.REPLACE_ONE, [0, 300 + RANGE], [RANGE, 300]),
+    ):
+        made = mechanism(name, 1.0, relation)
+        close = 0.96 if name == "laplace" else 0.99  # the difference of two Laplace draws has a heavier tail
+        assert loss_of(law_of(made), np.array(first), np.array(second))[1] >= close
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_rate_of_add_remove_is_too_fast_for_replace_one(name):
+    made = mechanism(name, 1.0, Relation.ADD_REMOVE)
+    largest, _ = worst_losses(law_of(made), 3, RANGE, Relation.REPLACE_ONE)
+    assert largest > 1.2
+    assert mechanism(name, 1.0, Relation.REPLACE_ONE).scale == 2 * made.scale
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_a_scale_five_per_cent_short_is_caught(name):
+    made = mechanism(name, 1.0)
+    short = loss_of(lambda s: LAWS[name](s, made.scale / 1.05), np.array([0, 300]), np.array([RANGE, 300]))
+    assert short[1] > 1.0 + ROUNDING
+
+
+@pytest.mark.parametrize("name", ["permute-and-flip", "laplace"])
+def test_those_that_claim_no_bounded_range_have_none(name):
+    """So the flag that makes a selection cheaper in zCDP must not be set for them."""
+    made = mechanism(name, 1.0)
+    _, widest = worst_losses(law_of(made), 3, RANGE, Relation.ADD_REMOVE, trials=200)
+    assert not made.bounded_range
+    assert not made.event.bounded_range
+    assert widest > 1.05
+
+
+def hockey_stick(first, second, epsilon):
+    return float(np.maximum(first - np.exp(epsilon) * second, 0).sum())
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("relation", Relation)
+def test_the_enumerated_curve_is_below_the_accountants(name, relation):
+    made = mechanism(name, 1.0, relation)
+    rng = np.random.default_rng(1)
+    for first, second in neighbouring_scores(rng, 4, RANGE, relation):
+        one, other = law_of(made)(first), law_of(made)(second)
+        for epsilon in (0.0, 0.2, 0.5, 0.9):
+            claim = selection_delta(1.0, made.bounded_range, epsilon) + ROUNDING
+            assert hockey_stick(one, other, epsilon) <= claim
+            assert hockey_stick(other, one, epsilon) <= claim
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_code_draws_from_the_enumerated_law(name):
+    scores = np.array([0, 4, 9, 9, 7])
+    made = mechanism(name, 1.0)
+    noise = SeededNoise(8)
+    draws = [made.choose(scores, noise=noise) for _ in range(20_000)]
+    assert fits_table(draws, law_of(made)(scores))
+    assert not fits_table(draws, LAWS[name](scores, made.scale * 1.3))
+    others = [other for other in LAWS if other != name]
+    assert not any(fits_table(draws, LAWS[other](scores, made.scale)) for other in others)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_code_draws_from_the_enumerated_law_with_secure_noise_too(name):
+    scores = np.array([0, 4, 9, 9, 7])
+    made = mechanism(name, 1.0)
+    draws = [made.choose(scores, noise=SecureNoise()) for _ in range(1_200)]
+    assert fits_table(draws, law_of(made)(scores))
+    assert not fits_table(draws, LAWS[name](scores, made.scale * 3))
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_every_class_gets_a_choice_and_one_event_covers_them_all(name):
+    scores = np.array([[1000, 0, 0], [0, 1000, 0], [0, 0, 0]])
+    made = replace(mechanism(name, 1.0), query=GivenScores(scores, 1))
+    chosen = made.release(None, None, noise=SeededNoise(0))
+    assert chosen.tolist()[:2] == [0, 1]
+    assert chosen.shape == (3,)
+    assert chosen.dtype == np.int64
+    assert made.event == SelectionEvent(1.0, Relation.ADD_REMOVE, name == "exponential", name, "given scores")
+
+
+def test_choices_for_an_empty_class_are_uniform():
+    made = mechanism("exponential", 1.0)
+    draws = [made.choose(np.zeros(4, dtype=np.int64), noise=SeededNoise(s)) for s in range(4_000)]
+    assert fits_table(draws, np.ones(4))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, float("nan"), float("inf"), 1e-320])
+def test_bad_epsilons_are_refused(epsilon):
+    for name in LAWS:
+        with pytest.raises(ArgumentError, match="epsilon"):
+            mechanism(name, epsilon)
+
+
+@dataclass(frozen=True)
+class Undecided(ExponentialMechanism):
+    """A planted bug: chooses twice as boldly as it says."""
+
+    def choose(self, scores, *, noise):
+        return noise.gumbel_argmax(scores, self.scale / 2)
+
+
+def test_a_mechanism_that_draws_from_another_law_than_it_says_is_caught():
+    scores = np.array([0, 4, 9, 9, 7])
+    made = Undecided(GivenScores(scores[:, None], RANGE), 1.0, Relation.ADD_REMOVE)
+    noise = SeededNoise(9)
+    assert not fits_table([made.choose(scores, noise=noise) for _ in range(20_000)], law_of(made)(scores))
+
+
+def test_the_three_names_are_the_three_classes():
+    assert SELECTIONS == {
+        "exponential": ExponentialMechanism,
+        "permute-and-flip": PermuteAndFlip,
+        "laplace": LaplaceNoisyMax,
+    }

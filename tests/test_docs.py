@@ -1,0 +1,212 @@
+"""Documents are tested like code: blocks run, links resolve, commands and names exist.
+
+`python tests/test_docs.py` writes the tree in docs/architecture.md again.
+"""
+
+import ast
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+
+from dptransfer.cli.main import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(text: str, language: str) -> list[tuple[int, str]]:
+    """Line number and content of each fenced block in a language."""
+    return [
+        (text.count("\n", 0, found.start()) + 1, found[2])
+        for found in _FENCE.finditer(text)
+        if found[1] == language
+    ]
+
+
+def prose(text: str) -> str:
+    """The text without its fenced blocks."""
+    return _FENCE.sub("", text)
+
+
+def run_blocks(text: str, name: str) -> int:
+    """Run the Python blocks of a page in one namespace; how many there were."""
+    namespace = {"__name__": "page"}
+    found = blocks(text, "python")
+    for line, block in found:
+        # Blank lines in front, so that a traceback names the line of the page.
+        exec(compile("\n" * line + block, name, "exec", dont_inherit=True), namespace)
+    return len(found)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that a page's headings make on GitHub."""
+    heads = re.findall(r"^#+ (.+)$", prose(text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def broken_links(text: str, page: Path) -> list[str]:
+    """Relative links whose file or heading does not exist."""
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(text)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = page.parent / path if path else page
+        there = text if file == page else file.read_text() if file.is_file() else None
+        if there is None or (anchor and anchor not in anchors(there)):
+            broken.append(target)
+    return broken
+
+
+def shown_commands(text: str) -> list[tuple[str, bool]]:
+    """Each `dptransfer ...` shown, and whether it stands in a shell block and so must be complete."""
+    shell = "\n".join(block for _, block in blocks(text, "sh"))
+    lines = [line.strip() for line in shell.replace("\\\n", " ").splitlines()]
+    complete = [(line, True) for line in lines if line.startswith("dptransfer ")]
+    inline = re.findall(r"`(dptransfer [a-z][^`]*)`", prose(text))
+    return complete + [(command, False) for command in inline]
+
+
+def complaint(command: str, complete: bool) -> str | None:
+    """What the command line would say to this command; None if it would run."""
+    current, words = typer.main.get_command(app), shlex.split(command, comments=True)[1:]
+    while hasattr(current, "commands"):
+        if not words:
+            return "no command is named"
+        name = words.pop(0)
+        if name not in current.commands:
+            return f"there is no command '{name}'"
+        current = current.commands[name]
+        if not complete and not words:
+            return None
+    known = {option for parameter in current.params for option in parameter.opts}
+    unknown = [word for word in words if re.match(r"--?[a-z]", word) and word.split("=")[0] not in known]
+    if unknown:
+        return f"there is no option {unknown[0]}"
+    if complete:
+        try:
+            current.make_context("dptransfer", list(words))
+        except (Exception, SystemExit) as problem:
+            return f"{type(problem).__name__}: {problem}"
+    return None
+
+
+def tree() -> str:
+    """Every source file with the first line of its docstring; packages from the bottom layer up."""
+    source = ROOT / "src" / "dptransfer"
+    layers = re.findall(r"\w+", " ".join(reversed(contract())))
+    lines = ["src/dptransfer/"]
+    lines += [_described("  ", file) for file in sorted(source.glob("*.py"))]
+    packages = [file.parent for file in source.glob("*/__init__.py")]
+    for package in sorted(packages, key=lambda package: layers.index(package.name)):
+        lines.append(_described("  ", package / "__init__.py", f"{package.name}/"))
+        files = sorted(file for file in package.rglob("*.py") if file.name != "__init__.py")
+        lines += [_described("    ", file) for file in files]
+    return "\n".join(lines) + "\n"
+
+
+def _described(indent: str, file: Path, name: str | None = None) -> str:
+    first = (ast.get_docstring(ast.parse(file.read_text())) or "").split("\n")[0]
+    return f"{indent}{name or file.name:<24}{first.removesuffix('.')}"
+
+
+def contract() -> list[str]:
+    layers = PROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
+    return [re.sub(r"dptransfer\.|[()]", "", layer) for layer in layers]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_python_block_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "default-ledger.sqlite"))
+    ran = run_blocks(page.read_text(), str(page))
+    needed = page.parent.name == "methods" or page.name in {"README.md", "tutorial.md", "architecture.md"}
+    assert ran or not needed, "this page must show at least one example"
+
+
+def test_a_block_that_fails_is_noticed():
+    page = "```python\nx = 1\n```\ntext\n```python\nassert x == 2\n```\n"
+    with pytest.raises(AssertionError) as failure:
+        run_blocks(page, "page.md")
+    assert failure.traceback[-1].lineno + 1 == 6
+    with pytest.warns(UserWarning, match="loud"):
+        run_blocks("```python\nimport warnings\nwarnings.warn('loud', stacklevel=1)\n```\n", "page.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_resolves(page):
+    assert broken_links(page.read_text(), page) == []
+
+
+def test_a_broken_link_is_noticed():
+    text = "# One two: three\n[a](missing.md) [b](#one-two-three) [c](#four) [d](https://example.org/x)"
+    assert broken_links(text, ROOT / "page.md") == ["missing.md", "#four"]
+    assert broken_links("[a](README.md#nowhere)", ROOT / "page.md") == ["README.md#nowhere"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_shown_exists(page):
+    shown = shown_commands(page.read_text())
+    wrong = {command: complaint(command, complete) for command, complete in shown}
+    assert {command: why for command, why in wrong.items() if why} == {}
+
+
+def test_a_wrong_command_is_noticed():
+    page = "```sh\ndptransfer fit rows.emb --out model/ --epsilon 1 # fine\ndptransfer fly\n```\n"
+    page += "`dptransfer ledger x`"
+    shown = shown_commands(page)
+    assert [complete for _, complete in shown] == [True, True, False]
+    assert complaint(*shown[0]) is None
+    assert "no command 'fly'" in complaint(*shown[1])
+    assert "no command 'x'" in complaint(*shown[2])
+    assert "--epsilom" in complaint("dptransfer plan --epsilom 1", False)
+    assert complaint("dptransfer fit rows.emb --epsilon 1", True) is not None  # --out is missing
+    assert complaint("dptransfer plan --epsilon one", True) is not None
+    assert complaint("dptransfer plan --relation sideways", True) is not None
+
+
+def test_make_targets_and_extras_shown_exist():
+    text = "\n".join(page.read_text() for page in PAGES)
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"\bmake (demo|test|[a-z]+)(?=`|\s{2,}#)", text)) <= targets
+    extras = set(PROJECT["project"]["optional-dependencies"])
+    named = {
+        extra for group in re.findall(r"(?:dptransfer|\.)\[([a-z,]+)\]", text) for extra in group.split(",")
+    }
+    assert named
+    assert named <= extras
+
+
+def test_the_layers_shown_are_the_contract():
+    ((_, shown),) = blocks(ARCHITECTURE.read_text(), "layers")
+    assert shown.split("\n")[:-1] == contract()
+    assert len(contract()) > 5
+
+
+def test_the_tree_shown_is_the_tree():
+    ((_, shown),) = blocks(ARCHITECTURE.read_text(), "tree")
+    names = [[re.match(r" *\S+", line)[0] for line in text.splitlines()] for text in (shown, tree())]
+    assert names[0] == names[1], "write it again with: python tests/test_docs.py"
+    assert "    class_sums.py " in shown
+
+
+def test_every_method_has_a_page_and_a_row_in_the_readme():
+    from dptransfer.methods import METHODS
+
+    readme = (ROOT / "README.md").read_text()
+    for name, method in METHODS.items():
+        assert (ROOT / "docs" / "methods" / f"{name}.md").is_file(), name
+        assert f"| `{name}` | `{method.__name__}` |" in readme
+
+
+if __name__ == "__main__":
+    page = ARCHITECTURE.read_text()
+    ARCHITECTURE.write_text(re.sub(r"(?<=^```tree\n).*?(?=^```$)", lambda _: tree(), page, flags=re.M | re.S))
