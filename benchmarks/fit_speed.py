@@ -1,8 +1,10 @@
-"""Seconds and memory of the default method's fit, beside scikit-learn doing the comparable public work without privacy.
+"""Seconds and memory of the default fit, beside scikit-learn doing comparable work without privacy.
 
-    python benchmarks/fit_speed.py [--rows 50000] [--dimension 1280] [--classes 10] [--public 50000] [--growth]
+    python benchmarks/fit_speed.py [--rows 50000] [--dimension 1280] [--classes 10] [--public 50000]
+    [--growth]
 
-Each measurement runs in a process of its own, so that peak memory is its own. `--growth` doubles one size at a time.
+Each measurement runs in a process of its own, so that peak memory is its own. `--growth` doubles one size at
+a time.
 """
 
 from __future__ import annotations

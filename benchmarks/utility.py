@@ -2,8 +2,9 @@
 
     python benchmarks/utility.py DATA_FOLDER [--seeds 3] [--cells cifar10:100:1 ...]
 
-DATA_FOLDER holds the .npz files named in `TASKS`. Noise is seeded so that a table can be made again; nothing is released. Prints a
-Markdown table: balanced accuracy / mean recall of the smallest quarter of the classes, in percent, mean over seeds.
+DATA_FOLDER holds the .npz files named in `TASKS`. Noise is seeded so that a table can be made again; nothing
+is released. Prints a Markdown table: balanced accuracy / mean recall of the smallest quarter of the classes,
+in percent, mean over seeds.
 """
 
 from __future__ import annotations

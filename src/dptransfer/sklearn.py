@@ -1,9 +1,10 @@
 """A thin adapter for people who live in scikit-learn pipelines.
 
-Two habits of scikit-learn are not private, and this adapter does not follow them silently. Classes are declared, not
-read off `y`; whoever holds the set of occurring classes to be public says so with ``classes="observed"``. And every `fit` is charged to
-the ledger: cross-validation on private rows pays for each of its fits. Steps in front of the adapter must not learn from private rows either
-(`StandardScaler` does): use row-wise steps such as `Normalizer`, or a `PublicMap`.
+Two habits of scikit-learn are not private, and this adapter does not follow them silently. Classes are
+declared, not read off `y`; whoever holds the set of occurring classes to be public says so with
+``classes="observed"``. And every `fit` is charged to the ledger: cross-validation on private rows pays for
+each of its fits. Steps in front of the adapter must not learn from private rows either (`StandardScaler`
+does): use row-wise steps such as `Normalizer`, or a `PublicMap`.
 """
 
 from __future__ import annotations
@@ -39,12 +40,14 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         method: a command-line name such as 'mean', or a method object.
         epsilon: ε of the budget of one fit.
         delta: δ of the budget of one fit.
-        classes: the declared list of classes, or 'observed' to declare that the set of classes in `y` is public.
+        classes: the declared list of classes, or 'observed' to declare that the set of classes in `y` is
+            public.
         public: public rows, for methods that use some.
         relation: 'add/remove' or 'replace-one'.
         name: what the ledger files the data set under.
         ledger: where fits are charged; the user's default ledger file if None.
-        random_state: None for secure noise. A number gives repeatable noise for tests, and a model that cannot be published.
+        random_state: None for secure noise. A number gives repeatable noise for tests, and a model that
+            cannot be published.
     """
 
     def __init__(

@@ -27,7 +27,8 @@ def problem(seed, count=60, candidates=25, width=12, norm=2047):
     rng = np.random.default_rng(seed)
     private = unit_lattice(rng.normal(size=(count, width)) + 0.4, norm)
     public = unit_lattice(rng.normal(size=(candidates, width)) + 0.4, norm)
-    # The extremes: along an axis, one row gives the largest product, its opposite the smallest; a row may be zero.
+    # The extremes: along an axis, one row gives the largest product, its opposite the smallest; a row may be
+    # zero.
     corners = np.zeros((3, width), dtype=np.int64)
     corners[0, 0], corners[1, 0] = norm, -norm
     labels = rng.choice([0, 1, 3], size=count + 3)  # class 2 stays empty

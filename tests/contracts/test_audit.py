@@ -1,7 +1,7 @@
 """Every method's mechanism against worst-case neighbours.
 
-One release over many classes is many trials at once: each class holds the same neighbour of its own, and its noise is
-independent of the others', at the scale that a data set of one class would get.
+One release over many classes is many trials at once: each class holds the same neighbour of its own, and its
+noise is independent of the others', at the scale that a data set of one class would get.
 """
 
 from dataclasses import replace

@@ -79,7 +79,8 @@ def norms_are_exact(fitted):
 def test_no_partial_sum_leaves_the_range_where_floats_are_integers(seed, whitening):
     fitted = PublicMap(axes=24, whitening=whitening).fit(WIDTH, pool(seed))
     assert norms_are_exact(fitted)
-    # Rows along the mean and along each column are the worst; the sum of absolute terms bounds any partial sum.
+    # Rows along the mean and along each column are the worst; the sum of absolute terms bounds any partial
+    # sum.
     worst = np.vstack([-fitted.mean, *fitted.matrix.T, private_rows(count=20)])
     centred = np.abs(unit_lattice(worst, 2**26).astype(object) - fitted.mean.astype(object))
     assert (centred @ np.abs(fitted.matrix.astype(object))).max() <= 2**52

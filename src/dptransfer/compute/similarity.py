@@ -1,10 +1,11 @@
 """Capped similarities of private rows to public candidates, summed by class, in exact integers.
 
-For every candidate p_j and class c: Σ over the class's rows of clip(one + x·p_j, low, high) − low, with `one` the squared
-grid norm. Rows are integers of norm at most 2047 ('float16') or 127 ('int8'), so every dot product is an integer
-below 2²², which float32 holds exactly in any order of summation; sums over rows are carried in float64, exact to
-2⁵³. So the result does not depend on chunking, row order or threads. The public × private matrix is never formed: at most
-`chunk` × one block of private rows lives at a time (32 MiB by default).
+For every candidate p_j and class c: Σ over the class's rows of clip(one + x·p_j, low, high) − low, with `one`
+the squared grid norm. Rows are integers of norm at most 2047 ('float16') or 127 ('int8'), so every dot
+product is an integer below 2²², which float32 holds exactly in any order of summation; sums over rows are
+carried in float64, exact to 2⁵³. So the result does not depend on chunking, row order or threads. The public
+× private matrix is never formed: at most `chunk` × one block of private rows lives at a time (32 MiB by
+default).
 """
 
 from __future__ import annotations

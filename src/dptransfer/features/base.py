@@ -1,8 +1,8 @@
 """What a feature map is: public, row by row, and integer at the end.
 
 Two objects, as with methods and classifiers: a `Features` is a frozen configuration, `fit` turns it into a
-`FittedFeatures` with public data alone, and only the fitted one touches rows. A fitted map is part of a release,
-so it can be written as named arrays and read back.
+`FittedFeatures` with public data alone, and only the fitted one touches rows. A fitted map is part of a
+release, so it can be written as named arrays and read back.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def row_chunks(count: int, dimension: int) -> Iterator[slice]:
 
 
 def require_exact_norms(dimension: int) -> None:
-    """Raise if squared norms of rows this wide could leave int64; a feature map asks before anything is charged."""
+    """Raise if squared norms of rows this wide could leave int64; asked before anything is charged."""
     if dimension > _LARGEST_DIMENSION:
         raise ArgumentError(
             f"Rows may have at most {_LARGEST_DIMENSION} dimensions for exact norms; got {dimension}. "
@@ -88,8 +88,9 @@ def _lattice_chunk(rows: NDArray[Any], norm: int, clip: float | None) -> FloatRo
     peak = np.abs(x).max(axis=1)  # a NaN or an infinity in a row is its peak too
     x[~np.isfinite(peak)] = 0.0
     peak[~np.isfinite(peak)] = 0.0
-    # Entries end in [-1, 1], also those of the largest float (exponent 1024; its power of two is subnormal, but
-    # exact). Below 2⁻¹⁰²¹ the power would overflow, so subnormal rows stay small, which only shrinks them.
+    # Entries end in [-1, 1], also those of the largest float (exponent 1024; its power of two is subnormal,
+    # but exact). Below 2⁻¹⁰²¹ the power would overflow, so subnormal rows stay small, which only shrinks
+    # them.
     exponent = np.clip(np.frexp(peak)[1], -1021, 1024)
     x *= np.ldexp(1.0, -exponent)[:, None]
     above = _norm_above(x)

@@ -17,7 +17,8 @@ from dptransfer.features.lattice import SUM_BITS, IntegerRows, require_exact_nor
 class OnLattice:
     """The identity on integer rows of norm at most `norm`; a row beyond it becomes a row of zeros.
 
-    The norm is checked again, exactly and row by row, so that a query's sensitivity does not rest on where its rows came from.
+    The norm is checked again, exactly and row by row, so that a query's sensitivity does not rest on where
+    its rows came from.
 
     >>> OnLattice(2, norm=5).lattice(np.array([[3, 4], [3, 5]]), norm=5)
     array([[3, 4],

@@ -7,16 +7,16 @@ rests on rows that do not depend on one another.
 The pipeline for one row x, each arrow a function of that row alone:
 
     x → signed square root (only if every public feature is ≥ 0: a public test) → unit norm
-      → minus the public mean → public principal axes, axis j scaled by λ_j^(−whitening) → first `axes` of them
-      → unit norm again
+      → minus the public mean → public principal axes, axis j scaled by λ_j^(−whitening) → first `axes` of
+      them → unit norm again
 
 The last step puts all of the row inside the kept axes, so that none of the sensitivity is spent outside them.
-Why scaling by λ^(−1/4) rather than λ^(−1/2): full whitening evens out all axes, noise included, and hurts small
-classes; half of it keeps the order of the axes and takes away most of their dominance.
+Why scaling by λ^(−1/4) rather than λ^(−1/2): full whitening evens out all axes, noise included, and hurts
+small classes; half of it keeps the order of the axes and takes away most of their dominance.
 
-Exactness: rows are integers of norm ≤ 2²⁶, the mean likewise, the matrix has integer columns of norm ≤ 2²⁵. Every partial
-sum of a product is an integer of size ≤ (2²⁶ + 2²⁶)·2²⁵ = 2⁵² by Cauchy-Schwarz, so float64 computes it exactly in
-any order, with or without fused multiply-add, on any number of threads.
+Exactness: rows are integers of norm ≤ 2²⁶, the mean likewise, the matrix has integer columns of norm ≤ 2²⁵.
+Every partial sum of a product is an integer of size ≤ (2²⁶ + 2²⁶)·2²⁵ = 2⁵² by Cauchy-Schwarz, so float64
+computes it exactly in any order, with or without fused multiply-add, on any number of threads.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class PublicMap:
             raise ArgumentError(f"whitening must lie in [0, 1/2], where 1/2 is full; got {self.whitening!r}.")
 
     def output_dimension(self, dimension: int, public: PublicEmbeddings | None) -> int:
-        """Axes kept; a pool of m rows spans at most m − 1, and a plan without a pool assumes it is large enough."""
+        """Axes kept; m public rows span at most m − 1, and a plan without a pool assumes enough of them."""
         return min(self.axes, dimension, dimension if public is None else max(1, len(public) - 1))
 
     def fit(self, dimension: int, public: PublicEmbeddings | None) -> FittedPublicMap:
@@ -195,6 +195,7 @@ def _required(public: PublicEmbeddings | None) -> PublicEmbeddings:
     if public is None:
         raise DataError(
             "PublicMap learns from public rows; none were given. "
-            "Pass public=PublicEmbeddings(...) (on the command line: --public pool.emb), or use features=UnitNorm()."
+            "Pass public=PublicEmbeddings(...) (on the command line: --public pool.emb), or use "
+            "features=UnitNorm()."
         )
     return public

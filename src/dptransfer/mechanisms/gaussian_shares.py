@@ -25,11 +25,13 @@ class GaussianShares:
     """Several Gaussian releases that together cost what one release at `noise_multiplier` would.
 
     Releases:      the noisy answers of the queries it is asked, each at its share of the budget.
-    Guarantee:     GaussianEvent(z) for all of them together: a release with share q has multiplier z/√q and is √q/z-GDP, and releases whose
-                   shares add up to at most 1 are 1/z-GDP even if each share and query depends on earlier answers.
+    Guarantee:     GaussianEvent(z) for all of them together: a release with share q has multiplier z/√q and
+                   is √q/z-GDP, and releases whose shares add up to at most 1 are 1/z-GDP even if each share
+                   and query depends on earlier answers.
     Relation:      the one it is built with; each query's sensitivity is taken under it.
     Sensitivity:   each query's own, L2; the event quotes that of the largest, `query`.
-    Assumes:       every answer has at most as many coordinates as `query`, on a grid at least as fine (checked).
+    Assumes:       every answer has at most as many coordinates as `query`, on a grid at least as fine
+                   (checked).
     Reference:     Smith and Thakurta (2022), fully adaptive composition for Gaussian differential privacy.
 
     Attributes:
@@ -48,11 +50,12 @@ class GaussianShares:
     def event(self) -> GaussianEvent:
         """What all shares cost together.
 
-        The lattice costs 1/scale² per coordinate, so a share q of the budget costs q times what the whole would: their sum is at most
-        the whole's, with as many coordinates as the largest answer.
+        The lattice costs 1/scale² per coordinate, so a share q of the budget costs q times what the whole
+        would: their sum is at most the whole's, with as many coordinates as the largest answer.
         """
         sensitivity = self.query.l2_sensitivity(self.relation)
-        # A query's sensitivity in steps may be smaller than the largest query's, down to half of it (checked by the purse).
+        # A query's sensitivity in steps may be smaller than the largest query's, down to half of it (checked
+        # by the purse).
         scale = self.noise_multiplier * sensitivity * self.query.grid / 2
         return GaussianEvent(
             noise_multiplier=self.noise_multiplier,

@@ -1,9 +1,10 @@
 """Choosing one public candidate per class: exponential, permute-and-flip, Laplace noisy max.
 
-All three take integer scores whose range per example is Δ, and all three add up over classes in the same way. Under
-add/remove an example moves the scores of one class, and only upward when it is added, so a selection at rate ε/Δ is ε-DP. Under
-replace-one the scores of one class may move both ways, or those of two classes one way each: half the rate, ε/2Δ, covers
-both (the two classes then cost ε/2 each). A caller cannot ask for the better rate: the relation decides.
+All three take integer scores whose range per example is Δ, and all three add up over classes in the same way.
+Under add/remove an example moves the scores of one class, and only upward when it is added, so a selection at
+rate ε/Δ is ε-DP. Under replace-one the scores of one class may move both ways, or those of two classes one
+way each: half the rate, ε/2Δ, covers both (the two classes then cost ε/2 each). A caller cannot ask for the
+better rate: the relation decides.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class ExponentialMechanism(Selection):
     Releases:      one position per class.
     Guarantee:     SelectionEvent(ε), bounded range: (ε²/8)-zCDP.
     Relation:      add/remove one example, or replace one example.
-    Sensitivity:   the query's score range Δ. Adding a row multiplies each weight by a factor in [1, e^ε] and the normaliser
-                   likewise, so log-ratios lie in an interval of length ε around 0.
+    Sensitivity:   the query's score range Δ. Adding a row multiplies each weight by a factor in [1, e^ε] and
+                   the normaliser likewise, so log-ratios lie in an interval of length ε around 0.
     Assumes:       an exact Gumbel race on integer scores.
     Reference:     McSherry and Talwar (2007); Dong, Durfee and Rogers (2020) for bounded range.
     """
@@ -83,10 +84,12 @@ class PermuteAndFlip(Selection):
     """Chooses the largest score + exponential noise of mean `scale`.
 
     Releases:      one position per class.
-    Guarantee:     SelectionEvent(ε), pure; never a worse choice on average than the exponential mechanism at the same ε.
+    Guarantee:     SelectionEvent(ε), pure; never a worse choice on average than the exponential mechanism at
+                   the same ε.
     Relation:      add/remove one example, or replace one example.
-    Sensitivity:   the query's score range Δ. With the other draws fixed, j wins when its own draw passes a threshold, which a
-                   neighbour moves by at most Δ (monotone) or 2Δ; an exponential tail pays e^(Δ/scale) for that.
+    Sensitivity:   the query's score range Δ. With the other draws fixed, j wins when its own draw passes a
+                   threshold, which a neighbour moves by at most Δ (monotone) or 2Δ; an exponential tail pays
+                   e^(Δ/scale) for that.
     Assumes:       an exact exponential race on integer scores.
     Reference:     McKenna and Sheldon (2020); Ding et al. (2021) for the noisy-max form.
     """
@@ -100,13 +103,14 @@ class PermuteAndFlip(Selection):
 
 @dataclass(frozen=True)
 class LaplaceNoisyMax(Selection):
-    """Chooses the largest score + discrete Laplace noise; for comparison, since permute-and-flip is never worse.
+    """Chooses the largest score + discrete Laplace noise; for comparison with permute-and-flip.
 
     Releases:      one position per class.
     Guarantee:     SelectionEvent(ε), pure.
     Relation:      add/remove one example, or replace one example.
-    Sensitivity:   the query's score range Δ, by the threshold argument of permute-and-flip: the tail of a discrete Laplace
-                   draw falls by at most e^(Δ/scale) over Δ integer steps. Ties go to the smaller position, a public rule.
+    Sensitivity:   the query's score range Δ, by the threshold argument of permute-and-flip: the tail of a
+                   discrete Laplace draw falls by at most e^(Δ/scale) over Δ integer steps. Ties go to the
+                   smaller position, a public rule.
     Assumes:       an exact discrete Laplace sampler.
     Reference:     Dwork and Roth (2014), Claim 3.9.
     """

@@ -30,19 +30,23 @@ class TopKMechanism:
     Releases:      K positions per class, without order.
     Guarantee:     SelectionEvent(ε), bounded range: (ε²/8)-zCDP.
     Relation:      add/remove one example, or replace one example.
-    Sensitivity:   min over the set of scores that each rise by an integer in [0, Δ] rises by one in [0, Δ]: monotone, range Δ.
-                   So exp(min·ε/Δ) is ε-DP under add/remove; replace-one halves the rate as for single selections.
-    Assumes:       an exact Gumbel race on integer scores; ties in score are ranked by position, a public order.
-    Reference:     Wahdany et al. (2025), Appendix C.3, with two corrections. The printed utility subtracts the K-th best
-                   score, which is the same for every set and cancels, so the factor 2 for a non-monotone score is not needed. The
-                   number of sets whose worst member has rank y (1 is best) is C(y−1, K−1): the member itself, and K−1 of the y−1
-                   better ones. The printed C(y, K) makes the loss exceed ε (11.95 at ε = 1 with 1.28 million candidates).
+    Sensitivity:   min over the set of scores that each rise by an integer in [0, Δ] rises by one in [0, Δ]:
+                   monotone, range Δ. So exp(min·ε/Δ) is ε-DP under add/remove; replace-one halves the rate as
+                   for single selections.
+    Assumes:       an exact Gumbel race on integer scores; ties in score are ranked by position, a public
+                   order.
+    Reference:     Wahdany et al. (2025), Appendix C.3, with two corrections. The printed utility subtracts
+                   the K-th best score, which is the same for every set and cancels, so the factor 2 for a
+                   non-monotone score is not needed. The number of sets whose worst member has rank y (1 is
+                   best) is C(y−1, K−1): the member itself, and K−1 of the y−1 better ones. The printed
+                   C(y, K) makes the loss exceed ε (11.95 at ε = 1 with 1.28 million candidates).
 
-    How it is drawn: the worst rank y with probability ∝ C(y−1, K−1)·exp(score_y/scale), then K−1 of the better ranks
-    uniformly. log C is rounded down to integer score units, a data-independent weight log w(y) = log C(y−1, K−1) + θ(y) whose
-    error θ spans at most 1/scale + 2·e, with e the float error of log C (`log_error`). A neighbour moves a set from rank y to
-    y', which changes the log-ratio by θ(y) − θ(y'), and the normaliser by as much: 2/scale + 4·e in all. To pay for it `scale`
-    is widened from Δ/ε to (Δ + 4)/(ε − 4·e); 2 of the 4 steps are to spare.
+    How it is drawn: the worst rank y with probability ∝ C(y−1, K−1)·exp(score_y/scale), then K−1 of the
+    better ranks uniformly. log C is rounded down to integer score units, a data-independent weight log w(y) =
+    log C(y−1, K−1) + θ(y) whose error θ spans at most 1/scale + 2·e, with e the float error of log C
+    (`log_error`). A neighbour moves a set from rank y to y', which changes the log-ratio by θ(y) − θ(y'), and
+    the normaliser by as much: 2/scale + 4·e in all. To pay for it `scale` is widened from Δ/ε to (Δ + 4)/(ε −
+    4·e); 2 of the 4 steps are to spare.
     """
 
     query: ScoreQuery
@@ -64,7 +68,8 @@ class TopKMechanism:
         rate = self.epsilon / directions - 4 * log_error(self.k)
         if rate <= self.epsilon / 4 or self.k * self.query.score_range > _LARGEST_WEIGHT * rate:
             raise BudgetError(
-                f"The weights of sets of {self.k} are exact enough from a larger epsilon on; got {self.epsilon!r}. "
+                f"The weights of sets of {self.k} are exact enough from a larger epsilon on; got "
+                f"{self.epsilon!r}. "
                 "Raise epsilon or lower k."
             )
         return (self.query.score_range + _ROUNDING_STEPS) / rate * ROUND_UP
@@ -110,10 +115,10 @@ def log_sets_with_worst_rank(candidates: int, k: int) -> NDArray[np.float64]:
 
 
 def log_error(k: int) -> float:
-    """Bound on the float error of log C(y−1, K−1), and of its product with the scale, for up to 2³² candidates.
+    """Bound on the float error of log C(y−1, K−1) and of its product with the scale, up to 2³² candidates.
 
-    Each of K−1 logarithms is at most 23. It is off by 4 units in the last place (2⁻⁵²·92) and by the rounding of its
-    argument (2⁻⁵³); K−1 additions of a total below 23·K are off by half a unit each (2⁻⁵³·23·K²), the product with the
-    scale once more (2⁻⁵³·23·K). Together below 2⁻⁵²·(12·K² + 105·K).
+    Each of K−1 logarithms is at most 23. It is off by 4 units in the last place (2⁻⁵²·92) and by the rounding
+    of its argument (2⁻⁵³); K−1 additions of a total below 23·K are off by half a unit each (2⁻⁵³·23·K²), the
+    product with the scale once more (2⁻⁵³·23·K). Together below 2⁻⁵²·(12·K² + 105·K).
     """
     return 2.0**-52 * (12 * k * k + 105 * k)

@@ -72,8 +72,8 @@ class Auto(PrivateMethod):
             else f"{_EXAMPLES_PER_CLASS} examples per class, as no size is declared"
         )
         note = (
-            f"Auto took '{_short(candidates[winner])}' by balanced accuracy on {len(FAMILIES)} surrogate tasks made from the "
-            f"public pool ({size}; no private row was read): {scores}."
+            f"Auto took '{_short(candidates[winner])}' by balanced accuracy on {len(FAMILIES)} surrogate "
+            f"tasks made from the public pool ({size}; no private row was read): {scores}."
         )
         return _explained(candidates[winner].plan(facts, budget, public), note)
 
@@ -131,7 +131,7 @@ class _Trial:
 
 @lru_cache(maxsize=16)
 def _tried(trial: _Trial) -> tuple[float, ...]:
-    """Mean balanced accuracy of each candidate over the surrogate tasks, each fitted as a real one would be."""
+    """Mean balanced accuracy of each candidate over the surrogates, fitted as on real rows."""
     facts, classes = trial.facts, len(trial.facts.classes)
     size = facts.size or _EXAMPLES_PER_CLASS * classes
     tasks = list(surrogates(trial.public, facts, size, rng=np.random.default_rng(_SEED)))

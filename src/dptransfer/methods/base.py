@@ -2,12 +2,12 @@
 
 A method is a frozen dataclass of hyper-parameters with two functions of its own:
 
-- `plan(facts, budget, public)` picks mechanisms and noise. It sees no private row, so it can be printed, costed and
-  tested before anyone's record is touched.
+- `plan(facts, budget, public)` picks mechanisms and noise. It sees no private row, so it can be printed,
+  costed and tested before anyone's record is touched.
 - `run(plan, features, private, noise, public)` executes the plan. It is the only reader of private rows.
 
-`fit` joins them in the one order that keeps the promise: whatever can fail on public grounds fails first, the ledger is
-charged before a row is read, and what comes out is checked to have cost what was charged.
+`fit` joins them in the one order that keeps the promise: whatever can fail on public grounds fails first, the
+ledger is charged before a row is read, and what comes out is checked to have cost what was charged.
 """
 
 from __future__ import annotations
@@ -210,11 +210,12 @@ class PrivateMethod(ABC):
 
 
 def _require_honest(plan: Plan, budget: Budget) -> None:
-    """A plan's promise is recomputed from its steps before anything is charged; methods are not taken at their word."""
+    """Recompute a plan's promise from its steps, before anything is charged."""
     promise = guarantee_of(plan.events, budget.delta, assumptions=plan.guarantee.assumptions)
     if not fits(plan.events, budget) or plan.guarantee != promise:
         raise DPTransferError(
-            f"A plan must stay within its budget and promise what its steps give; that of '{plan.method.name}' "
+            "A plan must stay within its budget and promise what its steps give; that of "
+            f"'{plan.method.name}' "
             "does not. Nothing was read or charged; please report this."
         )
 

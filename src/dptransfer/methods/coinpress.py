@@ -28,13 +28,14 @@ class CoinPressPrototypes(PrivateMethod):
 
     Releases:      one (classes, dimension) matrix of recentred class sums per step.
     Guarantee:     one GaussianEvent per step; the shares of the squared GDP parameter follow `shares`.
-    Relation:      replace one example by another of the same class; class sizes are declared and public. Not comparable with
-                   add/remove methods without conversion.
+    Relation:      replace one example by another of the same class; class sizes are declared and public. Not
+                   comparable with add/remove methods without conversion.
     Sensitivity:   see `RecentredSums`: 2 per step.
     Assumes:       declared classes and class sizes; a replaced example keeps its label.
-    Reference:     Biswas et al. (2020); Wahdany et al. (2025), Appendices A.4 and C.2. With rows scaled to norm √d: c₀ = 0, r₀ = √d,
-                   γ² = d + 2√(d ln 100) + 2 ln 100, clip = min(√(r² + 6r + γ²), r + γ), mean noise s = 2·clip·z/n, r' = γ√(1/n + s²).
-                   Wrong class sizes cost accuracy, not privacy: noise goes on sums, whose scale does not depend on them.
+    Reference:     Biswas et al. (2020); Wahdany et al. (2025), Appendices A.4 and C.2. With rows scaled to
+                   norm √d: c₀ = 0, r₀ = √d, γ² = d + 2√(d ln 100) + 2 ln 100, clip = min(√(r² + 6r + γ²), r +
+                   γ), mean noise s = 2·clip·z/n, r' = γ√(1/n + s²). Wrong class sizes cost accuracy, not
+                   privacy: noise goes on sums, whose scale does not depend on them.
 
     Attributes:
         features: the public feature map.
@@ -66,7 +67,8 @@ class CoinPressPrototypes(PrivateMethod):
         if facts.class_counts is None:
             raise ArgumentError(
                 "CoinPress needs declared class sizes; none were declared. Pass class_counts=[...] "
-                "(on the command line: --class-counts 120,80,...) if they are public, or use the method 'mean'."
+                "(on the command line: --class-counts 120,80,...) if they are public, or use the "
+                "method 'mean'."
             )
         outline, classes = self.outline(facts, public), len(facts.classes)
         query = RecentredSums(outline, np.zeros((classes, outline.dimension)), np.ones(classes))

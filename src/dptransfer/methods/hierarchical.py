@@ -1,20 +1,22 @@
 """A hierarchical model of noisy class sums: post-processing of released values, free in privacy.
 
-What is known: the noisy sum Z_c and the noisy count of every class, the scales of their noise, and L, the second moment of public mapped
-rows along each axis. What is assumed, axis by axis:
+What is known: the noisy sum Z_c and the noisy count of every class, the scales of their noise, and L, the
+second moment of public mapped rows along each axis. What is assumed, axis by axis:
 
-    class means    m_c ~ N(m₀, t·P),   P = L^γ scaled to sum 1            (classes differ where public rows differ)
-    rows           x | c ~ N(m_c, w·W),   W = L^¼ scaled to sum 1,   w = 1 − t − |m₀|², since mapped rows have unit norm
-    counts         n_c ~ LogNormal(log ν, τ)
+    class means    m_c ~ N(m₀, t·P),   P = L^γ scaled to sum 1            (classes differ where public rows
+    differ) rows           x | c ~ N(m_c, w·W),   W = L^¼ scaled to sum 1,   w = 1 − t − |m₀|², since mapped
+    rows have unit norm counts         n_c ~ LogNormal(log ν, τ)
 
-A sum of n rows plus noise s then has mean n·m₀ and variance v(n) = n²tP + nwW + s². The numbers (t, γ, ν, τ) maximise the evidence
+A sum of n rows plus noise s then has mean n·m₀ and variance v(n) = n²tP + nwW + s². The numbers (t, γ, ν, τ)
+maximise the evidence
 
     Σ_c log ∫ N(count_c; n, s_c²) · N(Z_c; n·m₀, v(n)) · p(n) dn
 
-over a grid of (γ, t), with ν and τ by expectation-maximisation and n on a log grid; m₀, with prior N(0, L), is then
-m₀ = Σ_c E[n/v]·Z_c ÷ (Σ_c E[n²/v] + 1/L), and the two are alternated. Given them, Gaussian conditioning yields each class's mean and how
-uncertain it is. A class with little signal keeps a wide predictive variance instead of a noisy direction, so small classes are not
-drowned; and the prior on counts keeps count noise from entering as a class bias.
+over a grid of (γ, t), with ν and τ by expectation-maximisation and n on a log grid; m₀, with prior N(0, L),
+is then m₀ = Σ_c E[n/v]·Z_c ÷ (Σ_c E[n²/v] + 1/L), and the two are alternated. Given them, Gaussian
+conditioning yields each class's mean and how uncertain it is. A class with little signal keeps a wide
+predictive variance instead of a noisy direction, so small classes are not drowned; and the prior on counts
+keeps count noise from entering as a class bias.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ class Posterior:
     counts: FloatArray
 
     def predictive(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """(linear, offset, precision) of the log predictive density −½ Σ [(x − mean)²/S + log S], S = within + uncertainty."""
+        """(linear, offset, precision) of −½ Σ [(x − mean)²/S + log S] with S = within + uncertainty."""
         spread = self.within + self.uncertainty
         offset = -0.5 * (self.means**2 / spread + np.log(spread)).sum(axis=1)
         return self.means / spread, offset, 1 / spread
@@ -136,8 +138,9 @@ def _fit_counts(
 ) -> tuple[FloatArray, FloatArray]:
     """Fit the log-normal prior of counts for a stack of (models, classes, grid) log-likelihoods.
 
-    E step: the chance of each n given the class's data. M step: log ν and τ² are mean and variance of log n under the average
-    of these chances. Returns the log evidence of each model and the chances, (models, classes, grid).
+    E step: the chance of each n given the class's data. M step: log ν and τ² are mean and variance of log n
+    under the average of these chances. Returns the log evidence of each model and the chances, (models,
+    classes, grid).
     """
     from scipy.special import logsumexp
 

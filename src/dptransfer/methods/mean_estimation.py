@@ -30,8 +30,8 @@ class MeanEstimation(PrivateMethod):
     Sensitivity:   see `ClassSumsAndCounts`: √2 under add/remove, 2 under replace-one.
     Assumes:       declared classes; a public feature map.
     Reference:     Zhu and Zhang, "Mean Estimation Strikes Back", Algorithm 1. Its Theorem 2.1 is unsafe (see
-                   `ClassSumsAndCounts`). A noisy count at or below zero would flip the centre, so it is raised to
-                   `smallest_count`, which is post-processing.
+                   `ClassSumsAndCounts`). A noisy count at or below zero would flip the centre, so it is
+                   raised to `smallest_count`, which is post-processing.
 
     Attributes:
         features: the public feature map.

@@ -26,9 +26,10 @@ class MeanPrototypes(PrivateMethod):
     Relation:      add/remove one example, or replace one example; the budget says which.
     Sensitivity:   see `ClassSums`: 1 under add/remove, 2 under replace-one.
     Assumes:       declared classes; a public feature map.
-    Reference:     Wahdany et al. (2025), Section 4.1. Printed there: class means with noise 2r/(n_c·√(2ρ)). That noise tells n_c, which is
-                   private under add/remove (claimed ε = 1.99, true ε = 97.6 for a class of 5). Sums need no n_c, half the noise,
-                   and cosine needs no count; an empty class is a prototype of pure noise, not an error.
+    Reference:     Wahdany et al. (2025), Section 4.1. Printed there: class means with noise 2r/(n_c·√(2ρ)).
+                   That noise tells n_c, which is private under add/remove (claimed ε = 1.99, true ε = 97.6
+                   for a class of 5). Sums need no n_c, half the noise, and cosine needs no count; an empty
+                   class is a prototype of pure noise, not an error.
 
     Attributes:
         features: `UnitNorm()`, `UnitNorm(pool=4)` to average neighbouring features first, or a `PublicMap`.

@@ -1,4 +1,4 @@
-"""Our own method: one Gaussian budget on class counts, class sums and, where it pays, gradient steps; public data do the rest."""
+"""Our own method: noisy class counts, sums and, where it pays, gradient steps; public data do the rest."""
 
 from __future__ import annotations
 
@@ -34,17 +34,20 @@ _STEP_LENGTH = 1.6  # of one gradient step, per √class: at most 1.6 logits for
 class PublicPriorPrototypes(PrivateMethod):
     """Class means under a hierarchical prior learned from public rows; the default.
 
-    Releases:      noisy class counts; noisy class sums of mapped rows; and, if the smallest class is well above the noise, noisy
-                   softmax gradients. All in shares of one Gaussian budget.
-    Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget; see `GaussianShares`.
+    Releases:      noisy class counts; noisy class sums of mapped rows; and, if the smallest class is well
+                   above the noise, noisy softmax gradients. All in shares of one Gaussian budget.
+    Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget; see
+                   `GaussianShares`.
     Relation:      add/remove one example, or replace one example; the budget says which.
     Sensitivity:   see `ClassCounts`, `ClassSums` and `SoftmaxGradient`.
-    Assumes:       declared classes; a public pool and a public feature map. How many axes are kept and whether steps are taken is decided from
-                   the noisy counts, which is post-processing; the shares add up to 1 on either path.
+    Assumes:       declared classes; a public pool and a public feature map. How many axes are kept and
+                   whether steps are taken is decided from the noisy counts, which is post-processing; the
+                   shares add up to 1 on either path.
     Reference:     docs/methods/public-prior.md derives the model and says what was measured.
 
     Attributes:
-        features: the public feature map; its first `weak_axes` axes are used when the smallest class is small.
+        features: the public feature map; its first `weak_axes` axes are used when the smallest class is
+            small.
         weak_axes: axes kept when the smallest class does not rise above the noise of all of them.
         count_share: share of the budget for counts; they set scales only, so a little is enough.
         sum_share: share of the budget for sums when gradient steps follow.
@@ -115,7 +118,8 @@ class PublicPriorPrototypes(PrivateMethod):
         moment = (apply(features, public.rows[:_MOMENT_ROWS]) ** 2).mean(axis=0)
         model = posterior(sums, counts, purse.scale(summing, sum_share), count_scale, moment)
 
-        spent = f"{self.count_share:.0%} of the budget on counts, {sum_share:.0%} on sums in {features.dimension} axes"
+        axes = features.dimension
+        spent = f"{self.count_share:.0%} of the budget on counts, {sum_share:.0%} on sums in {axes} axes"
         if takes_steps:
             head = self._descend(model, purse, rows, private)
             spent += f", {1 - self.count_share - sum_share:.0%} on {self.steps} gradient steps"
@@ -150,8 +154,8 @@ class PublicPriorPrototypes(PrivateMethod):
     ) -> QuadraticHead:
         """Softmax steps on top of the tempered posterior; the last half of the iterates is averaged.
 
-        A step has a fixed length, so it needs no step size and no scale of the gradient; one of pure noise moves every coordinate by only
-        length/√(classes·axes), and the posterior still decides.
+        A step has a fixed length, so it needs no step size and no scale of the gradient; one of pure noise
+        moves every coordinate by only length/√(classes·axes), and the posterior still decides.
         """
         classes, axes = model.means.shape
         # Toward zero, from the grid of the sums to that of the gradients: a row's norm can only shrink.

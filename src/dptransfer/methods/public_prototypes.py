@@ -30,13 +30,14 @@ class PublicPrototypes(PrivateMethod):
     Relation:      add/remove one example, or replace one example; the budget says which.
     Sensitivity:   see `SimilarityScores`: each score moves by at most `highest` − `lowest`, monotone.
     Assumes:       declared classes; a public pool and a public feature map.
-    Reference:     Wahdany et al. (2025), Section 4.2 and Appendix D.1. All classes together cost one ε, because an example has one
-                   label. The authors' script at `epsilon = e` performs a 2e-DP selection; here ε is what it says.
+    Reference:     Wahdany et al. (2025), Section 4.2 and Appendix D.1. All classes together cost one ε,
+                   because an example has one label. The authors' script at `epsilon = e` performs a 2e-DP
+                   selection; here ε is what it says.
 
     Attributes:
         features: the public feature map, applied to private and public rows alike.
-        mechanism: 'exponential', 'permute-and-flip', 'laplace', or 'best': permute-and-flip on a pure budget, where it is
-            never worse, and exponential otherwise, since its bounded range composes better.
+        mechanism: 'exponential', 'permute-and-flip', 'laplace', or 'best': permute-and-flip on a pure budget,
+            where it is never worse, and exponential otherwise, since its bounded range composes better.
         lowest: d_min, the smallest 1 + cosine that counts.
         highest: d_max, the largest that counts.
         precision: integer grid of the scores, 'float16' or 'int8'.

@@ -23,7 +23,8 @@ class Family:
     """How hard and how related a surrogate's classes are.
 
     Attributes:
-        class_part: weight of a class's own public row in each of its examples; the rest is another public row.
+        class_part: weight of a class's own public row in each of its examples; the rest is another public
+            row.
         kinship: weight of a row that a few classes share, so that some classes are close neighbours.
         imbalance: ratio of the largest class to the smallest.
     """
@@ -33,8 +34,9 @@ class Family:
     imbalance: float
 
 
-# Plain clusters of the pool are too easy a task and rank methods wrongly. Examples that are part class and part unrelated pool
-# row, with classes that overlap, rank them usefully; several families voting beat any single one.
+# Plain clusters of the pool are too easy a task and rank methods wrongly. Examples that are part class and
+# part unrelated pool row, with classes that overlap, rank them usefully; several families voting beat any
+# single one.
 FAMILIES = (Family(0.5, 0.0, 1.0), Family(0.5, 0.5, 10.0), Family(0.4, 0.3, 3.0))
 _RELATED = 4
 

@@ -29,7 +29,8 @@ class TopKPrototypes(PrivateMethod):
     Relation:      add/remove one example, or replace one example; the budget says which.
     Sensitivity:   see `SimilarityScores` and `TopKMechanism`.
     Assumes:       declared classes; a public pool of at least K rows and a public feature map.
-    Reference:     Wahdany et al. (2025), Appendices C.3 and C.4, with the corrections derived in `TopKMechanism`.
+    Reference:     Wahdany et al. (2025), Appendices C.3 and C.4, with the corrections derived in
+                   `TopKMechanism`.
 
     Attributes:
         k: prototypes per class.

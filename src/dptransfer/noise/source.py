@@ -1,9 +1,9 @@
 """Where privacy noise comes from: the operating system, or, for tests and benchmarks, a seed.
 
-Everything is drawn on integers. `SecureNoise` calls OpenDP's exact samplers, which work in rational arithmetic on
-the operating system's generator, so that what a draw reveals is what the mathematics says and no more.
-`SeededNoise` has the same laws up to float64 rounding; anyone who knows the seed can take the noise off again, so what it
-touches is stamped and refused for publication.
+Everything is drawn on integers. `SecureNoise` calls OpenDP's exact samplers, which work in rational
+arithmetic on the operating system's generator, so that what a draw reveals is what the mathematics says and
+no more. `SeededNoise` has the same laws up to float64 rounding; anyone who knows the seed can take the noise
+off again, so what it touches is stamped and refused for publication.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dptransfer.errors import ArgumentError
 Integers = NDArray[np.int64]
 
 LARGEST_GAUSSIAN_SCALE = 2.0**57
-"""An int64 then holds 64 standard deviations: a draw beyond, which would be cut off, has probability below e⁻²⁰⁰⁰."""
+"""An int64 then holds 64 standard deviations: a draw beyond has probability below e⁻²⁰⁰⁰."""
 LARGEST_LAPLACE_SCALE = 2.0**52
 """An int64 then holds 2048 scales: a draw beyond has probability below e⁻²⁰⁰⁰."""
 
@@ -92,8 +92,9 @@ class SecureNoise:
 class SeededNoise:
     """Repeatable noise for tests and benchmarks; never for publication.
 
-    >>> SeededNoise(1).discrete_gaussian(1e9, (2,)).tolist() == SeededNoise(1).discrete_gaussian(1e9, (2,)).tolist()
-    True
+    >>> first, second = (SeededNoise(1).discrete_gaussian(1e9, (2,)) for _ in range(2))
+    >>> (first == second).all()
+    np.True_
     """
 
     seeded = True
@@ -131,7 +132,7 @@ class SeededNoise:
 
 
 def _require_room(scale: float, largest: float) -> None:
-    """A cut-off draw plus a private answer would tell that answer, so a noise too wide for int64 is refused."""
+    """A cut-off draw would tell the answer it is added to, so noise too wide for int64 is refused."""
     if not 0 < scale <= largest:
         raise ArgumentError(
             f"The noise must be at most {largest:g} grid steps wide to fit 64-bit integers; got {scale!r}. "
@@ -147,8 +148,8 @@ def _noise_like(measurement: Any, shape: tuple[int, ...]) -> Integers:
     return np.array(measurement(np.zeros(count, dtype=np.int64)), dtype=np.int64).reshape(shape)
 
 
-# OpenDP's default integer is 32 bits wide and saturates, which would cut the noise off without a word on a grid of
-# 2⁻³⁰; hence "i64" throughout.
+# OpenDP's default integer is 32 bits wide and saturates, which would cut the noise off without a word on a
+# grid of 2⁻³⁰; hence "i64" throughout.
 @cache
 def _opendp() -> Any:
     import opendp.prelude

@@ -48,7 +48,8 @@ class L2Query(Protocol):
 class ScoreQuery(Protocol):
     """A query that scores public candidates for each class: what a selection mechanism protects.
 
-    An example moves the scores of its own class only, each by an integer between 0 and `score_range`, and always
+    An example moves the scores of its own class only, each by an integer between 0 and `score_range`, and
+    always
     in the same direction (monotone): adding it never lowers a score.
     """
 

@@ -27,8 +27,8 @@ class ClassSums:
                    Replace: same class ‖a − b‖ ≤ 2; another class √(‖a‖² + ‖b‖²) ≤ √2; so 2.
     Assumes:       classes declared in advance; labels in 0..classes−1; a feature map that works row by row.
                    Exact: integer rows of norm ≤ 2³⁰, int64 sums.
-    Reference:     Wahdany et al. (2025), Section 4.1, which adds noise of 2r/n_c to class means; there n_c is private
-                   under add/remove, and sums need half that noise.
+    Reference:     Wahdany et al. (2025), Section 4.1, which adds noise of 2r/n_c to class means; there n_c is
+                   private under add/remove, and sums need half that noise.
     """
 
     features: FittedFeatures
@@ -93,11 +93,11 @@ class ClassSumsAndCounts:
     Releases:      a (classes, dimension + 1) matrix; the last column holds the counts.
     Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
     Relation:      add/remove one example, or replace one example.
-    Sensitivity:   L2. Add/remove: one row (x, 1) appears, norm at most √2. Replace: same class 2 (the counts cancel);
-                   another class √(2 + 2) = 2; so 2.
+    Sensitivity:   L2. Add/remove: one row (x, 1) appears, norm at most √2. Replace: same class 2 (the counts
+                   cancel); another class √(2 + 2) = 2; so 2.
     Assumes:       classes declared in advance; labels in 0..classes−1; a feature map that works row by row.
-    Reference:     Zhu and Zhang, "Mean Estimation Strikes Back", Algorithm 1. Its Theorem 2.1 allows σ = 1.23 at ε = 1, δ = 1e-5; the joint sensitivity
-                   √2 needs 5.276.
+    Reference:     Zhu and Zhang, "Mean Estimation Strikes Back", Algorithm 1. Its Theorem 2.1 allows σ = 1.23
+                   at ε = 1, δ = 1e-5; the joint sensitivity √2 needs 5.276.
     """
 
     features: FittedFeatures

@@ -17,16 +17,18 @@ from dptransfer.queries.base import Integers, RawRows
 
 @dataclass(frozen=True, eq=False)
 class SimilarityScores:
-    """Σ over a class's rows of clip(1 + cos(x, p_j), lowest, highest) − lowest, for each public candidate p_j.
+    """Σ over a class's rows of clip(1 + cos(x, p_j), lowest, highest) − lowest, for each candidate p_j.
 
     Releases:      nothing by itself; a selection mechanism releases positions.
     Guarantee:     with ExponentialMechanism at ε, SelectionEvent(ε); likewise the other selections.
     Relation:      add/remove one example, or replace one example.
-    Sensitivity:   each score of one class moves by an integer in [0, `score_range`] when an example is added, and no score
-                   falls: the score is monotone. Replace: within a class by at most ± that; else two classes, one up, one down.
-    Assumes:       candidates, caps and precision are public; labels in 0..classes−1; a feature map that works row by row.
-                   Exact: integer products below 2²², integer caps, int64 sums.
-    Reference:     Wahdany et al. (2025), Section 4.2, without the division by the range, which changes no probability.
+    Sensitivity:   each score of one class moves by an integer in [0, `score_range`] when an example is added,
+                   and no score falls: the score is monotone. Replace: within a class by at most ± that, else
+                   in two classes, up in one and down in the other.
+    Assumes:       candidates, caps and precision are public; labels in 0..classes−1; a feature map that works
+                   row by row. Exact: integer products below 2²², integer caps, int64 sums.
+    Reference:     Wahdany et al. (2025), Section 4.2, without the division by the range, which changes no
+                   probability.
 
     Attributes:
         features: map of the private rows.

@@ -32,14 +32,18 @@ class SoftmaxGradient:
     Releases:      a (classes, dimension) matrix.
     Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
     Relation:      add/remove one example, or replace one example.
-    Sensitivity:   L2. A row's contribution is a product of a vector of norm ≤ 1 (the residual, clipped) and one of norm ≤ 1 (the
-                   mapped row), so its Frobenius norm is at most 1. Add/remove: 1. Replace: 2.
-    Assumes:       linear, precision and offset are public or released; labels in 0..classes−1; a feature map that works row by row.
-    Reference:     closed form of per-example clipping for softmax heads; Abadi et al. (2016) for clipped gradients.
+    Sensitivity:   L2. A row's contribution is a product of a vector of norm ≤ 1 (the residual, clipped) and
+                   one of norm ≤ 1 (the mapped row), so its Frobenius norm is at most 1. Add/remove: 1.
+                   Replace: 2.
+    Assumes:       linear, precision and offset are public or released; labels in 0..classes−1; a feature map
+                   that works row by row.
+    Reference:     closed form of per-example clipping for softmax heads; Abadi et al. (2016) for clipped
+                   gradients.
 
-    Exactness: a row's residual must not depend, even in its last bit, on the rows next to it. Logits are integer products that stay
-    below 2⁵², so float64 gets them right in any order; the exponential is looked up in a table of integers at 2⁻¹⁰ steps of the logit,
-    rather than computed by a vector routine whose tail may round otherwise; sums over classes are exact, and the rest is elementwise.
+    Exactness: a row's residual must not depend, even in its last bit, on the rows next to it. Logits are
+    integer products that stay below 2⁵², so float64 gets them right in any order; the exponential is looked
+    up in a table of integers at 2⁻¹⁰ steps of the logit, rather than computed by a vector routine whose tail
+    may round otherwise; sums over classes are exact, and the rest is elementwise.
 
     Attributes:
         features: map of the rows.
@@ -86,7 +90,7 @@ class SoftmaxGradient:
 
 
 def _integer_matrix(matrix: FloatArray, largest: float, row_norm: int) -> tuple[FloatArray, float]:
-    """An integer matrix whose products with rows of grid norm `row_norm` stay below 2⁵², and what a unit of logit is in them."""
+    """An integer matrix with products below 2⁵² for rows of norm `row_norm`, and what a unit is in them."""
     steps = _EXACT / 2 / row_norm / max(float(largest), 1e-12)
     steps = 2.0 ** np.floor(np.log2(steps))
     return np.trunc(matrix * steps), steps * row_norm
