@@ -7,6 +7,7 @@ import ast
 import re
 import shlex
 import tomllib
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md",
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
+FIELDS = ("Releases", "Guarantee", "Relation", "Sensitivity", "Assumes", "Reference")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -176,7 +178,7 @@ def test_a_wrong_command_is_noticed():
 def test_make_targets_and_extras_shown_exist():
     text = "\n".join(page.read_text() for page in PAGES)
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"\bmake (demo|test|[a-z]+)(?=`|\s{2,}#)", text)) <= targets
+    assert set(re.findall(r"\bmake ([a-z]+(?:-[a-z]+)*)(?=`|\s{2,}#)", text)) <= targets
     extras = set(PROJECT["project"]["optional-dependencies"])
     named = {
         extra for group in re.findall(r"(?:dptransfer|\.)\[([a-z,]+)\]", text) for extra in group.split(",")
@@ -205,6 +207,36 @@ def test_every_method_has_a_page_and_a_row_in_the_readme():
     for name, method in METHODS.items():
         assert (ROOT / "docs" / "methods" / f"{name}.md").is_file(), name
         assert f"| `{name}` | `{method.__name__}` |" in readme
+
+
+def missing_fields(docstring: str) -> list[str]:
+    """The fields of a `Guarantee:` block that are not there, or not in their place."""
+    found = re.findall(r"^ *(\w+): +\S", docstring, re.MULTILINE)
+    found = [name for name in found if name in FIELDS]
+    return [name for place, name in enumerate(FIELDS) if found[place : place + 1] != [name]]
+
+
+def test_queries_mechanisms_and_methods_say_what_they_promise():
+    from dptransfer import mechanisms, queries
+    from dptransfer.methods import METHODS
+
+    named = [getattr(home, name) for home in (queries, mechanisms) for name in home.__all__]
+    shared = {
+        mechanisms.Selection,
+        mechanisms.Purse,
+    }  # neither has a law of its own
+    pieces = [piece for piece in named if is_dataclass(piece) and piece not in shared]
+    pieces += METHODS.values()
+    assert len(pieces) > 12
+    wrong = {piece.__name__: missing_fields(piece.__doc__ or "") for piece in pieces}
+    assert {name: fields for name, fields in wrong.items() if fields} == {}
+
+
+def test_a_missing_or_misplaced_field_is_noticed():
+    whole = "One line.\n\n" + "".join(f"    {name}:   words\n" for name in FIELDS)
+    assert missing_fields(whole) == []
+    assert missing_fields(whole.replace("    Relation:   words\n", ""))[0] == "Relation"
+    assert missing_fields(whole.replace("Releases", "Frees")) == list(FIELDS)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     )
     from dptransfer.noise import SecureNoise, SeededNoise
     from dptransfer.privacy import Budget, Guarantee, Relation
-    from dptransfer.release import PrivateClassifier, evaluate, load
+    from dptransfer.release import PrivateClassifier, evaluate
+    from dptransfer.release import read_release as load
 
 _HOMES = {
     "data": ("PrivateEmbeddings", "PublicEmbeddings"),
@@ -43,6 +44,7 @@ _HOMES = {
     "release": ("PrivateClassifier", "evaluate", "load"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_CALLED_AT_HOME = {"load": "read_release"}
 
 __version__ = "0.1.0"
 __all__ = [  # noqa: RUF022  # sorted as people read it, without regard to case
@@ -72,7 +74,7 @@ __all__ = [  # noqa: RUF022  # sorted as people read it, without regard to case
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'dptransfer' has no attribute {name!r}")
-    return getattr(import_module(f"dptransfer.{_HOME_OF[name]}"), name)
+    return getattr(import_module(f"dptransfer.{_HOME_OF[name]}"), _CALLED_AT_HOME.get(name, name))
 
 
 def __dir__() -> list[str]:

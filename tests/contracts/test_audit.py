@@ -55,18 +55,20 @@ def _bolder(step):
 
 
 def noisy_answer(method, plan, private, noise):
-    """Sums along the neighbour's row, plus counts where they move: the log-likelihood ratio is linear in them."""
+    """Sums along the neighbour's row, plus counts where they move: the log-likelihood ratio."""
     (step,) = plan.mechanisms
     answer = with_query(step, features=FEATURES).release(private.rows, private.labels, noise=noise)
     return answer[:, 0] + answer[:, 2:].sum(axis=1) * (step.relation is Relation.ADD_REMOVE)
 
 
 def weighted_steps(method, plan, private, noise):
-    """All steps around a centre and with a radius at which the clip binds, each weighted by 1 ÷ its variance."""
+    """All steps, with a radius at which the clip binds, each weighted by 1 ÷ its variance."""
     classes = len(private.facts.classes)
     total = np.zeros(classes)
     for step in plan.mechanisms:
-        made = with_query(step, features=FEATURES, centres=np.zeros((classes, 2)), radii=np.full(classes, 0.5))
+        made = with_query(
+            step, features=FEATURES, centres=np.zeros((classes, 2)), radii=np.full(classes, 0.5)
+        )
         total += made.release(private.rows, private.labels, noise=noise)[:, 0] / step.scale**2
     return total
 
@@ -136,7 +138,8 @@ def test_a_changed_label_is_covered_by_replace_one(case):
 
 
 def test_every_method_is_audited():
-    assert {method.name for method, _, _ in CASES.values()} == set(METHODS)
+    audited = {method.name for method, _, _ in CASES.values()}
+    assert audited == set(METHODS) - {"auto"}  # which runs one of the others
 
 
 def test_the_bound_itself_is_right_for_a_law_that_is_known():

@@ -6,7 +6,7 @@ from threadpoolctl import threadpool_limits
 from contracts.rows import rows, squared_length, steady
 from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.features import FittedPublicMap, PublicMap, lattice
+from dptransfer.features import FittedPublicMap, PublicMap, chunks
 from dptransfer.features.lattice import unit_lattice
 
 from .test_lattice import does_not_depend_on_the_batch
@@ -50,7 +50,7 @@ def test_chunks_and_threads_do_not_change_an_integer(monkeypatch, elements, thre
     fitted = PublicMap(axes=32).fit(WIDTH, pool())
     x = private_rows(count=500)
     want = fitted.lattice(x, 2**30)
-    monkeypatch.setattr(lattice, "_CHUNK_ELEMENTS", elements)
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
     with threadpool_limits(threads):
         assert (fitted.lattice(x, 2**30) == want).all()
 

@@ -1,6 +1,7 @@
 """Score queries with scores given in advance, and neighbours of score vectors."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def worst_losses(law, candidates, score_range, relation, seed=0, trials=60):
         largest, widest = max(largest, high, -low), max(widest, high - low)
     if relation is Relation.REPLACE_ONE:
         one_way = list(neighbouring_scores(rng, candidates, score_range, Relation.ADD_REMOVE, trials))
-        for (a, b), (c, d) in zip(one_way, one_way[1:], strict=False):
+        for (a, b), (c, d) in pairwise(one_way):
             leaves, joins = loss_of(law, b, a), loss_of(law, c, d)
             low, high = leaves[0] + joins[0], leaves[1] + joins[1]
             largest, widest = max(largest, high, -low), max(widest, high - low)

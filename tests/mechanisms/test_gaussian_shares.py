@@ -61,7 +61,7 @@ def test_a_query_larger_than_planned_is_refused():
 
 
 def test_a_query_whose_lattice_would_cost_more_than_planned_is_refused():
-    """The event allows for half the largest sensitivity, in steps; a coarser grid or less reach costs more."""
+    """The event allows for half the largest sensitivity, in steps; a coarser grid costs more."""
 
     class Coarse(ClassCounts):
         grid = 2**28

@@ -29,7 +29,7 @@ def code_weight(made, candidates):
 
 
 def law_of(made, weight=code_weight):
-    """Probability of every set of K, in the order of `combinations`, when the worst rank is drawn by `weight`."""
+    """Probability of every set of K, in the order of `combinations`; `weight` draws the worst rank."""
 
     def law(scores):
         scores = np.asarray(scores, dtype=np.int64)

@@ -38,7 +38,7 @@ def test_the_rounded_normal_and_the_discrete_gaussian_differ_as_derived(scale):
 
 
 def exact_delta(scale, distance, epsilon):
-    """Hockey-stick divergence of the discrete Gaussian from itself, `distance` steps further on: the truth."""
+    """Hockey-stick divergence of the discrete Gaussian from itself moved by `distance`: the truth."""
     k = np.arange(-int(45 * scale), int(45 * scale) + distance + 1).astype(np.float64)
     first, second = log_discrete(k - distance, scale), log_discrete(k, scale)
     return float(np.maximum(np.exp(first) - np.exp(epsilon + second), 0).sum())

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from contracts.rows import steady
-from dptransfer.features import lattice
+from dptransfer.features import chunks
 from dptransfer.privacy import Relation
 from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts
 
@@ -78,7 +78,7 @@ def test_chunks_and_row_order_do_not_change_an_integer(monkeypatch, elements):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(200, WIDTH)), rng.integers(0, CLASSES, 200)
     wanted = {name: query(x, y) for name, query in QUERIES.items()}
-    monkeypatch.setattr(lattice, "_CHUNK_ELEMENTS", elements)
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
     order = rng.permutation(200)
     for name, query in QUERIES.items():
         assert (query(x[order], y[order]) == wanted[name]).all()

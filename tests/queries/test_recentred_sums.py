@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from contracts.rows import steady
 from dptransfer.errors import RelationMismatch
-from dptransfer.features import lattice
+from dptransfer.features import chunks
 from dptransfer.privacy import Relation
 from dptransfer.queries import RecentredSums
 
@@ -65,7 +65,7 @@ def test_chunks_and_row_order_do_not_change_an_integer(monkeypatch, elements):
     x, y = rng.normal(size=(200, WIDTH)), rng.integers(0, CLASSES, 200)
     around = query(rng.normal(size=(CLASSES, WIDTH)), [0.7, 1.3, 2.1])
     wanted = around(x, y)
-    monkeypatch.setattr(lattice, "_CHUNK_ELEMENTS", elements)
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
     order = rng.permutation(200)
     assert (around(x[order], y[order]) == wanted).all()
     assert squared_gap(replace(around, radii=np.array([0.7, 1.3, 2.2])), (x, y), (x[1:], y[1:])) > 0

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from contracts.rows import steady
-from dptransfer.features import lattice
+from dptransfer.features import chunks
 from dptransfer.privacy import Relation
 from dptransfer.queries import SoftmaxGradient, softmax_gradient
 
@@ -61,7 +61,7 @@ def test_chunks_order_and_threads_do_not_change_an_integer(monkeypatch, elements
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(300, WIDTH)), rng.integers(0, CLASSES, 300)
     wanted = query()(x, y)
-    monkeypatch.setattr(lattice, "_CHUNK_ELEMENTS", elements)
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
     order = rng.permutation(300)
     with threadpool_limits(threads):
         assert (query()(x[order], y[order]) == wanted).all()

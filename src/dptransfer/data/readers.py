@@ -84,7 +84,7 @@ def _read_npy(path: Path) -> RawTable:
 
 def _read_npz(path: Path, split: str | None) -> RawTable:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return _from_arrays(path, _Lazy(path, archive), split)
     except DataError:
         raise

@@ -16,7 +16,7 @@ from dptransfer.demo.sets import DemoSets, Labels, PictureSet, Pixels, balanced_
 CLASSES = tuple("0123456789")
 RATIO = 5
 TEST_PER_CLASS = 35
-GLYPHS = 5000
+GLYPHS = 4000
 _SEED = 20250
 _BRIGHTEST = 16
 

@@ -5,8 +5,8 @@ order of summation. So every private row becomes a row of integers first, by a f
 
 1. a row with a NaN or an infinity becomes a row of zeros (raising would tell that it is there);
 2. the row is scaled by a power of two, which is exact, so that neither 1e308 nor 1e-308 over- or underflows;
-3. its norm is bounded from above in integers: coordinates are rounded away from zero to 24 bits, squares
-   and their sum are exact in int64, and the root is taken a hair (2⁻⁴⁰) large;
+3. its norm is bounded from above in integers: coordinates are rounded away from zero to so few bits (19 to
+   26) that the sum of their squares is exact in float64, and the root is taken a hair (2⁻⁴⁰) large;
 4. it is multiplied by `norm` ÷ that bound and rounded toward zero, which can only shrink it.
 
 Each step is either elementwise, and so correctly rounded whatever the batch, or an exact integer sum, and
@@ -16,7 +16,7 @@ the float product x·(norm/b) is off by at most a factor 1 + 2⁻⁵¹, and |tru
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.errors import ArgumentError
+from dptransfer.features.chunks import over_chunks
 
 IntegerRows = NDArray[np.int64]
 FloatRows = NDArray[np.float64]
@@ -31,10 +32,8 @@ FloatRows = NDArray[np.float64]
 SUM_BITS = 30
 """Sums live on a grid of 2⁻³⁰: rows have integer norm at most 2³⁰, so int64 holds sums of 2³³ rows."""
 
-_MANTISSA_BITS = 24
-_LARGEST_DIMENSION = 2**14  # squares of 24-bit integers, summed over 2¹⁴ coordinates, fit in int64
+_LARGEST_DIMENSION = 2**14  # leaves 19 bits for each coordinate in `_norm_above`
 _HAIR = 1 + 2.0**-40
-_CHUNK_ELEMENTS = 2**18  # two megabytes of float64: the passes of one chunk stay in the cache
 
 
 def unit_lattice(rows: NDArray[Any], norm: int) -> IntegerRows:
@@ -57,15 +56,8 @@ def clipped_lattice(rows: NDArray[Any], norm: int, *, clip: float) -> IntegerRow
     return _lattice(rows, norm, clip=_check.positive("clip", clip))
 
 
-def row_chunks(count: int, dimension: int) -> Iterator[slice]:
-    """Slices over `count` rows, each small enough that working copies stay in the processor's cache."""
-    step = max(1, _CHUNK_ELEMENTS // max(1, dimension))
-    for start in range(0, count, step):
-        yield slice(start, min(count, start + step))
-
-
 def require_exact_norms(dimension: int) -> None:
-    """Raise if squared norms of rows this wide could leave int64; asked before anything is charged."""
+    """Raise if rows are too wide for exact squared norms; asked before anything is charged."""
     if dimension > _LARGEST_DIMENSION:
         raise ArgumentError(
             f"Rows may have at most {_LARGEST_DIMENSION} dimensions for exact norms; got {dimension}. "
@@ -77,8 +69,12 @@ def _lattice(rows: NDArray[Any], norm: int, clip: float | None) -> IntegerRows:
     count, dimension = rows.shape
     require_exact_norms(dimension)
     result = np.zeros((count, dimension), dtype=np.int64)
-    for chunk in row_chunks(count, dimension):
+
+    def fill(chunk: slice) -> None:
         result[chunk] = _lattice_chunk(rows[chunk], norm, clip)
+
+    for _ in over_chunks(fill, count, dimension):
+        pass
     return result
 
 
@@ -105,7 +101,14 @@ def _lattice_chunk(rows: NDArray[Any], norm: int, clip: float | None) -> FloatRo
 
 
 def _norm_above(x: FloatRows) -> FloatRows:
-    """An upper bound on each row's norm, for rows with entries in [-1, 1], from exact integers."""
-    units = np.ceil(np.abs(x) * 2.0**_MANTISSA_BITS).astype(np.int64)
-    squares: NDArray[np.int64] = np.einsum("ij,ij->i", units, units)
-    return np.sqrt(squares.astype(np.float64)) * (_HAIR / 2.0**_MANTISSA_BITS)
+    """An upper bound on each row's norm, for rows with entries in [-1, 1], from exact integers.
+
+    With d coordinates of b bits each, squares add up to at most d·2²ᵇ ≤ 2⁵², which float64 adds exactly in
+    any order.
+    """
+    bits = (52 - math.ceil(math.log2(x.shape[1]))) // 2
+    units = np.abs(x)
+    units *= 2.0**bits
+    np.ceil(units, out=units)
+    squares: FloatRows = np.einsum("ij,ij->i", units, units)
+    return np.sqrt(squares) * (_HAIR / 2.0**bits)

@@ -48,12 +48,15 @@ class OnLattice:
             )
         values = rows.astype(np.int64)
         # Entries beyond the norm are cut first: their squares could overflow and pass for small ones.
-        bounded = np.clip(values, -self.norm - 1, self.norm + 1)
-        outside = np.einsum("ij,ij->i", bounded, bounded) > self.norm**2
-        if self.dimension * (self.norm + 1) ** 2 >= 2**63:
-            # Their sum could still overflow. Where a float sum says at most twice the bound, it did not.
-            floats = bounded.astype(np.float64)
-            outside |= np.einsum("ij,ij->i", floats, floats) > 2.0 * self.norm**2
+        bounded = np.clip(rows, -self.norm - 1, self.norm + 1)
+        floats = bounded.astype(np.float64)
+        squares = np.einsum("ij,ij->i", floats, floats)
+        outside = squares > self.norm**2
+        if self.dimension * (self.norm + 1) ** 2 >= 2**53:
+            # That sum is not exact; but where it is at most twice the bound, the integer sum does not overflow.
+            outside = squares > 2.0 * self.norm**2
+            integers = bounded.astype(np.int64)
+            outside |= np.einsum("ij,ij->i", integers, integers) > self.norm**2
         values[outside] = 0
         return values
 

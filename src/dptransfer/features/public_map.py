@@ -34,12 +34,12 @@ from dptransfer import _check
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.features.base import Arrays, readable
+from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import (
     FloatRows,
     IntegerRows,
     clipped_lattice,
     require_exact_norms,
-    row_chunks,
     unit_lattice,
 )
 from dptransfer.features.principal_axes import principal_axes
@@ -147,9 +147,13 @@ class FittedPublicMap:
         """Mapped integer rows; see the module docstring for why they are exact."""
         result = np.empty((len(rows), self.dimension), dtype=np.int64)
         mean, matrix = self.mean.astype(np.float64), self.matrix.astype(np.float64)
-        for chunk in row_chunks(len(rows), self.input_dimension):
+
+        def fill(chunk: slice) -> None:
             centred = unit_lattice(_rooted(rows[chunk]) if self.root else rows[chunk], _ROW_NORM) - mean
             result[chunk] = unit_lattice(centred @ matrix, norm)
+
+        for _ in over_chunks(fill, len(rows), self.input_dimension):
+            pass
         return result
 
     def first(self, axes: int) -> FittedPublicMap:

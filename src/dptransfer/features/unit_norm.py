@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from dptransfer import _check
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.features.base import Arrays, readable
-from dptransfer.features.lattice import IntegerRows, require_exact_norms, row_chunks, unit_lattice
+from dptransfer.features.chunks import row_chunks
+from dptransfer.features.lattice import IntegerRows, require_exact_norms, unit_lattice
 
 
 @dataclass(frozen=True)

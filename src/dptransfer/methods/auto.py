@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar
@@ -9,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from dptransfer import _check
+from dptransfer.accounting import mu_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures, PublicMap
@@ -17,7 +19,7 @@ from dptransfer.methods.base import Outcome, Plan, PrivateMethod
 from dptransfer.methods.mean_prototypes import MeanPrototypes
 from dptransfer.methods.public_prior import PublicPriorPrototypes
 from dptransfer.methods.public_prototypes import PublicPrototypes
-from dptransfer.methods.surrogate import FAMILIES, Surrogate, surrogates
+from dptransfer.methods.surrogate import FAMILIES, Surrogate, surrogate_size, surrogates
 from dptransfer.methods.top_k_prototypes import TopKPrototypes
 from dptransfer.noise import NoiseSource, SeededNoise
 from dptransfer.privacy import Budget
@@ -93,6 +95,8 @@ def _candidates(budget: Budget, public: PublicEmbeddings | None) -> tuple[Privat
     """The default first. Without a pool there is one; a pure budget rules out Gaussian noise."""
     if budget.flavour == "pure":
         wide, narrow = PublicMap(axes=256), PublicMap(axes=64)
+        if public is None:  # nothing to try on, and `fit` says that this method needs a pool
+            return (PublicPrototypes(features=wide),)
         return (
             PublicPrototypes(features=wide),
             PublicPrototypes(features=narrow),
@@ -105,7 +109,6 @@ def _candidates(budget: Budget, public: PublicEmbeddings | None) -> tuple[Privat
         PublicPriorPrototypes(weak_axes=64),
         PublicPriorPrototypes(features=PublicMap(axes=512), weak_axes=256),
         MeanPrototypes(),
-        MeanPrototypes(features=PublicMap(axes=128)),
     )
 
 
@@ -132,21 +135,33 @@ class _Trial:
 @lru_cache(maxsize=16)
 def _tried(trial: _Trial) -> tuple[float, ...]:
     """Mean balanced accuracy of each candidate over the surrogates, fitted as on real rows."""
-    facts, classes = trial.facts, len(trial.facts.classes)
-    size = facts.size or _EXAMPLES_PER_CLASS * classes
-    tasks = list(surrogates(trial.public, facts, size, rng=np.random.default_rng(_SEED)))
+    classes = len(trial.facts.classes)
+    size = trial.facts.size or _EXAMPLES_PER_CLASS * classes
+    made = surrogate_size(size)
+    tasks = list(surrogates(trial.public, classes, made, rng=np.random.default_rng(_SEED)))
+    budget = _scaled(trial.budget, size / made)
     return tuple(
-        float(np.mean([_accuracy(candidate, task, trial) for task in tasks]))
+        float(np.mean([_accuracy(candidate, task, trial.public, budget) for task in tasks]))
         for candidate in trial.candidates
     )
 
 
-def _accuracy(candidate: PrivateMethod, task: Surrogate, trial: _Trial) -> float:
+def _scaled(budget: Budget, factor: float) -> Budget:
+    """The budget with noise smaller by `factor`: what a surrogate needs that is smaller by as much."""
+    if factor == 1:
+        return budget
+    if budget.flavour == "pure":
+        return replace(budget, epsilon=(budget.epsilon or 0) * factor)
+    mu = budget.mu or math.sqrt(2 * (budget.rho or 0)) or mu_for(budget.epsilon or 0, budget.delta)
+    return Budget.gdp(mu * factor, delta=budget.delta, relation=budget.relation)
+
+
+def _accuracy(candidate: PrivateMethod, task: Surrogate, public: PublicEmbeddings, budget: Budget) -> float:
     """Balanced accuracy on the surrogate's test rows, which are as many for every class."""
     model = candidate.fit(
         task.private,
-        trial.public,
-        budget=trial.budget,
+        public,
+        budget=budget,
         ledger=Ledger.in_memory(),
         noise=SeededNoise(_SEED),
     )

@@ -25,7 +25,7 @@ from dptransfer.queries import ClassCounts, ClassSums, SoftmaxGradient
 from dptransfer.queries.softmax_gradient import ROW_NORM
 from dptransfer.release.heads import QuadraticHead
 
-_MOMENT_ROWS = 20_000  # public rows that say how much each axis varies; more change nothing
+_MOMENT_ROWS = 5_000  # public rows that say how much each axis varies; more change nothing
 _INDEPENDENT_AXES = 25.6  # log densities are tempered as if rows had this many independent axes: they are not
 _STEP_LENGTH = 1.6  # of one gradient step, per √class: at most 1.6 logits for a unit row and a class
 

@@ -149,30 +149,37 @@ def _noise_like(measurement: Any, shape: tuple[int, ...]) -> Integers:
 
 
 # OpenDP's default integer is 32 bits wide and saturates, which would cut the noise off without a word on a
-# grid of 2⁻³⁰; hence "i64" throughout.
+# grid of 2⁻³⁰; hence "i64" throughout. Its parts are imported one by one: its prelude takes seconds.
 @cache
-def _opendp() -> Any:
-    import opendp.prelude
+def _integer_vectors() -> Any:
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.mod import enable_features
 
-    opendp.prelude.enable_features("contrib")
-    return opendp.prelude
+    enable_features("contrib")
+    return vector_domain(atom_domain(T="i64"))
 
 
 @cache
 def _opendp_gaussian(scale: float) -> Any:
-    dp = _opendp()
-    return dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=scale)
+    from opendp.measurements import make_gaussian
+    from opendp.metrics import l2_distance
+
+    return make_gaussian(_integer_vectors(), l2_distance(T="f64"), scale=scale)
 
 
 @cache
 def _opendp_laplace(scale: float) -> Any:
-    dp = _opendp()
-    return dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale=scale)
+    from opendp.measurements import make_laplace
+    from opendp.metrics import l1_distance
+
+    return make_laplace(_integer_vectors(), l1_distance(T="i64"), scale=scale)
 
 
 @cache
 def _opendp_noisy_max(scale: float, noise: str) -> Any:
-    dp = _opendp()
-    measure = dp.zero_concentrated_divergence() if noise == "gumbel" else dp.max_divergence()
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64")
-    return dp.m.make_noisy_max(*space, measure, scale=scale)
+    from opendp.measurements import make_noisy_max
+    from opendp.measures import max_divergence, zero_concentrated_divergence
+    from opendp.metrics import linf_distance
+
+    measure = zero_concentrated_divergence() if noise == "gumbel" else max_divergence()
+    return make_noisy_max(_integer_vectors(), linf_distance(T="i64"), measure, scale=scale)

@@ -9,7 +9,8 @@ import numpy as np
 
 from dptransfer.data.embeddings import Labels
 from dptransfer.features import FittedFeatures
-from dptransfer.features.lattice import SUM_BITS, row_chunks
+from dptransfer.features.chunks import over_chunks
+from dptransfer.features.lattice import SUM_BITS
 from dptransfer.privacy import Relation
 from dptransfer.queries.base import Integers, RawRows
 
@@ -49,8 +50,12 @@ class ClassSums:
     def __call__(self, rows: RawRows, labels: Labels) -> Integers:
         """Sums in steps of 2⁻³⁰."""
         sums = np.zeros(self.shape, dtype=np.int64)
-        for chunk in row_chunks(len(rows), self.features.input_dimension):
-            _add_by_class(sums, self.features.lattice(rows[chunk], _GRID), labels[chunk])
+
+        def mapped(chunk: slice) -> tuple[Integers, Labels]:
+            return self.features.lattice(rows[chunk], _GRID), labels[chunk]
+
+        for integers, own in over_chunks(mapped, len(rows), self.features.input_dimension):
+            _add_by_class(sums, integers, own)
         return sums
 
 

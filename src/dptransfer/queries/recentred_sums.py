@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from dptransfer.data.embeddings import Labels
 from dptransfer.errors import RelationMismatch
 from dptransfer.features import FittedFeatures
-from dptransfer.features.lattice import SUM_BITS, clipped_lattice, row_chunks
+from dptransfer.features.chunks import row_chunks
+from dptransfer.features.lattice import SUM_BITS, clipped_lattice
 from dptransfer.privacy import Relation
 from dptransfer.queries.base import Integers, RawRows
 from dptransfer.queries.class_sums import _add_by_class

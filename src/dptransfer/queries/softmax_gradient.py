@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from dptransfer.data.embeddings import Labels
 from dptransfer.features import FittedFeatures
-from dptransfer.features.lattice import clipped_lattice, row_chunks
+from dptransfer.features.chunks import over_chunks
+from dptransfer.features.lattice import clipped_lattice
 from dptransfer.privacy import Relation
 from dptransfer.queries.base import Integers, RawRows
 
@@ -76,8 +77,8 @@ class SoftmaxGradient:
         )
         square, square_scale = _integer_matrix(self.precision, np.abs(self.precision).max(), ROW_NORM**2)
         offset = np.rint(self.offset * 2.0**_LOGIT_BITS)
-        gradient = np.zeros(self.shape, dtype=np.int64)
-        for chunk in row_chunks(len(rows), self.features.input_dimension):
+
+        def part(chunk: slice) -> Integers:
             mapped = self.features.lattice(rows[chunk], ROW_NORM).astype(np.float64)
             logits = np.rint((mapped @ linear.T) * (2.0**_LOGIT_BITS / linear_scale))
             logits -= np.rint((mapped * mapped) @ square.T * (0.5 * 2.0**_LOGIT_BITS / square_scale))
@@ -85,7 +86,11 @@ class SoftmaxGradient:
             residual[np.arange(len(residual)), labels[chunk]] -= 1.0
             clipped = clipped_lattice(residual, _RESIDUAL_NORM, clip=1.0).astype(np.float64)
             # Products of at most 2³⁰, a few thousand rows at a time: exact in float64.
-            gradient += (clipped.T @ mapped).astype(np.int64)
+            return (clipped.T @ mapped).astype(np.int64)
+
+        gradient = np.zeros(self.shape, dtype=np.int64)
+        for summand in over_chunks(part, len(rows), self.features.input_dimension):
+            gradient += summand
         return gradient
 
 

@@ -1,0 +1,110 @@
+# dptransfer: everything a developer or a visitor runs. `make` alone lists it.
+#
+# One virtual environment, .venv, is made when it is first needed. `make demo` installs what the demo needs, `make test`
+# what the tests need; a stamp file says which is done, and a change of pyproject.toml or constraints.txt does it again.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+OUT ?= demo-output
+DATA ?= digits
+EPSILON ?= 1
+BENCH_DATA ?= ../shared/data
+
+# The builds of torch on PyPI for Linux carry CUDA, several gigabytes of it. The same version without CUDA is asked for
+# first, from wherever pip is configured to look and from PyTorch's own index; if neither has it, PyPI's is taken.
+TORCH := 2.13.0
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := $(PIP) install --quiet --no-compile --prefer-binary --constraint constraints.txt
+SOURCES := pyproject.toml constraints.txt
+
+.PHONY: help setup demo test lint types layers pytest test-slow test-gpu docs-check bench lock clean
+
+help: ## list the targets
+	@echo "make TARGET, where TARGET is one of"
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@echo "Settings: PYTHON=$(PYTHON) VENV=$(VENV) WORKERS=$(WORKERS); for demo: OUT=$(OUT) DATA=$(DATA) EPSILON=$(EPSILON)"
+
+setup: $(VENV)/.dev ## make the virtual environment with everything a developer needs
+
+demo: $(VENV)/.demo ## run the whole story on handwritten digits; files go to OUT
+	@$(BIN)/dptransfer demo --data $(DATA) --epsilon $(EPSILON) --out $(OUT)
+
+test: lint types layers pytest ## formatting, lint, types, layers and tests
+
+lint: $(VENV)/.dev ## ruff, lint and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev ## mypy, strict
+	$(BIN)/mypy
+
+layers: $(VENV)/.dev ## who may import whom
+	$(BIN)/lint-imports
+
+pytest: $(VENV)/.dev ## the tests alone, without the slow ones
+	$(BIN)/pytest --quiet --numprocesses $(WORKERS)
+
+test-slow: $(VENV)/.dev ## the slow tests
+	$(BIN)/pytest --quiet -m slow
+
+test-gpu: $(VENV)/.dev ## the tests that need a CUDA device
+	$(BIN)/pytest --quiet -m gpu
+
+docs-check: $(VENV)/.dev ## run the documents' examples, follow their links
+	$(BIN)/pytest --quiet tests/test_docs.py
+
+bench: $(VENV)/.dev ## speed of the default fit; with BENCH_DATA there, the table of accuracies
+	$(BIN)/python benchmarks/fit_speed.py
+	@if [ -d "$(BENCH_DATA)" ]; then $(BIN)/python benchmarks/utility.py "$(BENCH_DATA)"; \
+	else echo "No accuracies: '$(BENCH_DATA)' is not there. Pass BENCH_DATA=FOLDER."; fi
+
+lock: ## resolve the newest versions pyproject.toml allows, and write constraints.txt
+	@echo "Resolving in a fresh environment; this takes a few minutes."
+	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
+	$(PYTHON) -m venv "$$fresh/venv"; \
+	pip() { "$$fresh/venv/bin/python" -m pip --disable-pip-version-check "$$@"; }; \
+	pip install --quiet 'torch==$(TORCH)+cpu' \
+	|| pip install --quiet --extra-index-url $(TORCH_INDEX) 'torch==$(TORCH)+cpu' || true; \
+	pip install --quiet --editable '.[dev,bench]'; \
+	{ echo "# Versions that are known to work together; written by 'make lock', used by the Makefile."; \
+	  pip freeze --exclude-editable --exclude dptransfer | sed -E '/^#/d; / @ /d; s/\+cpu$$//'; } > "$$fresh/constraints.txt"; \
+	mv "$$fresh/constraints.txt" constraints.txt
+	@echo "Wrote constraints.txt: $$(grep -c == constraints.txt) packages."
+
+clean: ## remove the virtual environment, caches and the demo's output
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	@if [ -e "$(OUT)/.dptransfer-demo.json" ]; then rm -rf "$(OUT)"; fi
+
+# A stamp means: this extra is installed, at the versions of constraints.txt.
+$(VENV)/.demo: $(SOURCES) | $(VENV)/.torch
+	@echo "Installing dptransfer with what the demo needs (once)."
+	@$(INSTALL) --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: $(SOURCES) | $(VENV)/.torch
+	@echo "Installing dptransfer with what the tests need (once)."
+	@$(INSTALL) --editable '.[dev,bench]'
+	@touch $@ $(VENV)/.demo
+
+$(VENV)/.torch: | $(VENV)/bin/python
+	@echo "Installing torch $(TORCH) without CUDA (once)."
+	@$(INSTALL) 'torch==$(TORCH)+cpu' 2> $(VENV)/torch.log \
+	|| $(INSTALL) --retries 1 --extra-index-url $(TORCH_INDEX) 'torch==$(TORCH)+cpu' 2>> $(VENV)/torch.log \
+	|| echo "No build without CUDA was found (see $(VENV)/torch.log): pip will take PyPI's."
+	@touch $@
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	|| { echo "dptransfer needs Python 3.11 or later; try: make PYTHON=python3.12 ..." >&2; exit 2; }
+	@echo "Making the virtual environment $(VENV) (once)."
+	@$(PYTHON) -m venv $(VENV) || { echo "On Debian and Ubuntu: sudo apt-get install python3-venv" >&2; exit 2; }

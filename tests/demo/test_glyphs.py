@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from dptransfer.demo.glyphs import FONTS, draw_glyphs
+from dptransfer.errors import ArgumentError
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(scope="module")
+def glyphs():
+    return draw_glyphs(300, rng=np.random.default_rng(3))
+
+
+def test_a_seed_gives_the_same_glyphs_and_another_seed_others(glyphs):
+    again = draw_glyphs(300, rng=np.random.default_rng(3))
+    other = draw_glyphs(300, rng=np.random.default_rng(4))
+    assert np.array_equal(again.pixels, glyphs.pixels)
+    assert again.names == glyphs.names
+    assert not np.array_equal(other.pixels, glyphs.pixels)
+
+
+def test_glyphs_are_distinct_named_apart_and_never_blank(glyphs):
+    assert len(np.unique(glyphs.pixels.reshape(len(glyphs), -1), axis=0)) == len(glyphs)
+    assert len(set(glyphs.names)) == len(glyphs)
+    assert (glyphs.pixels.max(axis=(1, 2)) >= 120).all()
+
+
+def test_glyphs_are_light_on_dark_in_the_shades_of_the_digits(glyphs):
+    assert glyphs.pixels.shape == (300, 8, 8)
+    assert glyphs.pixels.dtype == np.uint8
+    assert (glyphs.pixels % 15 == 0).all()  # 17 shades: how many of 16 points are on
+    assert 20 < glyphs.pixels.mean() < 130
+
+
+def test_there_are_all_digits_and_letters_and_their_labels_are_their_names(glyphs):
+    assert set(glyphs.digits.tolist()) == set(range(-1, 10))
+    for name, digit in zip(glyphs.names, glyphs.digits, strict=True):
+        _, _, character, font = name.split("-", 3)
+        assert font in FONTS
+        assert character.isalpha() if digit < 0 else character == str(digit)
+
+
+def test_the_share_of_digits_is_what_was_asked_for():
+    assert (draw_glyphs(40, rng=np.random.default_rng(0), digit_share=1.0).digits >= 0).all()
+    assert (draw_glyphs(40, rng=np.random.default_rng(0), digit_share=0.0).digits < 0).all()
+
+
+def test_every_font_is_there_and_has_every_character():
+    one_of_each = draw_glyphs(20 * len(FONTS), rng=np.random.default_rng(1))
+    assert {name.split("-", 3)[3] for name in one_of_each.names} == set(FONTS)
+
+
+def test_no_glyphs_is_refused():
+    with pytest.raises(ArgumentError, match="count"):
+        draw_glyphs(0, rng=np.random.default_rng(0))

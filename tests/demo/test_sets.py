@@ -1,0 +1,37 @@
+import numpy as np
+import pytest
+
+from dptransfer.demo.sets import PictureSet, balanced_split
+from dptransfer.errors import DataError
+
+
+def pictures(**changes):
+    fields = {"pixels": np.zeros((2, 8, 8), np.uint8), "names": ("a", "b"), "labels": np.array([0, 1])}
+    return PictureSet(**{**fields, **changes})
+
+
+@pytest.mark.parametrize("changes", [{"names": ("a",)}, {"names": ("a", "a")}, {"labels": np.array([0])}])
+def test_parts_that_do_not_fit_together_are_refused(changes):
+    with pytest.raises(DataError, match="one distinct name"):
+        pictures(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pixels": np.ones((2, 8, 8), np.uint8)},
+        {"names": ("a", "c")},
+        {"labels": np.array([1, 0])},
+        {"labels": None},
+    ],
+)
+def test_the_digest_follows_every_part(changes):
+    assert pictures().digest() == pictures().digest()
+    assert pictures(**changes).digest() != pictures().digest()
+
+
+def test_a_balanced_split_is_disjoint_complete_and_balanced():
+    labels = np.random.default_rng(0).integers(0, 3, 100)
+    rest, drawn = balanced_split(labels, 5, rng=np.random.default_rng(1))
+    assert np.array_equal(np.sort(np.concatenate([rest, drawn])), np.arange(100))
+    assert np.bincount(labels[drawn]).tolist() == [5, 5, 5]

@@ -1,0 +1,50 @@
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from dptransfer.features import chunks
+from dptransfer.features.chunks import over_chunks, row_chunks
+
+
+@pytest.mark.parametrize("elements", [1, 7, 2**18])
+@pytest.mark.parametrize(("count", "dimension"), [(0, 5), (1, 5), (41, 6), (41, 0), (3, 10**6)])
+def test_the_chunks_are_all_rows_once_and_in_order(monkeypatch, elements, count, dimension):
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
+    parts = list(row_chunks(count, dimension))
+    assert [row for part in parts for row in range(count)[part]] == list(range(count))
+    assert all(part.stop > part.start for part in parts)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 5])
+def test_results_come_in_order_on_any_number_of_cores(monkeypatch, cores):
+    monkeypatch.setattr(chunks, "_cores", lambda: cores)
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", 10)
+    seen = set()
+
+    def work(chunk):
+        seen.add(threading.get_ident())
+        return chunk.start
+
+    assert list(over_chunks(work, 100, 5)) == list(range(0, 100, 2))
+    assert len(seen) <= cores
+    assert (threading.get_ident() in seen) == (cores == 1)
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_an_error_in_a_chunk_is_raised(monkeypatch, cores):
+    monkeypatch.setattr(chunks, "_cores", lambda: cores)
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", 10)
+
+    def work(chunk):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        list(over_chunks(work, 100, 5))
+
+
+def test_a_system_that_cannot_tell_its_cores_still_works(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert chunks._cores() >= 1
+    assert list(over_chunks(lambda chunk: np.arange(10)[chunk].sum(), 10, 1)) == [45]

@@ -1,0 +1,108 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dptransfer.data import PublicEmbeddings
+from dptransfer.errors import ArgumentError, DPTransferError, Incompatible, LedgerError
+from dptransfer.features import UnitNorm
+from dptransfer.ledger import Ledger
+from dptransfer.methods import METHODS, CoinPressPrototypes, MeanPrototypes, PrivateMethod, PublicPrototypes
+from dptransfer.methods.base import Outline, configuration_of, with_query
+from dptransfer.noise import SeededNoise
+
+from .samples import BUDGET, REPLACE, WIDTH, fit, pool, private
+
+
+def test_fit_is_final():
+    assert MeanPrototypes.fit is PrivateMethod.fit
+    assert getattr(PrivateMethod.fit, "__final__", False)
+    for method in METHODS.values():
+        assert method.fit is PrivateMethod.fit
+
+
+def test_names_on_the_command_line_are_the_methods_own():
+    assert {"mean", "mean-estimation", "coinpress", "public", "top-k"} <= METHODS.keys()
+    for name, method in METHODS.items():
+        assert method.name == name
+
+
+def test_a_mix_up_of_private_and_public_is_refused():
+    budget = {"budget": BUDGET, "ledger": Ledger.in_memory(), "noise": SeededNoise(0)}
+    with pytest.raises(ArgumentError, match="PrivateEmbeddings"):
+        MeanPrototypes().fit(pool(), **budget)
+    with pytest.raises(ArgumentError, match="PublicEmbeddings"):
+        MeanPrototypes().fit(private(), private(), **budget)
+    with pytest.raises(Incompatible, match="dimension"):
+        MeanPrototypes().fit(private(), PublicEmbeddings(np.eye(WIDTH + 1)), **budget)
+
+
+def test_what_fails_on_public_grounds_fails_before_the_charge():
+    ledger = Ledger.in_memory()
+    for attempt in (
+        lambda: PublicPrototypes().fit(private(), budget=BUDGET, ledger=ledger),
+        lambda: CoinPressPrototypes().fit(private(), budget=REPLACE, ledger=ledger),
+        lambda: MeanPrototypes().fit(
+            private(np.zeros((1, 2**14 + 1)), [0]), budget=BUDGET, ledger=ledger, noise=SeededNoise(0)
+        ),
+    ):
+        with pytest.raises(ArgumentError):
+            attempt()
+    assert ledger.history() == []
+
+
+def test_without_a_ledger_the_users_own_is_charged_and_the_noise_is_secure(monkeypatch, tmp_path):
+    monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "ledger.sqlite"))
+    model = MeanPrototypes().fit(private(), budget=BUDGET)
+    assert not model.provenance.seeded
+    (charge, _) = Ledger(tmp_path / "ledger.sqlite").history()
+    assert charge.label == "mean"
+    assert model.provenance.ledger_head == charge.hash
+
+
+def test_a_seeded_fit_is_stamped():
+    assert fit(MeanPrototypes()).provenance.seeded
+
+
+def test_a_query_may_be_sharpened_but_its_cost_may_not_change():
+    (step,) = MeanPrototypes().plan(private().facts, BUDGET).mechanisms
+    assert isinstance(step.query.features, Outline)
+    sharp = with_query(step, features=UnitNorm().fit(WIDTH, None))
+    assert sharp.event == step.event
+    with pytest.raises(DPTransferError, match="cost"):
+        with_query(step, classes=9)
+    with pytest.raises(AssertionError, match="rows"):
+        step.query(np.zeros((1, WIDTH)), np.zeros(1, dtype=np.int64))
+
+
+def test_a_ledger_that_cannot_note_the_end_does_not_lose_a_paid_model():
+    ledger = Ledger.in_memory()
+
+    def fails(*given, **named):
+        raise LedgerError("disk full")
+
+    ledger.complete = fails
+    model = MeanPrototypes().fit(private(), budget=BUDGET, ledger=ledger, noise=SeededNoise(0))
+    assert model.weights["prototypes"].shape == (3, WIDTH)
+    assert ledger.history()[0].outcome is None
+    assert ledger.spent("samples") is not None
+
+
+def test_the_configuration_is_ready_for_json():
+    import json
+
+    for method in METHODS.values():
+        written = json.loads(json.dumps(configuration_of(method())))
+        assert written["type"] == method.__name__
+    assert configuration_of(CoinPressPrototypes(shares=(0.5, 0.5)))["shares"] == [0.5, 0.5]
+
+
+def test_fitting_changes_neither_method_nor_data():
+    method, data = MeanPrototypes(), private()
+    before = data.rows.copy(), data.labels.copy()
+    first, second = fit(method, data), fit(method, data)
+    assert method == MeanPrototypes()
+    assert (data.rows == before[0]).all()
+    assert (data.labels == before[1]).all()
+    assert (first.weights["prototypes"] == second.weights["prototypes"]).all()
+    assert replace(method, features=UnitNorm(pool=2)) != method
