@@ -35,7 +35,7 @@ def digits_sets(*, glyphs: int = GLYPHS) -> DemoSets:
         sizes=sizes,
         private=_chosen(pixels, labels, private),
         test=_chosen(pixels, labels, test),
-        public=PictureSet(pool.pixels, pool.names, pool.digits),
+        public=PictureSet(pool.pixels, pool.names, pool.digits, pool.characters),
         about=(
             f"handwritten digits, long-tailed on purpose: from {max(sizes)} of one to {min(sizes)}",
             f"other handwritten digits, {TEST_PER_CLASS} of each",

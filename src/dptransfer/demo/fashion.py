@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import struct
 import zlib
 from pathlib import Path
 
@@ -84,8 +85,8 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
         ) from None
     axes = content[3] if content[:3] == b"\x00\x00\x08" and len(content) > 3 else 0
     start = 4 + 4 * axes
-    shape = tuple(int(length) for length in np.frombuffer(content[4:start], dtype=">u4")) if axes else ()
-    if not axes or len(shape) != axes or len(content) - start != math.prod(shape):
+    shape = struct.unpack_from(f">{axes}I", content, 4) if axes and len(content) >= start else ()
+    if not shape or len(content) - start != math.prod(shape):
         raise DataError(f"'{path}' must be a complete idx file of bytes; it is not. {_INSTALL}")
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
 

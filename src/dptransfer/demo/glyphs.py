@@ -41,11 +41,13 @@ class Glyphs:
     Attributes:
         pixels: (pictures, 8, 8) brightness, light on dark.
         names: each picture's number, character and font.
-        digits: the digit each picture shows, −1 for a letter.
+        characters: the character each picture shows.
+        digits: the same as a number, −1 for a letter.
     """
 
     pixels: Pixels
     names: tuple[str, ...]
+    characters: tuple[str, ...]
     digits: Labels
 
     def __len__(self) -> int:
@@ -66,12 +68,14 @@ def draw_glyphs(count: int, *, rng: np.random.Generator, digit_share: float = 0.
     digits = np.where(is_digit, rng.integers(len(string.digits), size=count), -1)
     letters = rng.integers(len(string.ascii_letters), size=count)
     chosen = rng.integers(len(FONTS), size=count)
-    pixels, names = [], []
-    for i, (digit, letter, font) in enumerate(zip(digits, letters, chosen, strict=True)):
-        character = string.ascii_letters[letter] if digit < 0 else str(digit)
-        pixels.append(_draw(character, fonts[font], rng))
-        names.append(f"glyph-{i:05d}-{character}-{FONTS[font]}")
-    return Glyphs(np.stack(pixels), tuple(names), digits)
+    characters = tuple(
+        string.ascii_letters[letter] if digit < 0 else str(digit)
+        for digit, letter in zip(digits, letters, strict=True)
+    )
+    pairs = list(zip(characters, chosen, strict=True))
+    pixels = np.stack([_draw(character, fonts[font], rng) for character, font in pairs])
+    names = tuple(f"glyph-{i:05d}-{character}-{FONTS[font]}" for i, (character, font) in enumerate(pairs))
+    return Glyphs(pixels, names, characters, digits)
 
 
 def _fonts() -> list[ImageFont.FreeTypeFont]:

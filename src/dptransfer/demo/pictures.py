@@ -87,7 +87,7 @@ def draw_prototypes(
     """
     matplotlib_figure = _figure_class()
     count = len(prototypes)
-    figure = matplotlib_figure(figsize=(max(6.0, 0.95 * count), 3.0), layout="constrained")
+    figure = matplotlib_figure(figsize=(max(6.0, 0.95 * count), 2.55), layout="constrained")
     grid: Any = figure.subplots(2, count, squeeze=False)
     for row, (pictures, title) in enumerate(zip((prototypes, examples), titles, strict=True)):
         for column, (name, pixels) in enumerate(pictures.items()):

@@ -8,6 +8,7 @@ the pictures do not.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 SETS: dict[str, Callable[[], DemoSets]] = {"digits": digits_sets, "fashion-mnist": fashion_sets}
 METHOD: Callable[[], PrivateMethod] = PublicPriorPrototypes
+# One public picture per class. Only cosines above 0 count, which halves the sensitivity; a public choice.
+VISIBLE = PublicPrototypes(features=PublicMap(axes=64), lowest=1.0)
 ENCODER = "efficientnet-lite0"
 PICTURE_SIZE = 96
 CURVE = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # ε of the teaching figure, in units of the demo's ε
@@ -85,13 +88,11 @@ def run_demo(
     curve = accuracy_curve(METHOD, rows, [epsilon * factor for factor in CURVE], delta)
     draw_curve(out / "figures" / "epsilon.png", curve, results)
 
-    chosen = PublicPrototypes(features=PublicMap(axes=32)).fit(
-        rows.private, rows.public, budget=budget, ledger=ledger
-    )
+    chosen = VISIBLE.fit(rows.private, rows.public, budget=budget, ledger=ledger)
     chosen_tested = _test(chosen, rows, sets)
     chosen.save(out / "prototypes", evaluation=chosen_tested, overwrite=True)
-    names = _draw_prototypes(out / "figures" / "prototypes.png", chosen, sets)
-    tell.prototypes(names, chosen_tested.balanced_accuracy, chosen.guarantee)
+    captions = _draw_prototypes(out / "figures" / "prototypes.png", chosen, sets)
+    tell.prototypes(captions, chosen_tested.balanced_accuracy, chosen.guarantee)
 
     refusal = _refused(method, rows, sets.name, budget, ledger)
     tell.ledger(ledger, sets.name, refusal)
@@ -127,7 +128,7 @@ def _compare(model: PrivateClassifier, tested: Evaluation, rows: Embedded, sets:
 
 
 def _draw_prototypes(path: Path, chosen: PrivateClassifier, sets: DemoSets) -> dict[str, str]:
-    """Draw the chosen public pictures, and return their names by class."""
+    """Draw the chosen public pictures; return what they show, by class, where that is known."""
     assert chosen.provenance.prototypes is not None
     assert sets.test.labels is not None
     places = {name: rows[0] for name, rows in chosen.provenance.prototypes["rows"].items()}
@@ -143,7 +144,8 @@ def _draw_prototypes(path: Path, chosen: PrivateClassifier, sets: DemoSets) -> d
         f"Above: the public picture chosen for each class at ε = {chosen.guarantee.epsilon:.3g}. "
         "Below: a test picture of the class. No private picture is shown.",
     )
-    return {name: sets.public.names[place] for name, place in places.items()}
+    captions = sets.public.captions
+    return {} if captions is None else {name: captions[place] for name, place in places.items()}
 
 
 def _make_room(ledger: Ledger, name: str, budget: Budget) -> None:
@@ -158,7 +160,8 @@ def _refused(method: PrivateMethod, rows: Embedded, name: str, budget: Budget, l
     """Close the account at what is spent, ask for one fit more, and return the refusal."""
     spent = ledger.spent(name, delta=budget.delta)
     assert spent is not None
-    ledger.set_budget(name, Budget(epsilon=spent.epsilon, delta=budget.delta), note="the demo ends here")
+    limit = math.ceil(spent.epsilon * 1000) / 1000
+    ledger.set_budget(name, Budget(epsilon=limit, delta=budget.delta), note="the demo ends here")
     try:
         method.fit(rows.private, rows.public, budget=budget, ledger=ledger)
     except BudgetExceeded as refusal:

@@ -22,11 +22,13 @@ class PictureSet:
         pixels: (pictures, height, width) brightness.
         names: what each picture is called, without an ending; distinct.
         labels: position of each picture's class, −1 for a picture of none of them; or None.
+        captions: what each picture shows, in a word, where that is known.
     """
 
     pixels: Pixels
     names: tuple[str, ...]
     labels: Labels | None = None
+    captions: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         """Check that the parts fit together."""

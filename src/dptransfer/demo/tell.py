@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dptransfer.methods import Plan
     from dptransfer.release import Card, Verification
 
-_BAR = 20
+_BAR = 16
 _QUIET = "bright_black"
 _GOOD = "green"
 _HERE = "cyan"
@@ -75,7 +75,7 @@ class Teller:
                 if isinstance(event, GaussianEvent)
                 else f"selection at ε = {event.epsilon:.4g}"
             )
-            self._say(f"Charged to '{name}': {step}.")
+            self._say(f"Cost, charged to '{name}' first: {step}.")
 
     def guarantee(self, guarantee: Guarantee) -> None:
         """The promise."""
@@ -90,9 +90,7 @@ class Teller:
             table.add_row(one.name, one.promise, f"{one.balanced:.1%}", f"{one.smallest:.1%}", style=style)
         self._show(table)
         private, reference = results[:2]
-        bars = _table(
-            "class", "private pictures", f"recall, {private.promise}", reference.promise, numbers=(1,)
-        )
+        bars = _table("class", "pictures", f"recall, {private.promise}", reference.promise, numbers=(1,))
         for place in np.argsort(-np.asarray(sets.sizes), kind="stable"):
             bars.add_row(
                 sets.classes[place],
@@ -105,14 +103,16 @@ class Teller:
             "Test pictures are not protected, nor is the reference: on secret data you would not make it."
         )
 
-    def prototypes(self, names: Mapping[str, str], balanced: float, guarantee: Guarantee) -> None:
+    def prototypes(self, captions: Mapping[str, str], balanced: float, guarantee: Guarantee) -> None:
         """Which public pictures stand for the classes."""
         self._heading("Prototypes one can look at")
         self._say(
-            f"A second fit, charged as ε = {guarantee.epsilon:.3g} again, chooses one public picture per class: "
+            f"A second fit, charged as ε = {guarantee.epsilon:.3g} again, picks a public picture per class: "
             f"{balanced:.1%} balanced accuracy, less than above, but the whole model can be shown."
         )
-        self._say("; ".join(f"{name} → {picture}" for name, picture in names.items()) + ".", style=_QUIET)
+        if captions:
+            self._say("   ".join(f"{name}→{caption}" for name, caption in captions.items()), style=_HERE)
+        self._say("figures/prototypes.png shows them.")
 
     def ledger(self, ledger: Ledger, name: str, refusal: str) -> None:
         """What was spent, and what happens when nothing is left."""
@@ -144,22 +144,23 @@ class Teller:
     def closing(self, out: Path, sets: DemoSets, seconds: float) -> None:
         """Where the files are, what to try, and what not to believe."""
         self._heading(f"Done in {seconds:.0f} s. What there is now")
-        files = Table.grid(padding=(0, 3))
+        self._say(f"In {out}:")
+        files = Table.grid(padding=(0, 2))
         for path, what in (
             ("model/card.html", "the card: open it in a browser"),
             ("figures/recall.png", "recall by class, private against not"),
             ("figures/epsilon.png", "accuracy against ε"),
             ("figures/prototypes.png", "the public pictures chosen for the classes"),
-            ("model/, prototypes/", "the two releases: safe to publish as far as the promise goes"),
-            ("ledger.sqlite, images/, *.emb", "the owner's: keep them to yourself"),
+            ("model/, prototypes/", "the two releases, made to be published"),
+            ("ledger.sqlite, images/, *.emb", "the owner's: never published"),
             ("results.json", "the numbers above"),
         ):
-            files.add_row(Text(f"{out}/{path}" if "," not in path else f"{out}: {path}", style=_HERE), what)
+            files.add_row(Text(f"  {path}", style=_HERE), what)
         self._show(files)
         self._say("Try next:")
         for command in (
             f"dptransfer predict {out}/model {out}/images/test/{sets.classes[0]}/*.png",
-            f"dptransfer fit {out}/private.emb --public {out}/public.emb --epsilon 4 --delta 1e-5 --out model4",
+            f"dptransfer demo --epsilon 4 --out {out}",
             f"dptransfer ledger history --ledger {out}/ledger.sqlite",
         ):
             self._console.print(Text(f"    {command}", style=_HERE), soft_wrap=True)

@@ -53,7 +53,7 @@ class OnLattice:
         squares = np.einsum("ij,ij->i", floats, floats)
         outside = squares > self.norm**2
         if self.dimension * (self.norm + 1) ** 2 >= 2**53:
-            # That sum is not exact; but where it is at most twice the bound, the integer sum does not overflow.
+            # That sum is not exact; where it is at most twice the bound, the integer sum does not overflow.
             outside = squares > 2.0 * self.norm**2
             integers = bounded.astype(np.int64)
             outside |= np.einsum("ij,ij->i", integers, integers) > self.norm**2

@@ -106,8 +106,8 @@ def _candidates(budget: Budget, public: PublicEmbeddings | None) -> tuple[Privat
         return (MeanPrototypes(),)
     return (
         PublicPriorPrototypes(),
-        PublicPriorPrototypes(weak_axes=64),
-        PublicPriorPrototypes(features=PublicMap(axes=512), weak_axes=256),
+        PublicPriorPrototypes(fewest_axes=64),
+        PublicPriorPrototypes(features=PublicMap(axes=512)),
         MeanPrototypes(),
     )
 

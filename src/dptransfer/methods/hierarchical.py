@@ -34,7 +34,8 @@ _PRIOR_ENERGIES = tuple(float(energy) for energy in np.geomspace(0.01, 0.8, 12))
 _LEAST_WITHIN = 0.05  # rows keep some variance of their own, whatever t and m₀ take
 _COUNT_GRID = 64
 _LEAST_SPREAD = 0.05  # of log counts; a sharper prior would pretend to know them
-_EM_ROUNDS = 10
+_FIRST_SPREAD = 0.2  # starts small and grows where the data ask for it, so that count noise is no class bias
+_EM_ROUNDS = 20
 _MEAN_ROUNDS = 2
 
 
@@ -68,9 +69,8 @@ def count_estimates(counts: FloatArray, scale: float) -> FloatArray:
     [1000.0, 1010.0, 990.0]
     """
     grid, log_likelihood = _count_likelihood(counts, scale)
-    _, weights = _fit_counts(log_likelihood[None], grid, counts)
-    estimates: FloatArray = weights[0] @ grid
-    return estimates
+    _, chances = _fit_counts(log_likelihood[None], grid, counts)
+    return _mean_counts(chances[0], grid, counts, scale)
 
 
 def posterior(
@@ -110,7 +110,7 @@ def posterior(
         chances = weights[best]
         mean = ((chances @ (grid[:, None] / total)) * sums).sum(axis=0)
         mean /= (chances @ (grid[:, None] ** 2 / total)).sum(axis=0) + 1 / moment
-    estimates = chances @ grid
+    estimates = _mean_counts(chances, grid, counts, count_scale)
     n = estimates[:, None]
     total = n**2 * between + n * within + sum_scale**2
     return Posterior(
@@ -133,26 +133,36 @@ def _count_likelihood(counts: FloatArray, scale: float) -> tuple[FloatArray, Flo
     return grid, -0.5 * ((counts[:, None] - grid) / spread) ** 2 - np.log(spread)
 
 
+def _mean_counts(chances: FloatArray, grid: FloatArray, counts: FloatArray, scale: float) -> FloatArray:
+    """E[n] of each class, as precise as its count where that is finer than the grid.
+
+    The grid saw the count with extra variance h², half a cell's; moving towards the count by h²/(h² + scale²)
+    gives that precision back: nothing for a coarse count, everything for an exact one.
+    """
+    mean = chances @ grid
+    cell = (0.5 * mean * np.log(grid[1] / grid[0])) ** 2
+    return np.maximum(mean + cell / (cell + scale**2) * (counts - mean), grid[0])
+
+
 def _fit_counts(
     log_likelihood: FloatArray, grid: FloatArray, counts: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Fit the log-normal prior of counts for a stack of (models, classes, grid) log-likelihoods.
 
     E step: the chance of each n given the class's data. M step: log ν and τ² are mean and variance of log n
-    under the average of these chances. Returns the log evidence of each model and the chances, (models,
-    classes, grid).
+    under the average of these chances. Returns the log evidence of each model and the chances.
     """
-    from scipy.special import logsumexp
-
     log_n = np.log(grid)
     centre = np.full(len(log_likelihood), np.log(max(float(counts.mean()), 1.0)))
-    spread = np.ones(len(log_likelihood))
+    spread = np.full(len(log_likelihood), _FIRST_SPREAD)
     for _ in range(_EM_ROUNDS):
         log_prior = -0.5 * ((log_n - centre[:, None]) / spread[:, None]) ** 2 - np.log(spread)[:, None]
         joint = log_likelihood + log_prior[:, None, :]
-        evidence = logsumexp(joint, axis=2)
-        chances = np.exp(joint - evidence[..., None])
+        peak = joint.max(axis=2, keepdims=True)
+        chances = np.exp(joint - peak)
+        mass = chances.sum(axis=2, keepdims=True)
+        chances /= mass
         pooled = chances.mean(axis=1)
         centre = pooled @ log_n
         spread = np.sqrt(np.maximum(pooled @ log_n**2 - centre**2, _LEAST_SPREAD**2))
-    return evidence.sum(axis=1), chances
+    return (peak + np.log(mass)).sum(axis=(1, 2)), chances

@@ -46,16 +46,15 @@ class PublicPriorPrototypes(PrivateMethod):
     Reference:     docs/methods/public-prior.md derives the model and says what was measured.
 
     Attributes:
-        features: the public feature map; its first `weak_axes` axes are used when the smallest class is
-            small.
-        weak_axes: axes kept when the smallest class does not rise above the noise of all of them.
+        features: the public feature map; fewer of its axes are used when the smallest class is small.
+        fewest_axes: axes kept when the smallest class is small; doubled while it exceeds the noise in them.
         count_share: share of the budget for counts; they set scales only, so a little is enough.
         sum_share: share of the budget for sums when gradient steps follow.
         steps: how many gradient steps there are, if any are taken; 0 to never take any.
     """
 
     features: Features = field(default_factory=lambda: PublicMap(axes=256))
-    weak_axes: int = 128
+    fewest_axes: int = 128
     count_share: float = 0.03
     sum_share: float = 0.37
     steps: int = 15
@@ -64,7 +63,7 @@ class PublicPriorPrototypes(PrivateMethod):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        _check.whole("weak_axes", self.weak_axes)
+        _check.whole("fewest_axes", self.fewest_axes)
         _check.fraction("count_share", self.count_share)
         _check.fraction("sum_share", self.sum_share)
         _check.whole("steps", self.steps, at_least=0)
@@ -104,7 +103,8 @@ class PublicPriorPrototypes(PrivateMethod):
         counting = ClassCounts(len(private.facts.classes))
         counts = purse.release(counting, self.count_share, rows, labels)
         count_scale = purse.scale(counting, self.count_share)
-        smallest = float(count_estimates(counts, count_scale).min())
+        # Less one standard deviation, so that luck alone rarely makes the smallest class look large.
+        smallest = float(count_estimates(counts, count_scale).min()) - count_scale
         features = self._narrowed(features, smallest, purse)
         takes_steps = self._takes_steps(features, smallest, purse)
 
@@ -134,11 +134,16 @@ class PublicPriorPrototypes(PrivateMethod):
         )
 
     def _narrowed(self, features: FittedFeatures, smallest: float, purse: Purse) -> FittedFeatures:
-        """Fewer axes, unless the smallest class exceeds the norm of the noise in all of them."""
+        """As many axes, in steps of doubling, as keep the noise of a class's sum below the smallest class."""
         if not isinstance(features, FittedPublicMap):
             return features
-        noise_norm = self._noise_norm(features.dimension, 1.0, purse)
-        return features if smallest >= noise_norm else features.first(min(self.weak_axes, features.dimension))
+        axes = min(self.fewest_axes, features.dimension)
+        while axes < features.dimension:
+            more = min(2 * axes, features.dimension)
+            if smallest < self._noise_norm(more, 1.0, purse):
+                break
+            axes = more
+        return features.first(axes)
 
     def _takes_steps(self, features: FittedFeatures, smallest: float, purse: Purse) -> bool:
         """Whether the smallest class is at least twice the noise of its row of the summed gradients."""

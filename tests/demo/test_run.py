@@ -1,0 +1,100 @@
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+import dptransfer as dpt
+from dptransfer.demo import run_demo
+from dptransfer.errors import ArgumentError, BudgetError, DataError, DPTransferError
+from dptransfer.ledger import Charge
+from dptransfer.release import verify_release
+
+pytest.importorskip("matplotlib")
+
+PROMISED = (
+    "model/card.html model/CARD.md model/release.json model/model.safetensors prototypes/release.json "
+    "figures/recall.png figures/prototypes.png figures/epsilon.png ledger.sqlite results.json "
+    "private.emb/manifest.json test.emb/manifest.json public.emb/manifest.json images/private/a/p-0.png"
+).split()
+
+
+def tell(out, **options):
+    console = Console(file=io.StringIO(), width=100)
+    run_demo(out=out, console=console, **options)
+    return console.file.getvalue()
+
+
+def charges(out):
+    entries = dpt.Ledger(out / "ledger.sqlite").history("demo-tiny")
+    return [entry for entry in entries if isinstance(entry, Charge)]
+
+
+def test_the_whole_story_is_told_and_leaves_every_promised_file(tmp_path, encoder):
+    out = tmp_path / "demo"
+    text = tell(out)
+    assert [name for name in PROMISED if not (out / name).is_file()] == []
+    for words in ("private ones", "not private", "a→", "Privacy and model card", "checks passed", "Try next"):
+        assert words in text
+    assert "above its budget" in " ".join(text.split())
+    for release in ("model", "prototypes"):
+        assert verify_release(out / release).ok
+        assert not dpt.load(out / release).provenance.seeded
+        assert not any(b"p-0.png" in file.read_bytes() for file in (out / release).iterdir())
+
+
+def test_two_fits_are_charged_to_the_demos_own_ledger_and_none_to_the_users(tmp_path, encoder, monkeypatch):
+    theirs = tmp_path / "theirs.sqlite"
+    monkeypatch.setenv("DPTRANSFER_LEDGER", str(theirs))
+    tell(tmp_path / "demo")
+    assert [charge.status for charge in charges(tmp_path / "demo")] == ["released", "released"]
+    assert not theirs.exists()
+
+
+def test_a_second_run_encodes_nothing_and_adds_to_the_ledger(tmp_path, encoder):
+    out = tmp_path / "demo"
+    tell(out)
+    shown = encoder.shown
+    text = tell(out)
+    assert encoder.shown == shown
+    assert "Used again from an earlier run: private, test, public" in text
+    assert len(charges(out)) == 4
+    ledger = dpt.Ledger(out / "ledger.sqlite")
+    assert (
+        ledger.spent("demo-tiny").epsilon
+        > 1.5 * json.loads((out / "results.json").read_text())["guarantee"]["epsilon"]
+    )
+
+
+def test_results_are_written_as_told(tmp_path, encoder):
+    tell(tmp_path / "demo", epsilon=8.0)
+    results = json.loads((tmp_path / "demo" / "results.json").read_text())
+    assert [one["promise"] for one in results["results"]] == [
+        "ε = 8",
+        "not private",
+        "sees no private picture",
+    ]
+    assert all(one["balanced_accuracy"] > 0.9 for one in results["results"])
+    assert results["guarantee"]["epsilon"] == pytest.approx(8, rel=1e-3)
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path, encoder):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(DataError, match="a folder of its own"):
+        tell(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"), [({"data": "letters"}, ArgumentError), ({"epsilon": 0.0}, BudgetError)]
+)
+def test_a_bad_argument_is_refused_before_anything_is_made(tmp_path, encoder, options, error):
+    with pytest.raises(error):
+        tell(tmp_path / "demo", **options)
+    assert not (tmp_path / "demo").exists()
+
+
+def test_a_path_that_cannot_be_a_folder_is_refused(tmp_path, encoder):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DPTransferError, match="must be able to write"):
+        tell(tmp_path / "file" / "demo")
