@@ -1,6 +1,9 @@
 """A sequence of events → one curve, one guarantee.
 
-Every number here is an upper bound on what the events cost together, steps chosen adaptively included:
+Every number here is an upper bound on what the events cost together. The steps of a sequence may be chosen in
+the light of earlier answers as long as their parameters were fixed in advance; for parameters chosen on the
+way, sums of ε, of ρ and (all Gaussian) of μ² are still bounds, and the curve of a mixture is not proven to be
+one.
 
 - Gaussian steps compose exactly, to μ = √(Σ 1/z²); zCDP is never used for them.
 - One selection has a closed form; several cost at most the sum of their ε, with δ = 0.

@@ -61,11 +61,12 @@ def run_demo(
     budget = Budget(epsilon=epsilon, delta=delta)
     out = Path(out)
     started = time.monotonic()
-    sets = SETS[data]()
     claim_folder(out)
     tell = Teller(console)
-
+    with tell.gathering():
+        sets = SETS[data]()
     tell.opening(sets)
+
     encoder = get_encoder(ENCODER, size=PICTURE_SIZE)
     with tell.encoding(encoder.identity.name, PICTURE_SIZE) as progress:
         rows = embed(sets, encoder, out, progress=progress)

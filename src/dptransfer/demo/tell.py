@@ -41,6 +41,12 @@ class Teller:
         self._console = console
         self._step = 0
 
+    @contextmanager
+    def gathering(self) -> Iterator[None]:
+        """A sign of life while pictures are read and drawn."""
+        with self._console.status("Reading and drawing pictures"):
+            yield
+
     def opening(self, sets: DemoSets) -> None:
         """What there is to work with."""
         self._heading("The pictures")
@@ -137,7 +143,7 @@ class Teller:
         passed = sum(check.passed for check in required)
         self._say(
             f"verify: {passed} of {len(required)} checks passed; ε computed again from the recorded steps: "
-            f"{verification.recomputed_epsilon:.6g}.",
+            f"{_up(verification.recomputed_epsilon)}.",
             style=_GOOD if verification.ok else "bold red",
         )
 
@@ -190,3 +196,9 @@ def _table(*header: str, numbers: Sequence[int] = ()) -> Table:
 
 def _bar(share: float, style: str) -> Text:
     return Text.assemble(("█" * round(_BAR * share)).ljust(_BAR, "·"), f" {share:4.0%}", style=style)
+
+
+def _up(epsilon: float | None) -> str:
+    from dptransfer.release.card import rounded_up
+
+    return "none" if epsilon is None else rounded_up(epsilon)

@@ -7,7 +7,8 @@ A method is a frozen dataclass of hyper-parameters with two functions of its own
 - `run(plan, features, private, noise, public)` executes the plan. It is the only reader of private rows.
 
 `fit` joins them in the one order that keeps the promise: whatever can fail on public grounds fails first, the
-ledger is charged before a row is read, and what comes out is checked to have cost what was charged.
+ledger is charged before a row is read for an answer (a data set without a name is hashed to find its
+account), and what comes out is checked to have cost what was charged.
 """
 
 from __future__ import annotations

@@ -28,10 +28,10 @@ class CoinPressPrototypes(PrivateMethod):
 
     Releases:      one (classes, dimension) matrix of recentred class sums per step.
     Guarantee:     one GaussianEvent per step; the shares of the squared GDP parameter follow `shares`.
-    Relation:      replace one example by another of the same class; class sizes are declared and public. Not
+    Relation:      replace one example by another of the same class: class sizes are declared and public. Not
                    comparable with add/remove methods without conversion.
     Sensitivity:   see `RecentredSums`: 2 per step.
-    Assumes:       declared classes and class sizes; a replaced example keeps its label.
+    Assumes:       declared classes and class sizes, which stay as declared whatever the rows are.
     Reference:     Biswas et al. (2020); Wahdany et al. (2025), Appendices A.4 and C.2. With rows scaled to
                    norm √d: c₀ = 0, r₀ = √d, γ² = d + 2√(d ln 100) + 2 ln 100, clip = min(√(r² + 6r + γ²), r +
                    γ), mean noise s = 2·clip·z/n, r' = γ√(1/n + s²). Wrong class sizes cost accuracy, not
@@ -46,7 +46,7 @@ class CoinPressPrototypes(PrivateMethod):
     name: ClassVar[str] = "coinpress"
     assumptions: ClassVar[tuple[str, ...]] = (
         *PrivateMethod.assumptions,
-        "class sizes are public and the replaced example keeps its label",
+        "class sizes are public, so the guarantee is for replacing an example within its class",
     )
 
     def __post_init__(self) -> None:

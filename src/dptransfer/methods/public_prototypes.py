@@ -31,8 +31,7 @@ class PublicPrototypes(PrivateMethod):
     Sensitivity:   see `SimilarityScores`: each score moves by at most `highest` − `lowest`, monotone.
     Assumes:       declared classes; a public pool and a public feature map.
     Reference:     Wahdany et al. (2025), Section 4.2 and Appendix D.1. All classes together cost one ε,
-                   because an example has one label. The authors' script at `epsilon = e` performs a 2e-DP
-                   selection; here ε is what it says.
+                   because an example has one label.
 
     Attributes:
         features: the public feature map, applied to private and public rows alike.

@@ -25,10 +25,10 @@ class RecentredSums:
 
     Releases:      a (classes, dimension) matrix, all classes in one answer.
     Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
-    Relation:      replace one example by another of the same class; class sizes are public.
-    Sensitivity:   L2. One row of the matrix moves by the difference of two vectors of norm at most 1, so 2.
-    Assumes:       centres and radii public or released; the replaced example keeps its label; labels in
-                   0..classes−1.
+    Relation:      replace one example by another of the same class: class sizes are public.
+    Sensitivity:   L2. Same class: one row of the matrix moves by the difference of two vectors of norm at
+                   most 1, so 2. Another class: two rows move by one such vector each, √2. So 2.
+    Assumes:       centres and radii public or released; labels in 0..classes−1.
     Reference:     Biswas et al. (2020), Algorithm 1, as used by Wahdany et al. (2025), Appendix A.4.
 
     Attributes:

@@ -37,7 +37,7 @@ def _method(model: PrivateClassifier) -> Section:
     )
     if provenance.notes:
         blocks += [
-            Paragraph("Choices made from public facts:"),
+            Paragraph("Choices, made from public facts and released values:"),
             Bullets(tuple(clean(note) for note in provenance.notes)),
         ]
     return Section("Method", tuple(blocks))

@@ -184,7 +184,7 @@ def _card_numbers(directory: Path, manifest: Manifest) -> str:
         text = read_file(directory, name).decode(errors="replace")
         if stated(text) != expected or sentence not in text:
             raise ReleaseError(f"'{name}' must state the manifest's numbers; it states others.")
-    return f"both cards state epsilon {guarantee.epsilon:g}, delta {guarantee.delta:g}, {guarantee.relation}"
+    return f"both cards state epsilon {guarantee.epsilon!r}, delta {guarantee.delta!r}, {guarantee.relation}"
 
 
 def _stated_in_markdown(text: str) -> dict[str, str]:
