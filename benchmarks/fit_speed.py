@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -61,6 +61,12 @@ def peer(x, y, pool, classes: int) -> dict[str, float]:
     return {"seconds": time.perf_counter() - started, "PCA(256) of the pool": fitted - started}
 
 
+def memory(what: str) -> float:
+    """MiB of resident memory of this process, now (VmRSS) or at most (VmHWM)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(what))
+
+
 def measure(who: str, sizes: dict[str, int]) -> dict[str, float]:
     command = [sys.executable, __file__, "--worker", who, "--sizes", json.dumps(sizes)]
     return json.loads(
@@ -78,10 +84,10 @@ def main() -> None:
     options = arguments.parse_args()
     if options.worker:
         x, y, pool = data(**options.sizes)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        Path("/proc/self/clear_refs").write_text("5")  # forget the peak that making the data left
+        before = memory("VmRSS")
         result = {"ours": ours, "peer": peer}[options.worker](x, y, pool, options.sizes["classes"])
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        print(json.dumps({**result, "extra peak MiB": (peak - before) / 1024}))
+        print(json.dumps({**result, "extra peak MiB": memory("VmHWM") - before}))
         return
     sizes = {name: getattr(options, name) for name in ("rows", "dimension", "classes", "public")}
     settings = [sizes]

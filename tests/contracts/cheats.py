@@ -1,5 +1,6 @@
 """Methods that break one rule each; the suite must notice every one of them."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -91,11 +92,13 @@ class ChargesTwice(MeanPrototypes):
     def run(self, plan, features, private, noise, public):
         import gc
 
+        from dptransfer.errors import LedgerError
         from dptransfer.ledger import Ledger
 
         for ledger in [item for item in gc.get_objects() if isinstance(item, Ledger)]:
-            if any(entry.dataset.name == private.name for entry in ledger.history()):
-                ledger.charge(private, plan.events, label="again")
+            with suppress(LedgerError):  # other tests leave ledgers behind whose files are gone
+                if any(entry.dataset.name == private.name for entry in ledger.history()):
+                    ledger.charge(private, plan.events, label="again")
         return super().run(plan, features, private, noise, public)
 
 

@@ -91,10 +91,10 @@ def test_events_that_are_none_are_refused(ledger, events):
 
 
 def test_an_event_that_json_would_not_return_unchanged_is_refused(ledger):
-    odd = SelectionEvent(0.5, ADD, np.bool_(True), "exponential")
+    odd = SelectionEvent(0.5, ADD, True, "exponential", label=b"bytes")
     with pytest.raises(ArgumentError, match="plain numbers and words"):
         ledger.charge("clinic-a", [odd], label="fit")
-    ledger.charge("clinic-a", [replace(odd, bounded_range=True, epsilon=np.float64(0.1))], label="fit")
+    ledger.charge("clinic-a", [replace(odd, label="words", epsilon=np.float64(0.1))], label="fit")
     assert ledger.history()[0].events[0].epsilon == 0.1
 
 

@@ -65,7 +65,7 @@ def fashion_sets(folder: Path = FOLDER) -> DemoSets:
         about=(
             f"Fashion-MNIST, long-tailed on purpose: {max(sizes)} of one class down to {min(sizes)}",
             "Fashion-MNIST's own test pictures, the same number of each class",
-            "a third of Fashion-MNIST's training pictures, declared public, unlabelled, none of them private",
+            "from a third of Fashion-MNIST that is declared public: unlabelled, none of them private",
         ),
     )
 

@@ -61,10 +61,10 @@ def run_demo(
     budget = Budget(epsilon=epsilon, delta=delta)
     out = Path(out)
     started = time.monotonic()
-    claim_folder(out)
     tell = Teller(console)
     with tell.gathering():
         sets = SETS[data]()
+    claim_folder(out)
     tell.opening(sets)
 
     encoder = get_encoder(ENCODER, size=PICTURE_SIZE)
@@ -99,7 +99,7 @@ def run_demo(
     tell.ledger(ledger, sets.name, refusal)
     tell.card(card_of(model, tested), verify_release(out / "model"))
     _write_results(out / "results.json", results, model, ledger, sets)
-    tell.closing(out, sets, time.monotonic() - started)
+    tell.closing(out, data, sets, time.monotonic() - started)
 
 
 def _test(model: PrivateClassifier, rows: Embedded, sets: DemoSets) -> Evaluation:

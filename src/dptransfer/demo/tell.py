@@ -147,7 +147,7 @@ class Teller:
             style=_GOOD if verification.ok else "bold red",
         )
 
-    def closing(self, out: Path, sets: DemoSets, seconds: float) -> None:
+    def closing(self, out: Path, data: str, sets: DemoSets, seconds: float) -> None:
         """Where the files are, what to try, and what not to believe."""
         self._heading(f"Done in {seconds:.0f} s. What there is now")
         self._say(f"In {out}:")
@@ -166,7 +166,7 @@ class Teller:
         self._say("Try next:")
         for command in (
             f"dptransfer predict {out}/model {out}/images/test/{sets.classes[0]}/*.png",
-            f"dptransfer demo --epsilon 4 --out {out}",
+            f"dptransfer demo --data {data} --epsilon 4 --out {out}",
             f"dptransfer ledger history --ledger {out}/ledger.sqlite",
         ):
             self._console.print(Text(f"    {command}", style=_HERE), soft_wrap=True)

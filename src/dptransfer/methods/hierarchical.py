@@ -141,7 +141,8 @@ def _mean_counts(chances: FloatArray, grid: FloatArray, counts: FloatArray, scal
     """
     mean = chances @ grid
     cell = (0.5 * mean * np.log(grid[1] / grid[0])) ** 2
-    return np.maximum(mean + cell / (cell + scale**2) * (counts - mean), grid[0])
+    means: FloatArray = np.maximum(mean + cell / (cell + scale**2) * (counts - mean), grid[0])
+    return means
 
 
 def _fit_counts(

@@ -1,0 +1,145 @@
+"""The similarity kernel on CPU: float32 products in tiles, capped and summed while they are in the cache.
+
+Why it is exact: rows are integers of norm at most 2047, so every partial sum of a product is an integer of
+size at most 2047² < 2²² (Cauchy-Schwarz), which float32 holds exactly in any order, with or without fused
+multiply-add. Caps are integers of that size too. Sums over rows are taken in float64, exact to 2⁵³, and
+carried in int64.
+
+How it stays fast and small: private rows are taken a panel at a time (32 MiB of float32), sorted by class
+inside the panel. Threads share the public rows, a slab each at a time; a tile is private panel rows × slab,
+so its size does not depend on how many rows a class has, and a class is summed as a run of whole tile rows.
+BLAS runs one thread inside each of ours. The public × private matrix never exists.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+EXTRA_BYTES = 128 * 2**20
+"""Most memory in use beyond arguments and result with up to eight threads; each further thread adds 10 MiB.
+
+Two panels of 32 MiB at most (one as it is gathered, one as float32), and for each thread a slab of 4 MiB, a
+tile of 2 MiB and their passing copies."""
+
+_PANEL_ELEMENTS = 2**23
+_SLAB_ELEMENTS = 2**20
+_SLAB_ROWS = 512
+_TILE_ROWS = 1024
+
+
+class Panel(NamedTuple):
+    """Some private rows in order of class; class `classes[i]` has rows `ends[i − 1]` to `ends[i]`."""
+
+    rows: Floats
+    classes: Integers
+    ends: Integers
+
+
+def capped(
+    private_rows: NDArray[Any],
+    labels: Integers,
+    classes: int,
+    public_rows: NDArray[Any],
+    low: int,
+    high: int,
+    chunk: int | None = None,
+) -> Integers:
+    """(public rows, classes) sums of clip(dot, low, high) − low.
+
+    Args:
+        private_rows: integer rows on the grid, any real dtype.
+        labels: class of each private row.
+        classes: number of declared classes.
+        public_rows: integer rows on the grid; a memory map is read a slab at a time.
+        low: lower cap on the product.
+        high: upper cap on the product.
+        chunk: public rows per slab; chosen by size if not given.
+    """
+    result = np.zeros((len(public_rows), classes), dtype=np.int64)
+    workers = _workers()
+    step = chunk or _slab_rows(*public_rows.shape, workers)
+    slabs = range(0, len(public_rows), step)
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+        for panel in panels(private_rows, labels):
+
+            def score(start: int, panel: Panel = panel) -> None:
+                slab = np.asarray(public_rows[start : start + step], dtype=np.float32)
+                _add_capped(result[start : start + step], panel, slab, low, high)
+
+            for _ in pool.map(score, slabs):
+                pass
+    return result
+
+
+def linear(
+    private_rows: NDArray[Any], labels: Integers, classes: int, public_rows: NDArray[Any], shift: int
+) -> Integers:
+    """(public rows, classes) sums of dot + shift: no cap, so the sum goes inside the product.
+
+    Class sums have norm at most 2047·n and products at most 2²²·n, exact in float64 up to 2³¹ private rows.
+    """
+    sums = np.zeros((classes, private_rows.shape[1]))
+    counts = np.zeros(classes, dtype=np.int64)
+    for panel in panels(private_rows, labels):
+        start = 0
+        for owner, end in zip(panel.classes, panel.ends, strict=True):
+            sums[owner] += panel.rows[start:end].sum(axis=0, dtype=np.float64)
+            counts[owner] += end - start
+            start = end
+    result = np.empty((len(public_rows), classes), dtype=np.int64)
+    step = max(1, _SLAB_ELEMENTS // max(1, public_rows.shape[1]))
+    for start in range(0, len(public_rows), step):
+        part = slice(start, start + step)
+        result[part] = np.asarray(public_rows[part], dtype=np.float64) @ sums.T
+        result[part] += counts * shift
+    return result
+
+
+def panels(rows: NDArray[Any], labels: Integers) -> Iterator[Panel]:
+    """The private rows, a bounded number at a time, each lot in order of class."""
+    step = max(1, _PANEL_ELEMENTS // max(1, rows.shape[1], 64))
+    for start in range(0, len(rows), step):
+        own = np.asarray(labels[start : start + step])
+        order = np.argsort(own, kind="stable")
+        present, sizes = np.unique(own, return_counts=True)
+        lot = np.asarray(rows[start : start + step], dtype=np.float32)
+        yield Panel(lot[order], present.astype(np.int64), np.cumsum(sizes))
+
+
+def _add_capped(result: Integers, panel: Panel, slab: Floats, low: int, high: int) -> None:
+    """Add one panel's capped sums to the result's rows for one slab of public rows."""
+    tile = np.empty((min(_TILE_ROWS, len(panel.rows)), len(slab)), dtype=np.float32)
+    first = 0
+    for start in range(0, len(panel.rows), _TILE_ROWS):
+        stop = min(start + _TILE_ROWS, len(panel.rows))
+        dots = tile[: stop - start]
+        np.dot(panel.rows[start:stop], slab.T, out=dots)
+        np.clip(dots, np.float32(low), np.float32(high), out=dots)
+        begin = start
+        while begin < stop:
+            end = min(stop, int(panel.ends[first]))
+            sums = dots[begin - start : end - start].sum(axis=0, dtype=np.float64)
+            result[:, panel.classes[first]] += sums.astype(np.int64) - low * (end - begin)
+            first += end == panel.ends[first]
+            begin = end
+
+
+def _slab_rows(count: int, dimension: int, workers: int) -> int:
+    """Few enough rows for the memory bound and the cache, and a share for every thread."""
+    fitting = min(_SLAB_ROWS, _SLAB_ELEMENTS // max(1, dimension))
+    return max(1, min(fitting, -(-count // workers)))
+
+
+def _workers() -> int:
+    """Cores this process may use; not every system can tell."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
