@@ -14,14 +14,14 @@ SMALLEST_NOISE_MULTIPLIER = 1 / 40
 
 
 def smallest_noise(fits: Callable[[float], bool], low: float = 1e-3, high: float = 1e9) -> float:
-    """Smallest noise multiplier, to one part in a million, that is known to fit.
+    """Smallest noise multiplier, to one part in a billion, that is known to fit.
 
     `fits` must be monotone: more noise never fits worse.
 
     >>> round(smallest_noise(lambda z: 1 / z <= 0.5), 5)
     2.0
     """
-    found = smallest(fits, low, high)
+    found = smallest(fits, low, high, tolerance=1e-9)
     if found is None:
         raise BudgetError(
             f"The budget must cover some amount of noise; no noise multiplier up to {high:g} fits. "
@@ -60,7 +60,7 @@ def fits(events: Sequence[Event], budget: Budget) -> bool:
 
 
 def noise_multiplier_for(budget: Budget, make_events: Callable[[float], Sequence[Event]]) -> float:
-    """Smallest z, to one part in a million, such that `make_events(z)` is known to fit the budget.
+    """Smallest z, to one part in a billion, such that `make_events(z)` is known to fit the budget.
 
     Never below `SMALLEST_NOISE_MULTIPLIER`, 1/40, which is returned where even less noise would do: the bound
     on the lattice the noise runs on (`noise.lattice_epsilon`) holds from there on. One release at 1/40 has
@@ -76,7 +76,7 @@ def noise_multiplier_for(budget: Budget, make_events: Callable[[float], Sequence
 
 
 def selection_epsilon_for(budget: Budget, make_events: Callable[[float], Sequence[Event]]) -> float:
-    """Largest ε per selection, to one part in a million, such that `make_events(ε)` is known to fit.
+    """Largest ε per selection, to one part in a billion, such that `make_events(ε)` is known to fit.
 
     On a pure budget shared evenly the exact quotient is returned.
 
@@ -95,7 +95,7 @@ def selection_epsilon_for(budget: Budget, make_events: Callable[[float], Sequenc
         share = (budget.epsilon or 0.0) / (pure_epsilon_of(unit) or 1.0)
         if does(share) and not does(share * (1 + 1e-6)):
             return share
-    found = largest(does, 1e-9, 1e4)
+    found = largest(does, 1e-9, 1e4, tolerance=1e-9)
     if found is None:
         raise BudgetError(
             "The budget must leave something for the selections; not even epsilon = 1e-9 each fits. "

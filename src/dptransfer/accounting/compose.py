@@ -75,7 +75,7 @@ def epsilon_of(events: Sequence[Event], delta: float) -> float:
         return steps.delta(epsilon) <= delta
 
     if steps.is_one_selection:
-        found = smallest(does, steps.pure * 1e-9, steps.pure, tolerance=1e-9)
+        found = smallest(does, steps.pure * 1e-9, steps.pure)
         return steps.pure if found is None else found
     ideal_delta = max(delta * math.exp(-steps.slack) * (1 - 1e-12), 1e-307)
     if steps.groups:

@@ -94,7 +94,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     high = (mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta))) * (1 + 1e-9)
     if math.isinf(high):
         return high
-    found = smallest(lambda e: delta_of_mu(mu, e) <= delta, high * 1e-12, high, tolerance=1e-9)
+    found = smallest(lambda e: delta_of_mu(mu, e) <= delta, high * 1e-12, high)
     return math.inf if found is None else found
 
 
@@ -110,7 +110,7 @@ def mu_for(epsilon: float, delta: float) -> float:
         raise ArgumentError(
             "Gaussian noise needs delta > 0; got 0. Give a small delta, for example 1e-6, or use a selection."
         )
-    found = largest(lambda mu: delta_of_mu(mu, epsilon) <= delta, 1e-300, 1e6, tolerance=1e-9)
+    found = largest(lambda mu: delta_of_mu(mu, epsilon) <= delta, 1e-300, 1e6)
     if found is None:
         raise ArgumentError(f"delta = {delta:g} is too small for any Gaussian noise; raise it above 1e-290.")
     return found

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 
 def smallest(
-    fits: Callable[[float], bool], low: float, high: float, *, tolerance: float = 1e-6
+    fits: Callable[[float], bool], low: float, high: float, *, tolerance: float = 1e-12
 ) -> float | None:
     """Smallest number of [low, high], to relative `tolerance`, that is known to fit; None if `high` does not.
 
@@ -30,7 +30,7 @@ def smallest(
 
 
 def largest(
-    fits: Callable[[float], bool], low: float, high: float, *, tolerance: float = 1e-6
+    fits: Callable[[float], bool], low: float, high: float, *, tolerance: float = 1e-12
 ) -> float | None:
     """Largest number of [low, high], to relative `tolerance`, that is known to fit; None if `low` does not.
 

@@ -53,6 +53,8 @@ def capped(
     low: int,
     high: int,
     chunk: int | None = None,
+    *,
+    precision: str = "float16",
 ) -> Integers:
     """(public rows, classes) sums of clip(dot, low, high) − low.
 
@@ -64,6 +66,7 @@ def capped(
         low: lower cap on the product.
         high: upper cap on the product.
         chunk: public rows per slab; chosen by size if not given.
+        precision: either grid; float32 products are exact on both.
     """
     result = np.zeros((len(public_rows), classes), dtype=np.int64)
     workers = _workers()
@@ -119,19 +122,19 @@ def panels(rows: NDArray[Any], labels: Integers) -> Iterator[Panel]:
 def _add_capped(result: Integers, panel: Panel, slab: Floats, low: int, high: int) -> None:
     """Add one panel's capped sums to the result's rows for one slab of public rows."""
     tile = np.empty((min(_TILE_ROWS, len(panel.rows)), len(slab)), dtype=np.float32)
-    first = 0
     for start in range(0, len(panel.rows), _TILE_ROWS):
         stop = min(start + _TILE_ROWS, len(panel.rows))
         dots = tile[: stop - start]
         np.dot(panel.rows[start:stop], slab.T, out=dots)
         np.clip(dots, np.float32(low), np.float32(high), out=dots)
-        begin = start
-        while begin < stop:
-            end = min(stop, int(panel.ends[first]))
-            sums = dots[begin - start : end - start].sum(axis=0, dtype=np.float64)
-            result[:, panel.classes[first]] += sums.astype(np.int64) - low * (end - begin)
-            first += end == panel.ends[first]
-            begin = end
+        first = int(np.searchsorted(panel.ends, start, side="right"))
+        last = int(np.searchsorted(panel.ends, stop, side="left"))
+        cuts = np.array([start, *panel.ends[first:last], stop]) - start
+        sums = np.empty((len(cuts) - 1, len(slab)))
+        for owner in range(len(sums)):
+            np.add.reduce(dots[cuts[owner] : cuts[owner + 1]], axis=0, dtype=np.float64, out=sums[owner])
+        sums -= (low * np.diff(cuts))[:, None]
+        result[:, panel.classes[first : last + 1]] += sums.T.astype(np.int64)
 
 
 def _slab_rows(count: int, dimension: int, workers: int) -> int:

@@ -2,10 +2,10 @@
 
 For every candidate p_j and class c: Σ over the class's rows of clip(one + x·p_j, low, high) − low, with `one`
 the squared grid norm. Rows are integers of norm at most 2047 ('float16') or 127 ('int8'), so every dot
-product is an integer below 2²², which float32 holds exactly in any order of summation; sums over rows are
-carried in float64, exact to 2⁵³. So the result does not depend on chunking, row order or threads. The public
-× private matrix is never formed: at most `chunk` × one block of private rows lives at a time (32 MiB by
-default).
+product is an integer below 2²² or 2¹⁴, which float32, float16 × float16 → float32 and int8 × int8 → int32
+arithmetic all compute exactly in any order of summation. So the result does not depend on the device, on
+chunking, row order or threads, and every backend is compared with `compute.reference` by ==. None of them
+forms the public × private matrix.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.compute import cpu
 from dptransfer.errors import ArgumentError
 
 Integers = NDArray[np.int64]
@@ -23,15 +24,17 @@ Integers = NDArray[np.int64]
 GRID_NORM = {"float16": 2047, "int8": 127}
 """Largest integer row norm for which products are exact in that precision on every backend."""
 
-_BLOCK_ELEMENTS = 2**23  # float32 elements of one product: 32 MiB
-_PRIVATE_BLOCK = 2048
+GRID_DTYPE: dict[str, type[np.int16] | type[np.int8]] = {"float16": np.int16, "int8": np.int8}
+"""Smallest integer type that holds a row of that grid."""
+
+DEVICES = ("cpu", "cuda")
 
 
 def class_similarity(
-    private_rows: NDArray[Any],
-    labels: Integers,
+    private_rows: Any,
+    labels: Any,
     classes: int,
-    public_rows: NDArray[Any],
+    public_rows: Any,
     low: int,
     high: int,
     *,
@@ -46,74 +49,55 @@ def class_similarity(
     array([[15,  0]])
 
     Args:
-        private_rows: integer rows of norm at most `GRID_NORM[precision]`.
+        private_rows: integer rows of norm at most `GRID_NORM[precision]`; an array or a torch tensor.
         labels: class of each private row.
         classes: number of declared classes.
-        public_rows: integer rows, likewise.
+        public_rows: integer rows, likewise; a memory-mapped array is read piece by piece.
         low: smallest value of one + dot that counts, an integer.
         high: largest value that counts, an integer above `low`.
         precision: which grid the rows are on; a public choice.
-        device: only 'cpu' so far.
-        chunk: public rows per product; any value gives the same integers.
+        device: 'cpu' or 'cuda'; rows that are CUDA tensors are worked on where they are.
+        chunk: public rows at a time; any value gives the same integers.
     """
     one = GRID_NORM[_check.one_of("precision", precision, GRID_NORM)] ** 2
-    if device != "cpu":
-        raise ArgumentError(f"device must be 'cpu'; got {device!r}.")
+    _check.one_of("device", device, DEVICES)
+    _check.whole("classes", classes)
+    if chunk is not None:
+        _check.whole("chunk", chunk)
     if not int(low) < int(high):
-        raise ArgumentError(f"low must be below high; got {low} and {high}.")
+        raise ArgumentError(f"low must be below high; got {low} and {high}. Swap or move them.")
+    _require_shapes(private_rows, labels, public_rows)
+    if device == "cuda" or _on_cuda(private_rows) or _on_cuda(public_rows):
+        from dptransfer.compute import cuda as backend
+    else:
+        backend = cpu  # type: ignore[assignment]  # two modules with the same two functions
     if low <= 0 and high >= 2 * one:
-        return _linear(private_rows, labels, classes, public_rows, one - int(low))
-    return _capped(private_rows, labels, classes, public_rows, int(low) - one, int(high) - one, chunk)
+        return backend.linear(private_rows, labels, classes, public_rows, one - int(low))
+    # A product lies in [−one, one], so caps beyond that are moved there; what the move takes off each row's
+    # share is the same for every row of a class, and added back.
+    inner_low, inner_high = (min(max(int(cap) - one, -one), one) for cap in (low, high))
+    scores = backend.capped(
+        private_rows, labels, classes, public_rows, inner_low, inner_high, chunk, precision=precision
+    )
+    share = min(max(inner_low + one, int(low)), int(high)) - int(low)
+    return scores + share * np.bincount(_host(labels), minlength=classes) if share else scores
 
 
-def _linear(
-    private_rows: NDArray[Any], labels: Integers, classes: int, public_rows: NDArray[Any], shift: int
-) -> Integers:
-    """No cap is active, so the sum goes inside the product: one product with the class sums."""
-    sums = np.zeros((classes, private_rows.shape[1]))
-    for block, owner in _class_blocks(private_rows, labels):
-        sums[owner] += block.sum(axis=0, dtype=np.float64)
-    counts = np.bincount(labels, minlength=classes).astype(np.int64)
-    result = np.empty((len(public_rows), classes), dtype=np.int64)
-    for start in range(0, len(public_rows), 8192):
-        part = slice(start, start + 8192)
-        result[part] = public_rows[part].astype(np.float64) @ sums.T
-    return result + counts * shift
+def _require_shapes(private_rows: Any, labels: Any, public_rows: Any) -> None:
+    private, public = tuple(private_rows.shape), tuple(public_rows.shape)
+    if len(private) != 2 or len(public) != 2 or private[1] != public[1]:
+        raise ArgumentError(
+            "private_rows and public_rows must be two-dimensional and equally wide; "
+            f"got {len(private)} and {len(public)} dimensions, widths {private[-1:]} and {public[-1:]}. "
+            "Map both with the same features."
+        )
+    if len(labels) != private[0]:
+        raise ArgumentError("labels must have one entry per private row; it has another number of them.")
 
 
-def _capped(
-    private_rows: NDArray[Any],
-    labels: Integers,
-    classes: int,
-    public_rows: NDArray[Any],
-    low: int,
-    high: int,
-    chunk: int | None,
-) -> Integers:
-    """Caps are active: products block by block, capped and summed while they are in the cache."""
-    result = np.zeros((len(public_rows), classes), dtype=np.int64)
-    step = chunk or max(1, _BLOCK_ELEMENTS // _PRIVATE_BLOCK)
-    blocks = [(block.astype(np.float32).T, owner) for block, owner in _class_blocks(private_rows, labels)]
-    for start in range(0, len(public_rows), step):
-        part = slice(start, start + step)
-        candidates = public_rows[part].astype(np.float32)
-        for block, owner in blocks:
-            dots = candidates @ block
-            np.clip(dots, low, high, out=dots)
-            sums = dots.sum(axis=1, dtype=np.float64)
-            result[part, owner] += sums.astype(np.int64) - low * block.shape[1]
-    return result
+def _on_cuda(rows: Any) -> bool:
+    return bool(getattr(rows, "is_cuda", False))
 
 
-def _class_blocks(rows: NDArray[Any], labels: Integers) -> list[tuple[NDArray[Any], int]]:
-    """Rows grouped by class, at most `_PRIVATE_BLOCK` at a time."""
-    order = np.argsort(labels, kind="stable")
-    ordered = labels[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    blocks = []
-    for start, stop in zip(
-        starts, np.append(starts, len(ordered))[1:], strict=True
-    ):  # none where there is no row
-        for low in range(start, stop, _PRIVATE_BLOCK):
-            blocks.append((rows[order[low : min(stop, low + _PRIVATE_BLOCK)]], int(ordered[start])))
-    return blocks
+def _host(labels: Any) -> Integers:
+    return np.asarray(labels.cpu() if hasattr(labels, "cpu") else labels, dtype=np.int64)

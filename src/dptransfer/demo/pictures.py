@@ -111,7 +111,7 @@ def _figure(width: float, height: float) -> tuple[Figure, Axes]:
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
         axes.spines[side].set_color(_QUIET)
-    axes.tick_params(colors=_INK, length=0)
+    axes.tick_params(colors=_INK, length=0, labelsize=9)
     return figure, axes
 
 

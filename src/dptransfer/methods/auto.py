@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar
@@ -10,9 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.accounting import mu_for
+from dptransfer.accounting import epsilon_of_mu, mu_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
+from dptransfer.errors import BudgetError
 from dptransfer.features import FittedFeatures, PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods.base import Outcome, Plan, PrivateMethod
@@ -56,14 +56,13 @@ class Auto(PrivateMethod):
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """The winner's plan, with a note that says how it won."""
         candidates = self.candidates or _candidates(budget, public)
-        if len(candidates) == 1:
+        if public is None or len(candidates) == 1:
             why = (
                 "no public rows were given to try others on" if public is None else "it is the only candidate"
             )
             return _explained(
-                candidates[0].plan(facts, budget, public), f"Auto took '{candidates[0].name}': {why}."
+                candidates[0].plan(facts, budget, public), f"Auto took '{_short(candidates[0])}': {why}."
             )
-        assert public is not None
         accuracy = _tried(_Trial(public, facts, budget, candidates))
         best = int(np.argmax(accuracy))
         winner = best if accuracy[best] > accuracy[0] + self.margin else 0
@@ -94,13 +93,17 @@ class Auto(PrivateMethod):
 def _candidates(budget: Budget, public: PublicEmbeddings | None) -> tuple[PrivateMethod, ...]:
     """The default first. Without a pool there is one; a pure budget rules out Gaussian noise."""
     if budget.flavour == "pure":
+        if public is None:
+            raise BudgetError(
+                "A pure budget without public rows pays for none of the methods: Gaussian noise has no pure "
+                "guarantee, and selections choose public rows. Give delta > 0, or pass "
+                "public=PublicEmbeddings(...) (on the command line: --public pool.emb)."
+            )
         wide, narrow = PublicMap(axes=256), PublicMap(axes=64)
-        if public is None:  # nothing to try on, and `fit` says that this method needs a pool
-            return (PublicPrototypes(features=wide),)
         return (
             PublicPrototypes(features=wide),
             PublicPrototypes(features=narrow),
-            TopKPrototypes(features=wide, k=3),
+            TopKPrototypes(features=wide, k=min(3, len(public))),
         )
     if public is None:
         return (MeanPrototypes(),)
@@ -147,13 +150,21 @@ def _tried(trial: _Trial) -> tuple[float, ...]:
 
 
 def _scaled(budget: Budget, factor: float) -> Budget:
-    """The budget with noise smaller by `factor`: what a surrogate needs that is smaller by as much."""
+    """The budget with noise smaller by `factor`: what a surrogate needs that is smaller by as much.
+
+    It stays in its own currency: a GDP budget, say, would not pay for the selections that an (ε, δ) one does.
+    """
     if factor == 1:
         return budget
+    if budget.mu is not None:
+        return replace(budget, mu=budget.mu * factor)
+    if budget.rho is not None:
+        return replace(budget, rho=budget.rho * factor**2)
+    assert budget.epsilon is not None  # a Budget has exactly one amount
     if budget.flavour == "pure":
-        return replace(budget, epsilon=(budget.epsilon or 0) * factor)
-    mu = budget.mu or math.sqrt(2 * (budget.rho or 0)) or mu_for(budget.epsilon or 0, budget.delta)
-    return Budget.gdp(mu * factor, delta=budget.delta, relation=budget.relation)
+        return replace(budget, epsilon=budget.epsilon * factor)
+    epsilon = epsilon_of_mu(mu_for(budget.epsilon, budget.delta) * factor, budget.delta)
+    return replace(budget, epsilon=max(epsilon, budget.epsilon))
 
 
 def _accuracy(candidate: PrivateMethod, task: Surrogate, public: PublicEmbeddings, budget: Budget) -> float:

@@ -3,9 +3,9 @@
 What is known: the noisy sum Z_c and the noisy count of every class, the scales of their noise, and L, the
 second moment of public mapped rows along each axis. What is assumed, axis by axis:
 
-    class means    m_c ~ N(m₀, t·P),   P = L^γ scaled to sum 1            (classes differ where public rows
-    differ) rows           x | c ~ N(m_c, w·W),   W = L^¼ scaled to sum 1,   w = 1 − t − |m₀|², since mapped
-    rows have unit norm counts         n_c ~ LogNormal(log ν, τ)
+    class means    m_c ~ N(m₀, t·P),     P = L^γ scaled to sum 1: classes differ where public rows differ
+    rows           x | c ~ N(m_c, w·W),  W = L^¼ scaled to sum 1, w = 1 − t − |m₀|²: rows have unit norm
+    counts         n_c ~ LogNormal(log ν, τ)
 
 A sum of n rows plus noise s then has mean n·m₀ and variance v(n) = n²tP + nwW + s². The numbers (t, γ, ν, τ)
 maximise the evidence

@@ -62,11 +62,15 @@ class PublicPriorPrototypes(PrivateMethod):
     needs_public: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Check the settings."""
-        _check.whole("fewest_axes", self.fewest_axes)
-        _check.fraction("count_share", self.count_share)
-        _check.fraction("sum_share", self.sum_share)
-        _check.whole("steps", self.steps, at_least=0)
+        """Check the settings; 15.0 becomes 15, so that nothing trips over it after the charge."""
+        checked = {
+            "fewest_axes": _check.whole("fewest_axes", self.fewest_axes),
+            "count_share": _check.fraction("count_share", self.count_share),
+            "sum_share": _check.fraction("sum_share", self.sum_share),
+            "steps": _check.whole("steps", self.steps, at_least=0),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
         if self.count_share + self.sum_share >= 1:
             raise ArgumentError(
                 "count_share and sum_share must leave something for the gradient steps; they add up to "
@@ -164,7 +168,8 @@ class PublicPriorPrototypes(PrivateMethod):
         """
         classes, axes = model.means.shape
         # Toward zero, from the grid of the sums to that of the gradients: a row's norm can only shrink.
-        rows = (np.sign(mapped) * (np.abs(mapped) // (2**SUM_BITS // ROW_NORM))).astype(np.int32)
+        # Exact: the quotient by a power of two is, and the cast cuts off what is behind the point.
+        rows = (mapped / (2**SUM_BITS // ROW_NORM)).astype(np.int32)
         temper = _INDEPENDENT_AXES / axes
         linear, offset, precision = (temper * part for part in model.predictive())
         prior = np.log(model.counts)

@@ -88,6 +88,9 @@ def _examples(
 
 
 def _unit(rows: NDArray[Any]) -> NDArray[np.float32]:
-    narrow = rows.astype(np.float32)
+    # By the largest entry first: a float64 pool may hold what float32, or its squares, cannot.
+    wide = rows.astype(np.float64)
+    peak = np.maximum(np.abs(wide).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    narrow = (wide / peak).astype(np.float32)
     unit: NDArray[np.float32] = narrow / np.maximum(np.linalg.norm(narrow, axis=1, keepdims=True), 1e-30)
     return unit
