@@ -14,7 +14,7 @@ WORKERS ?= 2
 OUT ?= demo-output
 DATA ?= digits
 EPSILON ?= 1
-BENCH_DATA ?= ../shared/data
+BENCH_DATA ?= $(DPTRANSFER_DATA)
 
 # The builds of torch on PyPI for Linux carry CUDA, several gigabytes of it. The same version without CUDA is asked for
 # first, from wherever pip is configured to look and from PyTorch's own index; if neither has it, PyPI's is taken.

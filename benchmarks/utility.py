@@ -41,6 +41,7 @@ METHODS = {
     "public": lambda: dpt.PublicPrototypes(),
     "top-k": lambda: dpt.TopKPrototypes(),
     "mean, PublicMap(128)": lambda: dpt.MeanPrototypes(features=dpt.PublicMap()),
+    "public, PublicMap(256)": lambda: dpt.PublicPrototypes(features=dpt.PublicMap(axes=256)),
     "public-prior": lambda: dpt.PublicPriorPrototypes(),
     "auto": lambda: dpt.Auto(),
 }

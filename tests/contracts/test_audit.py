@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dptransfer.accounting import epsilon_of_mu
+from dptransfer.accounting import epsilon_of_mu, mu_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import UnitNorm
-from dptransfer.mechanisms import Selection, TopKMechanism
+from dptransfer.mechanisms import Purse, Selection, TopKMechanism
 from dptransfer.methods import METHODS, PublicPrototypes, TopKPrototypes
 from dptransfer.methods.base import with_query
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
-from dptransfer.queries import ClassCounts, ClassSums
+from dptransfer.queries import ClassCounts, ClassSums, SoftmaxGradient
 
 from .audit import audited_epsilon, bound, high_limit, low_limit
 
@@ -135,6 +135,108 @@ def test_the_audited_epsilon_is_below_the_claim_and_a_quarter_of_the_noise_is_ca
 @pytest.mark.parametrize("case", CASES)
 def test_a_changed_label_is_covered_by_replace_one(case):
     assert audited(case, Relation.REPLACE_ONE, 5, relabelled=True) <= 1.0
+
+
+STEPPING = METHODS["public-prior"](features=UnitNorm())
+
+
+def recorded(plan, private, seed=0):
+    """What a run of public-prior releases: queries, the rows and labels they saw, and their noise."""
+    releases, scales = [], []
+
+    class Listening(SeededNoise):
+        def discrete_gaussian(self, scale, shape):
+            scales.append(scale)
+            return super().discrete_gaussian(scale, shape)
+
+    release = Purse.release
+
+    def listening(purse, query, share, rows, labels):
+        releases.append((query, rows, labels))
+        return release(purse, query, share, rows, labels)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Purse, "release", listening)
+        STEPPING.run(plan, FEATURES, private, Listening(seed), POOL)
+    return [(*release, scale) for release, scale in zip(releases, scales, strict=True)]
+
+
+def without_the_last(rows, labels):
+    return rows[:-1], labels[:-1]
+
+
+def last_turned_round(rows, labels):
+    return np.concatenate([rows[:-1], -rows[-1:]]), labels
+
+
+def last_relabelled(rows, labels):
+    return rows, np.append(labels[:-1], 1 - labels[-1])
+
+
+def likelihood_ratios(releases, change, seed, trials=12_000):
+    """Log-likelihood ratio of all releases of a run, over many draws of their noise, on both neighbours.
+
+    The queries are those of one run, so they depend on its earlier answers: a history that both neighbours
+    share, as in the proof of adaptive composition. Rows are mapped one by one, so changing the last mapped
+    row is changing the last row.
+    """
+    noise = SeededNoise(seed)
+    samples = np.zeros((2, trials))
+    for query, rows, labels, scale in releases:
+        answers = [query(*pair).ravel() for pair in ((rows, labels), change(rows, labels))]
+        direction = (answers[0] - answers[1]) / scale**2
+        for sample, answer in zip(samples, answers, strict=True):
+            sample += (answer + noise.discrete_gaussian(scale, (trials, answer.size))) @ direction
+    return samples
+
+
+def releases_of_a_run(relation, change_plan=lambda plan: plan):
+    """Two classes far apart, and last an example of the one that is labelled as the other: the worst case."""
+    rows = np.repeat([EAST, -EAST, EAST], [80, 80, 1], axis=0)
+    private = PrivateEmbeddings(rows, np.repeat([0, 1, 1], [80, 80, 1]), classes=range(2), name="audit")
+    plan = change_plan(STEPPING.plan(private.facts, Budget(**APPROXIMATE, relation=relation), POOL))
+    releases = recorded(plan, private)
+    steps = [isinstance(query, SoftmaxGradient) for query, *_ in releases]
+    assert steps == [False, False] + [True] * STEPPING.steps
+    return releases
+
+
+def audited_steps(relation, change, seed, change_plan=lambda plan: plan):
+    samples = likelihood_ratios(releases_of_a_run(relation, change_plan), change, seed)
+    return audited_epsilon(*samples, delta=DELTA)
+
+
+NEIGHBOURS = [
+    (Relation.ADD_REMOVE, without_the_last),
+    (Relation.REPLACE_ONE, last_turned_round),
+    (Relation.REPLACE_ONE, last_relabelled),
+]
+
+
+@pytest.mark.parametrize(("relation", "change"), NEIGHBOURS)
+def test_the_audited_epsilon_of_gradient_steps_is_below_the_claim(relation, change):
+    assert audited_steps(relation, change, 7) <= 1.0
+
+
+@pytest.mark.parametrize(("relation", "change"), NEIGHBOURS[:2])
+def test_a_quarter_of_the_noise_on_gradient_steps_is_caught(relation, change):
+    assert audited_steps(relation, change, 9, with_a_quarter_of_the_noise) > 1.0
+
+
+@pytest.mark.parametrize(("relation", "change"), NEIGHBOURS)
+def test_what_one_example_moves_in_all_steps_together_is_what_was_paid_for(relation, change):
+    """Without chance: μ² adds up to no more than the plan's, and in the worst case to all of it."""
+
+    def mu(change_plan):
+        gaps = [
+            np.linalg.norm(query(rows, labels) - query(*change(rows, labels))) / scale
+            for query, rows, labels, scale in releases_of_a_run(relation, change_plan)
+        ]
+        return float(np.linalg.norm(gaps))
+
+    paid = mu_for(1.0, DELTA)
+    assert (0.999 if relation is Relation.ADD_REMOVE else 0.6) * paid < mu(lambda plan: plan) <= paid
+    assert mu(with_a_quarter_of_the_noise) > paid
 
 
 def test_every_method_is_audited():

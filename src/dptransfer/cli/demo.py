@@ -12,15 +12,16 @@ def demo(
     data: Annotated[
         str, typer.Option("--data", help="digits, or fashion-mnist where it is installed.")
     ] = "digits",
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the files go.")] = Path("demo"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the files go.")] = Path("demo-output"),
     epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="ε of the demo's fit.")] = 1.0,
+    delta: Annotated[float, typer.Option("--delta", "-d", help="δ of the demo's fit.")] = 1e-5,
 ) -> None:
     """Run the whole story on handwritten digits.
 
-    Example: dptransfer demo --out demo
+    Example: dptransfer demo --epsilon 2
     """
     from rich.console import Console
 
     from dptransfer.demo.run import run_demo
 
-    run_demo(data=data, out=out, epsilon=epsilon, console=Console())
+    run_demo(data=data, out=out, epsilon=epsilon, delta=delta, console=Console())

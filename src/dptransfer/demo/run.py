@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
 SETS: dict[str, Callable[[], DemoSets]] = {"digits": digits_sets, "fashion-mnist": fashion_sets}
 METHOD: Callable[[], PrivateMethod] = PublicPriorPrototypes
-# One public picture per class. Only cosines above 0 count, which halves the sensitivity; a public choice.
-VISIBLE = PublicPrototypes(features=PublicMap(axes=64), lowest=1.0)
+VISIBLE = PublicPrototypes(features=PublicMap())  # one public picture per class: the model can be shown
 ENCODER = "efficientnet-lite0"
 PICTURE_SIZE = 96
 CURVE = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # ε of the teaching figure, in units of the demo's ε

@@ -174,6 +174,10 @@ class Teller:
             "Read the promise closely: it is about one picture. Whoever made many of them is protected less. "
             "And these pictures were public all along; yours are not."
         )
+        self._say(
+            "The size of the pictures and the drawing of the pool were picked by trying them on the digits. On "
+            "secret data that would break the promise's assumption, or have to be paid for."
+        )
 
     def _heading(self, text: str) -> None:
         self._step += 1

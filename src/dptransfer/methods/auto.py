@@ -110,6 +110,7 @@ def _candidates(budget: Budget, public: PublicEmbeddings | None) -> tuple[Privat
     return (
         PublicPriorPrototypes(),
         PublicPriorPrototypes(fewest_axes=64),
+        PublicPriorPrototypes(fewest_axes=32),
         PublicPriorPrototypes(features=PublicMap(axes=512)),
         MeanPrototypes(),
     )

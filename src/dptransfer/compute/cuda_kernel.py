@@ -1,0 +1,103 @@
+"""The fused Triton kernel: product, cap and per-class sum in one pass, with nothing written but the sums.
+
+A program owns a block of public rows and walks over tiles of private rows, which are sorted by class. A tile
+of products stays in registers: it is capped there, summed along its private rows, and added to the result. A
+tile inside one class is summed whole; one that several classes share is summed once for each of them under a
+mask, so there are at most (tiles + classes) sums in all, nothing is padded, and class sizes are data, not
+something the kernel is compiled for.
+
+Why it is exact. Each product is an integer of size below 2²² (float16 grid) or 2¹⁴ (int8 grid), exact in the
+float32 or int32 accumulator. A capped float32 product v becomes an integer without a conversion
+instruction: v + 1.5·2²³ lies in [2²³, 2²⁴], where floats are the integers, so its bits are those of 1.5·2²³
+plus v. Bits are added modulo 2³², the constant's multiple is taken off again, and the sum of 256 products,
+below 2³⁰, is what remains. Totals are added in int64.
+
+Imported only by `compute.cuda` when it runs; without Triton the module is empty.
+"""
+
+from __future__ import annotations
+
+try:
+    import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
+except ImportError:  # the caller asks `compute.cuda.require_cuda` first
+    triton = None
+
+BLOCK_PUBLIC = 128
+BLOCK_PRIVATE = 256
+
+if triton is not None:
+    _OPEN = [
+        "count",
+        "tiles",
+        "classes",
+        "low",
+        "high",
+        "walk",
+    ]  # plain numbers: no compiled variants of them
+
+    @triton.jit(do_not_specialize=_OPEN)  # type: ignore[untyped-decorator,unused-ignore]
+    def capped_sums(  # type: ignore[no-untyped-def]
+        public,
+        private,
+        result,
+        whole,
+        first_run,
+        run_class,
+        run_begin,
+        run_end,
+        count,
+        tiles,
+        classes,
+        low,
+        high,
+        walk,
+        STEPS: tl.constexpr,
+        BLOCK_M: tl.constexpr,
+        BLOCK_N: tl.constexpr,
+        BLOCK_K: tl.constexpr,
+        STAGES: tl.constexpr,
+        INTEGER: tl.constexpr,
+    ):
+        """Add Σ clip(dot, low, high) − low to result[public row, class] for some tiles of private rows.
+
+        `public` and `private` are tensor descriptors; `whole[t]` is the class of tile t, or −1 if it has
+        several, whose runs are then `first_run[t]` to `first_run[t + 1]`; `walk` tiles belong to a program.
+        """
+        blocks = tl.cdiv(count, BLOCK_M)
+        block = tl.program_id(0) % blocks  # neighbours share their private tiles in the cache
+        start = (tl.program_id(0) // blocks) * walk
+        rows = block * BLOCK_M + tl.arange(0, BLOCK_M)
+        sums = result + rows.to(tl.int64) * classes
+        there = rows < count
+        columns = tl.arange(0, BLOCK_N)
+        kind: tl.constexpr = tl.int32 if INTEGER else tl.float32
+        for tile in range(start, tl.minimum(start + walk, tiles)):
+            owner = tl.load(whole + tile)  # asked for early, so that it is there when the products are
+            begin = tl.load(first_run + tile)
+            end = tl.load(first_run + tile + 1)
+            dots = tl.zeros((BLOCK_M, BLOCK_N), dtype=kind)
+            for k in tl.range(0, STEPS, num_stages=STAGES):
+                p = public.load([block * BLOCK_M, k * BLOCK_K])
+                x = private.load([tile * BLOCK_N, k * BLOCK_K])
+                dots = tl.dot(p, x.T, dots, out_dtype=kind)
+            if INTEGER:
+                capped = tl.minimum(tl.maximum(dots, low), high)
+            else:
+                floats = tl.minimum(tl.maximum(dots, low.to(tl.float32)), high.to(tl.float32))
+                capped = (floats + 12582912.0).to(tl.int32, bitcast=True)  # 1.5·2²³, bits 1262485504
+            if owner >= 0:
+                total = tl.sum(capped, axis=1)
+                if not INTEGER:
+                    total -= (owner * 0 + BLOCK_N) * 1262485504  # modulo 2³²
+                total = total.to(tl.int64) - low.to(tl.int64) * BLOCK_N
+                tl.atomic_add(sums + owner, total, mask=there, sem="relaxed")
+            else:
+                for run in range(begin, end):
+                    left, right = tl.load(run_begin + run), tl.load(run_end + run)
+                    kept = (columns >= left) & (columns < right)
+                    total = tl.sum(tl.where(kept[None, :], capped, 0), axis=1)
+                    if not INTEGER:
+                        total -= (right - left) * 1262485504
+                    total = total.to(tl.int64) - low.to(tl.int64) * (right - left)
+                    tl.atomic_add(sums + tl.load(run_class + run), total, mask=there, sem="relaxed")

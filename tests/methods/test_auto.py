@@ -1,0 +1,285 @@
+"""Choosing by simulation: on public facts alone, with reasons, and by noise of the right size."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from dptransfer.accounting import fits, mu_for
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.facts import Facts
+from dptransfer.errors import ArgumentError, BudgetError
+from dptransfer.features import PublicMap, UnitNorm
+from dptransfer.ledger import Ledger
+from dptransfer.methods import Auto, MeanPrototypes, PublicPrototypes, TopKPrototypes, auto
+from dptransfer.noise import SeededNoise
+from dptransfer.privacy import Budget, Relation, SelectionEvent
+from dptransfer.release.heads import CosineHead
+
+WIDTH = 16
+POOL = PublicEmbeddings(np.random.default_rng(5).normal(size=(300, WIDTH)) * np.geomspace(1, 0.2, WIDTH))
+FACTS = Facts(("ant", "bee", "cat", "dog"), WIDTH, size=400)
+BUDGET = Budget(epsilon=1.0, delta=1e-5)
+GOOD, NARROW = MeanPrototypes(), MeanPrototypes(features=PublicMap(axes=1))
+
+
+@dataclass(frozen=True)
+class Backwards(MeanPrototypes):
+    """A method that is planted to be bad: it takes the class that is least alike."""
+
+    name: ClassVar[str] = "backwards"
+
+    def run(self, plan, features, private, noise, public):
+        outcome = super().run(plan, features, private, noise, public)
+        return replace(outcome, head=CosineHead(-outcome.head.prototypes))
+
+
+BAD = Backwards()
+
+
+@pytest.fixture(autouse=True)
+def no_memory():
+    auto._tried.cache_clear()
+
+
+def data(facts=FACTS):
+    y = np.arange(400) % len(facts.classes)
+    x = np.eye(len(facts.classes), WIDTH)[y] * 3 + np.random.default_rng(0).normal(size=(400, WIDTH))
+    return PrivateEmbeddings(x, y, classes=facts.classes, name="auto", size=facts.size)
+
+
+@pytest.mark.parametrize("candidates", [(BAD, GOOD), (GOOD, BAD), (BAD, BAD, GOOD)])
+def test_the_candidate_that_is_planted_to_be_better_is_taken(candidates):
+    plan = Auto(candidates=candidates).plan(FACTS, BUDGET, POOL)
+    assert plan.method is GOOD
+    assert plan.events == GOOD.plan(FACTS, BUDGET, POOL).events
+    assert Auto(candidates=(BAD, BAD)).plan(FACTS, BUDGET, POOL).method is BAD
+
+
+def test_what_fit_runs_is_what_was_chosen():
+    model = Auto(candidates=(BAD, GOOD)).fit(
+        data(), POOL, budget=BUDGET, ledger=Ledger.in_memory(), noise=SeededNoise(1)
+    )
+    assert model.provenance.method == "mean"
+    assert model.provenance.notes[0].startswith("Auto took 'mean'")
+    assert model.score(data().rows, data().labels) > 0.7
+
+
+def scores_of(monkeypatch, *scores):
+    monkeypatch.setattr(auto, "_tried", lambda trial: scores)
+
+
+@pytest.mark.parametrize(("better", "margin", "taken"), [(0.705, 0.01, 0), (0.711, 0.01, 1), (0.75, 0.1, 0)])
+def test_the_default_is_kept_within_the_margin(monkeypatch, better, margin, taken):
+    scores_of(monkeypatch, 0.7, better)
+    candidates = (GOOD, NARROW)
+    plan = Auto(candidates=candidates, margin=margin).plan(FACTS, BUDGET, POOL)
+    assert plan.method is candidates[taken]
+
+
+def test_a_tie_goes_to_the_default_even_without_a_margin(monkeypatch):
+    scores_of(monkeypatch, 0.7, 0.7, 0.6)
+    assert Auto(candidates=(NARROW, GOOD, BAD), margin=0).plan(FACTS, BUDGET, POOL).method is NARROW
+    scores_of(monkeypatch, 0.7, 0.7001, 0.6)
+    assert Auto(candidates=(NARROW, GOOD, BAD), margin=0).plan(FACTS, BUDGET, POOL).method is GOOD
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [(400, "the declared size"), (None, "100 examples per class, as no size is declared")],
+)
+def test_the_note_tells_the_scores_and_the_size_assumed(monkeypatch, size, words):
+    scores_of(monkeypatch, 0.6, 0.75)
+    facts = replace(FACTS, size=size)
+    (note,) = Auto(candidates=(GOOD, NARROW)).plan(facts, BUDGET, POOL).notes
+    narrow = "mean(features=PublicMap(axes=1, whitening=0.25))"
+    assert note == (
+        f"Auto took '{narrow}' by balanced accuracy on 3 surrogate tasks made from the public pool "
+        f"({words}; no private row was read): mean 60.0%; {narrow} 75.0%."
+    )
+
+
+def listening(monkeypatch):
+    """(candidate, rows of the task, budget) of every trial fit."""
+    seen = []
+
+    def accuracy(candidate, task, public, budget):
+        assert public is POOL
+        seen.append((candidate, len(task.private.labels), budget))
+        return 0.5
+
+    monkeypatch.setattr(auto, "_accuracy", accuracy)
+    return seen
+
+
+def test_the_declared_size_or_a_hundred_per_class_is_tried(monkeypatch):
+    seen = listening(monkeypatch)
+    for facts in (replace(FACTS, size=1000), replace(FACTS, size=None)):
+        Auto(candidates=(GOOD, NARROW)).plan(facts, BUDGET, POOL)
+    assert [rows for _, rows, _ in seen] == pytest.approx([1000] * 6 + [400] * 6, rel=0.02)
+    assert [candidate for candidate, _, _ in seen[:6]] == [GOOD] * 3 + [NARROW] * 3
+
+
+def test_a_second_call_tries_nothing_and_other_facts_or_budgets_do(monkeypatch):
+    seen, chooser = listening(monkeypatch), Auto(candidates=(GOOD, NARROW))
+    first = chooser.plan(FACTS, BUDGET, POOL)
+    assert len(seen) == 6
+    again = PublicEmbeddings(POOL.rows.copy())  # the same rows in another object: known by their content
+    assert chooser.plan(replace(FACTS), BUDGET, again).notes == first.notes
+    assert Auto(candidates=(GOOD, NARROW), margin=0.2).plan(FACTS, BUDGET, POOL).method is GOOD
+    assert len(seen) == 6
+    for facts, budget, chosen in (
+        (replace(FACTS, size=500), BUDGET, chooser),
+        (FACTS, Budget(epsilon=2.0, delta=1e-5), chooser),
+        (FACTS, replace(BUDGET, relation=Relation.REPLACE_ONE), chooser),
+        (FACTS, BUDGET, Auto(candidates=(GOOD, MeanPrototypes(features=PublicMap(axes=2))))),
+    ):
+        before = len(seen)
+        chosen.plan(facts, budget, POOL)
+        assert len(seen) == before + 6
+
+
+class Untouchable(PrivateEmbeddings):
+    """Rows that must not be looked at; `readable` lets them be."""
+
+    readable = True
+
+    def __getattribute__(self, name):
+        if name in ("rows", "labels") and not type(self).readable:
+            raise AssertionError("a private row was read")
+        return super().__getattribute__(name)
+
+
+def test_planning_touches_no_private_row(monkeypatch):
+    private = Untouchable(data().rows, data().labels, classes=range(4), name="auto", size=400)
+    monkeypatch.setattr(Untouchable, "readable", False)
+    chooser = Auto(candidates=(BAD, GOOD))
+    from_facts = chooser.plan(Facts(tuple(range(4)), WIDTH, size=400), BUDGET, POOL)
+    auto._tried.cache_clear()
+    from_data = chooser.plan(private.facts, BUDGET, POOL)
+    assert (from_facts.events, from_facts.notes) == (from_data.events, from_data.notes)
+    with pytest.raises(AssertionError, match="was read"):  # the half that can fail: fitting does read them
+        chooser.fit(private, POOL, budget=BUDGET, ledger=Ledger.in_memory(), noise=SeededNoise(1))
+
+
+def test_trials_leave_no_trace_in_the_ledger():
+    ledger = Ledger.in_memory()
+    Auto(candidates=(BAD, GOOD)).fit(data(), POOL, budget=BUDGET, ledger=ledger, noise=SeededNoise(1))
+    assert [type(entry).__name__ for entry in ledger.history()] == ["Charge", "Closing"]
+
+
+def test_a_pure_budget_is_spent_on_selections(monkeypatch):
+    seen = listening(monkeypatch)
+    plan = Auto().plan(FACTS, Budget(epsilon=1.0), POOL)
+    assert {type(candidate) for candidate, _, _ in seen} == {PublicPrototypes, TopKPrototypes}
+    assert all(isinstance(event, SelectionEvent) for event in plan.events)
+    assert plan.guarantee.delta == 0
+    seen.clear()
+    Auto().plan(FACTS, BUDGET, POOL)
+    assert not {type(candidate) for candidate, _, _ in seen} & {PublicPrototypes, TopKPrototypes}
+
+
+def test_a_pure_budget_with_a_tiny_pool_asks_for_no_more_rows_than_there_are():
+    tiny = PublicEmbeddings(POOL.rows[:2])
+    assert Auto().plan(replace(FACTS, size=40), Budget(epsilon=1.0), tiny).guarantee.epsilon == 1.0
+    with pytest.raises(ArgumentError, match="public rows"):
+        Auto(candidates=(TopKPrototypes(k=3), GOOD)).plan(FACTS, Budget(epsilon=1.0), tiny)
+
+
+def test_without_a_pool_the_noisy_sums_are_taken_with_a_note():
+    plan = Auto().plan(FACTS, BUDGET)
+    assert plan.method == MeanPrototypes()
+    assert plan.notes == ("Auto took 'mean': no public rows were given to try others on.",)
+    assert Auto(candidates=(NARROW,)).plan(FACTS, BUDGET, POOL).notes == (
+        "Auto took 'mean(features=PublicMap(axes=1, whitening=0.25))': it is the only candidate.",
+    )
+
+
+def test_without_a_pool_the_first_of_several_candidates_is_taken():
+    """It used to be an AssertionError."""
+    plan = Auto(candidates=(BAD, GOOD)).plan(FACTS, BUDGET)
+    assert plan.method is BAD
+    assert "no public rows" in plan.notes[0]
+
+
+def test_a_pure_budget_without_a_pool_is_refused_and_says_what_would_help():
+    ledger = Ledger.in_memory()
+    with pytest.raises(BudgetError, match=r"pure budget without public rows.*delta > 0.*PublicEmbeddings"):
+        Auto().fit(data(), budget=Budget(epsilon=1.0), ledger=ledger, noise=SeededNoise(0))
+    assert ledger.history() == []
+    assert Auto(candidates=(PublicPrototypes(),)).plan(FACTS, Budget(epsilon=1.0)).events
+
+
+BUDGETS = [
+    Budget(epsilon=1.0, delta=1e-5),
+    Budget.zcdp(0.05),
+    Budget.gdp(0.3),
+    Budget.gdp(0.3, relation=Relation.REPLACE_ONE),
+]
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("factor", [1.5, 20.0])
+def test_a_scaled_budget_has_noise_smaller_by_the_factor(budget, factor):
+    scaled = auto._scaled(budget, factor)
+    before, after = (GOOD.plan(FACTS, each).mechanisms[0].noise_multiplier for each in (budget, scaled))
+    assert before / after == pytest.approx(factor, rel=1e-4)
+    assert (scaled.flavour, scaled.relation, scaled.delta) == (budget.flavour, budget.relation, budget.delta)
+    assert not fits(GOOD.plan(FACTS, scaled).events, budget)  # larger, not smaller
+    assert auto._scaled(budget, 1.0) is budget
+
+
+def test_a_scaled_pure_budget_allows_selections_that_are_sharper_by_the_factor():
+    scaled = auto._scaled(Budget(epsilon=0.5), 8.0)
+    assert scaled == Budget(epsilon=4.0)
+    for budget in (Budget(epsilon=0.5), BUDGET, Budget.zcdp(0.05)):
+        before, after = (
+            PublicPrototypes().plan(FACTS, each).events[0].epsilon
+            for each in (budget, auto._scaled(budget, 2.0))
+        )
+        assert 1.8 < after / before < 2.3
+
+
+@pytest.mark.parametrize("factor", [1.001, 100.0, 2e5])
+@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e3])
+def test_no_size_or_budget_is_too_large_to_scale(epsilon, factor):
+    scaled = auto._scaled(Budget(epsilon=epsilon, delta=1e-5), factor)
+    assert scaled.epsilon >= epsilon
+    noise = GOOD.plan(FACTS, scaled).mechanisms[0].noise_multiplier
+    assert noise == pytest.approx(max(1 / 40, 1 / (mu_for(epsilon, 1e-5) * factor)), rel=1e-3)
+
+
+def test_large_tasks_are_tried_small_with_the_noise_to_match(monkeypatch):
+    seen = listening(monkeypatch)
+    Auto(candidates=(GOOD, NARROW)).plan(replace(FACTS, size=50_000), BUDGET, POOL)
+    assert {budget for _, _, budget in seen} == {auto._scaled(BUDGET, 10.0)}
+    assert [rows for _, rows, _ in seen] == pytest.approx([5000] * 6, rel=0.01)
+
+
+def test_selections_can_be_tried_on_large_tasks_too():
+    """A budget scaled into another currency used to refuse them."""
+    small = PublicEmbeddings(POOL.rows[:40])
+    plan = Auto(candidates=(BAD, PublicPrototypes())).plan(replace(FACTS, size=10_000), BUDGET, small)
+    assert plan.method == PublicPrototypes()
+
+
+@pytest.mark.parametrize("margin", [-0.1, float("nan"), float("inf")])
+def test_a_margin_that_is_none_is_refused(margin):
+    with pytest.raises(ArgumentError, match="margin"):
+        Auto(margin=margin)
+
+
+def test_every_default_candidate_can_be_tried_and_named():
+    facts = Facts(("no", "yes"), WIDTH, size=60)
+    for budget in (BUDGET, Budget(epsilon=1.0), Budget.zcdp(0.1)):
+        (note,) = Auto().plan(facts, budget, POOL).notes
+        names = note.split(": ")[-1].split("; ")
+        assert len(names) == len({name.rsplit(" ", 1)[0] for name in names}) >= 3
+
+
+def test_its_own_run_is_never_used():
+    plan = Auto(candidates=(GOOD,)).plan(FACTS, BUDGET, POOL)
+    assert plan.method is GOOD
+    with pytest.raises(AssertionError, match="belongs to the method"):
+        Auto().run(plan, UnitNorm().fit(WIDTH, None), data(), SeededNoise(0), POOL)

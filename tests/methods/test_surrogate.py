@@ -1,0 +1,132 @@
+"""Tasks made from public rows: their sizes, what they are made of, and that nothing private is in them."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.methods import surrogate
+from dptransfer.methods.surrogate import FAMILIES, Family, surrogate_size, surrogates
+
+POOL = PublicEmbeddings(np.random.default_rng(3).normal(size=(400, 32)))
+FOUR = PublicEmbeddings(np.eye(4, 12) * [[1.0], [20.0], [1e-3], [5.0]])
+
+
+def tasks(pool=POOL, classes=6, size=600, seed=0):
+    return list(surrogates(pool, classes, size, rng=np.random.default_rng(seed)))
+
+
+def counts(task):
+    return np.bincount(task.private.labels, minlength=len(task.private.facts.classes))
+
+
+@pytest.mark.parametrize(("classes", "size"), [(2, 40), (6, 600), (100, 5000), (500, 5000)])
+def test_classes_and_sizes_are_those_asked_for(classes, size):
+    made = tasks(classes=classes, size=size)
+    assert len(made) == len(FAMILIES)
+    for task in made:
+        assert len(task.private.facts.classes) == classes
+        assert task.private.rows.shape == (len(task.private.labels), POOL.dimension)
+        assert len(task.private.labels) == pytest.approx(size, rel=0.05)
+        assert counts(task).min() >= 1
+        assert task.private.facts.size is None
+    assert tasks(size=1200)[0].private.rows.shape != tasks(size=600)[0].private.rows.shape
+
+
+@pytest.mark.parametrize("classes", [2, 7, 500])
+def test_test_rows_are_as_many_for_every_class(classes):
+    for task in tasks(classes=classes, size=10 * classes):
+        (each,) = set(np.bincount(task.test_labels, minlength=classes))
+        assert each >= 2
+        assert len(task.test_rows) == len(task.test_labels) <= 2000
+        assert not np.isin(task.test_rows[:, 0], task.private.rows[:, 0]).all()
+
+
+def test_labels_are_as_balanced_as_the_family_says():
+    for family, task in zip(FAMILIES, tasks(classes=10, size=5000), strict=True):
+        sizes = counts(task)
+        assert sizes.max() / sizes.min() == pytest.approx(family.imbalance, rel=0.05)
+    assert {family.imbalance for family in FAMILIES} > {1.0}
+    places = {int(counts(tasks(classes=10, size=5000, seed=seed)[1]).argmax()) for seed in range(5)}
+    assert len(places) > 1  # which class is the largest is drawn
+
+
+def test_a_surrogate_smaller_than_its_classes_still_has_all_of_them():
+    assert counts(tasks(classes=50, size=10)[1]).min() == 1
+
+
+def is_mixture(rows, pool, family):
+    """On a pool of orthogonal rows the weights can be read off: three parts, that add up to one."""
+    places = np.abs(pool.rows).argmax(axis=1)
+    weights = np.delete(rows, places, axis=1), rows[:, places]
+    own, rest = family.class_part, 1 - family.class_part
+    parts = np.array([own * (1 - family.kinship), own * family.kinship, rest])
+    sums = {
+        round(float(sum(parts[list(some)])), 4)
+        for some in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
+    }
+    return (
+        not weights[0].any()
+        and np.allclose(weights[1].sum(axis=1), 1, atol=1e-5)
+        and all(
+            min(abs(value - each) for each in {0.0, *sums}) < 1e-4 for value in np.unique(weights[1].round(5))
+        )
+    )
+
+
+def test_rows_are_mixtures_of_unit_pool_rows_and_of_nothing_else():
+    for family, task in zip(FAMILIES, tasks(FOUR, classes=5, size=100), strict=True):
+        assert is_mixture(task.private.rows, FOUR, family)
+        assert is_mixture(task.test_rows, FOUR, family)
+        assert not is_mixture(task.private.rows + 0.01, FOUR, family)
+        assert not is_mixture(task.private.rows, FOUR, Family(0.9, 0.1, 1.0))
+
+
+def test_no_argument_could_carry_a_private_row():
+    hints = inspect.get_annotations(surrogates, eval_str=True)
+    assert set(hints) == {"public", "classes", "size", "rng", "return"}
+    assert PrivateEmbeddings not in hints.values()
+    with pytest.raises(TypeError):  # private rows have no length, by design
+        next(surrogates(tasks()[0].private, 3, 30, rng=np.random.default_rng(0)))
+
+
+def test_classes_that_share_a_row_are_closer_to_one_another():
+    task = tasks(classes=8, size=4000)[0]
+    means = np.array([task.private.rows[task.private.labels == c].mean(axis=0) for c in range(8)])
+    means -= means.mean(axis=0)
+    cosine = means @ means.T / np.outer(*[np.linalg.norm(means, axis=1)] * 2)
+    related = np.equal.outer(np.arange(8) // 4, np.arange(8) // 4) & ~np.eye(8, dtype=bool)
+    assert cosine[related].min() > cosine[~related & ~np.eye(8, dtype=bool)].max()
+
+
+def test_one_generator_gives_one_task_and_another_gives_another():
+    for first, second, other in zip(tasks(), tasks(), tasks(seed=1), strict=True):
+        assert (first.private.rows == second.private.rows).all()
+        assert (first.private.labels == second.private.labels).all()
+        assert (first.test_rows == second.test_rows).all()
+        assert (
+            first.private.rows.shape != other.private.rows.shape
+            or (first.private.rows != other.private.rows).any()
+        )
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_pools_of_every_precision_and_size_give_unit_mixtures(kind):
+    base = np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
+    extreme = {np.float16: 6e4, np.float32: 3e38, np.float64: 1e308}[kind]
+    for factor in (extreme / 4, 1.0, float(np.finfo(kind).tiny)):
+        unit = surrogate._unit((base * factor).astype(kind))
+        assert unit.dtype == np.float32
+        assert np.linalg.norm(unit, axis=1) == pytest.approx([1, 0, 1], abs=1e-3)
+        pool = PublicEmbeddings((base * factor).astype(kind))
+        assert all(np.isfinite(task.private.rows).all() for task in tasks(pool, classes=2, size=20))
+
+
+def test_one_public_row_is_enough():
+    task = tasks(PublicEmbeddings(np.ones((1, 3))), classes=2, size=10)[0]
+    assert np.allclose(task.private.rows, 3**-0.5)
+
+
+def test_large_tasks_are_made_smaller_and_small_ones_are_kept():
+    assert [surrogate_size(size) for size in (1, 4999, 5000, 10**9)] == [1, 4999, 5000, 5000]
