@@ -64,3 +64,10 @@ def test_encoders_that_differ_in_any_part_are_incompatible(part):
     require_same_encoder(first, None, names=("a", "b"))
     with pytest.raises(Incompatible):
         require_same_encoder(first, EncoderIdentity(**(fields | {part: "other"})), names=("a", "b"))
+
+
+@pytest.mark.parametrize("classes", [[["a", "b"]], [0.5, 1.5], [True, False], "ab", 3, [None, "a"]])
+def test_classes_are_one_list_of_words_or_whole_numbers(classes):
+    with pytest.raises(DataError, match="classes must be"):
+        PrivateEmbeddings(np.zeros((0, 2)), [], classes=classes)
+    assert PrivateEmbeddings(np.zeros((0, 2)), [], classes=["a", "b"]).facts.classes == ("a", "b")

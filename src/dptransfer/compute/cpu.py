@@ -70,7 +70,7 @@ def capped(
     """
     result = np.zeros((len(public_rows), classes), dtype=np.int64)
     workers = _workers()
-    step = chunk or _slab_rows(*public_rows.shape, workers)
+    step = chunk or _slab_rows(len(public_rows), public_rows.shape[1], workers)
     slabs = range(0, len(public_rows), step)
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
         for panel in panels(private_rows, labels):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def require_cuda() -> None:
         raise ArgumentError(f"device='cuda' needs a CUDA device; torch finds none. {todo}")
     from dptransfer.compute import cuda_kernel
 
-    if cuda_kernel.triton is None:
+    if not cuda_kernel.AVAILABLE:
         raise ArgumentError(f"device='cuda' needs Triton; it is not installed. {todo}")
 
 
@@ -137,7 +138,8 @@ class Prepared:
         import torch
 
         rows = rows.to(torch.int8 if self.precision == "int8" else torch.float16)
-        return torch.nn.functional.pad(rows, (0, -rows.shape[1] % 16)).contiguous()
+        missing = -rows.shape[1] % 16
+        return torch.nn.functional.pad(rows, (0, missing)) if missing else rows.contiguous()
 
 
 def tile_runs(sizes: Integers, tile: int) -> tuple[NDArray[np.int32], ...]:
@@ -171,7 +173,8 @@ def _over_slabs(
     fitting = min(_SLAB_BYTES // (2 * max(1, width)), _RESULT_BYTES // (8 * classes))
     step = min(chunk or max(1, fitting), max(1, count))
     result = np.zeros((count, classes), dtype=np.int64)
-    copies, lanes = torch.cuda.Stream(), [_Lane(step, classes) for _ in range(2)]
+    copies = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    lanes = [_Lane(step, classes) for _ in range(2)]
     with ThreadPoolExecutor(_COPIERS) as pool:
         for number, start in enumerate(range(0, count, step)):
             lane = lanes[number % 2]
@@ -194,7 +197,7 @@ class _Lane:
 
         self.inward: Tensor | None = None
         self.outward = torch.empty((step, classes), dtype=torch.int64, pin_memory=True)
-        self.done = torch.cuda.Event()
+        self.done = torch.cuda.Event()  # type: ignore[no-untyped-call]
         self.start = self.rows = 0
 
     def take(self, rows: Any, copies: Any, pool: ThreadPoolExecutor) -> Tensor:
@@ -207,7 +210,7 @@ class _Lane:
             self.inward = torch.empty((len(self.outward), source.shape[1]), dtype=kind, pin_memory=True)
         locked = self.inward[: len(source)].numpy()
         cuts = np.linspace(0, len(source), _COPIERS + 1).astype(int)
-        pieces = [slice(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        pieces = [slice(a, b) for a, b in pairwise(cuts)]
         for _ in pool.map(lambda piece: np.copyto(locked[piece], source[piece]), pieces):
             pass
         with torch.cuda.stream(copies):

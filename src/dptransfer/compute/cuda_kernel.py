@@ -23,6 +23,7 @@ try:
 except ImportError:  # the caller asks `compute.cuda.require_cuda` first
     triton = None
 
+AVAILABLE = triton is not None
 BLOCK_PUBLIC = 128
 BLOCK_PRIVATE = 256
 
@@ -89,7 +90,7 @@ if triton is not None:
             if owner >= 0:
                 total = tl.sum(capped, axis=1)
                 if not INTEGER:
-                    total -= (owner * 0 + BLOCK_N) * 1262485504  # modulo 2³²
+                    total -= (BLOCK_N * 1262485504) % 4294967296  # modulo 2³²; 2³⁰ for 256 columns
                 total = total.to(tl.int64) - low.to(tl.int64) * BLOCK_N
                 tl.atomic_add(sums + owner, total, mask=there, sem="relaxed")
             else:

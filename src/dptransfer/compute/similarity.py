@@ -10,13 +10,14 @@ forms the public × private matrix.
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer import _check
-from dptransfer.compute import cpu
+from dptransfer.compute import cpu, cuda
 from dptransfer.errors import ArgumentError
 
 Integers = NDArray[np.int64]
@@ -67,16 +68,15 @@ def class_similarity(
     if not int(low) < int(high):
         raise ArgumentError(f"low must be below high; got {low} and {high}. Swap or move them.")
     _require_shapes(private_rows, labels, public_rows)
-    if device == "cuda" or _on_cuda(private_rows) or _on_cuda(public_rows):
-        from dptransfer.compute import cuda as backend
-    else:
-        backend = cpu  # type: ignore[assignment]  # two modules with the same two functions
+    use_cuda = device == "cuda" or _on_cuda(private_rows) or _on_cuda(public_rows)
+    backend: ModuleType = cuda if use_cuda else cpu  # two modules with the same two functions
     if low <= 0 and high >= 2 * one:
-        return backend.linear(private_rows, labels, classes, public_rows, one - int(low))
+        linear: Integers = backend.linear(private_rows, labels, classes, public_rows, one - int(low))
+        return linear
     # A product lies in [−one, one], so caps beyond that are moved there; what the move takes off each row's
     # share is the same for every row of a class, and added back.
     inner_low, inner_high = (min(max(int(cap) - one, -one), one) for cap in (low, high))
-    scores = backend.capped(
+    scores: Integers = backend.capped(
         private_rows, labels, classes, public_rows, inner_low, inner_high, chunk, precision=precision
     )
     share = min(max(inner_low + one, int(low)), int(high)) - int(low)

@@ -162,7 +162,10 @@ def declared_classes(classes: Sequence[str | int]) -> tuple[str | int, ...]:
     """Classes as plain Python words or whole numbers, so that they can be written to JSON and read back."""
     if isinstance(classes, str):
         raise DataError("classes must be a list of names, not one string; write classes=['a', 'b'].")
-    return tuple(name if isinstance(name, str) else int(name) for name in np.asarray(classes).tolist())
+    listed = np.asarray(classes)
+    if listed.ndim != 1 or (listed.size and listed.dtype.kind not in "iuU"):
+        raise DataError("classes must be one list of words or of whole numbers; these are something else.")
+    return tuple(name if isinstance(name, str) else int(name) for name in listed.tolist())
 
 
 def class_positions(y: ArrayLike, classes: tuple[str | int, ...]) -> Labels:

@@ -175,8 +175,8 @@ class Teller:
             "And these pictures were public all along; yours are not."
         )
         self._say(
-            "The size of the pictures and the drawing of the pool were picked by trying them on the digits. On "
-            "secret data that would break the promise's assumption, or have to be paid for."
+            "The size of the pictures and the drawing of the pool were picked by trying them on the digits. "
+            "On secret data that would break the promise's assumption, or have to be paid for."
         )
 
     def _heading(self, text: str) -> None:
