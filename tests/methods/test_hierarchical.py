@@ -124,6 +124,18 @@ def test_without_noise_the_posterior_is_the_class_mean():
     assert not np.allclose(loud.means, sums / noisy[:, None], rtol=0.01, atol=1e-3)
 
 
+def stays_near_the_unit_ball(fitted):
+    """Rows have unit norm, so their means cannot be long, however loud the sums are."""
+    _, sums, _ = drawn([20.0, 30.0, 25.0], 50.0)
+    found = fitted(sums, np.array([20.0, 30.0, 25.0]), 50.0, 1.0, MOMENT)
+    return np.linalg.norm(found.means, axis=1).max() < 1.5
+
+
+def test_a_common_mean_made_of_noise_is_shrunk():
+    assert stays_near_the_unit_ball(posterior)
+    assert not stays_near_the_unit_ball(mutant("+ 1 / moment", "+ 0 / moment"))
+
+
 def is_surer_of_larger_classes(fitted):
     _, sums, noisy = drawn(np.tile([5.0, 20.0, 80.0, 320.0, 1280.0], 4), 5.0)
     found = fitted(sums, noisy, 5.0, 15.0, MOMENT)

@@ -202,16 +202,23 @@ def released(model):
     ]
 
 
+def asked(query, share):
+    """What a release asks, to the last bit; a query made from a private value would show here."""
+    arrays = [getattr(query, name, np.zeros(0)).tobytes() for name in ("linear", "offset", "precision")]
+    return type(query), share, query.shape, *arrays
+
+
 def same_from_the_same_answers(method, data, other, monkeypatch):
-    """Whether a run on other rows is the same to the last bit if the noisy answers are the same."""
-    answers, release = [], Purse.release
+    """Whether a run on other rows asks and gives the same, bit for bit, if the noisy answers are the same."""
+    answers, asks, release = [], ([], []), Purse.release
 
     def recording(purse, query, share, x, y):
+        asks[0].append(asked(query, share))
         answers.append(release(purse, query, share, x, y))
         return answers[-1]
 
     def replaying(purse, query, share, x, y):
-        release(purse, query, share, x, y)
+        asks[1].append(asked(query, share))
         return answers.pop(0)
 
     with monkeypatch.context() as patch:
@@ -219,17 +226,26 @@ def same_from_the_same_answers(method, data, other, monkeypatch):
         first = fit(method, data)
         patch.setattr(Purse, "release", replaying)
         second = fit(method, other, seed=99)
-    return not answers and released(first) == released(second)
+    return not answers and asks[0] == asks[1] and released(first) == released(second)
 
 
 @dataclass(frozen=True)
-class Peeks(PublicPriorPrototypes):
+class PeeksAtTheEnd(PublicPriorPrototypes):
     """Lets true class sizes set the offset: a private value outside a mechanism."""
 
     def run(self, plan, features, private, noise, public):
         outcome = super().run(plan, features, private, noise, public)
         true = np.bincount(private.labels, minlength=CLASSES)
         return replace(outcome, head=replace(outcome.head, offset=outcome.head.offset + np.log1p(true)))
+
+
+@dataclass(frozen=True)
+class PeeksInItsSteps(PublicPriorPrototypes):
+    """Lets true class sizes into the gradient's question, where only the answers would tell."""
+
+    def _descend(self, model, purse, mapped, private):
+        true = np.bincount(private.labels, minlength=CLASSES)
+        return super()._descend(replace(model, counts=true + 1.0), purse, mapped, private)
 
 
 @pytest.mark.parametrize("data", [STRONG, WEAK], ids=["strong", "weak"])
@@ -242,9 +258,15 @@ def test_everything_after_the_releases_is_a_function_of_them(data, other, monkey
         "nan": PrivateEmbeddings(data.rows * np.nan, data.labels[::-1], **facts),
     }[other]
     assert same_from_the_same_answers(SMALL, data, changed, monkeypatch)
-    if other == "fewer rows":
-        peeks = Peeks(features=SMALL.features, fewest_axes=SMALL.fewest_axes)
-        assert not same_from_the_same_answers(peeks, data, changed, monkeypatch)
+
+
+@pytest.mark.parametrize("cheat", [PeeksAtTheEnd, PeeksInItsSteps])
+def test_a_private_value_outside_the_releases_is_caught(cheat, monkeypatch):
+    facts = dict(classes=range(CLASSES), name="samples")
+    fewer = PrivateEmbeddings(STRONG.rows[::7], STRONG.labels[::7], **facts)
+    settings = {"features": SMALL.features, "fewest_axes": SMALL.fewest_axes}
+    assert same_from_the_same_answers(PublicPriorPrototypes(**settings), STRONG, fewer, monkeypatch)
+    assert not same_from_the_same_answers(cheat(**settings), STRONG, fewer, monkeypatch)
 
 
 def test_the_rows_reach_nothing_but_the_feature_map_and_the_purse(spy, monkeypatch):
@@ -275,6 +297,39 @@ def test_the_rows_reach_nothing_but_the_feature_map_and_the_purse(spy, monkeypat
     assert data.reads == 1
     assert sorted(mapped) == [len(POOL), len(STRONG.labels)]
     assert {len(made.rows) for made in spy} == {len(STRONG.labels)}
+
+
+def test_the_last_half_of_equal_steps_along_the_noisy_gradient_is_averaged(spy):
+    model = fit(SMALL, STRONG)
+    steps = [made for made in spy if isinstance(made.query, SoftmaxGradient)]
+    length = 1.6 * math.sqrt(CLASSES)
+    reached = [made.query.linear - length * made.answer / np.linalg.norm(made.answer) for made in steps]
+    for made, before in zip(steps[1:], reached, strict=False):
+        assert np.allclose(made.query.linear, before)
+    assert np.allclose(model.head.linear, np.mean(reached[SMALL.steps // 2 :], axis=0))
+    assert not np.allclose(model.head.linear, np.mean(reached, axis=0))
+    assert not np.allclose(steps[0].query.offset, model.head.offset)  # log counts are for learning only
+
+
+def test_rows_of_the_steps_are_the_mapped_ones_cut_toward_zero(spy):
+    """So that none grows beyond the norm, where it would count as a row of zeros."""
+    fit(SMALL, STRONG)
+    fine, coarse = spy[1].rows, spy[2].rows
+    assert (np.abs(coarse) == np.abs(fine) // 2**14).all()
+    assert (np.sign(coarse) * np.sign(fine) >= 0).all()
+    assert (spy[2].query.features.lattice(coarse, 2**16) == coarse).all()
+    floored = fine // 2**14
+    assert not (spy[2].query.features.lattice(floored, 2**16) == floored).all()
+
+
+def test_probabilities_are_tempered_alike_on_both_paths():
+    """Log densities count for 25.6 independent axes, however many there are: by temperature or beforehand."""
+    weak, strong = fit(SMALL, WEAK), fit(SMALL, STRONG)
+    assert weak.head.temperature == pytest.approx(4 / 25.6)
+    assert strong.head.temperature == 1.0
+    precision = [np.median(model.head.precision / model.head.temperature) for model in (weak, strong)]
+    assert precision[0] == pytest.approx(precision[1], rel=0.5)
+    assert not np.median(weak.head.precision) == pytest.approx(precision[1], rel=0.5)
 
 
 def balanced_accuracy(method, counts, seed, budget=BUDGET, apart=0.3):

@@ -12,6 +12,9 @@ from dptransfer.privacy import Budget, Event, GaussianEvent, same_relation
 SMALLEST_NOISE_MULTIPLIER = 1 / 40
 """Below it `noise.lattice_epsilon` does not bound what the integer lattice costs."""
 
+LARGEST_NOISE_MULTIPLIER = 1e6
+"""Above it noise on a fine lattice could leave 64-bit integers; that must show before anything is charged."""
+
 
 def smallest_noise(fits: Callable[[float], bool], low: float = 1e-3, high: float = 1e9) -> float:
     """Smallest noise multiplier, to one part in a billion, that is known to fit.
@@ -72,7 +75,9 @@ def noise_multiplier_for(budget: Budget, make_events: Callable[[float], Sequence
     3.731
     """
     _refuse_what_never_fits(budget, make_events(1.0))
-    return smallest_noise(lambda z: fits(make_events(z), budget), low=SMALLEST_NOISE_MULTIPLIER)
+    return smallest_noise(
+        lambda z: fits(make_events(z), budget), low=SMALLEST_NOISE_MULTIPLIER, high=LARGEST_NOISE_MULTIPLIER
+    )
 
 
 def selection_epsilon_for(budget: Budget, make_events: Callable[[float], Sequence[Event]]) -> float:

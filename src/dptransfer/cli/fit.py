@@ -12,7 +12,7 @@ from dptransfer.cli.fit_view import fit_json, show_fit
 from dptransfer.cli.inputs import Declaration, Encoding, private_rows
 from dptransfer.cli.labelled import labelled_rows
 from dptransfer.cli.ledger_view import open_ledger
-from dptransfer.cli.screen import show_json
+from dptransfer.cli.screen import show_json, working
 from dptransfer.cli.settings import method_from
 from dptransfer.cli.target import require_writable, room_for, save_or_rescue
 from dptransfer.errors import UnsafeRelease
@@ -93,7 +93,8 @@ def fit(
     require_writable(out, overwrite=overwrite, room=room_for(rows.facts, chosen))
 
     noise = SecureNoise() if seed is None else SeededNoise(seed)
-    model = chosen.fit(rows, pool_rows, budget=budget, ledger=book, noise=noise)
+    with working(f"Fitting '{chosen.name}'"):
+        model = chosen.fit(rows, pool_rows, budget=budget, ledger=book, noise=noise)
     scores = None
     if tested is not None:
         scores = evaluate(model, tested[0].rows, tested[1], name=tested[0].name or str(test))

@@ -9,7 +9,7 @@ import typer
 from dptransfer.cli import budgets, options
 from dptransfer.cli.declared import class_list, class_sizes
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
-from dptransfer.cli.screen import say, show_facts, show_json
+from dptransfer.cli.screen import say, show_facts, show_json, working
 from dptransfer.cli.settings import method_from
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Relation
@@ -60,7 +60,8 @@ def plan(
     facts = Facts(classes=names, dimension=width, size=size, class_counts=class_sizes(class_counts))
     if rows is not None:
         rows.require_match(facts)
-    made = chosen.plan(facts, budget, rows)
+    with working(f"Planning '{chosen.name}'"):
+        made = chosen.plan(facts, budget, rows)
     if as_json:
         show_json(
             {**privacy_json(made.method.name, made.guarantee, made.events), **_rest(made, method, facts)}

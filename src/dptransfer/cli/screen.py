@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -33,6 +34,16 @@ def console(*, err: bool = False) -> Console:
 def on_terminal(*, err: bool = False) -> bool:
     """Whether a person is looking, rather than a file or another program."""
     return (sys.stderr if err else sys.stdout).isatty()
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """A line that moves while something takes a while; nothing where nobody is looking."""
+    if not on_terminal(err=True):
+        yield
+        return
+    with console(err=True).status(what):
+        yield
 
 
 def show_table(

@@ -6,11 +6,11 @@ tile inside one class is summed whole; one that several classes share is summed 
 mask, so there are at most (tiles + classes) sums in all, nothing is padded, and class sizes are data, not
 something the kernel is compiled for.
 
-Why it is exact. Each product is an integer of size below 2²² (float16 grid) or 2¹⁴ (int8 grid), exact in the
-float32 or int32 accumulator. A capped float32 product v becomes an integer without a conversion
-instruction: v + 1.5·2²³ lies in [2²³, 2²⁴], where floats are the integers, so its bits are those of 1.5·2²³
-plus v. Bits are added modulo 2³², the constant's multiple is taken off again, and the sum of 256 products,
-below 2³⁰, is what remains. Totals are added in int64.
+Why it is exact. Each product v is an integer of size below 2²² (float16 grid) or 2¹⁴ (int8 grid), exact in the
+float32 or int32 accumulator. A float32 product becomes an integer without a conversion instruction: v +
+1.5·2²³ lies in [2²³, 2²⁴], where floats are the integers, so its bits are those of 1.5·2²³ plus v. Then
+clip(v, low, high) − low is clip(v − low, 0, high − low) in integers, at most 2·2047², and 256 of them stay
+below 2³¹. Totals are added in int64.
 
 Imported only by `compute.cuda` when it runs; without Triton the module is empty.
 """
@@ -83,22 +83,15 @@ if triton is not None:
                 x = private.load([tile * BLOCK_N, k * BLOCK_K])
                 dots = tl.dot(p, x.T, dots, out_dtype=kind)
             if INTEGER:
-                capped = tl.minimum(tl.maximum(dots, low), high)
+                shifted = dots - low
             else:
-                floats = tl.minimum(tl.maximum(dots, low.to(tl.float32)), high.to(tl.float32))
-                capped = (floats + 12582912.0).to(tl.int32, bitcast=True)  # 1.5·2²³, bits 1262485504
+                shifted = (dots + 12582912.0).to(tl.int32, bitcast=True) - (low + 1262485504)
+            capped = tl.maximum(tl.minimum(shifted, high - low), 0)
             if owner >= 0:
-                total = tl.sum(capped, axis=1)
-                if not INTEGER:
-                    total -= (BLOCK_N * 1262485504) % 4294967296  # modulo 2³²; 2³⁰ for 256 columns
-                total = total.to(tl.int64) - low.to(tl.int64) * BLOCK_N
+                total = tl.sum(capped, axis=1).to(tl.int64)
                 tl.atomic_add(sums + owner, total, mask=there, sem="relaxed")
             else:
                 for run in range(begin, end):
-                    left, right = tl.load(run_begin + run), tl.load(run_end + run)
-                    kept = (columns >= left) & (columns < right)
-                    total = tl.sum(tl.where(kept[None, :], capped, 0), axis=1)
-                    if not INTEGER:
-                        total -= (right - left) * 1262485504
-                    total = total.to(tl.int64) - low.to(tl.int64) * (right - left)
+                    kept = (columns >= tl.load(run_begin + run)) & (columns < tl.load(run_end + run))
+                    total = tl.sum(tl.where(kept[None, :], capped, 0), axis=1).to(tl.int64)
                     tl.atomic_add(sums + tl.load(run_class + run), total, mask=there, sem="relaxed")

@@ -1,0 +1,120 @@
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from dptransfer.compute import class_similarity, cpu
+
+from .problems import CAPS, CLASSES, ONE, adversarial, expected, problem
+
+ACTIVE = CAPS["both"]
+
+
+@pytest.mark.parametrize("caps", [CAPS["open"], ACTIVE], ids=["linear", "capped"])
+@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize(("panel", "tile"), [(64, 1), (640, 7), (2**23, 1024)])
+def test_chunks_panels_tiles_order_and_threads_do_not_change_an_integer(
+    monkeypatch, caps, workers, panel, tile
+):
+    private, labels, public = problem(2, count=300)
+    want = expected(private, labels, CLASSES, public, *caps)
+    monkeypatch.setattr(cpu, "_PANEL_ELEMENTS", panel)
+    monkeypatch.setattr(cpu, "_TILE_ROWS", tile)
+    monkeypatch.setattr(cpu, "_workers", lambda: workers)
+    order = np.random.default_rng(3).permutation(len(private))
+    for chunk in (None, 1, 5, 1000):
+        got = class_similarity(private[order], labels[order], CLASSES, public, *caps, chunk=chunk)
+        assert (got == want).all()
+
+
+@pytest.mark.parametrize("classes", [1, 3, 300])
+def test_class_sizes_from_none_to_all_give_the_same_integers(classes):
+    private, _, public = problem(5, count=250)
+    for labels in (
+        np.arange(len(private)) % classes,
+        np.full(len(private), classes - 1),
+        np.minimum(np.arange(len(private)) // 3, classes - 1),
+    ):
+        got = class_similarity(private, labels, classes, public, *ACTIVE)
+        assert (got == expected(private, labels, classes, public, *ACTIVE)).all()
+
+
+@pytest.mark.parametrize("norm", [2047, 127])
+@pytest.mark.parametrize("kind", adversarial()[0])
+def test_adversarial_rows_give_the_integers_of_the_definition(kind, norm):
+    rows, candidates = adversarial(norm)
+    private, precision = rows[kind], "float16" if norm == 2047 else "int8"
+    labels = np.full(len(private), 2)  # all classes but one are empty
+    for caps in ((0, 2 * norm**2), (norm**2 - norm, 2 * norm**2), (norm**2 - 77, norm**2 + 55)):
+        got = class_similarity(private, labels, CLASSES, candidates, *caps, precision=precision)
+        assert (got == expected(private, labels, CLASSES, candidates, *caps, precision)).all()
+
+
+def test_sums_in_float32_would_not_be_exact_on_those_rows():
+    """The comparisons above can fail: without the wide sums these rows give other integers."""
+    rows, candidates = adversarial()
+    dots = candidates.astype(np.float32) @ rows["equal rows"].astype(np.float32).T
+    exact = candidates @ rows["equal rows"].T
+    assert (dots == exact).all()
+    assert (dots.cumsum(axis=1)[:, -1] != exact.sum(axis=1)).any()
+
+
+def test_the_closed_form_without_caps_is_the_capped_sum():
+    private, labels, public = problem(4)
+    linear = cpu.linear(private, labels, CLASSES, public, ONE)
+    capped = cpu.capped(private, labels, CLASSES, public, -ONE, ONE)
+    assert (linear == capped).all()
+    assert (linear == expected(private, labels, CLASSES, public, 0, 2 * ONE)).all()
+    narrow = cpu.capped(private, labels, CLASSES, public, -ONE + 1, ONE)
+    assert (linear != narrow).any()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64, np.float32])
+def test_rows_of_any_type_give_the_same_integers(dtype):
+    private, labels, public = problem(6, norm=127)
+    caps = (127**2 - 900, 127**2 + 3_333)
+    want = expected(private, labels, CLASSES, public, *caps, "int8")
+    got = class_similarity(
+        private.astype(dtype), labels, CLASSES, public.astype(dtype), *caps, precision="int8"
+    )
+    assert (got == want).all()
+
+
+def test_a_memory_mapped_pool_is_scored_like_an_array(tmp_path):
+    private, labels, public = problem(7)
+    np.save(tmp_path / "pool.npy", public.astype(np.int16))
+    mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
+    got = class_similarity(private, labels, CLASSES, mapped, *ACTIVE, chunk=3)
+    assert (got == expected(private, labels, CLASSES, public, *ACTIVE)).all()
+
+
+def peak_bytes(count, candidates, width, caps):
+    rng = np.random.default_rng(0)
+    private = rng.integers(-20, 20, (count, width)).astype(np.int8)
+    public = rng.integers(-20, 20, (candidates, width)).astype(np.int8)
+    labels = rng.integers(0, 3, count)
+    tracemalloc.start()
+    try:
+        result = class_similarity(private, labels, 3, public, *caps)
+        return tracemalloc.get_traced_memory()[1] - result.nbytes
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("caps", [CAPS["open"], ACTIVE], ids=["linear", "capped"])
+def test_extra_memory_stays_below_the_stated_constant(monkeypatch, caps):
+    """With panels and slabs a sixty-fourth of their size, so must be the peak, whatever the sizes."""
+    for name, value in (("_PANEL_ELEMENTS", 2**17), ("_SLAB_ELEMENTS", 2**14), ("_SLAB_ROWS", 128)):
+        monkeypatch.setattr(cpu, name, value)
+    monkeypatch.setattr(cpu, "_TILE_ROWS", 64)
+    monkeypatch.setattr(cpu, "_workers", lambda: 4)
+    for count, candidates, width in ((20_000, 500, 64), (500, 20_000, 64), (4_000, 4_000, 256)):
+        assert count * candidates * 4 > 10 * cpu.EXTRA_BYTES // 64  # the full matrix would not pass
+        assert peak_bytes(count, candidates, width, caps) <= cpu.EXTRA_BYTES // 64
+
+
+def test_few_public_rows_still_give_every_thread_a_share():
+    assert cpu._slab_rows(10, 1280, workers=4) == 3
+    assert cpu._slab_rows(10**6, 1280, workers=4) == 512
+    assert cpu._slab_rows(10**6, 16_384, workers=4) == 64
+    assert cpu._slab_rows(0, 1280, workers=4) == 1

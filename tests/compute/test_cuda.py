@@ -1,0 +1,164 @@
+import builtins
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contracts.rows import steady
+from dptransfer.compute import class_similarity, cpu, cuda
+from dptransfer.errors import ArgumentError
+from dptransfer.features.lattice import unit_lattice
+
+from .problems import CAPS, CLASSES, ONE, adversarial, expected, problem
+
+
+def device_here():
+    try:
+        cuda.require_cuda()
+    except ArgumentError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(device_here(), reason="there is a CUDA device")
+def test_asking_for_cuda_where_there_is_none_says_what_to_do():
+    private, labels, public = problem(0)
+    for caps in (CAPS["open"], CAPS["both"]):
+        with pytest.raises(ArgumentError, match=r"device='cuda' needs .* Use device='cpu'"):
+            class_similarity(private, labels, CLASSES, public, *caps, device="cuda")
+
+
+def test_without_torch_the_message_names_it(monkeypatch):
+    real = builtins.__import__
+
+    def without_torch(name, *rest):
+        if name == "torch":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without_torch)
+    with pytest.raises(ArgumentError, match="needs torch"):
+        cuda.require_cuda()
+
+
+@steady
+@given(st.lists(st.sampled_from([0, 0, 1, 2, 3, 4, 5, 8, 9, 40]), min_size=1, max_size=12), st.integers(1, 9))
+def test_runs_cover_every_row_of_every_class_once(sizes, tile):
+    whole, first, owner, begin, end = cuda.tile_runs(np.array(sizes), tile)
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    assert len(whole) == len(first) - 1 == -(-len(rows) // tile)
+    for number, lone in enumerate(whole):
+        inside = rows[number * tile : (number + 1) * tile]
+        runs = range(first[number], first[number + 1])
+        rebuilt = np.concatenate([np.repeat(owner[run], end[run] - begin[run]) for run in runs])
+        assert rebuilt.tolist() == inside.tolist()
+        assert (lone >= 0) == (len(inside) == tile and len(set(inside)) == 1)
+        assert lone in (-1, inside[0])
+    assert len(owner) <= len(whole) + len(sizes)  # no blow-up, whatever the sizes
+
+
+# What follows runs on a machine with a CUDA device: pytest -m gpu tests/compute
+
+
+def on_cuda(*arguments, **options):
+    return class_similarity(*arguments, device="cuda", **options)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("caps", CAPS.values(), ids=CAPS)
+def test_cuda_gives_the_integers_of_the_definition(caps):
+    private, labels, public = problem(0)
+    for chunk in (None, 1, 7):
+        got = on_cuda(private, labels, CLASSES, public, *caps, chunk=chunk)
+        assert (got == expected(private, labels, CLASSES, public, *caps)).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("norm", [2047, 127])
+@pytest.mark.parametrize("kind", adversarial()[0])
+def test_cuda_gives_the_integers_of_the_definition_on_adversarial_rows(kind, norm):
+    rows, candidates = adversarial(norm, width=1280)
+    private, precision = rows[kind], "float16" if norm == 2047 else "int8"
+    labels = np.full(len(private), 2)
+    for caps in ((0, 2 * norm**2), (norm**2 - norm, 2 * norm**2), (norm**2 - 77, norm**2 + 55)):
+        got = on_cuda(private, labels, CLASSES, candidates, *caps, precision=precision)
+        assert (got == expected(private, labels, CLASSES, candidates, *caps, precision)).all()
+
+
+SIZES = {
+    "balanced": [600] * 5,
+    "long tail": [5, 6, 8, 12, 30, 77, 300, 500, 0, 1, 255, 256, 257],
+    "one row": [1],
+    "one class": [0, 0, 2000, 0],
+    "many small": [3] * 400,
+}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("norm", [2047, 127])
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("width", [1280, 100, 17])
+def test_cuda_and_cpu_give_the_same_integers_for_all_class_sizes_and_widths(sizes, norm, width):
+    rng = np.random.default_rng(len(sizes) + width)
+    precision = "float16" if norm == 2047 else "int8"
+    labels = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    private = unit_lattice(rng.normal(size=(len(labels), width)) + 0.2, norm)
+    public = unit_lattice(rng.normal(size=(777, width)) + 0.2, norm)
+    for low, high in ((0, 2 * norm**2), (norm**2 + norm**2 // 50, norm**2 + norm**2 // 10)):
+        want = class_similarity(private, labels, len(sizes), public, low, high, precision=precision)
+        for chunk in (None, 100):
+            got = on_cuda(private, labels, len(sizes), public, low, high, precision=precision, chunk=chunk)
+            assert (got == want).all()
+
+
+@pytest.mark.gpu
+def test_tensors_on_the_device_are_used_there_without_being_asked():
+    import torch
+
+    private, labels, public = problem(3, count=900, candidates=300, width=64)
+    want = class_similarity(private, labels, CLASSES, public, *CAPS["both"])
+    there = torch.from_numpy(public).cuda().half()
+    for x, y in ((private, labels), (torch.from_numpy(private).cuda(), torch.from_numpy(labels).cuda())):
+        assert (class_similarity(x, y, CLASSES, there, *CAPS["both"]) == want).all()
+
+
+@pytest.mark.gpu
+def test_a_memory_mapped_pool_streams_through_the_device(tmp_path):
+    private, labels, public = problem(4, count=500, candidates=5_000, width=48)
+    np.save(tmp_path / "pool.npy", public.astype(np.int16))
+    mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
+    want = cpu.capped(private, labels, CLASSES, public, -500_000, 900_000)
+    got = on_cuda(private, labels, CLASSES, mapped, ONE - 500_000, ONE + 900_000, chunk=300)
+    assert (got == want).all()
+
+
+@pytest.mark.gpu
+@steady
+@given(st.data())
+def test_one_more_row_raises_each_score_of_its_class_by_a_whole_number_in_the_range_on_cuda(data):
+    norm = data.draw(st.sampled_from([2047, 127]))
+    precision = "float16" if norm == 2047 else "int8"
+    private, labels, public = problem(data.draw(st.integers(0, 5)), count=8, norm=norm)
+    low = data.draw(st.integers(0, 2 * norm**2 - 1))
+    high = data.draw(st.integers(low + 1, 2 * norm**2))
+    new = unit_lattice(np.array([data.draw(st.lists(st.floats(-3, 3), min_size=12, max_size=12))]), norm)
+    label = data.draw(st.integers(0, CLASSES - 1))
+    before = on_cuda(private, labels, CLASSES, public, low, high, precision=precision)
+    more, owners = np.vstack([private, new]), np.append(labels, label)
+    moved = on_cuda(more, owners, CLASSES, public, low, high, precision=precision) - before
+    assert (moved >= 0).all()
+    assert (moved <= high - low).all()
+    assert not np.delete(moved, label, axis=1).any()
+
+
+@pytest.mark.gpu
+def test_class_sizes_and_caps_do_not_compile_the_kernel_again():
+    from dptransfer.compute.cuda_kernel import capped_sums
+
+    private, labels, public = problem(5, count=600)
+    on_cuda(private, labels, CLASSES, public, ONE - 5, ONE + 5)
+    compiled = sum(len(entry[0]) for entry in capped_sums.device_caches.values())
+    on_cuda(private[:333], labels[:333], CLASSES, public[:16], ONE - 16, ONE + 1)
+    on_cuda(private, labels % 1, 1, public, ONE, ONE + 7)
+    assert sum(len(entry[0]) for entry in capped_sums.device_caches.values()) == compiled
