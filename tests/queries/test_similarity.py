@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from contracts.rows import steady
 from dptransfer.errors import ArgumentError
 from dptransfer.features.lattice import unit_lattice
-from dptransfer.queries import SimilarityScores
+from dptransfer.queries import SimilarityScores, similarity
+from dptransfer.queries.similarity import GRID_NORM, grid_rows
 
 from .neighbours import CLASSES, EMPTY, MAPS, POOL, data_sets, examples, with_example
 
@@ -88,6 +89,9 @@ def test_candidates_beyond_the_grid_are_refused():
     """Without caps the range of a score rests on their norm."""
     with pytest.raises(ArgumentError, match="2047"):
         replace(scores_query(), candidates=np.array([[2047, 1, 0]]))
+    for overflowing in (2**32, -(2**62), -(2**63)):  # their squares wrap round to small numbers
+        with pytest.raises(ArgumentError, match="2047"):
+            replace(scores_query(), candidates=np.array([[overflowing, 0, 0]], dtype=np.int64))
     replace(scores_query(), candidates=np.array([[2047, 0, 0]]))
 
 
@@ -95,6 +99,30 @@ def test_candidates_beyond_the_grid_are_refused():
 def test_bad_caps_are_refused(limits):
     with pytest.raises(ArgumentError, match="caps"):
         scores_query(*limits)
+
+
+@pytest.mark.parametrize(("precision", "size"), [("float16", 2), ("int8", 1)])
+def test_grid_rows_are_the_mapped_rows_in_the_smallest_type(monkeypatch, precision, size):
+    features, norm = MAPS["public map"], GRID_NORM[precision]
+    want = features.lattice(POOL.rows, norm)
+    monkeypatch.setattr(similarity, "_MAPPED_ELEMENTS", 7)
+    got = grid_rows(features, POOL.rows, precision)
+    assert got.itemsize == size
+    assert (got == want).all()
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int64])
+def test_candidates_of_any_integer_type_give_the_same_scores(dtype):
+    query = scores_query(0.9, 1.5)
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(80, 3)), rng.integers(0, 2, 80)
+    other = replace(query, candidates=query.candidates.astype(dtype))
+    assert (query(x, y) == other(x, y)).all()
+
+
+def test_an_unknown_device_is_refused():
+    with pytest.raises(ArgumentError, match="device"):
+        replace(scores_query(), device="abacus")
 
 
 def test_row_order_does_not_change_a_score():

@@ -26,7 +26,7 @@ Integers = NDArray[np.int64]
 _SLAB_BYTES = 2**28  # of public rows; two of them are on the device at a time, and two in page-locked memory
 _RESULT_BYTES = 2**27
 _STEP = {"float16": 64, "int8": 128}  # products' width per step: 128 bytes
-_WALK = 32  # private tiles per program
+_WALK = {"float16": 32, "int8": 8}  # private tiles per program, at most; measured
 _COPIERS = 8
 
 
@@ -112,7 +112,7 @@ class Prepared:
         public, step = self._in_precision(public), _STEP[self.precision]
         blocks = -(-len(public) // BLOCK_PUBLIC)
         units = torch.cuda.get_device_properties(public.device).multi_processor_count
-        walk = max(1, min(_WALK, self.tiles * blocks // (8 * units)))
+        walk = max(1, min(_WALK[self.precision], self.tiles * blocks // (8 * units)))
         capped_sums[(blocks * -(-self.tiles // walk),)](
             TensorDescriptor.from_tensor(public, [BLOCK_PUBLIC, step]),
             TensorDescriptor.from_tensor(self.rows, [BLOCK_PRIVATE, step]),

@@ -2,12 +2,12 @@
 
 A program owns a block of public rows and walks over tiles of private rows, which are sorted by class. A tile
 of products stays in registers: it is capped there, summed along its private rows, and added to the result. A
-tile inside one class is summed whole; one that several classes share is summed once for each of them under a
-mask, so there are at most (tiles + classes) sums in all, nothing is padded, and class sizes are data, not
-something the kernel is compiled for.
+tile inside one class is summed whole; one that several classes share is summed once more for each of them but
+the last, under a mask, so there are at most (tiles + classes) sums in all, no class is padded, and class
+sizes are data, not something the kernel is compiled for.
 
-Why it is exact. Each product v is an integer of size below 2²² (float16 grid) or 2¹⁴ (int8 grid), exact in the
-float32 or int32 accumulator. A float32 product becomes an integer without a conversion instruction: v +
+Why it is exact. Each product v is an integer of size below 2²² (float16 grid) or 2¹⁴ (int8 grid), exact in
+the float32 or int32 accumulator. A float32 product becomes an integer without a conversion instruction: v +
 1.5·2²³ lies in [2²³, 2²⁴], where floats are the integers, so its bits are those of 1.5·2²³ plus v. Then
 clip(v, low, high) − low is clip(v − low, 0, high − low) in integers, at most 2·2047², and 256 of them stay
 below 2³¹. Totals are added in int64.
@@ -91,7 +91,16 @@ if triton is not None:
                 total = tl.sum(capped, axis=1).to(tl.int64)
                 tl.atomic_add(sums + owner, total, mask=there, sem="relaxed")
             else:
-                for run in range(begin, end):
+                # All at once, less what is not the last run's: the other runs, and the zero rows that fill up
+                # the last tile, each of which counts clip(0 − low, 0, high − low).
+                rest = tl.sum(capped, axis=1)
+                blank = tl.maximum(tl.minimum(0 - low, high - low), 0)
+                rest -= blank * (BLOCK_N - tl.load(run_end + end - 1))
+                for run in range(begin, end - 1):
                     kept = (columns >= tl.load(run_begin + run)) & (columns < tl.load(run_end + run))
-                    total = tl.sum(tl.where(kept[None, :], capped, 0), axis=1).to(tl.int64)
-                    tl.atomic_add(sums + tl.load(run_class + run), total, mask=there, sem="relaxed")
+                    part = tl.sum(tl.where(kept[None, :], capped, 0), axis=1)
+                    rest -= part
+                    owner = tl.load(run_class + run)
+                    tl.atomic_add(sums + owner, part.to(tl.int64), mask=there, sem="relaxed")
+                owner = tl.load(run_class + end - 1)
+                tl.atomic_add(sums + owner, rest.to(tl.int64), mask=there, sem="relaxed")

@@ -46,17 +46,16 @@ class OnLattice:
             raise ArgumentError(
                 f"Rows must be integers on the grid of norm {self.norm}; asked for norm {norm}."
             )
-        values = rows.astype(np.int64)
-        # Entries beyond the norm are cut first: their squares could overflow and pass for small ones.
-        bounded = np.clip(rows, -self.norm - 1, self.norm + 1)
-        floats = bounded.astype(np.float64)
+        floats = rows.astype(np.float64)
         squares = np.einsum("ij,ij->i", floats, floats)
+        # Exact as long as it is below 2⁵³; once above that, adding squares never brings it back down.
         outside = squares > self.norm**2
-        if self.dimension * (self.norm + 1) ** 2 >= 2**53:
-            # That sum is not exact; where it is at most twice the bound, the integer sum does not overflow.
+        if self.norm**2 >= 2**53:
+            # Not exact; where the float sum is at most twice the bound, the integer sum does not overflow.
             outside = squares > 2.0 * self.norm**2
-            integers = bounded.astype(np.int64)
-            outside |= np.einsum("ij,ij->i", integers, integers) > self.norm**2
+            bounded = np.clip(rows, -self.norm - 1, self.norm + 1).astype(np.int64)
+            outside |= np.einsum("ij,ij->i", bounded, bounded) > self.norm**2
+        values = rows.astype(np.int64)
         values[outside] = 0
         return values
 

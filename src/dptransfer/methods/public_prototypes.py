@@ -9,7 +9,8 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.accounting import selection_epsilon_for
-from dptransfer.compute.similarity import GRID_NORM
+from dptransfer.compute.cuda import require_cuda
+from dptransfer.compute.similarity import DEVICES, GRID_NORM
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
@@ -18,6 +19,7 @@ from dptransfer.methods.base import Outcome, Outline, Plan, PrivateMethod, with_
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget
 from dptransfer.queries import SimilarityScores
+from dptransfer.queries.similarity import grid_rows
 from dptransfer.release.heads import CosineHead
 
 
@@ -40,12 +42,14 @@ class PublicPrototypes(PrivateMethod):
         lowest: d_min, the smallest 1 + cosine that counts.
         highest: d_max, the largest that counts.
         precision: integer grid of the scores, 'float16' or 'int8'.
+        device: where scores are computed, 'cpu' or 'cuda'; a setting of speed, which changes no score.
     """
 
     mechanism: str = "best"
     lowest: float = 0.0
     highest: float = 2.0
     precision: str = "float16"
+    device: str = "cpu"
     name: ClassVar[str] = "public"
     needs_public: ClassVar[bool] = True
 
@@ -53,11 +57,14 @@ class PublicPrototypes(PrivateMethod):
         """Check the settings."""
         _check.one_of("mechanism", self.mechanism, [*SELECTIONS, "best"])
         _check.one_of("precision", self.precision, GRID_NORM)
+        _check.one_of("device", self.device, DEVICES)
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One selection per class, all classes together at the largest ε that fits."""
         best = "permute-and-flip" if budget.flavour == "pure" else "exponential"
         make = SELECTIONS[best if self.mechanism == "best" else self.mechanism]
+        if self.device == "cuda":
+            require_cuda()  # before anything is charged
         query = unscored(
             self.outline(facts, public), len(facts.classes), self.lowest, self.highest, self.precision
         )
@@ -74,8 +81,11 @@ class PublicPrototypes(PrivateMethod):
     ) -> Outcome:
         """Score the pool, choose, and take the chosen public rows as prototypes."""
         assert public is not None
-        candidates = features.lattice(public.rows, GRID_NORM[self.precision])
-        (selection,) = (with_query(m, features=features, candidates=candidates) for m in plan.mechanisms)
+        candidates = grid_rows(features, public.rows, self.precision)
+        (selection,) = (
+            with_query(m, features=features, candidates=candidates, device=self.device)
+            for m in plan.mechanisms
+        )
         chosen = selection.release(private.rows, private.labels, noise=noise)
         prototypes = candidates[chosen] / float(GRID_NORM[self.precision])
         return Outcome(CosineHead(prototypes), (selection.event,), prototypes=chosen[:, None].tolist())

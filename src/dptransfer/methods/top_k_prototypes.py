@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from dptransfer import _check
 from dptransfer.accounting import selection_epsilon_for
-from dptransfer.compute.similarity import GRID_NORM
+from dptransfer.compute.cuda import require_cuda
+from dptransfer.compute.similarity import DEVICES, GRID_NORM
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError
@@ -17,6 +18,7 @@ from dptransfer.methods.base import Outcome, Plan, PrivateMethod, with_query
 from dptransfer.methods.public_prototypes import unscored
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget
+from dptransfer.queries.similarity import grid_rows
 from dptransfer.release.heads import MeanCosineHead
 
 
@@ -38,12 +40,14 @@ class TopKPrototypes(PrivateMethod):
         lowest: d_min, the smallest 1 + cosine that counts.
         highest: d_max, the largest that counts.
         precision: integer grid of the scores, 'float16' or 'int8'.
+        device: where scores are computed, 'cpu' or 'cuda'; a setting of speed, which changes no score.
     """
 
     k: int = 5
     lowest: float = 0.0
     highest: float = 2.0
     precision: str = "float16"
+    device: str = "cpu"
     name: ClassVar[str] = "top-k"
     needs_public: ClassVar[bool] = True
 
@@ -51,6 +55,7 @@ class TopKPrototypes(PrivateMethod):
         """Check the settings."""
         _check.whole("k", self.k)
         _check.one_of("precision", self.precision, GRID_NORM)
+        _check.one_of("device", self.device, DEVICES)
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One set per class, all classes together at the largest ε that fits."""
@@ -59,6 +64,8 @@ class TopKPrototypes(PrivateMethod):
                 f"Choosing {self.k} prototypes needs at least that many public rows; got {len(public)}. "
                 "Lower k or use a larger pool."
             )
+        if self.device == "cuda":
+            require_cuda()  # before anything is charged
         query = unscored(
             self.outline(facts, public), len(facts.classes), self.lowest, self.highest, self.precision
         )
@@ -77,8 +84,11 @@ class TopKPrototypes(PrivateMethod):
     ) -> Outcome:
         """Score the pool, choose K rows per class, and classify by mean cosine to them."""
         assert public is not None
-        candidates = features.lattice(public.rows, GRID_NORM[self.precision])
-        (selection,) = (with_query(m, features=features, candidates=candidates) for m in plan.mechanisms)
+        candidates = grid_rows(features, public.rows, self.precision)
+        (selection,) = (
+            with_query(m, features=features, candidates=candidates, device=self.device)
+            for m in plan.mechanisms
+        )
         chosen = selection.release(private.rows, private.labels, noise=noise)
         prototypes = candidates[chosen] / float(GRID_NORM[self.precision])
         return Outcome(MeanCosineHead(prototypes), (selection.event,), prototypes=chosen.tolist())

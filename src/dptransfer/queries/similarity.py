@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.compute import class_similarity
-from dptransfer.compute.similarity import GRID_NORM
+from dptransfer.compute.similarity import DEVICES, GRID_DTYPE, GRID_NORM
 from dptransfer.data.embeddings import Labels
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.queries.base import Integers, RawRows
+
+GridRows = NDArray[np.integer[Any]]
+
+_MAPPED_ELEMENTS = 2**22  # 32 MiB of mapped rows at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,20 +43,23 @@ class SimilarityScores:
         lowest: smallest 1 + cosine that counts (d_min).
         highest: largest that counts (d_max).
         precision: the integer grid; see `compute.similarity`.
+        device: where the products are computed, 'cpu' or 'cuda'; the integers are the same.
     """
 
     features: FittedFeatures
-    candidates: Integers
+    candidates: GridRows
     classes: int
     lowest: float = 0.0
     highest: float = 2.0
     precision: str = "float16"
+    device: str = "cpu"
 
     label = "public prototypes by similarity"
 
     def __post_init__(self) -> None:
         """Check the caps, and the candidates' norms, on which the range of a score rests."""
         _check.one_of("precision", self.precision, GRID_NORM)
+        _check.one_of("device", self.device, DEVICES)
         if not 0 <= self.lowest < self.highest <= 2:
             raise ArgumentError(
                 "The caps on 1 + cosine must satisfy 0 <= lowest < highest <= 2; "
@@ -58,8 +67,7 @@ class SimilarityScores:
             )
         if self.score_range < 1:
             raise ArgumentError("The caps are closer than one grid step; move them apart.")
-        squares = np.einsum("ij,ij->i", self.candidates, self.candidates, dtype=np.int64)
-        if squares.max(initial=0) > self.norm**2:
+        if _largest_square(self.candidates) > self.norm**2:
             raise ArgumentError(
                 f"Candidates must be integer rows of norm at most {self.norm}; at least one is longer. "
                 "Map them with features.lattice."
@@ -84,7 +92,39 @@ class SimilarityScores:
     def __call__(self, rows: RawRows, labels: Labels) -> Integers:
         """(candidates, classes) scores."""
         low, high = self.caps
-        mapped = self.features.lattice(rows, self.norm)
         return class_similarity(
-            mapped, labels, self.classes, self.candidates, low, high, precision=self.precision
+            grid_rows(self.features, rows, self.precision),
+            labels,
+            self.classes,
+            self.candidates,
+            low,
+            high,
+            precision=self.precision,
+            device=self.device,
         )
+
+
+def grid_rows(features: FittedFeatures, rows: RawRows, precision: str) -> GridRows:
+    """Mapped rows on the precision's grid in its smallest type: 2 or 1 bytes a coordinate.
+
+    The map gives eight-byte integers, so it is applied some rows at a time.
+    """
+    result = np.empty((len(rows), features.dimension), dtype=GRID_DTYPE[precision])
+    step = max(1, _MAPPED_ELEMENTS // max(1, features.dimension))
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        result[part] = features.lattice(rows[part], GRID_NORM[precision])
+    return result
+
+
+def _largest_square(rows: GridRows) -> int:
+    """Largest squared norm, exactly; of an entry so large that squares would overflow, its own square."""
+    step = max(1, _MAPPED_ELEMENTS // max(1, rows.shape[1]))
+    largest = 0
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step].astype(np.int64)
+        entry = max(int(part.max(initial=0)), -int(part.min(initial=0)))
+        largest = max(largest, entry**2)
+        if entry < 2**24:
+            largest = max(largest, int(np.einsum("ij,ij->i", part, part).max()))
+    return largest
