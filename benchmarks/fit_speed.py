@@ -1,18 +1,19 @@
 """Seconds and memory of the default fit, beside scikit-learn doing comparable work without privacy.
 
-    python benchmarks/fit_speed.py [--rows 50000] [--dimension 1280] [--classes 10] [--public 50000]
-    [--growth]
+    python benchmarks/fit_speed.py [--rows N] [--dimension N] [--classes N] [--public N] [--growth]
 
-Each measurement runs in a process of its own, so that peak memory is its own. `--growth` doubles one size at
-a time.
+Each measurement runs in a process of its own, so that peak memory is its own; the fastest of `--repeats` counts.
+`--growth` also halves one size at a time.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -69,9 +70,16 @@ def memory(what: str) -> float:
 
 def measure(who: str, sizes: dict[str, int]) -> dict[str, float]:
     command = [sys.executable, __file__, "--worker", who, "--sizes", json.dumps(sizes)]
-    return json.loads(
-        subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
-    )
+    with tempfile.TemporaryDirectory() as cache:  # the map is computed, not remembered
+        environment = {**os.environ, "DPTRANSFER_CACHE": cache}
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def best(who: str, sizes: dict[str, int], others: list[dict[str, float]]) -> dict[str, float]:
+    """The fastest run so far: whatever slows a run down comes from outside."""
+    others.append(measure(who, sizes))
+    return min(others, key=lambda run: run["seconds"])
 
 
 def main() -> None:
@@ -79,6 +87,7 @@ def main() -> None:
     for name, default in (("rows", 50_000), ("dimension", 1280), ("classes", 10), ("public", 50_000)):
         arguments.add_argument(f"--{name}", type=int, default=default)
     arguments.add_argument("--growth", action="store_true")
+    arguments.add_argument("--repeats", type=int, default=3)
     arguments.add_argument("--worker")
     arguments.add_argument("--sizes", type=json.loads)
     options = arguments.parse_args()
@@ -94,7 +103,10 @@ def main() -> None:
     if options.growth:
         settings += [{**sizes, name: value // 2} for name, value in sizes.items()]
     for setting in settings:
-        mine, theirs = measure("ours", setting), measure("peer", setting)
+        ours_runs: list[dict[str, float]] = []
+        peer_runs: list[dict[str, float]] = []
+        for _ in range(options.repeats):  # in turn, so that both meet the same machine
+            mine, theirs = best("ours", setting, ours_runs), best("peer", setting, peer_runs)
         print(setting)
         for name, result in (("dptransfer, public-prior", mine), ("PCA(256) + NearestCentroid", theirs)):
             print(f"  {name}: " + ", ".join(f"{key} {value:.2f}" for key, value in result.items()))

@@ -13,6 +13,7 @@ from dptransfer import _check
 from dptransfer.data.embeddings import Labels
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms.base import ROUND_UP
+from dptransfer.mechanisms.selection import for_each_class
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Relation, SelectionEvent
 from dptransfer.queries.base import Integers, RawRows, ScoreQuery
@@ -82,8 +83,7 @@ class TopKMechanism:
     def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Integers:
         """(classes, K) positions of the chosen candidates, each row in increasing order."""
         _ = self.scale  # refuses, where it has to, before a row is read
-        scores = self.query(rows, labels)
-        return np.stack([self.choose(column, noise=noise) for column in scores.T])
+        return np.stack(for_each_class(self.choose, self.query(rows, labels), noise))
 
     def choose(self, scores: Integers, *, noise: NoiseSource) -> Integers:
         """K positions for one class."""

@@ -1,8 +1,8 @@
 """Where privacy noise comes from: the operating system, or, for tests and benchmarks, a seed.
 
-Everything is drawn on integers. `SecureNoise` calls OpenDP's exact samplers, which work in rational
-arithmetic on the operating system's generator, so that what a draw reveals is what the mathematics says and
-no more. `SeededNoise` has the same laws up to float64 rounding; anyone who knows the seed can take the noise
+Everything is drawn on integers. `SecureNoise` adds noise with OpenDP's exact samplers, which work in rational
+arithmetic, and chooses among candidates with the exact races of `noise.race`, both on the operating system's
+generator, so that what a draw reveals is what the mathematics says and no more. `SeededNoise` has the same laws up to float64 rounding; anyone who knows the seed can take the noise
 off again, so what it touches is stamped and refused for publication.
 """
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.errors import ArgumentError
+from dptransfer.noise import race
 
 Integers = NDArray[np.int64]
 
@@ -72,14 +73,12 @@ class SecureNoise:
         return _noise_like(_opendp_laplace(float(scale)), shape)
 
     def gumbel_argmax(self, scores: Integers, scale: float) -> int:
-        """Exact: OpenDP compares Gumbel draws bit by bit until the largest is certain."""
-        return int(_opendp_noisy_max(float(scale), "gumbel")(np.ascontiguousarray(scores, dtype=np.int64)))
+        """Exact, by proposal and an exact coin; see `noise.race`."""
+        return race.gumbel_argmax(np.ascontiguousarray(scores, dtype=np.int64), _required_scale(scale))
 
     def exponential_argmax(self, scores: Integers, scale: float) -> int:
-        """Exact: as `gumbel_argmax`, with exponential draws."""
-        return int(
-            _opendp_noisy_max(float(scale), "exponential")(np.ascontiguousarray(scores, dtype=np.int64))
-        )
+        """Exact, by tossing every candidate's coin; see `noise.race`."""
+        return race.exponential_argmax(np.ascontiguousarray(scores, dtype=np.int64), _required_scale(scale))
 
     def subset(self, population: int, size: int) -> Integers:
         """Uniform subset from the operating system's generator."""
@@ -140,6 +139,13 @@ def _require_room(scale: float, largest: float) -> None:
         )
 
 
+def _required_scale(scale: float) -> float:
+    """A race needs a width it can divide by."""
+    if not 0 < scale < float("inf"):
+        raise ArgumentError(f"scale must be a positive finite number; got {scale!r}.")
+    return float(scale)
+
+
 def _noise_like(measurement: Any, shape: tuple[int, ...]) -> Integers:
     """Noise alone: the measurement applied to zeros, so that no private value crosses the language border."""
     count = int(np.prod(shape))
@@ -173,13 +179,3 @@ def _opendp_laplace(scale: float) -> Any:
     from opendp.metrics import l1_distance
 
     return make_laplace(_integer_vectors(), l1_distance(T="i64"), scale=scale)
-
-
-@cache
-def _opendp_noisy_max(scale: float, noise: str) -> Any:
-    from opendp.measurements import make_noisy_max
-    from opendp.measures import max_divergence, zero_concentrated_divergence
-    from opendp.metrics import linf_distance
-
-    measure = zero_concentrated_divergence() if noise == "gumbel" else max_divergence()
-    return make_noisy_max(_integer_vectors(), linf_distance(T="i64"), measure, scale=scale)

@@ -1,0 +1,143 @@
+"""Exact choices among millions of integer scores: floats propose, exact arithmetic decides.
+
+With M the largest score let w_j = exp(−(M − score_j)/scale), a real number in (0, 1].
+
+The exponential mechanism's law, P(j) ∝ w_j. For every j an integer W_j ≥ w_j·2^b is computed. A position is
+proposed with probability W_j ÷ ΣW, exactly, from a uniform integer below ΣW, and kept with probability
+w_j·2^b ÷ W_j; otherwise all is done again. What is kept at position j has probability ∝ W_j · w_j·2^b/W_j ∝
+w_j: the law itself, whatever the bounds W are. They only decide how often a proposal is thrown away: as W_j ≤
+w_j·2^b·(1 + 2⁻³⁹) + 1, with probability below 2⁻³⁹ + n·2⁻ᵇ.
+
+Permute-and-flip's law, the largest score + Exponential(scale). It is that of walking through a random
+permutation and stopping at j with probability w_j (McKenna and Sheldon 2020). Toss all coins first: the walk
+then stops at a uniformly random one of those that show heads, since the permutation does not depend on them.
+A coin is a uniform number U_j in [0, 1) compared with w_j; its first 16 bits settle it unless they come
+within two steps of w_j's, and then more bits are drawn.
+
+Why W bounds w. The difference is an exact integer; as a float, divided by the scale, it is t·(1 + 2⁻⁵²) at
+worst. Where t ≤ 64 that moves exp(−t) by a factor within 1 ± 2⁻⁴⁵, and an exponential that is off by up to a
+thousand units in the last place by another 1 ± 2⁻⁴²; the factor 1 + 2⁻⁴⁰ on top covers both, and rounding.
+Where t > 64, w·2^b < 1 for b ≤ 61, and W = 1 is enough.
+
+The one coin that decides is tossed exactly: bits of a uniform number are compared with an interval around the
+probability, from `decimal`'s correctly rounded exponential of quotients rounded down and up; if the interval
+contains them, more bits are drawn and the interval is narrowed.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_CHUNK = 2**15  # scores at a time: the passes over them stay in the cache
+_MARGIN = 2.0**-40
+_COIN_BITS = 16
+
+
+def gumbel_argmax(scores: Integers, scale: float) -> int:
+    """Position j with probability ∝ exp(scores_j / scale), exactly.
+
+    >>> gumbel_argmax(np.array([0, 10_000, 0]), scale=1.0)
+    1
+    """
+    best = int(scores.max())
+    bits = 61 - len(scores).bit_length()  # so that ΣW stays below 2⁶²
+    starts = range(0, len(scores), _CHUNK)
+    weights = [int(_bounds(scores[start : start + _CHUNK], best, scale, bits).sum()) for start in starts]
+    ends = np.cumsum(weights)
+    while True:
+        drawn = secrets.randbelow(int(ends[-1]))
+        chunk = int(np.searchsorted(ends, drawn, side="right"))
+        part = _bounds(scores[starts[chunk] : starts[chunk] + _CHUNK], best, scale, bits)
+        inside = np.cumsum(part)
+        place = int(np.searchsorted(inside, drawn - (int(ends[chunk]) - weights[chunk]), side="right"))
+        position = starts[chunk] + place
+        if _kept(best - int(scores[position]), scale, Fraction(2**bits, int(part[place]))):
+            return position
+
+
+def exponential_argmax(scores: Integers, scale: float) -> int:
+    """Position of the largest scores_j + Exponential(scale), exactly.
+
+    >>> exponential_argmax(np.array([0, 10_000, 0]), scale=1.0)
+    1
+    """
+    best = int(scores.max())
+    heads = []
+    for start in range(0, len(scores), _CHUNK):
+        part = scores[start : start + _CHUNK]
+        above = _bounds(part, best, scale, _COIN_BITS)
+        coins = np.frombuffer(os.urandom(2 * len(part)), dtype=np.uint16).astype(np.int64)
+        # W − 2 < w·2¹⁶ ≤ W, so a coin of at most W − 3 surely shows heads, and one of W or more tails.
+        shown = coins <= above - 3
+        for place in np.flatnonzero((coins < above) & ~shown):
+            shown[place] = _heads(int(coins[place]), best - int(part[place]), scale)
+        heads.append(start + np.flatnonzero(shown))
+    every = np.concatenate(heads)  # never empty: the coin of the largest score always shows heads
+    return int(every[secrets.randbelow(len(every))])
+
+
+def _bounds(scores: Integers, best: int, scale: float, bits: int) -> Integers:
+    """Integers W with w·2^bits ≤ W ≤ w·2^bits·(1 + 2⁻³⁹) + 1."""
+    # Wraps round where a difference exceeds 2⁶³, which reading it without a sign undoes.
+    gaps = (np.int64(best) - scores).view(np.uint64).astype(np.float64)
+    with np.errstate(over="ignore", under="ignore"):
+        gaps /= -scale
+        weights: Floats = np.exp(gaps, out=gaps)
+        weights *= (1 + _MARGIN) * 2.0**bits
+    return weights.astype(np.int64) + 1
+
+
+def _kept(gap: int, scale: float, factor: Fraction) -> bool:
+    """True with probability exp(−gap/scale)·factor, which is at most 1."""
+    return _below(secrets.randbits(64), 64, gap, scale, factor)
+
+
+def _heads(coin: int, gap: int, scale: float) -> bool:
+    """Whether a uniform number that begins with these bits is below exp(−gap/scale)."""
+    return gap == 0 or _below(coin, _COIN_BITS, gap, scale, Fraction(1))
+
+
+def _below(uniform: int, bits: int, gap: int, scale: float, factor: Fraction) -> bool:
+    """Whether a uniform number in [0, 1) that begins with `uniform` is below exp(−gap/scale)·factor."""
+    while True:
+        low, high = (factor * bound for bound in exponential_interval(gap, scale, digits=10 + bits // 3))
+        if Fraction(uniform + 1, 2**bits) <= low:
+            return True
+        if Fraction(uniform, 2**bits) >= high:
+            return False
+        uniform, bits = uniform << 64 | secrets.randbits(64), bits + 64
+
+
+def exponential_interval(gap: int, scale: float, digits: int) -> tuple[Fraction, Fraction]:
+    """An interval that contains exp(−gap/scale), about `digits` decimal digits narrow.
+
+    >>> low, high = exponential_interval(1, 1.0, digits=20)
+    >>> low < Fraction("0.36787944117144232159553") < high, float(high - low) < 1e-19
+    (True, True)
+    """
+    if gap == 0:
+        return Fraction(1), Fraction(1)
+    top, bottom = scale.as_integer_ratio()
+    over, under = gap * bottom, top
+    if over > 4 * digits * under:  # too small to tell from nothing with these digits: below 10^(−1.7·digits)
+        return Fraction(0), Fraction(1, 10**digits)
+    # Numerator and denominator are exact as decimals of any length; only the quotient is rounded.
+    down, up = (
+        Context(prec=digits + 3, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX).divide(
+            Decimal(over), Decimal(under)
+        )
+        for rounding in (ROUND_FLOOR, ROUND_CEILING)
+    )
+    context = Context(prec=digits, Emin=MIN_EMIN, Emax=MAX_EMAX)
+    low = context.next_minus(context.exp(up.copy_negate()))
+    high = context.next_plus(context.exp(down.copy_negate()))
+    return Fraction(low), Fraction(high)
