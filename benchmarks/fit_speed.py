@@ -2,8 +2,8 @@
 
     python benchmarks/fit_speed.py [--rows N] [--dimension N] [--classes N] [--public N] [--growth]
 
-Each measurement runs in a process of its own, so that peak memory is its own; the fastest of `--repeats` counts.
-`--growth` also halves one size at a time.
+Each measurement runs in a process of its own, so that peak memory is its own; the fastest of `--repeats`
+counts. `--growth` also halves one size at a time.
 """
 
 from __future__ import annotations

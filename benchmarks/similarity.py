@@ -112,9 +112,8 @@ class Table:
 
 def on_cpu(options) -> None:
     rng = np.random.default_rng(0)
-    sizes = {"public": options.public or 8192, "private": options.private or 8192}
     width, precision = options.dimension, "float16"
-    x, pool = (grid(rng, sizes[name], width, precision) for name in ("private", "public"))
+    x, pool = (grid(rng, count or 8192, width, precision) for count in (options.private, options.public))
     wide_x, wide_pool = x.astype(np.float32), pool.astype(np.float32)
     product = np.empty((len(pool), len(x)), dtype=np.float32)
     flops = 2.0 * len(pool) * len(x) * width
@@ -285,18 +284,15 @@ def main() -> None:
     arguments.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     for name in ("public", "private"):
         arguments.add_argument(f"--{name}", type=int)
-    arguments.add_argument("--dimension", type=int, default=1280)
+    for name, default in (("dimension", 1280), ("repeats", 3)):
+        arguments.add_argument(f"--{name}", type=int, default=default)
     arguments.add_argument("--classes", type=int, nargs="*")
-    arguments.add_argument("--repeats", type=int, default=3)
     arguments.add_argument("--growth", action="store_true")
     arguments.add_argument("--worker", type=int, nargs=4)
     options = arguments.parse_args()
     if options.worker:
-        worker(*options.worker)
-    elif options.growth:
-        growth(options)
-    else:
-        {"cpu": on_cpu, "cuda": on_cuda}[options.device](options)
+        return worker(*options.worker)
+    return growth(options) if options.growth else (on_cuda if options.device == "cuda" else on_cpu)(options)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dptransfer import Ledger, MeanPrototypes
+from dptransfer import Ledger, MeanPrototypes, load
 from dptransfer.errors import ArgumentError
 from dptransfer.sklearn import PrivateClassifier
 
@@ -50,3 +50,26 @@ def test_every_fit_is_charged():
     first = ledger.spent(ledger.find("pets"), delta=1e-5).epsilon
     model.fit(x, y)
     assert first < ledger.spent(ledger.find("pets"), delta=1e-5).epsilon
+
+
+def test_a_release_of_its_model_names_the_classes(tmp_path):
+    x, y = blobs()
+    PrivateClassifier("mean", classes=["cat", "dog", "owl"]).fit(x, y).model_.save(tmp_path / "model")
+    assert load(tmp_path / "model").classes == ("cat", "dog", "owl")
+    assert PrivateClassifier("mean", classes=[3, 7]).fit(x[:2], [3, 7]).model_.classes == ("3", "7")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"classes": ["cat", "cat", "dog", "owl"]}, "distinct"),
+        ({"classes": [["cat", "dog", "owl"]]}, "one list"),
+        ({"relation": "neighbours"}, "relation must be one of"),
+    ],
+)
+def test_a_wrong_declaration_is_refused_before_the_charge(wrong, said):
+    x, y = blobs()
+    ledger = Ledger.in_memory()
+    with pytest.raises(ArgumentError, match=said):
+        PrivateClassifier("mean", **({"classes": ["cat", "dog", "owl"], "ledger": ledger} | wrong)).fit(x, y)
+    assert ledger.history() == []

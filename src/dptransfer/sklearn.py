@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dptransfer import _check
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
@@ -81,9 +82,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         lookup = {value: position for position, value in enumerate(self.classes_.tolist())}
         # Positions stand for classes inside, so that classes of any kind can be declared.
         positions = np.array([lookup.get(value, -1) for value in np.asarray(labels).tolist()], dtype=np.int64)
-        names = [str(position) for position in range(len(self.classes_))]
-        private = PrivateEmbeddings(rows, positions, classes=names, name=self.name)
-        budget = Budget(epsilon=self.epsilon, delta=self.delta, relation=Relation(self.relation))
+        private = PrivateEmbeddings(rows, positions, classes=self._names(), name=self.name)
+        relation = Relation(_check.one_of("relation", self.relation, [one.value for one in Relation]))
+        budget = Budget(epsilon=self.epsilon, delta=self.delta, relation=relation)
         noise = SecureNoise() if self.random_state is None else SeededNoise(self.random_state)
         self.model_ = self._method().fit(private, self.public, budget=budget, ledger=self.ledger, noise=noise)
         return self
@@ -126,7 +127,15 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
                 f"classes={self.classes!r}. Pass the full public list, classes=[...], or classes='observed' "
                 "if that set is public anyway."
             )
-        return np.asarray(self.classes)
+        declared = np.asarray(self.classes)
+        if declared.ndim != 1 or len(np.unique(declared)) != len(declared):
+            raise ArgumentError("classes must be one list of distinct classes; these are something else.")
+        return declared
+
+    def _names(self) -> list[str]:
+        """The classes as words, for a release of the model; positions where two of them read the same."""
+        names = [str(value) for value in self.classes_.tolist()]
+        return names if len(set(names)) == len(names) else [str(place) for place in range(len(names))]
 
     def _method(self) -> PrivateMethod:
         if isinstance(self.method, PrivateMethod):

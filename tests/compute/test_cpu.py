@@ -103,18 +103,20 @@ def peak_bytes(count, candidates, width, caps):
 
 @pytest.mark.parametrize("caps", [CAPS["open"], ACTIVE], ids=["linear", "capped"])
 def test_extra_memory_stays_below_the_stated_constant(monkeypatch, caps):
-    """With panels and slabs a sixty-fourth of their size, so must be the peak, whatever the sizes."""
-    for name, value in (("_PANEL_ELEMENTS", 2**17), ("_SLAB_ELEMENTS", 2**14), ("_SLAB_ROWS", 128)):
-        monkeypatch.setattr(cpu, name, value)
-    monkeypatch.setattr(cpu, "_TILE_ROWS", 64)
-    monkeypatch.setattr(cpu, "_workers", lambda: 4)
-    for count, candidates, width in ((20_000, 500, 64), (500, 20_000, 64), (4_000, 4_000, 256)):
-        assert count * candidates * 4 > 10 * cpu.EXTRA_BYTES // 64  # the full matrix would not pass
-        assert peak_bytes(count, candidates, width, caps) <= cpu.EXTRA_BYTES // 64
+    """With panels, slabs and tiles a sixty-fourth of their size, so must be the peak, whatever the sizes."""
+    for name, value in (("PANEL", 2**17), ("SLAB", 2**15)):
+        monkeypatch.setattr(cpu, f"_{name}_ELEMENTS", value)
+    for name in ("_TILE_ROWS", "_SLAB_ROWS"):
+        monkeypatch.setattr(cpu, name, 128)
+    monkeypatch.setattr(cpu, "_workers", lambda: 3)
+    stated = (cpu.PANEL_BYTES + 3 * cpu.THREAD_BYTES) // 64
+    for count, candidates, width in ((20_000, 400, 64), (400, 20_000, 64), (3_000, 3_000, 256)):
+        assert count * candidates * 4 > 10 * stated  # the full matrix would not pass
+        assert peak_bytes(count, candidates, width, caps) <= stated
 
 
 def test_few_public_rows_still_give_every_thread_a_share():
     assert cpu._slab_rows(10, 1280, workers=4) == 3
-    assert cpu._slab_rows(10**6, 1280, workers=4) == 512
-    assert cpu._slab_rows(10**6, 16_384, workers=4) == 64
+    assert cpu._slab_rows(10**6, 1280, workers=4) == 1024
+    assert cpu._slab_rows(10**6, 16_384, workers=4) == 128
     assert cpu._slab_rows(0, 1280, workers=4) == 1

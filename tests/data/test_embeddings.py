@@ -66,8 +66,35 @@ def test_encoders_that_differ_in_any_part_are_incompatible(part):
         require_same_encoder(first, EncoderIdentity(**(fields | {part: "other"})), names=("a", "b"))
 
 
-@pytest.mark.parametrize("classes", [[["a", "b"]], [0.5, 1.5], [True, False], "ab", 3, [None, "a"]])
+@pytest.mark.parametrize(
+    "classes",
+    [
+        [["a", "b"]], [0.5, 1.5], [True, False], "ab", 3, [None, "a"], ["a", 1], [1, "a"], ["a", True],
+        [["a"], ["b", "c"]], ["\ud800", "a"],
+    ],
+)  # fmt: skip
 def test_classes_are_one_list_of_words_or_whole_numbers(classes):
     with pytest.raises(DataError, match="classes must be"):
         PrivateEmbeddings(np.zeros((0, 2)), [], classes=classes)
     assert PrivateEmbeddings(np.zeros((0, 2)), [], classes=["a", "b"]).facts.classes == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        ([[1.0, 2.0], [3.0]], ["a", "b"]),
+        (np.zeros((2, 2)), [["a"], ["a", "b"]]),
+        (np.zeros((2, 2)), np.array([{}, {}], dtype=object)),
+        (np.zeros((2, 0)), ["a", "b"]),
+    ],
+)
+def test_what_is_no_table_is_refused_without_telling_how_many_rows_it_has(x, y):
+    with pytest.raises(DataError) as refusal:
+        PrivateEmbeddings(x, y, classes=["a", "b", "c"])
+    assert "2" not in str(refusal.value)  # two rows
+
+
+def test_class_counts_are_whole_numbers():
+    for counts in (["q", 1], [0.5, 1], [-1, 1]):
+        with pytest.raises(ArgumentError, match="class_counts"):
+            PrivateEmbeddings(np.zeros((0, 2)), [], classes=["a", "b"], class_counts=counts)

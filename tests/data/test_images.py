@@ -77,6 +77,12 @@ def test_a_csv_lists_paths_beside_it(zoo):
         find_images(zoo / "list.csv", classes=["cat", "eel"])
 
 
+def test_the_labels_of_a_csv_may_be_passed_over(zoo):
+    (zoo / "list.csv").write_text("path,label\ndog/1.jpg,whatever\n")
+    found = find_images(zoo / "list.csv", labelled=False)
+    assert (len(found), found.labels, found.classes) == (1, None, None)
+
+
 def test_a_csv_may_number_its_classes_or_leave_them_out(zoo):
     (zoo / "a.csv").write_text("label,path\n7,dog/1.jpg\n3,cat/deep/3.PNG\n")
     assert find_images(zoo / "a.csv", classes=[3, 7]).labels.tolist() == [1, 0]

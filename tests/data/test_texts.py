@@ -11,6 +11,7 @@ def test_a_csv_of_texts_and_labels_is_read(tmp_path):
     assert found.labels.tolist() == [1, 0]
     with pytest.raises(DataError, match="never inferred"):
         find_texts(tmp_path / "a.csv")
+    assert find_texts(tmp_path / "a.csv", labelled=False) == TextList(("hello, you", "bye"))
 
 
 def test_a_plain_file_holds_one_text_per_line(tmp_path):

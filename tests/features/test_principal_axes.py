@@ -29,6 +29,26 @@ def test_axes_are_the_eigenvectors_of_the_unit_rows_by_falling_variance():
     assert not found.root
 
 
+@pytest.mark.parametrize("repeats", [1, 2])  # twice the same rows: fewer axes than rows have any variance
+def test_a_pool_with_far_fewer_rows_than_dimensions_has_the_axes_of_its_rows_alone(repeats):
+    pool = np.tile(np.random.default_rng(1).normal(size=(6, 400)), (repeats, 1))
+    found = principal_axes(PublicEmbeddings(pool))
+    unit = pool / np.linalg.norm(pool, axis=1, keepdims=True)
+    assert found.axes.shape == (400, len(pool))
+    assert np.allclose(found.axes.T @ found.axes, np.eye(len(pool)), atol=1e-9)
+    assert np.allclose(found.variance[:5].sum(), unit.var(axis=0).sum(), atol=1e-6)
+    covariance = np.cov(unit.T, bias=True)
+    assert np.allclose(found.axes.T @ covariance @ found.axes, np.diag(found.variance), atol=1e-6)
+    forget()
+    assert (principal_axes(PublicEmbeddings(pool)).axes == found.axes).all()  # also from the cache
+
+
+def test_wide_rows_cost_no_square_matrix():
+    """A (30 000, 30 000) matrix would take 7 GB, and hours."""
+    pool = np.random.default_rng(2).normal(size=(20, 30_000)).astype(np.float32)
+    assert principal_axes(PublicEmbeddings(pool)).axes.shape == (30_000, 20)
+
+
 def test_the_axes_of_a_pool_are_computed_once(monkeypatch):
     first = principal_axes(PublicEmbeddings(POOL))
     assert principal_axes(PublicEmbeddings(POOL)) is first

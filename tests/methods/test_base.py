@@ -51,6 +51,14 @@ def test_what_fails_on_public_grounds_fails_before_the_charge():
     assert ledger.history() == []
 
 
+@pytest.mark.parametrize("mix_up", [{"budget": 1.0}, {"budget": None}, {"ledger": "l.sqlite"}, {"noise": 3}])
+def test_arguments_of_another_kind_are_refused_before_the_charge(mix_up):
+    ledger = Ledger.in_memory()
+    with pytest.raises(ArgumentError, match=f"{next(iter(mix_up))} must be a"):
+        MeanPrototypes().fit(private(), **({"budget": BUDGET, "ledger": ledger} | mix_up))
+    assert ledger.history() == []
+
+
 def test_without_a_ledger_the_users_own_is_charged_and_the_noise_is_secure(monkeypatch, tmp_path):
     monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "ledger.sqlite"))
     model = MeanPrototypes().fit(private(), budget=BUDGET)

@@ -28,18 +28,20 @@ def is_table(path: Path) -> bool:
     return path.suffix.lower() in {".emb", ".npy", ".npz", ".safetensors", ".pt", ".pth", ".parquet"}
 
 
-def examples_in(path: Path, encoder: Encoder, classes: Sequence[str | int] | None) -> ImageList | TextList:
-    """The images or texts at `path`, as the encoder takes them."""
+def examples_in(
+    path: Path, encoder: Encoder, classes: Sequence[str | int] | None, *, labelled: bool = True
+) -> ImageList | TextList:
+    """The images or texts at `path`, as the encoder takes them; without `labelled` no label is looked at."""
     from dptransfer.data import find_images, find_texts
 
     if encoder.kind == "text":
-        return find_texts(path, classes=classes)
+        return find_texts(path, classes=classes, labelled=labelled)
     if path.suffix.lower() in _TEXT_ENDINGS:
         raise ArgumentError(
             f"Texts need an encoder for texts; '{encoder.identity.name}' is for images. "
             "Example: --encoder minilm"
         )
-    return find_images(path, classes=classes)
+    return find_images(path, classes=classes, labelled=labelled)
 
 
 def require_readable(paths: Sequence[Path], *, remedy: str) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from dptransfer.cli import budgets, options
 from dptransfer.cli.fit_view import fit_json, show_fit
-from dptransfer.cli.inputs import Declaration, Encoding, private_rows
+from dptransfer.cli.inputs import Declaration, Encoding, private_rows, require_other_than
 from dptransfer.cli.labelled import labelled_rows
 from dptransfer.cli.ledger_view import open_ledger
 from dptransfer.cli.screen import show_json, working
@@ -81,6 +81,8 @@ def fit(
     from dptransfer.release import evaluate
 
     require_writable(out, overwrite=overwrite)
+    require_other_than(private, public, "--public", "Its rows would be taken for public and published.")
+    require_other_than(private, test, "--test", "The card would tell how private rows were classified.")
     shortcuts = {
         "axes": axes, "pool": pool, "k": k, "mechanism": mechanism, "lowest": lowest, "highest": highest,
     }  # fmt: skip

@@ -100,6 +100,15 @@ def encoded(found: ImageList | TextList, encoder: Encoder, *, batch: int, remedy
     return rows
 
 
+def require_other_than(private: Path, path: Path | None, option: str, why: str) -> None:
+    """Raise if an option names the private data themselves."""
+    if path is not None and path.exists() and private.exists() and path.samefile(private):
+        raise ArgumentError(
+            f"{option} must name other data than the private ones; '{path}' is the same. {why} "
+            "Give a file of its own."
+        )
+
+
 def require_rows(path: Path) -> None:
     """Raise for a path that holds images or texts."""
     if path.exists() and not is_table(path):

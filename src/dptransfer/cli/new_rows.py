@@ -94,7 +94,10 @@ def _grouped(inputs: Sequence[Path]) -> list[Path | Sequence[Path]]:
 def _from_examples(group: Path | Sequence[Path], encoder: Encoder, batch: int) -> NamedRows:
     from dptransfer.data import ImageList, find_images
 
-    found = examples_in(group, encoder, None) if isinstance(group, Path) else find_images(group)
+    if isinstance(group, Path):
+        found = examples_in(group, encoder, None, labelled=False)
+    else:
+        found = find_images(group)
     rows = encoded(found, encoder, batch=batch, remedy="Repair them, or leave them out.")
     if isinstance(found, ImageList):
         return [str(path) for path in found.paths], rows

@@ -25,16 +25,18 @@ from threadpoolctl import threadpool_limits
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
-EXTRA_BYTES = 128 * 2**20
-"""Most memory in use beyond arguments and result with up to eight threads; each further thread adds 10 MiB.
+PANEL_BYTES = 48 * 2**20
+THREAD_BYTES = 40 * 2**20
+"""Memory beyond arguments and result is at most PANEL_BYTES + threads × THREAD_BYTES, whatever the sizes.
 
-Two panels of 32 MiB at most (one as it is gathered, one as float32), and for each thread a slab of 4 MiB, a
-tile of 2 MiB and their passing copies."""
+A panel takes 32 MiB and its gathering some more. A thread has a slab (8 MiB), a tile (4 MiB), and sums of up
+to 8 MiB in three copies, though with fewer than a hundred classes they take less than one."""
 
 _PANEL_ELEMENTS = 2**23
-_SLAB_ELEMENTS = 2**20
-_SLAB_ROWS = 512
+_SLAB_ELEMENTS = 2**21
+_SLAB_ROWS = 1024
 _TILE_ROWS = 1024
+_GATHERED = 128  # private rows picked out at a time
 
 
 class Panel(NamedTuple):
@@ -73,7 +75,7 @@ def capped(
     step = chunk or _slab_rows(len(public_rows), public_rows.shape[1], workers)
     slabs = range(0, len(public_rows), step)
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-        for panel in panels(private_rows, labels):
+        for panel in panels(private_rows, labels, pool):
 
             def score(start: int, panel: Panel = panel) -> None:
                 slab = np.asarray(public_rows[start : start + step], dtype=np.float32)
@@ -93,12 +95,13 @@ def linear(
     """
     sums = np.zeros((classes, private_rows.shape[1]))
     counts = np.zeros(classes, dtype=np.int64)
-    for panel in panels(private_rows, labels):
-        start = 0
-        for owner, end in zip(panel.classes, panel.ends, strict=True):
-            sums[owner] += panel.rows[start:end].sum(axis=0, dtype=np.float64)
-            counts[owner] += end - start
-            start = end
+    with ThreadPoolExecutor(_workers()) as pool:
+        for panel in panels(private_rows, labels, pool):
+            start = 0
+            for owner, end in zip(panel.classes, panel.ends, strict=True):
+                sums[owner] += panel.rows[start:end].sum(axis=0, dtype=np.float64)
+                counts[owner] += end - start
+                start = end
     result = np.empty((len(public_rows), classes), dtype=np.int64)
     step = max(1, _SLAB_ELEMENTS // max(1, public_rows.shape[1]))
     for start in range(0, len(public_rows), step):
@@ -108,15 +111,21 @@ def linear(
     return result
 
 
-def panels(rows: NDArray[Any], labels: Integers) -> Iterator[Panel]:
+def panels(rows: NDArray[Any], labels: Integers, pool: ThreadPoolExecutor) -> Iterator[Panel]:
     """The private rows, a bounded number at a time, each lot in order of class."""
     step = max(1, _PANEL_ELEMENTS // max(1, rows.shape[1], 64))
     for start in range(0, len(rows), step):
         own = np.asarray(labels[start : start + step])
         order = np.argsort(own, kind="stable")
         present, sizes = np.unique(own, return_counts=True)
-        lot = np.asarray(rows[start : start + step], dtype=np.float32)
-        yield Panel(lot[order], present.astype(np.int64), np.cumsum(sizes))
+        lot = np.empty((len(own), rows.shape[1]), dtype=np.float32)
+
+        def gather(first: int, start: int = start, order: Integers = order, lot: Floats = lot) -> None:
+            lot[first : first + _GATHERED] = rows[start + order[first : first + _GATHERED]]
+
+        for _ in pool.map(gather, range(0, len(own), _GATHERED)):
+            pass
+        yield Panel(lot, present.astype(np.int64), np.cumsum(sizes))
 
 
 def _add_capped(result: Integers, panel: Panel, slab: Floats, low: int, high: int) -> None:

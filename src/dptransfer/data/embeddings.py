@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dptransfer import _check
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.errors import DataError, Incompatible
@@ -59,7 +60,7 @@ class PrivateEmbeddings:
             classes=declared_classes(classes),
             dimension=self.rows.shape[1],
             size=size,
-            class_counts=None if class_counts is None else tuple(int(c) for c in class_counts),
+            class_counts=None if class_counts is None else _counts(class_counts),
             encoder=encoder,
         )
         self.labels = class_positions(y, self.facts.classes)
@@ -162,10 +163,15 @@ def declared_classes(classes: Sequence[str | int]) -> tuple[str | int, ...]:
     """Classes as plain Python words or whole numbers, so that they can be written to JSON and read back."""
     if isinstance(classes, str):
         raise DataError("classes must be a list of names, not one string; write classes=['a', 'b'].")
-    listed = np.asarray(classes)
-    if listed.ndim != 1 or (listed.size and listed.dtype.kind not in "iuU"):
+    listed = _array(classes)
+    if listed is None or listed.ndim != 1 or (listed.size and listed.dtype.kind not in "iuU"):
         raise DataError("classes must be one list of words or of whole numbers; these are something else.")
-    return tuple(name if isinstance(name, str) else int(name) for name in listed.tolist())
+    if listed.dtype.kind == "U" and not all(isinstance(name, str) for name in classes):
+        raise DataError("classes must be all words or all whole numbers; these are a mix. Write 1 as '1'.")
+    names = tuple(name if isinstance(name, str) else int(name) for name in listed.tolist())
+    if any("\ud800" <= letter <= "\udfff" for name in names if isinstance(name, str) for letter in name):
+        raise DataError("classes must be text that can be written to a file; one holds half a character.")
+    return names
 
 
 def class_positions(y: ArrayLike, classes: tuple[str | int, ...]) -> Labels:
@@ -173,9 +179,9 @@ def class_positions(y: ArrayLike, classes: tuple[str | int, ...]) -> Labels:
 
     The message does not say which label was unknown or where: it would be a private value.
     """
-    labels = np.asarray(y)
-    if labels.ndim != 1:
-        raise DataError(f"y must have one dimension; got {labels.ndim}.")
+    labels = _array(y)
+    if labels is None or labels.ndim != 1:
+        raise DataError("y must have one dimension, one class per example; it has not.")
     if labels.size == 0:
         return np.zeros(0, dtype=np.int64)
     if np.issubdtype(labels.dtype, np.integer) and isinstance(classes[0], str):
@@ -183,7 +189,7 @@ def class_positions(y: ArrayLike, classes: tuple[str | int, ...]) -> Labels:
         known = (positions >= 0) & (positions < len(classes))
     else:
         lookup = {name: position for position, name in enumerate(classes)}
-        positions = np.array([lookup.get(name, -1) for name in labels.tolist()], dtype=np.int64)
+        positions = np.array([_position(lookup, name) for name in labels.tolist()], dtype=np.int64)
         known = positions >= 0
     if not known.all():
         raise DataError(
@@ -193,10 +199,32 @@ def class_positions(y: ArrayLike, classes: tuple[str | int, ...]) -> Labels:
     return positions
 
 
+def _position(lookup: dict[str | int, int], label: Any) -> int:
+    try:
+        return lookup.get(label, -1)
+    except TypeError:  # a list, say, is no class
+        return -1
+
+
+def _counts(class_counts: Sequence[int]) -> tuple[int, ...]:
+    return tuple(_check.whole("class_counts", count, at_least=0) for count in class_counts)
+
+
+def _array(values: ArrayLike) -> NDArray[Any] | None:
+    """NumPy's array; None for lists of unequal length, as NumPy's own error tells how many rows there are."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        return None
+
+
 def _rows(x: ArrayLike, name: str) -> Rows:
-    rows = np.asarray(x)
-    if rows.ndim != 2 or rows.shape[1] == 0:
-        raise DataError(f"{name} must have two dimensions, (examples, features); got {rows.ndim}.")
+    rows = _array(x)
+    if rows is None or rows.ndim != 2:
+        found = "lists of unequal length" if rows is None else rows.ndim
+        raise DataError(f"{name} must have two dimensions, (examples, features); got {found}.")
+    if rows.shape[1] == 0:
+        raise DataError(f"{name} must have at least one feature per example; it has none.")
     if np.issubdtype(rows.dtype, np.floating) and rows.dtype.itemsize <= 8:
         return rows
     if np.issubdtype(rows.dtype, np.integer) or rows.dtype == np.bool_:

@@ -58,7 +58,10 @@ class ImageList:
 
 
 def find_images(
-    source: str | Path | Sequence[str | Path], *, classes: Sequence[str | int] | None = None
+    source: str | Path | Sequence[str | Path],
+    *,
+    classes: Sequence[str | int] | None = None,
+    labelled: bool = True,
 ) -> ImageList:
     """List the images of a data set.
 
@@ -77,6 +80,7 @@ def find_images(
     Args:
         source: the folder, the files or the CSV.
         classes: the full public list of classes, for a folder per class or a CSV.
+        labelled: False to pass over a CSV's column of labels, as for a prediction.
     """
     if not isinstance(source, str | Path):
         return ImageList(tuple(Path(path) for path in source))
@@ -87,7 +91,7 @@ def find_images(
         raise DataError(f"'{path}': the image folder or CSV must exist; it does not. Check the path.")
     if path.suffix.lower() == ".csv":
         files, words = read_listing(path, "path")
-        labels, declared = positions_of(path, words, classes)
+        labels, declared = positions_of(path, words if labelled else None, classes)
         return ImageList(tuple(path.parent / name for name in files), labels, declared, root=path.parent)
     if path.suffix.lower() in IMAGE_ENDINGS:
         return ImageList((path,), root=path.parent)

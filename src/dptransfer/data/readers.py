@@ -225,7 +225,11 @@ def _are_positions(labels: NDArray[Any] | None, classes: tuple[str | int, ...] |
 
 
 def _as_rows(path: Path, rows: NDArray[Any]) -> NDArray[Any]:
-    if rows.ndim != 2 or rows.shape[1] == 0 or rows.dtype.kind not in "fiub":
+    if rows.dtype.kind not in "fiub":
+        raise unreadable(
+            path, f"rows must be real numbers; found the type {rows.dtype}.", "Convert them, say to float32."
+        )
+    if rows.ndim != 2 or rows.shape[1] == 0:
         raise unreadable(
             path,
             f"rows must be numbers of shape (examples, dimension); found {rows.ndim} dimensions.",

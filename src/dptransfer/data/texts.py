@@ -38,19 +38,22 @@ class TextList:
         return f"TextList({labelled})"
 
 
-def find_texts(source: str | Path, *, classes: Sequence[str | int] | None = None) -> TextList:
+def find_texts(
+    source: str | Path, *, classes: Sequence[str | int] | None = None, labelled: bool = True
+) -> TextList:
     """Read texts from a CSV with the columns `text` and, optionally, `label`, or from a .txt of one per line.
 
     Args:
         source: the file, in UTF-8.
         classes: the full public list of classes; required with labels, for it is never read off them.
+        labelled: False to pass over a column of labels, as for a prediction.
     """
     path = Path(source)
     if not path.is_file():
         raise DataError(f"'{path}': the file of texts must exist; it does not. Check the path.")
     if path.suffix.lower() == ".csv":
         texts, words = read_listing(path, "text")
-        labels, declared = positions_of(path, words, classes)
+        labels, declared = positions_of(path, words if labelled else None, classes)
         return TextList(tuple(texts), labels, declared)
     if path.suffix.lower() != ".txt":
         raise DataError(f"'{path}': texts must come as .csv or .txt. Convert the file.")

@@ -7,8 +7,10 @@ from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.features.lattice import FloatRows
@@ -25,7 +27,8 @@ class PrincipalAxes:
     Attributes:
         root: whether square roots were taken first, which is so when no public feature is negative.
         mean: mean of the unit-norm rows.
-        axes: (dimension, dimension) orthonormal columns, by falling variance.
+        axes: orthonormal columns, by falling variance; as many as there are dimensions or, where the pool has
+            far fewer rows than that, rows.
         variance: variance along each axis.
     """
 
@@ -43,7 +46,7 @@ def principal_axes(public: PublicEmbeddings) -> PrincipalAxes:
     key = public.fingerprint
     if key not in _MEMORY:
         file = cache_folder() / f"{_FORMAT}-{key}.safetensors"
-        found = _read(file, public.dimension)
+        found = _read(file, *public.rows.shape)
         if found is None:
             found = _compute(public)
             _write(file, found)
@@ -68,15 +71,15 @@ def _compute(public: PublicEmbeddings) -> PrincipalAxes:
     rows = public.rows
     root = bool((rows >= 0).all())
     count, dimension = rows.shape
+    if 2 * count <= dimension:  # far cheaper than a (dimension, dimension) matrix, and the same axes
+        wide = _unit(rows, root).astype(np.float64)
+        mean = wide.mean(axis=0)
+        _, lengths, across = np.linalg.svd(wide - mean, full_matrices=False)
+        return PrincipalAxes(root, mean, across.T, np.maximum(lengths**2 / count, np.finfo(float).tiny))
     mean = np.zeros(dimension)
     second = np.zeros((dimension, dimension))
     for start in range(0, count, _ROWS_AT_ONCE):
-        part = rows[start : start + _ROWS_AT_ONCE]
-        # By the largest entry first: squares of very large or very small entries would leave float32.
-        peak = np.maximum(np.abs(part).max(axis=1, keepdims=True), np.finfo(part.dtype).tiny)
-        unit = (part / peak).astype(np.float32)
-        unit = np.sqrt(unit) if root else unit
-        unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        unit = _unit(rows[start : start + _ROWS_AT_ONCE], root)
         mean += unit.sum(axis=0, dtype=np.float64)
         second += unit.T @ unit
     mean /= count
@@ -85,7 +88,17 @@ def _compute(public: PublicEmbeddings) -> PrincipalAxes:
     return PrincipalAxes(root, mean, axes[:, order], np.maximum(variance[order], np.finfo(float).tiny))
 
 
-def _read(file: Path, dimension: int) -> PrincipalAxes | None:
+def _unit(rows: NDArray[np.floating[Any]], root: bool) -> NDArray[np.floating[Any]]:
+    """Rows of unit norm in float32, of their square roots where `root` says so."""
+    # By the largest entry first: squares of very large or very small entries would leave float32.
+    peak = np.maximum(np.abs(rows).max(axis=1, keepdims=True), np.finfo(rows.dtype).tiny)
+    unit = (rows / peak).astype(np.float32)
+    unit = np.sqrt(unit) if root else unit
+    norms = np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    return np.asarray(unit / norms)
+
+
+def _read(file: Path, count: int, dimension: int) -> PrincipalAxes | None:
     """What the cache holds; a file that is missing or damaged is as good as none."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
@@ -95,7 +108,8 @@ def _read(file: Path, dimension: int) -> PrincipalAxes | None:
     with suppress(OSError, SafetensorError, KeyError, ValueError):
         arrays = load_file(file)
         mean, axes, variance = arrays["mean"], arrays["axes"], arrays["variance"]
-        fits = mean.shape == variance.shape == (dimension,) and axes.shape == (dimension, dimension)
+        fits = mean.shape == (dimension,) and axes.shape == (dimension, len(variance))
+        fits = fits and len(variance) >= min(count, dimension)
         if fits and all(np.isfinite(array).all() for array in (mean, axes, variance)):
             return PrincipalAxes(bool(arrays["root"][0]), mean, axes, variance)
     return None

@@ -26,6 +26,7 @@ from dptransfer.queries.base import Integers, RawRows, ScoreQuery
 
 _Chosen = TypeVar("_Chosen")
 _COLUMNS = 8  # eight int64 are one line of the cache
+_ROWS = 2**14
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Selection:
 
     name: ClassVar[str]
     bounded_range: ClassVar[bool] = False
+    side_by_side: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check ε."""
@@ -56,7 +58,8 @@ class Selection:
 
     def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Integers:
         """(classes,) positions of the chosen candidates."""
-        chosen = for_each_class(self.choose, self.query(rows, labels), noise)
+        scores = self.query(rows, labels)
+        chosen = for_each_class(self.choose, scores, noise, side_by_side=self.side_by_side)
         return np.array(chosen, dtype=np.int64)
 
     def choose(self, scores: Integers, *, noise: NoiseSource) -> int:
@@ -122,13 +125,16 @@ class LaplaceNoisyMax(Selection):
     """
 
     name: ClassVar[str] = "laplace"
+    side_by_side: ClassVar[bool] = False  # OpenDP's objects are not said to be safe across threads
 
     def choose(self, scores: Integers, *, noise: NoiseSource) -> int:
         """Argmax of noisy integers."""
         return int(np.argmax(scores + noise.discrete_laplace(self.scale, scores.shape)))
 
 
-def for_each_class(choose: Callable[..., _Chosen], scores: Integers, noise: NoiseSource) -> list[_Chosen]:
+def for_each_class(
+    choose: Callable[..., _Chosen], scores: Integers, noise: NoiseSource, *, side_by_side: bool = True
+) -> list[_Chosen]:
     """`choose(scores of a class, noise=noise)` for each column, in order of class.
 
     Columns are copied out some at a time, so that a million candidates are read once and not once per class.
@@ -136,10 +142,17 @@ def for_each_class(choose: Callable[..., _Chosen], scores: Integers, noise: Nois
     seeded one goes class by class, and repeats itself.
     """
     chosen: list[_Chosen] = []
-    workers = 1 if noise.seeded else os.cpu_count() or 1
+    workers = 1 if noise.seeded or not side_by_side else os.cpu_count() or 1
     with ThreadPoolExecutor(workers) as pool:
         for start in range(0, scores.shape[1], _COLUMNS):
-            columns = np.ascontiguousarray(scores[:, start : start + _COLUMNS].T)
+            some = scores[:, start : start + _COLUMNS]
+            columns = np.empty(some.shape[::-1], dtype=np.int64)
+
+            def copy(first: int, some: Integers = some, columns: Integers = columns) -> None:
+                columns[:, first : first + _ROWS] = some[first : first + _ROWS].T
+
+            for _ in pool.map(copy, range(0, len(some), _ROWS)):
+                pass
             chosen += pool.map(lambda column: choose(column, noise=noise), columns)
     return chosen
 

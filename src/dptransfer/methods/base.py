@@ -151,6 +151,7 @@ class PrivateMethod(ABC):
         """
         noise = SecureNoise() if noise is None else noise
         ledger = Ledger.default() if ledger is None else ledger
+        _require_kinds(budget, ledger, noise)
         if not isinstance(private, PrivateEmbeddings):
             raise ArgumentError(f"private must be PrivateEmbeddings; got {type(private).__name__}.")
         if public is not None:
@@ -208,6 +209,16 @@ class PrivateMethod(ABC):
     def outline(self, facts: Facts, public: PublicEmbeddings | None) -> Outline:
         """The feature map's width, for planning."""
         return Outline(self.features.output_dimension(facts.dimension, public), facts.dimension)
+
+
+def _require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
+    """Raise for a mix-up of arguments, which would otherwise show after the charge or in the middle of it."""
+    if not isinstance(budget, Budget):
+        raise ArgumentError(f"budget must be a Budget, such as Budget(epsilon=1.0); got {budget!r}.")
+    if not isinstance(ledger, Ledger):
+        raise ArgumentError(f"ledger must be a Ledger; got {ledger!r}. Open a file with Ledger(path).")
+    if not hasattr(noise, "seeded"):
+        raise ArgumentError(f"noise must be a noise source; got {noise!r}. Leave it out for SecureNoise().")
 
 
 def _require_honest(plan: Plan, budget: Budget) -> None:

@@ -87,6 +87,8 @@ def exponential_argmax(scores: Integers, scale: float) -> int:
 
 def _bounds(scores: Integers, best: int, scale: float, bits: int) -> Integers:
     """Integers W with w·2^bits ≤ W ≤ w·2^bits·(1 + 2⁻³⁹) + 1."""
+    if best - int(scores.max()) > 65 * scale:  # all so far below the best that 1 is enough
+        return np.ones(len(scores), dtype=np.int64)
     # Wraps round where a difference exceeds 2⁶³, which reading it without a sign undoes.
     gaps = (np.int64(best) - scores).view(np.uint64).astype(np.float64)
     with np.errstate(over="ignore", under="ignore"):
@@ -140,4 +142,4 @@ def exponential_interval(gap: int, scale: float, digits: int) -> tuple[Fraction,
     context = Context(prec=digits, Emin=MIN_EMIN, Emax=MAX_EMAX)
     low = context.next_minus(context.exp(up.copy_negate()))
     high = context.next_plus(context.exp(down.copy_negate()))
-    return Fraction(low), Fraction(high)
+    return Fraction(low), min(Fraction(high), Fraction(1))

@@ -2,8 +2,9 @@
 
 Everything is drawn on integers. `SecureNoise` adds noise with OpenDP's exact samplers, which work in rational
 arithmetic, and chooses among candidates with the exact races of `noise.race`, both on the operating system's
-generator, so that what a draw reveals is what the mathematics says and no more. `SeededNoise` has the same laws up to float64 rounding; anyone who knows the seed can take the noise
-off again, so what it touches is stamped and refused for publication.
+generator, so that what a draw reveals is what the mathematics says and no more. `SeededNoise` has the same
+laws up to float64 rounding; anyone who knows the seed can take the noise off again, so what it touches is
+stamped and refused for publication.
 """
 
 from __future__ import annotations
