@@ -244,8 +244,8 @@ def _numerics(model: PrivateClassifier) -> Section:
     source = (
         "SEEDED: the noise can be repeated by anyone who has the seed. This file is for tests and benchmarks."
         if model.provenance.seeded
-        else "Noise comes from OpenDP's exact samplers on integers, and selections from an exact race on integer "
-        "scores, both fed by the operating system's cryptographic generator; no seed exists."
+        else "Noise comes from OpenDP's exact samplers on integers, and selections from an exact race on "
+        "integer scores, both fed by the operating system's cryptographic generator; no seed exists."
     )
     return Section(
         "Numerics",
