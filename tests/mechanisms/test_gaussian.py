@@ -8,8 +8,8 @@ from dptransfer.accounting import noise_multiplier_for
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianMechanism
-from dptransfer.noise import SMALLEST_NOISE_MULTIPLIER, SecureNoise, SeededNoise, lattice_epsilon
-from dptransfer.privacy import Budget, Relation
+from dptransfer.noise import SecureNoise, SeededNoise, lattice_epsilon
+from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Budget, Relation
 from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts
 from noise.laws import fits_continuous
 

@@ -6,7 +6,8 @@ from scipy.special import log_ndtr, ndtr
 
 from dptransfer.accounting import delta_of_mu
 from dptransfer.errors import ArgumentError
-from dptransfer.noise import SMALLEST_NOISE_MULTIPLIER, lattice_epsilon
+from dptransfer.noise import lattice_epsilon
+from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER
 
 
 def log_discrete(k, scale):

@@ -7,10 +7,7 @@ from collections.abc import Callable, Sequence
 from dptransfer.accounting.compose import NO_PURE_GAUSSIAN, delta_of, mu_of, pure_epsilon_of, rho_of
 from dptransfer.accounting.search import largest, smallest
 from dptransfer.errors import BudgetError, RelationMismatch
-from dptransfer.privacy import Budget, Event, GaussianEvent, same_relation
-
-SMALLEST_NOISE_MULTIPLIER = 1 / 40
-"""Below it `noise.lattice_epsilon` does not bound what the integer lattice costs."""
+from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Budget, Event, GaussianEvent, same_relation
 
 LARGEST_NOISE_MULTIPLIER = 1e6
 """Above it noise on a fine lattice could leave 64-bit integers; that must show before anything is charged."""

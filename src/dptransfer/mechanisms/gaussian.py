@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dptransfer.data.embeddings import Labels
 from dptransfer.errors import BudgetError
 from dptransfer.mechanisms.base import ROUND_UP
-from dptransfer.noise import SMALLEST_NOISE_MULTIPLIER, NoiseSource, lattice_epsilon
-from dptransfer.privacy import GaussianEvent, Relation
+from dptransfer.noise import NoiseSource, lattice_epsilon
+from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, GaussianEvent, Relation
 from dptransfer.queries.base import L2Query, RawRows
 
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import datetime
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, final
 
-from dptransfer.accounting import fits, guarantee_of
+from dptransfer.accounting import fits, guarantee_of, noise_multiplier_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
@@ -200,11 +200,16 @@ class PrivateMethod(ABC):
             ),
         )
 
-    def make_plan(self, mechanisms: Sequence[Step], budget: Budget, notes: Sequence[str] = ()) -> Plan:
+    def make_plan(self, mechanisms: Sequence[Step], budget: Budget) -> Plan:
         """A plan of these steps, with the guarantee computed from their own events."""
         events = [mechanism.event for mechanism in mechanisms]
         guarantee = guarantee_of(events, budget.delta, assumptions=self.assumptions)
-        return Plan(self, tuple(mechanisms), guarantee, tuple(notes))
+        return Plan(self, tuple(mechanisms), guarantee)
+
+    def calibrated_plan(self, steps: Callable[[float], Sequence[Step]], budget: Budget) -> Plan:
+        """The plan of `steps(z)` at the smallest noise multiplier z whose events fit the budget."""
+        multiplier = noise_multiplier_for(budget, lambda z: [step.event for step in steps(z)])
+        return self.make_plan(steps(multiplier), budget)
 
     def outline(self, facts: Facts, public: PublicEmbeddings | None) -> Outline:
         """The feature map's width, for planning."""

@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.accounting import noise_multiplier_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, RelationMismatch
@@ -76,8 +75,7 @@ class CoinPressPrototypes(PrivateMethod):
         def steps(total: float) -> list[GaussianMechanism]:
             return [GaussianMechanism(query, total / math.sqrt(s), budget.relation) for s in self.shares]
 
-        total = noise_multiplier_for(budget, lambda z: [step.event for step in steps(z)])
-        return self.make_plan(steps(total), budget)
+        return self.calibrated_plan(steps, budget)
 
     def run(
         self,

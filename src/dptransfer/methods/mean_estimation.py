@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.accounting import noise_multiplier_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
@@ -48,10 +47,7 @@ class MeanEstimation(PrivateMethod):
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One Gaussian release of sums and counts together."""
         query = ClassSumsAndCounts(self.outline(facts, public), len(facts.classes))
-        multiplier = noise_multiplier_for(
-            budget, lambda z: [GaussianMechanism(query, z, budget.relation).event]
-        )
-        return self.make_plan([GaussianMechanism(query, multiplier, budget.relation)], budget)
+        return self.calibrated_plan(lambda z: [GaussianMechanism(query, z, budget.relation)], budget)
 
     def run(
         self,

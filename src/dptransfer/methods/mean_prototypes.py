@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dptransfer.accounting import noise_multiplier_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
@@ -40,10 +39,7 @@ class MeanPrototypes(PrivateMethod):
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One Gaussian release of all class sums."""
         query = ClassSums(self.outline(facts, public), len(facts.classes))
-        multiplier = noise_multiplier_for(
-            budget, lambda z: [GaussianMechanism(query, z, budget.relation).event]
-        )
-        return self.make_plan([GaussianMechanism(query, multiplier, budget.relation)], budget)
+        return self.calibrated_plan(lambda z: [GaussianMechanism(query, z, budget.relation)], budget)
 
     def run(
         self,

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer import _check
-from dptransfer.accounting import noise_multiplier_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError
@@ -80,13 +79,8 @@ class PublicPriorPrototypes(PrivateMethod):
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One Gaussian budget, spent in shares."""
         query = ClassSums(self.outline(facts, public), len(facts.classes))
-
-        def shares(multiplier: float) -> GaussianShares:
-            label = "class counts, class sums and gradient steps, in shares"
-            return GaussianShares(query, multiplier, budget.relation, label)
-
-        multiplier = noise_multiplier_for(budget, lambda z: [shares(z).event])
-        return self.make_plan([shares(multiplier)], budget)
+        label = "class counts, class sums and gradient steps, in shares"
+        return self.calibrated_plan(lambda z: [GaussianShares(query, z, budget.relation, label)], budget)
 
     def run(
         self,

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dptransfer import _check
 from dptransfer.errors import ArgumentError
 
-SMALLEST_NOISE_MULTIPLIER = 1 / 40
-"""Below it a neighbour sits more than 40 standard deviations away, outside the bound derived here."""
-
 _WIDTH = 85.0
 _SMALLEST_SCALE = 10.0
 

@@ -2,6 +2,7 @@
 
 from dptransfer.privacy.budget import Budget
 from dptransfer.privacy.event import (
+    SMALLEST_NOISE_MULTIPLIER,
     Event,
     GaussianEvent,
     SelectionEvent,
@@ -14,6 +15,7 @@ from dptransfer.privacy.guarantee import Guarantee
 from dptransfer.privacy.relation import Relation
 
 __all__ = [
+    "SMALLEST_NOISE_MULTIPLIER",
     "Budget",
     "Event",
     "GaussianEvent",

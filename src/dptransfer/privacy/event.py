@@ -16,6 +16,9 @@ from dptransfer import _check
 from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.privacy.relation import Relation
 
+SMALLEST_NOISE_MULTIPLIER = 1 / 40
+"""Below it `noise.lattice_epsilon` does not bound what integer noise costs: a neighbour is too far away."""
+
 
 @dataclass(frozen=True)
 class GaussianEvent:

@@ -55,7 +55,7 @@ class ClassSums:
             return self.features.lattice(rows[chunk], _GRID), labels[chunk]
 
         for integers, own in over_chunks(mapped, len(rows), self.features.input_dimension):
-            _add_by_class(sums, integers, own)
+            add_by_class(sums, integers, own)
         return sums
 
 
@@ -127,7 +127,7 @@ class ClassSumsAndCounts:
         return np.column_stack([sums, counts])
 
 
-def _add_by_class(sums: Integers, rows: Integers, labels: Labels) -> None:
+def add_by_class(sums: Integers, rows: Integers, labels: Labels) -> None:
     """Add each integer row to its class's sum; one pass over the rows, whatever the number of classes."""
     if len(rows) == 0:
         return

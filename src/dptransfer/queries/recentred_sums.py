@@ -14,7 +14,7 @@ from dptransfer.features.chunks import row_chunks
 from dptransfer.features.lattice import SUM_BITS, clipped_lattice
 from dptransfer.privacy import Relation
 from dptransfer.queries.base import Integers, RawRows
-from dptransfer.queries.class_sums import _add_by_class
+from dptransfer.queries.class_sums import add_by_class
 
 _ROW_NORM = 2**26
 
@@ -66,5 +66,5 @@ class RecentredSums:
             own = labels[chunk]
             difference = (self.features.lattice(rows[chunk], _ROW_NORM) - centres[own]) / _ROW_NORM
             unit = clipped_lattice(difference / self.radii[own][:, None], self.grid, clip=1.0)
-            _add_by_class(sums, unit, own)
+            add_by_class(sums, unit, own)
         return sums
