@@ -20,7 +20,7 @@ def test_chunks_panels_tiles_order_and_threads_do_not_change_an_integer(
     want = expected(private, labels, CLASSES, public, *caps)
     monkeypatch.setattr(cpu, "_PANEL_ELEMENTS", panel)
     monkeypatch.setattr(cpu, "_TILE_ROWS", tile)
-    monkeypatch.setattr(cpu, "_workers", lambda: workers)
+    monkeypatch.setattr(cpu, "usable_cores", lambda: workers)
     order = np.random.default_rng(3).permutation(len(private))
     for chunk in (None, 1, 5, 1000):
         got = class_similarity(private[order], labels[order], CLASSES, public, *caps, chunk=chunk)
@@ -108,7 +108,7 @@ def test_extra_memory_stays_below_the_stated_constant(monkeypatch, caps):
         monkeypatch.setattr(cpu, f"_{name}_ELEMENTS", value)
     for name in ("_TILE_ROWS", "_SLAB_ROWS"):
         monkeypatch.setattr(cpu, name, 128)
-    monkeypatch.setattr(cpu, "_workers", lambda: 3)
+    monkeypatch.setattr(cpu, "usable_cores", lambda: 3)
     stated = (cpu.PANEL_BYTES + 3 * cpu.THREAD_BYTES) // 64
     for count, candidates, width in ((20_000, 400, 64), (400, 20_000, 64), (3_000, 3_000, 256)):
         assert count * candidates * 4 > 10 * stated  # the full matrix would not pass

@@ -40,11 +40,13 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path):
         gzip.compress(b""),
         gzip.compress(b"\0\0\x08"),
         gzip.compress(b"\0\0\x08\x01\0\0"),
-        gzip.compress(b"\0\0\x08\x01\0\0\0\x05abc"),  # fewer values than announced
-        gzip.compress(b"\0\0\x08\x01\0\0\0\x02abc"),  # more
-        gzip.compress(b"\0\0\x0d\x01\0\0\0\x01abcd"),  # floats
-        gzip.compress(b"\0\0\x08\x01\0\0\0\x03abc")[:-9],  # cut short
+        gzip.compress(b"\0\0\x08\x01\0\0\0\x05abc"),
+        gzip.compress(b"\0\0\x08\x01\0\0\0\x02abc"),
+        gzip.compress(b"\0\0\x0d\x01\0\0\0\x01abcd"),
+        gzip.compress(b"\0\0\x08\x01\0\0\0\x03abc")[:-9],
     ],
+    # Named, because the bytes hold the time: two processes would give one case two names.
+    ids=["not gzip", "empty", "no header", "no sizes", "too few values", "too many", "floats", "cut short"],
 )
 def test_a_damaged_file_is_refused(tmp_path, content):
     (tmp_path / "bad.gz").write_bytes(content)

@@ -13,7 +13,6 @@ BLAS runs one thread inside each of ours. The public × private matrix never exi
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -21,6 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
+
+from dptransfer.compute.cores import usable_cores
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -71,7 +72,7 @@ def capped(
         precision: either grid; float32 products are exact on both.
     """
     result = np.zeros((len(public_rows), classes), dtype=np.int64)
-    workers = _workers()
+    workers = usable_cores()
     step = chunk or _slab_rows(len(public_rows), public_rows.shape[1], workers)
     slabs = range(0, len(public_rows), step)
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
@@ -95,7 +96,7 @@ def linear(
     """
     sums = np.zeros((classes, private_rows.shape[1]))
     counts = np.zeros(classes, dtype=np.int64)
-    with ThreadPoolExecutor(_workers()) as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         for panel in panels(private_rows, labels, pool):
             start = 0
             for owner, end in zip(panel.classes, panel.ends, strict=True):
@@ -150,8 +151,3 @@ def _slab_rows(count: int, dimension: int, workers: int) -> int:
     """Few enough rows for the memory bound and the cache, and a share for every thread."""
     fitting = min(_SLAB_ROWS, _SLAB_ELEMENTS // max(1, dimension))
     return max(1, min(fitting, -(-count // workers)))
-
-
-def _workers() -> int:
-    """Cores this process may use; not every system can tell."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -6,10 +6,11 @@ a result; they only decide how much memory is in use and how long it takes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
+
+from dptransfer.compute.cores import usable_cores
 
 _CHUNK_ELEMENTS = 2**18  # two megabytes of float64: the passes over one chunk stay in the cache
 _Result = TypeVar("_Result")
@@ -29,7 +30,7 @@ def over_chunks(work: Callable[[slice], _Result], count: int, dimension: int) ->
     1000000
     """
     chunks = list(row_chunks(count, dimension))
-    workers = min(len(chunks), _cores())
+    workers = min(len(chunks), usable_cores())
     if workers < 2:
         yield from map(work, chunks)
         return
@@ -38,8 +39,3 @@ def over_chunks(work: Callable[[slice], _Result], count: int, dimension: int) ->
     # One thread of linear algebra per chunk: its own threads would only wait for one another.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
         yield from pool.map(work, chunks)
-
-
-def _cores() -> int:
-    """Cores this process may use; not every system can tell."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

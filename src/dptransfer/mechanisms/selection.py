@@ -9,7 +9,6 @@ better rate: the relation decides.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from dptransfer import _check
+from dptransfer.compute.cores import usable_cores
 from dptransfer.data.embeddings import Labels
 from dptransfer.mechanisms.base import ROUND_UP
 from dptransfer.noise import NoiseSource
@@ -142,7 +142,7 @@ def for_each_class(
     seeded one goes class by class, and repeats itself.
     """
     chosen: list[_Chosen] = []
-    workers = 1 if noise.seeded or not side_by_side else os.cpu_count() or 1
+    workers = 1 if noise.seeded or not side_by_side else usable_cores()
     with ThreadPoolExecutor(workers) as pool:
         for start in range(0, scores.shape[1], _COLUMNS):
             some = scores[:, start : start + _COLUMNS]
