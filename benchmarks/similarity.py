@@ -5,9 +5,10 @@
     python benchmarks/similarity.py --device cuda    # 1,281,167 x 50,000 x 1280 on one GPU
 
 The peak on CPU is the rate of the bare float32 product; on CUDA, that of a large square bf16 product (for
-int8, twice that). Runs of ours and of the bare product alternate, and the best of each counts, so that other
-work on the machine falls on both. JAX, where installed, runs the same formula in float32, one jitted call
-per class and block of public rows, which is compiled anew for every class size.
+int8, twice that). On CPU a run of ours and one of the bare product alternate, so that other work on the
+machine falls on both; seconds are medians, and so is the ratio, which is taken within each pair and shown
+with its quartiles. JAX, where installed, runs the same formula in float32, one jitted call per class and
+block of public rows, which is compiled anew for every class size.
 """
 
 from __future__ import annotations
@@ -54,15 +55,27 @@ def caps(precision: str) -> tuple[int, int]:
     return round(CAPS[0] * one), round(CAPS[1] * one)
 
 
+def seconds_of(work) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
 def best(*works, repeats: int) -> list[float]:
     """Least seconds of each, taken in turn."""
     seconds = [[] for _ in works]
     for _ in range(repeats):
         for own, work in zip(seconds, works, strict=True):
-            started = time.perf_counter()
-            work()
-            own.append(time.perf_counter() - started)
+            own.append(seconds_of(work))
     return [min(own) for own in seconds]
+
+
+def paired(ours, bare, repeats: int) -> tuple[float, float, str]:
+    """Median seconds of ours and of the bare product; median and quartiles of their ratio within a pair."""
+    ours(), bare()  # warm
+    seconds = np.array([(seconds_of(ours), seconds_of(bare)) for _ in range(repeats)])
+    low, middle, high = np.quantile(seconds[:, 1] / seconds[:, 0], [0.25, 0.5, 0.75])
+    return *np.median(seconds, axis=0), f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
 
 def jax_sums(x, labels, classes: int, public, precision: str):
@@ -98,12 +111,12 @@ class Table:
         self.flops, self.peak = flops, peak
         print("| " + " | ".join(HEADER) + " |\n|" + "---|" * len(HEADER))
 
-    def row(self, name, classes, seconds, bare=None, extra=None, flops=None, peak=None) -> None:
+    def row(self, name, classes, seconds, ratio=None, extra=None, flops=None, peak=None) -> None:
         """One line; flops and peak are the table's unless given."""
         rate = (flops or self.flops) / seconds
         share = f"{rate / (peak or self.peak):.0%}"
         memory = "" if extra is None else f"{extra:.0f}"
-        ratio = "" if bare is None else f"{bare / seconds:.2f}"
+        ratio = f"{ratio:.2f}" if isinstance(ratio, float) else ratio or ""
         print(
             f"| {name} | {classes} | {seconds:.4g} | {rate / 1e12:.4g} | {share} | {memory} | {ratio} |",
             flush=True,
@@ -111,6 +124,7 @@ class Table:
 
 
 def on_cpu(options) -> None:
+    os.environ["JAX_PLATFORMS"] = "cpu"  # it would take a GPU where there is one
     rng = np.random.default_rng(0)
     width, precision = options.dimension, "float16"
     x, pool = (grid(rng, count or 8192, width, precision) for count in (options.private, options.public))
@@ -128,18 +142,17 @@ def on_cpu(options) -> None:
         def ours(labels=labels, classes=classes):
             class_similarity(x, labels, classes, pool, *caps(precision))
 
-        seconds, alone = best(ours, bare, repeats=options.repeats)
+        seconds, alone, ratio = paired(ours, bare, options.repeats)
         if table is None:
             table = Table(flops, flops / alone)
-            table.row("bare float32 product (NumPy)", "", alone, alone)
+            table.row("bare float32 product (NumPy)", "", alone, 1.0)
         extra = extra_memory(len(pool), len(x), width, classes)
-        table.row("dptransfer, CPU", classes, seconds, alone, extra)
+        table.row("dptransfer, CPU", classes, seconds, ratio, extra)
         if importlib.util.find_spec("jax"):
             run = jax_sums(x, labels, classes, pool, precision)
-            started = time.perf_counter()
-            run()
-            cold = time.perf_counter() - started
-            table.row(f"JAX float32, CPU (first call {cold:.1f} s)", classes, *best(run, repeats=2), alone)
+            cold = seconds_of(run)
+            seconds, _, ratio = paired(run, bare, min(3, options.repeats))
+            table.row(f"JAX float32, CPU (first call {cold:.1f} s)", classes, seconds, ratio)
 
 
 def extra_memory(public: int, private: int, width: int, classes: int) -> float:
@@ -187,7 +200,7 @@ def on_cuda(options) -> None:
 
     from dptransfer.compute.cuda import Prepared
 
-    def seconds_of(work, repeats=5) -> float:
+    def device_seconds(work, repeats=5) -> float:
         times = []
         for _ in range(repeats + 2):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -209,7 +222,7 @@ def on_cuda(options) -> None:
 
     public, private, width = options.public or 1_281_167, options.private or 50_000, options.dimension
     square = torch.randn(8192, 8192, device="cuda").bfloat16()
-    peak = 2.0 * 8192**3 / seconds_of(lambda: square @ square, 20)
+    peak = 2.0 * 8192**3 / device_seconds(lambda: square @ square, 20)
     print(f"{torch.cuda.get_device_name()}; bf16 peak measured: {peak / 1e12:.0f} TFLOP/s (8192 cubed)")
     table = Table(2.0 * public * private * width, peak)
     for precision in GRID_NORM:
@@ -217,10 +230,10 @@ def on_cuda(options) -> None:
         pool, x = (rows_on_device(count, width, precision) for count in (public, private))
         if precision == "float16":
             normal = torch.randn_like(pool).bfloat16(), torch.randn_like(x).bfloat16()
-            alone = seconds_of(partial(bare, *normal))
-            table.row("cuBLAS bf16 product alone, normal rows", "", alone, alone)
-            seconds = seconds_of(partial(bare, pool.bfloat16(), x.bfloat16()))
-            table.row("cuBLAS bf16 product alone, these rows", "", seconds, alone)
+            alone = device_seconds(partial(bare, *normal))
+            table.row("cuBLAS bf16 product alone, normal rows", "", alone, 1.0)
+            seconds = device_seconds(partial(bare, pool.bfloat16(), x.bfloat16()))
+            table.row("cuBLAS bf16 product alone, these rows", "", seconds, alone / seconds)
             del normal
         for name, sizes in (
             ("balanced", balanced(private, 10)),
@@ -230,15 +243,14 @@ def on_cuda(options) -> None:
         ):
             flops = 2.0 * public * sum(sizes) * width
             ready = Prepared(x[: sum(sizes)], class_labels(sizes), len(sizes), precision)
-            sums = torch.zeros((public, len(sizes)), dtype=torch.int64, device="cuda")
             torch.cuda.reset_peak_memory_stats()
-            before = torch.cuda.memory_allocated()
+            before = torch.cuda.memory_allocated() + 8 * public * len(sizes)  # the result is not extra
             bounds = [cap - GRID_NORM[precision] ** 2 for cap in caps(precision)]
-            seconds = seconds_of(partial(ready.add, pool, sums, *bounds))
+            seconds = device_seconds(partial(ready.sums, pool, *bounds))
             extra = (torch.cuda.max_memory_allocated() - before) / 2**20
             shown = f"dptransfer, CUDA {precision}, {name}, {sum(sizes):,} rows"
             share = alone * flops / table.flops
-            table.row(shown, len(sizes), seconds, share, extra, flops, top)
+            table.row(shown, len(sizes), seconds, share / seconds, extra, flops, top)
         streamed(table, pool, x, precision, balanced(private, 100), top, alone)
     if importlib.util.find_spec("jax"):
         jax_on_cuda(table, x, pool, private, alone)
@@ -261,10 +273,10 @@ def streamed(table, pool, x, precision, sizes, top, alone) -> None:
                 x, labels, len(sizes), mapped, *caps(precision), precision=precision, device="cuda"
             )
 
-        (seconds,) = best(work, repeats=3)
+        seconds = min(seconds_of(work) for _ in range(3))
         extra = (torch.cuda.max_memory_allocated() - before) / 2**20
         shown = f"dptransfer, CUDA {precision}, streamed from a file to host integers"
-        table.row(shown, len(sizes), seconds, alone, extra, peak=top)
+        table.row(shown, len(sizes), seconds, alone / seconds, extra, peak=top)
 
 
 def jax_on_cuda(table, x, pool, private: int, alone: float) -> None:
@@ -272,11 +284,9 @@ def jax_on_cuda(table, x, pool, private: int, alone: float) -> None:
     part = pool[: len(pool) // 8].cpu().numpy()  # an eighth, and eight times the seconds: memory
     for classes in (10, 100):
         run = jax_sums(host, class_labels(balanced(private, classes)), classes, part, "int8")
-        started = time.perf_counter()
-        run()
-        cold = time.perf_counter() - started
-        (warm,) = best(run, repeats=3)
-        table.row(f"JAX float32, CUDA (8 x an eighth; first call {cold:.1f} s)", classes, 8 * warm, alone)
+        cold = seconds_of(run)
+        warm = 8 * min(seconds_of(run) for _ in range(3))
+        table.row(f"JAX float32, CUDA (8 x an eighth; first call {cold:.1f} s)", classes, warm, alone / warm)
 
 
 def main() -> None:
@@ -284,7 +294,7 @@ def main() -> None:
     arguments.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     for name in ("public", "private"):
         arguments.add_argument(f"--{name}", type=int)
-    for name, default in (("dimension", 1280), ("repeats", 3)):
+    for name, default in (("dimension", 1280), ("repeats", 7)):
         arguments.add_argument(f"--{name}", type=int, default=default)
     arguments.add_argument("--classes", type=int, nargs="*")
     arguments.add_argument("--growth", action="store_true")

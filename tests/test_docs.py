@@ -209,6 +209,35 @@ def test_every_method_has_a_page_and_a_row_in_the_readme():
         assert f"| `{name}` | `{method.__name__}` |" in readme
 
 
+def wrong_defaults(text: str, method: type) -> list[str]:
+    """Fields of a page's parameter tables whose plain default is not the method's."""
+    wrong = []
+    for name, shown in re.findall(r"^\| `(\w+)` \| ([^|`]+) \|", text, re.MULTILINE):
+        try:
+            default = ast.literal_eval(shown.strip())
+        except (ValueError, SyntaxError):
+            continue  # told in words
+        if hasattr(method, name) and getattr(method, name) != default:
+            wrong.append(name)
+    return wrong
+
+
+def test_the_defaults_shown_are_the_defaults():
+    from dptransfer.methods import METHODS
+
+    pages = {name: (ROOT / "docs" / "methods" / f"{name}.md").read_text() for name in METHODS}
+    wrong = {name: wrong_defaults(pages[name], method) for name, method in METHODS.items()}
+    assert {name: fields for name, fields in wrong.items() if fields} == {}
+
+
+def test_a_wrong_default_is_noticed():
+    from dptransfer.methods import LeastSquares
+
+    table = "| `alpha` | 123.0 | weight |\n| `ridge` | as the noise is | words |\n| `name` | 'x' | text |\n"
+    assert wrong_defaults(table, LeastSquares) == ["alpha", "name"]
+    assert wrong_defaults(f"| `alpha` | {LeastSquares.alpha} | weight |\n", LeastSquares) == []
+
+
 def missing_fields(docstring: str) -> list[str]:
     """The fields of a `Guarantee:` block that are not there, or not in their place."""
     found = re.findall(r"^ *(\w+): +\S", docstring, re.MULTILINE)
@@ -224,7 +253,8 @@ def test_queries_mechanisms_and_methods_say_what_they_promise():
     shared = {
         mechanisms.Selection,
         mechanisms.Purse,
-    }  # neither has a law of its own
+        mechanisms.Rounds,
+    }  # none has a law of its own
     pieces = [piece for piece in named if is_dataclass(piece) and piece not in shared]
     pieces += METHODS.values()
     assert len(pieces) > 12

@@ -50,7 +50,9 @@ def test_the_public_names_are_importable_from_the_top():
     promised = {
         "PrivateEmbeddings", "PublicEmbeddings", "Budget", "Guarantee", "Relation", "Ledger", "load",
         "MeanPrototypes", "PublicPrototypes", "TopKPrototypes", "CoinPressPrototypes", "MeanEstimation",
-        "PublicPriorPrototypes", "PublicMap", "Auto",
+        "PublicPriorPrototypes", "PublicMap", "Auto", "NoisyGD", "DPSGDProbe", "AdaMix", "OnlyPublic",
+        "FullyPrivate", "NGD", "PPGD", "LanguageInit", "LeastSquares", "NewtonHead", "FeatureCovariance",
+        "GlobalAdapt", "FromZero", "FromShots", "FromNames", "Pace",
     }  # fmt: skip
     missing = {name for name in promised if not hasattr(dptransfer, name)}
     assert not missing

@@ -6,7 +6,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dptransfer import Ledger, MeanPrototypes, load
+from dptransfer import AdaMix, Ledger, MeanPrototypes, NoisyGD, PublicEmbeddings, load
 from dptransfer.errors import ArgumentError
 from dptransfer.sklearn import PrivateClassifier
 
@@ -73,3 +73,26 @@ def test_a_wrong_declaration_is_refused_before_the_charge(wrong, said):
     with pytest.raises(ArgumentError, match=said):
         PrivateClassifier("mean", **({"classes": ["cat", "dog", "owl"], "ledger": ledger} | wrong)).fit(x, y)
     assert ledger.history() == []
+
+
+@pytest.mark.parametrize("classes", [["cat", "dog", "owl"], [3, 7, 9]])
+def test_a_linear_head_with_labelled_public_rows(classes):
+    x, _ = blobs()
+    y = np.repeat(classes, 200)
+    shots = PublicEmbeddings(x[::40], y[::40], classes=classes)
+    given = {"classes": classes, "epsilon": 4.0, "random_state": 3, "ledger": Ledger.in_memory()}
+    model = PrivateClassifier(AdaMix(steps=5), public=shots, **given).fit(x, y)
+    assert model.score(x, y) > 0.9
+    assert model.guarantee_.epsilon <= 4.0
+    assert model.model_.events[0].times == 5
+    pool = PublicEmbeddings(x[::3]).with_shots(shots)
+    assert PrivateClassifier(AdaMix(steps=5), public=pool, **given).fit(x, y).score(x, y) > 0.9
+
+
+@pytest.mark.parametrize("method", [NoisyGD(steps=5), "noisy-gd"])
+def test_a_linear_head_by_object_and_by_name(method):
+    x, y = blobs()
+    given = {"classes": ["cat", "dog", "owl"], "epsilon": 4.0, "random_state": 3}
+    model = PrivateClassifier(method, ledger=Ledger.in_memory(), **given).fit(x, y)
+    assert model.score(x, y) > 0.9
+    assert model.predict_proba(x).shape == (600, 3)

@@ -86,7 +86,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         relation = Relation(_check.one_of("relation", self.relation, [one.value for one in Relation]))
         budget = Budget(epsilon=self.epsilon, delta=self.delta, relation=relation)
         noise = SecureNoise() if self.random_state is None else SeededNoise(self.random_state)
-        self.model_ = self._method().fit(private, self.public, budget=budget, ledger=self.ledger, noise=noise)
+        self.model_ = self._method().fit(
+            private, self._public(), budget=budget, ledger=self.ledger, noise=noise
+        )
         return self
 
     @property
@@ -136,6 +138,21 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         """The classes as words, for a release of the model; positions where two of them read the same."""
         names = [str(value) for value in self.classes_.tolist()]
         return names if len(set(names)) == len(names) else [str(place) for place in range(len(names))]
+
+    def _public(self) -> PublicEmbeddings | None:
+        """The public rows, with their labels called as the classes are called inside."""
+        shots = None if self.public is None else self.public.shots
+        if self.public is None or shots is None or shots.classes is None or shots.labels is None:
+            return self.public
+        inside = dict(zip(self.classes_.tolist(), self._names(), strict=True))
+        renamed = tuple(inside.get(name, str(name)) for name in shots.classes)
+        if renamed == shots.classes:
+            return self.public
+        return self.public.with_shots(
+            PublicEmbeddings(
+                shots.rows, shots.labels, classes=renamed, name=shots.name, encoder=shots.encoder
+            )
+        )
 
     def _method(self) -> PrivateMethod:
         if isinstance(self.method, PrivateMethod):

@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from dptransfer.accounting import membership_advantage, true_positive_rate
 from dptransfer.errors import ArgumentError
-from dptransfer.privacy import GaussianEvent, Relation, SelectionEvent
+from dptransfer.privacy import GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
 
 checked = settings(max_examples=40, deadline=None, derandomize=True)
 
@@ -85,3 +85,31 @@ def test_advantage_is_the_total_variation():
 def test_a_rate_that_is_no_rate_is_refused(bad):
     with pytest.raises(ArgumentError):
         true_positive_rate([noise(1.0)], bad)
+
+
+def test_without_private_rows_an_attack_is_a_guess():
+    assert membership_advantage([]) == 0.0
+    for rate in (0.0, 0.01, 0.5):
+        assert true_positive_rate([], rate) == rate
+
+
+def test_cut_tails_help_the_attacker_by_their_distance():
+    whole = true_positive_rate([noise(1.0)], 0.01)
+    cut = true_positive_rate([GaussianEvent(1.0, Relation.ADD_REMOVE, numeric_delta=1e-21)], 0.0)
+    assert 1e-21 <= cut < 1e-12
+    assert true_positive_rate([GaussianEvent(1.0, Relation.ADD_REMOVE, numeric_delta=1e-4)], 0.01) > whole
+
+
+def test_sampling_hides_members_and_the_limit_is_not_that_of_unsampled_noise():
+    event = SampledGaussianEvent(1.0, 0.01, 100, Relation.ADD_REMOVE)
+    found = true_positive_rate([event], 0.01)
+    assert 0.01 < found < 0.1 * true_positive_rate([noise(0.1)], 0.01)
+    rng = np.random.default_rng(5)
+    ins = rng.random((20_000, 100)) < 0.01
+    loss = [
+        np.log(0.99 + 0.01 * np.exp(rng.normal(size=ins.shape) + shift - 0.5)).sum(axis=1)
+        for shift in (ins, 0)
+    ]
+    threshold = np.quantile(loss[1], 0.99)
+    assert (loss[0] > threshold).mean() <= found + 0.005  # the best attack on the worst case
+    assert (loss[0] > threshold).mean() > 0.011

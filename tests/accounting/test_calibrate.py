@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from dptransfer.accounting import (
     delta_of,
     fits,
+    largest_times,
     noise_multiplier_for,
     selection_epsilon_for,
     smallest_noise,
 )
 from dptransfer.errors import BudgetError, RelationMismatch
-from dptransfer.privacy import Budget, GaussianEvent, Relation, SelectionEvent
+from dptransfer.privacy import Budget, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 checked = settings(max_examples=30, deadline=None, derandomize=True)
@@ -131,8 +132,6 @@ def test_the_budgets_relation_must_be_the_events():
         fits([noise(1.0, relation=REPLACE)], Budget(epsilon=1.0, delta=1e-5))
     with pytest.raises(RelationMismatch):
         noise_multiplier_for(Budget(epsilon=1.0, delta=1e-5, relation=REPLACE), lambda z: [noise(z)])
-    with pytest.raises(RelationMismatch):
-        fits([], Budget.pure(1.0))
     assert fits([noise(9.0, relation=REPLACE)], Budget(epsilon=1.0, delta=1e-5, relation=REPLACE))
 
 
@@ -154,3 +153,98 @@ def test_the_common_calibrations_take_milliseconds():
         noise_multiplier_for(budget, lambda z: [noise(z)])
         best = min(best, time.perf_counter() - start)
     assert best < 0.02
+
+
+def test_no_events_fit_every_budget():
+    for relation in Relation:
+        for budget in (Budget.pure(1e-9, relation=relation), Budget.zcdp(1e-9), Budget.gdp(1e-9)):
+            assert fits([], budget)
+
+
+@pytest.mark.parametrize(("epsilon", "times"), [(1.0, 28), (3.0, 206)])
+def test_noise_of_twenty_allows_the_known_number_of_steps(epsilon, times):
+    budget = Budget(epsilon=epsilon, delta=1e-5)
+
+    def make(count):
+        return [GaussianEvent(20.0, ADD, times=count)]
+
+    assert largest_times(budget, make) == times
+    assert fits(make(times), budget)
+    assert not fits(make(times + 1), budget)
+    assert largest_times(budget, make, at_most=10) == 10
+
+
+def test_the_number_of_sampled_steps_is_the_largest_that_fits():
+    budget = Budget(epsilon=1.0, delta=1e-5)
+
+    def make(count):
+        return [SampledGaussianEvent(1.0, 0.01, count, ADD)]
+
+    found = largest_times(budget, make)
+    assert fits(make(found), budget)
+    assert not fits(make(found + 1), budget)
+    assert largest_times(Budget.zcdp(5.0), make) == 10  # ρ = T/2, without amplification
+
+
+def test_a_budget_for_not_even_one_step_is_refused_with_a_remedy():
+    with pytest.raises(BudgetError, match="larger noise multiplier"):
+        largest_times(Budget(epsilon=0.1, delta=1e-5), lambda times: [GaussianEvent(1.0, ADD, times=times)])
+    with pytest.raises(BudgetError, match="no pure-epsilon guarantee"):
+        largest_times(Budget.pure(1.0), lambda times: [GaussianEvent(1.0, ADD, times=times)])
+
+
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize(("rate", "times", "epsilon"), [(0.01, 1000, 1.0), (0.1, 200, 8.0), (0.5, 1, 0.3)])
+def test_sampled_noise_fits_and_the_next_smaller_fails(relation, rate, times, epsilon):
+    budget = Budget(epsilon=epsilon, delta=1e-5, relation=relation)
+
+    def make(z):
+        return [SampledGaussianEvent(z, rate, times, relation)]
+
+    z = noise_multiplier_for(budget, make)
+    assert fits(make(z), budget)
+    assert not fits(make(z * (1 - 2e-6)), budget)
+
+
+@pytest.mark.parametrize(
+    ("relation", "rate", "times", "z"),
+    [(ADD, 0.01, 1000, 1.4149), (ADD, 0.1, 200, 5.4270), (REPLACE, 0.01, 1000, 2.3651)],
+)
+def test_sampled_noise_is_the_known_one(relation, rate, times, z):
+    budget = Budget(epsilon=1.0, delta=1e-5, relation=relation)
+    found = noise_multiplier_for(budget, lambda z: [SampledGaussianEvent(z, rate, times, relation)])
+    assert found == pytest.approx(z, rel=1e-3)
+
+
+def test_sampled_noise_in_other_currencies_is_that_without_sampling():
+    def make(z):
+        return [SampledGaussianEvent(z, 0.01, 100, ADD)]
+
+    assert noise_multiplier_for(Budget.gdp(0.5), make) == pytest.approx(20.0, rel=1e-8)
+    assert noise_multiplier_for(Budget.zcdp(0.125), make) == pytest.approx(20.0, rel=1e-8)
+    with pytest.raises(BudgetError, match="no pure-epsilon guarantee"):
+        noise_multiplier_for(Budget.pure(1.0), make)
+    # A budget so large that the smallest noise fits, and one that a selection has used up.
+    assert noise_multiplier_for(Budget(epsilon=1e6, delta=1e-5), make) == 1 / 40
+    with pytest.raises(BudgetError, match="Raise epsilon or delta"):
+        noise_multiplier_for(Budget(epsilon=1.0, delta=1e-5), lambda z: [*make(z), choice(5.0)])
+
+
+def test_cut_tails_fit_rho_and_mu_only_while_they_are_negligible():
+    for cut, fine in ((1e-25, True), (1e-15, False)):
+        event = GaussianEvent(10.0, ADD, numeric_delta=cut)
+        assert fits([event], Budget(epsilon=1.0, delta=1e-5))
+        for budget in (Budget.zcdp(1.0), Budget.gdp(1.0)):
+            assert fits([event], budget) is fine
+            if not fine:
+                with pytest.raises(BudgetError, match="tails cut"):
+                    noise_multiplier_for(budget, lambda z: [GaussianEvent(z, ADD, numeric_delta=1e-15)])
+
+
+def test_calibration_with_sampled_steps_takes_few_looks():
+    from dptransfer.accounting import mixed
+
+    budget = Budget(epsilon=1.0, delta=1e-5)
+    mixed._distribution.cache_clear()
+    noise_multiplier_for(budget, lambda z: [SampledGaussianEvent(z, 0.02, 500, ADD)])
+    assert mixed._distribution.cache_info().misses <= 14

@@ -1,6 +1,7 @@
 import math
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -115,7 +116,6 @@ def test_events_of_two_relations_are_not_added():
     for events in (
         [noise(1.0), noise(1.0, relation=REPLACE)],
         [noise(1.0), choice(1.0, relation=REPLACE)],
-        [],
     ):
         for call in (
             lambda e: delta_of(e, 1.0),
@@ -127,6 +127,82 @@ def test_events_of_two_relations_are_not_added():
             with pytest.raises(RelationMismatch):
                 call(events)
     assert delta_of([noise(1.0, relation=REPLACE)], 1.0) == delta_of([noise(1.0)], 1.0)  # one alone is fine
+
+
+def test_no_step_at_all_costs_nothing():
+    assert delta_of([], 0.0) == epsilon_of([], 0.0) == epsilon_of([], 1e-5) == 0.0
+    assert rho_of([]) == mu_of([]) == pure_epsilon_of([]) == 0.0
+    for relation in Relation:
+        promise = guarantee_of([], 1e-5, ("public rows only",), relation=relation)
+        assert (promise.epsilon, promise.delta, promise.relation) == (0.0, 0.0, relation)
+        assert (promise.rho, promise.mu) == (0.0, 0.0)
+        assert "(ε = 0)-differentially private" in str(promise)
+    with pytest.raises(RelationMismatch, match="no events at all"):
+        guarantee_of([], 1e-5)
+
+
+def test_a_guarantee_under_another_relation_than_its_events_is_refused():
+    assert guarantee_of([noise(1.0)], 1e-5, relation=ADD) == guarantee_of([noise(1.0)], 1e-5)
+    with pytest.raises(RelationMismatch, match="add/remove events and replace-one"):
+        guarantee_of([noise(1.0)], 1e-5, relation=REPLACE)
+
+
+@given(z=st.floats(0.5, 50), times=st.integers(1, 1000), epsilon=st.floats(0.01, 5))
+@checked
+def test_times_is_so_many_events(z, times, epsilon):
+    once = [GaussianEvent(z, ADD, times=times, numeric_epsilon=1e-9)]
+    apart = [noise(z, 1e-9 / times)] * times
+    assert delta_of(once, epsilon) == pytest.approx(delta_of(apart, epsilon), rel=1e-9)
+    assert mu_of(once) == pytest.approx(mu_of(apart), rel=1e-9)
+    assert rho_of(once) == pytest.approx(times / (2 * z * z), rel=1e-12)
+    more = delta_of([GaussianEvent(z, ADD, times=2 * times, numeric_epsilon=1e-9)], epsilon)
+    assert more > delta_of(once, epsilon) or more == 1.0
+
+
+def test_cut_tails_add_one_plus_e_to_the_epsilon_times_their_distance():
+    for epsilon in (0.0, 1.0, 3.0):
+        more = delta_of([GaussianEvent(1.0, ADD, numeric_delta=1e-6)], epsilon) - delta_of(
+            [noise(1.0)], epsilon
+        )
+        assert more == pytest.approx((1 + math.exp(epsilon)) * 1e-6, rel=1e-6)
+    both = [GaussianEvent(1.0, ADD, numeric_delta=1e-6), GaussianEvent(2.0, ADD, numeric_delta=3e-6)]
+    joined = delta_of(both, 1.0) - delta_of([noise(1.0), noise(2.0)], 1.0)
+    assert joined == pytest.approx((1 + math.e) * 4e-6, rel=1e-6)
+
+
+def test_that_constant_is_reached_and_half_of_it_would_be_wrong():
+    """Two laws on three outcomes: each moved by total variation η to where it hurts."""
+    ideal_p, ideal_q, eta, epsilon = np.array([0.6, 0.2, 0.2]), np.array([0.3, 0.35, 0.35]), 0.01, 0.4
+    ran_p = ideal_p + np.array([eta, -eta, 0])
+    ran_q = ideal_q + np.array([-eta, 0, eta])
+
+    def delta(p, q):
+        return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+
+    assert delta(ran_p, ran_q) == pytest.approx(delta(ideal_p, ideal_q) + (1 + math.exp(epsilon)) * eta)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.1])
+@pytest.mark.parametrize("cut", [1e-25, 1e-15, 1e-11])
+def test_epsilon_was_checked_with_cut_tails_included(cut, delta):
+    for events in (
+        [GaussianEvent(2.0, ADD, numeric_delta=cut)],
+        [GaussianEvent(2.0, ADD, numeric_delta=cut), choice(0.5)],
+    ):
+        found = epsilon_of(events, delta)
+        assert delta_of(events, found) <= delta < delta_of(events, found * (1 - 1e-6))
+
+
+def test_tails_cut_by_more_than_a_negligible_amount_leave_no_rho_and_no_mu():
+    cut = [GaussianEvent(2.0, ADD, numeric_delta=1e-25)]
+    assert (rho_of(cut), mu_of(cut)) == (0.125, 0.5)
+    cut = [GaussianEvent(2.0, ADD, numeric_delta=1e-19)]
+    with pytest.raises(BudgetError, match="tails cut"):
+        rho_of(cut)
+    assert mu_of(cut) is None
+    assert guarantee_of(cut, 1e-5).rho is None
+    assert guarantee_of(cut, 1e-5).epsilon >= guarantee_of([noise(2.0)], 1e-5).epsilon
+    assert epsilon_of([GaussianEvent(2.0, ADD, numeric_delta=0.5)], 1e-5) == math.inf
 
 
 def test_mu_needs_all_gaussian_and_pure_needs_none():

@@ -47,10 +47,10 @@ def cli_json(cli) -> Callable:
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory) -> Path:
-    """Three well-separated classes in 16 dimensions: private.npz, test.npz, pool.npz, other.npz."""
+    """Three well-separated classes in 16 dimensions: private, test, pool (no labels) and shots; and other."""
     folder = tmp_path_factory.mktemp("data")
     centres = 3 * np.random.default_rng(0).normal(size=(3, 16))
-    for seed, (name, count) in enumerate((("private", 300), ("test", 60), ("pool", 120))):
+    for seed, (name, count) in enumerate((("private", 300), ("test", 60), ("pool", 120), ("shots", 15))):
         rng = np.random.default_rng(seed + 1)
         labels = rng.integers(0, 3, count)
         rows = (centres[labels] + rng.normal(size=(count, 16))).astype(np.float32)

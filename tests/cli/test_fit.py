@@ -100,7 +100,26 @@ def test_labels_and_splits(cli, data):
         (("{data}/private.npz", *FIT, "--test", "missing.npz"), "must exist"),
         (("{data}/private.npz", *FIT, "--test", "{data}/./private.npz"), "other data than the private"),
         (("{data}/private.npz", *FIT, "--public", "{data}/private.npz"), "other data than the private"),
+        (("{data}/private.npz", *FIT, "--shots", "{data}/private.npz"), "other data than the private"),
+        (("{data}/private.npz", *FIT, "--shots", "{data}/pool.npz"), "--shots must name rows with labels"),
+        (
+            ("{data}/private.npz", *FIT, "--shots", "missing.npz"),
+            "--shots: 'missing.npz': the file must exist",
+        ),
+        (("{data}/private.npz", *FIT, "--shots", "{data}/other.npz"), "one dimension"),
+        (("{data}/private.npz", *FIT, "--shots", "strange.npz"), "--shots: Every label must be one of the 3"),
+        (("{data}/private.npz", *FIT, "--shots", "."), "looks like images or texts"),
         (("{data}/private.npz", *FIT, "--method", "public"), "needs public rows"),
+        (("{data}/private.npz", *FIT, "--method", "adamix"), "labelled ones --shots shots.emb"),
+        (
+            ("{data}/private.npz", *FIT, "--method", "adamix", "--public", "{data}/pool.npz"),
+            "--shots shots.emb",
+        ),
+        (("{data}/private.npz", *FIT, "--method", "only-public"), "needs public rows"),
+        (("{data}/private.npz", *FIT, "--method", "noisy-gd", "--start", "shots"), "--shots shots.emb"),
+        (("{data}/private.npz", *FIT, "--method", "noisy-gd", "--start", "names"), "--set start.tower="),
+        (("{data}/private.npz", *FIT, "--method", "language"), "--set start.tower="),
+        (("{data}/private.npz", *FIT, "--method", "global-adapt"), "--size"),
         (("{data}/private.npz", *FIT, "--delta", "1"), "delta must lie in [0, 1)"),
         (("{data}/private.npz", *FIT, "--epsilon", "0"), "epsilon must be a positive"),
         (("{data}/private.npz", *FIT, "--name", "a\nb"), "printable characters"),
@@ -118,6 +137,7 @@ def test_bad_input_costs_and_leaves_nothing(cli, data, ledger, tmp_path, words, 
     np.savez("bad.npz", x=np.zeros((5, 4)), y=np.zeros(4, dtype=int))
     np.savez("flat.npz", x=np.zeros(5), y=np.zeros(5, dtype=int))
     np.savez("words.npz", x=np.array([["a", "b"]]), y=np.zeros(1, dtype=int))
+    np.savez("strange.npz", x=np.zeros((2, 16)), y=np.array([0, 7]))
     Path("broken.npz").write_text("no archive")
     before = leftovers(tmp_path)
     given = [str(word).format(data=data) for word in words]
@@ -231,3 +251,84 @@ def test_seeded_models_are_stamped_in_capitals(cli, data):
     one, two = read_release("one"), read_release("two")
     assert (one.weights["prototypes"] == two.weights["prototypes"]).all()
     assert "NOT verified" in cli("verify", "one", code=1).stdout
+
+
+LINEAR = {
+    "noisy-gd": ("--steps", "5", "--clip", "0.5"),
+    "dpsgd": ("--steps", "5", "--sampling-rate", "0.5"),
+    "global-adapt": ("--steps", "5", "--size", "300"),
+    "least-squares": (),
+    "newton": ("--steps", "2"),
+    "feature-covariance": ("--steps", "5"),
+    "fully-private": ("--steps", "5"),
+    "adamix": ("--steps", "5", "--shots", "{data}/shots.npz"),
+    "ngd": ("--steps", "5", "--shots", "{data}/shots.npz", "--start", "zero"),
+    "ppgd": ("--steps", "5", "--shots", "{data}/shots.npz", "--public", "{data}/pool.npz"),
+    "only-public": ("--shots", "{data}/shots.npz"),
+}
+
+
+@pytest.mark.parametrize("method", LINEAR)
+def test_linear_heads_from_the_command_line(cli, cli_json, data, method):
+    given = [word.format(data=data) for word in LINEAR[method]]
+    words = (*FIT, "--method", method, "--epsilon", "8", *given, "--test", data / "test.npz")
+    told = cli_json("fit", data / "private.npz", *words, "--out", "model")
+    assert told["method"] == method
+    assert told["evaluation"]["balanced_accuracy"] > 0.8
+    if "--steps" in given:
+        assert max(event.get("times", 1) for event in told["events"]) == int(given[1])
+    assert "Verified" in cli("verify", "model").stdout
+
+
+def test_the_card_tells_of_shots_beside_the_pool(cli, cli_json, data):
+    words = (*FIT, "--method", "adamix", "--steps", "3", "--public", data / "pool.npz")
+    cli("fit", data / "private.npz", *words, "--shots", data / "shots.npz", "--out", "model")
+    record = read_release("model").provenance.public
+    assert (record["rows"], record["shots"]["rows"]) == (120, 15)
+    assert record["shots"]["fingerprint"] != record["fingerprint"]
+    assert "shots" in cli("card", "model").stdout
+
+
+def test_shots_are_read_by_the_class_list_of_the_private_rows(cli, data):
+    with np.load(data / "private.npz") as arrays:
+        write_embeddings("p.emb", arrays["x"], arrays["y"], classes=["cat", "dog", "bird"])
+    with np.load(data / "shots.npz") as arrays:
+        write_embeddings("s.emb", arrays["x"], 2 - arrays["y"], classes=["bird", "dog", "cat"])
+    words = ("-m", "only-public", "-e", "1", "-d", "1e-5")
+    cli("fit", "p.emb", *words, "--shots", data / "shots.npz", "--out", "by-position")
+    cli("fit", "p.emb", *words, "--shots", "s.emb", "--out", "by-name")
+    one, two = read_release("by-position"), read_release("by-name")
+    assert one.weights.keys() == two.weights.keys()
+    assert all(np.allclose(one.weights[key], two.weights[key]) for key in one.weights)
+
+
+def test_a_model_without_private_rows_costs_nothing_and_says_so(cli, data, ledger):
+    words = (*FIT, "--method", "only-public", "--shots", data / "shots.npz", "--out", "model")
+    out = cli("fit", data / "private.npz", *words).stdout
+    assert "No private row is used" in out
+    card = " ".join(cli("card", "model").stdout.split())
+    assert "No private row was used" in card
+    assert read_release("model").guarantee.epsilon == 0
+    assert charges(ledger) == 1
+    assert Ledger(ledger).history()[0].events == ()
+
+
+def test_class_names_through_a_text_tower(cli, data, monkeypatch):
+    rng = np.random.default_rng(0)
+    seen = []
+
+    class Tower:
+        def encode(self, texts):
+            seen.extend(texts)
+            return rng.normal(size=(len(texts), 16)).astype(np.float32)
+
+    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda spec, kind: Tower())
+    words = (*FIT, "--method", "language", "--set", "start.tower=there", "--set", "start.template=one {}")
+    cli("fit", data / "private.npz", *words, "--out", "model")
+    assert seen[:3] == ["one cat", "one dog", "one bird"]
+    assert read_release("model").events == ()
+    words = (*FIT, "--method", "noisy-gd", "--start", "names", "--set", "start.tower=here", "--steps", "2")
+    cli("fit", data / "private.npz", *words, "--out", "other")
+    assert read_release("other").provenance.configuration["start"]["tower"] == "here"
+    said = cli("fit", data / "private.npz", *words, "--classes", "3", "--out", "third", code=2).stderr
+    assert "classes that are words" in said

@@ -1,6 +1,7 @@
 """The command as a whole: help, version, errors in one line, exit codes, behaviour in a pipe."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -14,7 +15,19 @@ from dptransfer.cli.failures import one_line
 from dptransfer.cli.main import app
 
 HEAVY = ("numpy", "scipy", "torch", "opendp", "pandas", "sklearn", "dp_accounting", "PIL")
-COMMANDS = ("demo", "plan", "encode", "fit", "predict", "evaluate", "card", "verify", "export", "ledger")
+COMMANDS = (
+    "demo",
+    "plan",
+    "encode",
+    "fit",
+    "predict",
+    "evaluate",
+    "card",
+    "verify",
+    "export",
+    "ledger",
+    "bench",
+)
 
 
 def python(*words: str, **env: str) -> subprocess.CompletedProcess:
@@ -51,6 +64,14 @@ def test_h_is_help(cli, words):
 )
 def test_every_help_has_an_example(cli, command):
     assert "Example: dptransfer " + " ".join(command) in " ".join(cli(*command, "--help").stdout.split())
+
+
+@pytest.mark.parametrize("command", ["plan", "fit"])
+def test_the_help_names_every_method(cli, command):
+    from dptransfer.methods import METHODS
+
+    words = " ".join(cli(command, "--help").stdout.replace("│", " ").split()).replace("- ", "-")
+    assert [name for name in METHODS if not re.search(rf"[ :]{name}[,;. ]", words)] == []
 
 
 def test_version_through_the_module_entry():
@@ -98,6 +119,7 @@ def test_unknown_commands_and_options_exit_with_two(cli):
     ("problem", "code", "words"),
     [
         (KeyboardInterrupt(), 130, "Interrupted"),
+        (KeyboardInterrupt("The budget is spent."), 130, "The budget is spent."),
         (OSError(28, "No space left on device", "model"), 2, "Free some space"),
         (PermissionError(13, "Permission denied", "model"), 2, "Change its permissions"),
         (MemoryError(), 2, "memory"),

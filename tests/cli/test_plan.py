@@ -41,9 +41,77 @@ def test_selections_state_epsilon_in_place_of_noise(cli_json):
     assert told["configuration"]["k"] == 3
 
 
-@pytest.mark.parametrize("method", ["mean", "mean-estimation", "public", "top-k"])
-def test_every_method_plans(cli_json, method):
-    assert cli_json("plan", "-m", method, *BUDGET, *SIZES)["events"]
+def asks_private_rows(method):
+    return method not in {"only-public", "language"}
+
+
+@pytest.mark.parametrize("method", [name for name, kind in METHODS.items() if not kind.plans_by_facts])
+def test_every_method_plans_with_and_without_stand_ins(cli_json, method):
+    told = cli_json("plan", "-m", method, *BUDGET, "--classes", "7", "--dim", "40")
+    assert bool(told["events"]) == asks_private_rows(method)
+    assert (told["classes"], told["dimension"], told["assumed"]) == (7, 40, [])
+    guessed = cli_json("plan", "-m", method, *BUDGET)
+    assert guessed["epsilon"] == pytest.approx(told["epsilon"], abs=1e-6)
+    assert guessed["steps"] == told["steps"]
+    assert guessed["assumed"] == ["classes", "dimension"]
+    assert "Stand-ins: 10 classes and 1280 dimensions" in guessed["notes"][-1]
+
+
+def test_the_methods_that_plan_by_facts_are_these():
+    assert {name for name, kind in METHODS.items() if kind.plans_by_facts} == {"auto", "coinpress"}
+
+
+@pytest.mark.parametrize(("epsilon", "steps"), [(1, 28), (3, 206)])
+def test_as_many_steps_as_the_budget_allows(cli_json, epsilon, steps):
+    words = ("--noise-multiplier", "20", "--epsilon", epsilon, "--delta", "1e-5")
+    told = cli_json("plan", "--method", "noisy-gd", *words)
+    assert told["steps"] == told["events"][0]["times"] == steps
+    assert told["epsilon"] <= epsilon
+    one_more = cli_json("plan", "--method", "noisy-gd", "--steps", steps + 1, *words[2:])
+    assert one_more["events"][0]["noise_multiplier"] > 20
+
+
+def test_steps_are_rounds_and_one_shot_methods_have_none(cli_json):
+    assert cli_json("plan", "-m", "noisy-gd", *BUDGET, "--steps", "1")["steps"] == 1
+    assert cli_json("plan", "-m", "feature-covariance", *BUDGET, "--steps", "9")["steps"] == 9
+    for method in ("mean", "public-prior", "least-squares", "only-public", "public"):
+        assert cli_json("plan", "-m", method, *BUDGET)["steps"] is None
+
+
+def test_options_of_the_linear_heads(cli_json):
+    words = ("--steps", "50", "--clip", "0.5", "--sampling-rate", "0.2", "--start", "shots")
+    told = cli_json("plan", "-m", "dpsgd", *BUDGET, *words, "--set", "pace.reach=20")
+    (event,) = told["events"]
+    assert (event["kind"], event["times"], event["sampling_rate"]) == ("sampled-gaussian", 50, 0.2)
+    made = told["configuration"]
+    assert (made["clip"], made["start"]["type"], made["pace"]["reach"]) == (0.5, "FromShots", 20.0)
+
+
+def test_stand_ins_are_told_to_people_too(cli):
+    out = " ".join(cli("plan", "-m", "noisy-gd", *BUDGET, "--dim", "8").stdout.split())
+    assert "for 10 classes, 8 dimensions" in out
+    assert "Stand-ins: 10 classes, as none were given." in out
+    assert "Stand-ins" not in cli("plan", "-m", "noisy-gd", *BUDGET, *SIZES).stdout
+
+
+def test_class_sizes_say_how_many_classes_there_are(cli_json):
+    words = ("--relation", "replace-one", "--dim", "8", "--class-counts", "30,20,10")
+    told = cli_json("plan", "-m", "coinpress", *BUDGET, *words)
+    assert (told["classes"], told["assumed"]) == (3, [])
+
+
+def test_shots_give_classes_and_width(cli_json, data):
+    told = cli_json("plan", "-m", "adamix", *BUDGET, "--shots", data / "test.npz")
+    assert (told["classes"], told["dimension"], told["assumed"]) == (3, 16, [])
+    both = ("--shots", data / "test.npz", "--public", data / "pool.npz", "--classes", "cat,dog,bird,cow")
+    assert cli_json("plan", "-m", "adamix", *BUDGET, *both)["classes"] == 4
+
+
+def test_shots_must_be_labelled_and_of_one_width_with_the_pool(cli, data):
+    words = ("plan", "-m", "adamix", *BUDGET, "--shots")
+    assert "--shots must name rows with labels" in cli(*words, data / "pool.npz", code=2).stderr
+    said = cli(*words, data / "other.npz", "--public", data / "pool.npz", code=2).stderr
+    assert "one dimension" in said
 
 
 def test_replace_one_with_declared_counts(cli_json):
@@ -80,8 +148,21 @@ def test_the_pool_gives_the_dimension(cli_json, data):
         ((*SIZES, "--epsilon", "1", "--rho", "1"), "exactly one of epsilon, rho and mu"),
         (SIZES, "exactly one of epsilon, rho and mu"),
         ((*SIZES, "--epsilon", "1"), "pure"),
-        ((*BUDGET, "--dim", "8"), "--classes"),
-        ((*BUDGET, "--classes", "10"), "--dim"),
+        ((*BUDGET, "--dim", "8", "-m", "auto"), "--classes"),
+        ((*BUDGET, "--classes", "10", "-m", "auto"), "--dim"),
+        ((*BUDGET, "--relation", "replace-one", *SIZES, "-m", "coinpress"), "--class-counts"),
+        ((*BUDGET, "--relation", "replace-one", "-m", "coinpress"), "--classes"),
+        ((*BUDGET, "-m", "noisy-gd", "--noise-multiplier", "0"), "noise_multiplier must be a positive"),
+        ((*BUDGET, "-m", "noisy-gd", "--steps", "0"), "steps must be"),
+        ((*BUDGET, "-m", "noisy-gd", "--clip", "-1"), "clip must be a positive"),
+        ((*BUDGET, "-m", "noisy-gd", "--sampling-rate", "0.1"), "'noisy-gd' has no 'sampling_rate'"),
+        ((*BUDGET, "-m", "dpsgd", "--sampling-rate", "2"), "sampling_rate must lie in (0, 1]"),
+        ((*BUDGET, "-m", "noisy-gd", "--start", "shot"), "Did you mean 'shots'?"),
+        ((*BUDGET, "-m", "noisy-gd", "--set", "pace.rech=2"), "Did you mean 'reach'?"),
+        ((*BUDGET, "-m", "noisy-gd", "--shots", "missing.emb"), "--shots: "),
+        ((*BUDGET, "-m", "noisy-gd", "--noise-multiplier", "0.1"), "a larger noise multiplier"),
+        ((*BUDGET, "-m", "noisy-gd", "--noise-multiplier", "20", "--steps", "29"), "29 steps at noise"),
+        ((*BUDGET, "-m", "feature-covariance", "--noise-multiplier", "20"), "its own noise"),
         ((*BUDGET, "--classes", "1", "--dim", "8"), "at least two classes"),
         ((*BUDGET, "--classes", "a,a", "--dim", "8"), "distinct"),
         ((*BUDGET, "--classes", "missing.txt", "--dim", "8"), "a file of names"),

@@ -67,6 +67,15 @@ def test_predict_refuses(cli, data, words, said, tmp_path):
     assert said in cli("predict", "m", *[word.format(data=data) for word in words], code=2).stderr
 
 
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_a_device_that_is_not_there_is_refused_with_what_to_do(cli, data, model, command, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    said = cli(command, model, data / "test.npz", "--device", "cuda", code=2).stderr
+    assert "needs a CUDA device" in said
+    assert "cpu" in said
+
+
 def test_evaluate_shows_bars_confusion_and_the_warning(cli, data, model):
     out = cli("evaluate", model, data / "test.npz").stdout
     for said in ("Balanced accuracy", "█", "True \\ predicted", "bird", "not protected"):

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dptransfer.methods import MeanPrototypes
+from dptransfer.methods import MeanPrototypes, NoisyGD
 from dptransfer.methods.base import Outcome, Plan, with_query
+from dptransfer.privacy import Budget
 from dptransfer.release.heads import CosineHead
 
 from .method_suite import Watched
@@ -19,6 +20,19 @@ class PeeksInPlan(MeanPrototypes):
     def plan(self, facts, budget, public=None):
         Watched.latest.rows.mean()
         return super().plan(facts, budget, public)
+
+
+@dataclass(frozen=True)
+class LooksForFree(MeanPrototypes):
+    """Plans nothing, so that nothing is charged, and looks at the rows all the same."""
+
+    def plan(self, facts, budget, public=None):
+        return self.make_plan([], budget)
+
+    def run(self, plan, features, private, noise, public):
+        step = super().plan(private.facts, Budget(epsilon=1.0, delta=1e-5)).mechanisms
+        outcome = super().run(replace(plan, mechanisms=step), features, private, noise, public)
+        return replace(outcome, events=())
 
 
 @dataclass(frozen=True)
@@ -63,6 +77,17 @@ class WidensItsQuery(MeanPrototypes):
             private,
             noise,
             public,
+        )
+
+
+@dataclass(frozen=True)
+class TakesOneMoreStep(NoisyGD):
+    """Descends one step further than it paid for."""
+
+    def run(self, plan, features, private, noise, public):
+        (paid,) = plan.mechanisms
+        return super().run(
+            replace(plan, mechanisms=(replace(paid, times=paid.times + 1),)), features, private, noise, public
         )
 
 
@@ -187,10 +212,15 @@ class PredictsByUnsavedRule(MeanPrototypes):
 
 
 CHEATS = {
-    "a_refused_budget_leaves_the_rows_unread": (PeeksInPlan,),
-    "no_row_is_read_before_the_charge": (PeeksInPlan,),
+    "a_refused_budget_leaves_the_rows_unread": (PeeksInPlan, LooksForFree),
+    "no_row_is_read_before_the_charge": (PeeksInPlan, LooksForFree),
     "a_plan_needs_the_facts_alone": (PeeksInPlan, FitsItsPlanToTheData),
-    "the_events_charged_are_the_events_released": (ReturnsOtherEvents, ChangesItsEvent, WidensItsQuery),
+    "the_events_charged_are_the_events_released": (
+        ReturnsOtherEvents,
+        ChangesItsEvent,
+        WidensItsQuery,
+        TakesOneMoreStep,
+    ),
     "the_ledger_gets_one_charge_and_one_closing_entry": (ChargesTwice, ReturnsOtherEvents),
     "a_run_that_raises_has_spent_and_says_that_it_failed": (Swallows,),
     "the_guarantee_follows_from_the_events_and_fits_the_budget": (Overspends, Boasts),

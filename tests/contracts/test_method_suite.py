@@ -1,9 +1,10 @@
+import numpy as np
 import pytest
 
 from dptransfer.errors import DPTransferError
 from dptransfer.features import PublicMap
 from dptransfer.ledger import Ledger
-from dptransfer.methods import METHODS, MeanPrototypes
+from dptransfer.methods import METHODS, FromNames, MeanPrototypes, start
 
 from .cheats import CHEATS, Boasts, Overspends
 from .method_suite import CHECKS, fitted, private
@@ -11,8 +12,18 @@ from .method_suite import CHECKS, fitted, private
 CAUGHT = (AssertionError, DPTransferError, ValueError, IndexError)
 
 
+@pytest.fixture(autouse=True)
+def names_without_a_model(monkeypatch):
+    """A text tower that gives each class an axis of its own."""
+    monkeypatch.setattr(start, "encoded_names", lambda _, classes, width: np.eye(len(classes), width))
+
+
 def small(name):
-    """The method as it comes, but Auto with two candidates: it tries each of them on several tasks."""
+    """The method as it comes, but Auto with two candidates (it tries each of them on several tasks), and a
+    named tower for the method that has no default.
+    """
+    if name == "language":
+        return METHODS[name](start=FromNames(tower="toy"))
     if name == "auto":
         return METHODS[name](candidates=(MeanPrototypes(), MeanPrototypes(features=PublicMap(axes=3))))
     return METHODS[name]()

@@ -98,3 +98,51 @@ def test_class_counts_are_whole_numbers():
     for counts in (["q", 1], [0.5, 1], [-1, 1]):
         with pytest.raises(ArgumentError, match="class_counts"):
             PrivateEmbeddings(np.zeros((0, 2)), [], classes=["a", "b"], class_counts=counts)
+
+
+def shots(classes=("a", "b"), y=("b", "a", "b"), width=2, **declared):
+    return PublicEmbeddings(np.arange(len(y) * width).reshape(-1, width), y, classes=classes, **declared)
+
+
+def test_shots_stand_beside_a_pool_and_leave_it_as_it_was():
+    pool = PublicEmbeddings(np.ones((4, 2)), name="pool")
+    joined = pool.with_shots(shots())
+    assert pool.shots is None
+    assert joined.shots.labels.tolist() == [1, 0, 1]
+    assert joined.rows is pool.rows
+    assert (len(joined), joined.name, joined.labels) == (4, "pool", None)
+    assert joined.fingerprint == pool.fingerprint != joined.shots.fingerprint
+
+
+def test_labelled_rows_are_their_own_shots_until_others_are_attached():
+    labelled = shots()
+    assert labelled.shots is labelled
+    others = shots(y=("a",))
+    assert labelled.with_shots(others).shots is others
+
+
+def test_shots_must_be_labelled_and_live_in_the_same_space():
+    pool = PublicEmbeddings(np.ones((4, 2)), encoder=EncoderIdentity("e", "0", "t"))
+    with pytest.raises(DataError, match="labelled"):
+        pool.with_shots(PublicEmbeddings(np.ones((1, 2))))
+    with pytest.raises(Incompatible, match="dimension"):
+        pool.with_shots(shots(width=3))
+    with pytest.raises(Incompatible):
+        pool.with_shots(shots(encoder=EncoderIdentity("other", "0", "t")))
+
+
+def test_labels_of_shots_are_positions_in_the_private_classes():
+    facts = Facts(("c", "b", "a"), 2)
+    rows, labels = PublicEmbeddings(np.ones((4, 2))).with_shots(shots()).shots_for(facts)
+    assert [facts.classes[label] for label in labels] == ["b", "a", "b"]
+    assert rows.tolist() == [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
+    same, labels = shots().shots_for(Facts(("a", "b"), 2))
+    assert labels.tolist() == [1, 0, 1]
+    assert same.shape == (3, 2)
+
+
+def test_shots_of_another_class_and_missing_shots_are_refused():
+    with pytest.raises(DataError, match="'b'"):
+        shots().shots_for(Facts(("a", "z"), 2))
+    with pytest.raises(DataError, match="no labels"):
+        PublicEmbeddings(np.ones((4, 2))).shots_for(Facts(("a", "b"), 2))

@@ -154,7 +154,7 @@ def test_folders_that_lack_a_part_say_which(models, tmp_path):
 
 
 def test_without_a_network_there_is_one_clear_line(monkeypatch, tmp_path, capfd):
-    monkeypatch.setattr("dptransfer.encoders.hub._reachable", lambda endpoint: False)
+    monkeypatch.setattr("dptransfer.encoders.hub.reachable", lambda endpoint: False)
     with pytest.raises(DataError, match="cannot be reached") as caught:
         get_encoder("hf:nobody/nothing-of-that-name")
     assert "\n" not in str(caught.value)

@@ -6,7 +6,7 @@ import pytest
 
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms import TopKMechanism
-from dptransfer.mechanisms.top_k import log_error, log_sets_with_worst_rank
+from dptransfer.mechanisms.top_k import by_falling_score, log_error, log_sets_with_worst_rank
 from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import Relation, SelectionEvent
 from noise.laws import fits_table
@@ -145,6 +145,24 @@ def test_with_one_member_it_is_the_exponential_mechanism():
     scores = np.array([0, 3, 11])
     want = np.exp(scores / made.scale)
     assert np.allclose(law_of(made)(scores), want / want.sum())
+
+
+SMALLEST, LARGEST = (int(end) for end in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [[7], [0] * 9, [SMALLEST, LARGEST, 0, LARGEST], [LARGEST, LARGEST - 2**60, LARGEST - 2**61 + 1] * 2],
+)
+def test_ranks_go_by_score_and_then_by_position(scores):
+    want = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
+    assert by_falling_score(np.array(scores)).tolist() == want
+
+
+@pytest.mark.parametrize("spread", [3, 2**40, 2**52, 2**53, 2**62])
+def test_ranks_do_not_depend_on_whether_score_and_position_fit_one_integer(spread):
+    scores = np.random.default_rng(0).integers(-spread, spread, 1000)
+    assert (by_falling_score(scores) == np.argsort(-scores, kind="stable")).all()
 
 
 def test_every_class_gets_a_set_in_increasing_order_and_one_event_covers_them_all():

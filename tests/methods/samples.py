@@ -1,6 +1,7 @@
 """Small problems for single methods, and a source that draws nothing."""
 
 import numpy as np
+from scipy.special import logsumexp
 
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.ledger import Ledger
@@ -26,6 +27,30 @@ def private(x=None, y=None, **declared):
 
 def pool(count=60, seed=1):
     return PublicEmbeddings(clusters(count, seed)[0])
+
+
+def shots(each=3, seed=2):
+    """A few labelled public rows of each class."""
+    rng, y = np.random.default_rng(seed), np.repeat(np.arange(3), each)
+    x = rng.normal(size=(len(y), WIDTH)) * 0.3 + 2 * np.eye(3, WIDTH)[y]
+    return PublicEmbeddings(x, y, classes=CLASSES)
+
+
+def muddled(count=900, seed=3):
+    """Classes that overlap, so that softmax regression has an optimum; few gradients vanish."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, count)
+    return rng.normal(size=(count, WIDTH)) + np.eye(3, WIDTH)[y], y
+
+
+def unit(x):
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def loss(weights, x, y):
+    """Mean softmax loss of rows scaled to unit norm."""
+    logits = unit(x) @ weights.T
+    return float(np.mean(logsumexp(logits, axis=1) - logits[np.arange(len(y)), y]))
 
 
 def fit(method, data=None, *, budget=BUDGET, public=None, noise=None):

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 
+from dptransfer import Ledger
+from dptransfer.errors import ArgumentError
 from dptransfer.features import PublicMap, UnitNorm
-from dptransfer.methods import MeanPrototypes
+from dptransfer.methods import MeanEstimation, MeanPrototypes
 from dptransfer.noise import SeededNoise
 
 from .samples import BUDGET, REPLACE, WIDTH, Silent, clusters, fit, pool, private
@@ -48,3 +50,26 @@ def test_the_noise_is_the_smallest_that_fits(budget, scale):
 def test_pooled_features_need_fewer_draws():
     model = fit(MeanPrototypes(features=UnitNorm(pool=4)), noise=SeededNoise(3))
     assert model.weights["prototypes"].shape == (3, WIDTH // 4)
+
+
+@pytest.mark.parametrize("method", [MeanPrototypes, MeanEstimation])
+def test_a_device_that_is_not_there_is_refused_before_anything_is_charged(method, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    ledger = Ledger.in_memory()
+    with pytest.raises(ArgumentError, match=r"device='cuda' needs .* Use device='cpu'"):
+        method(device="cuda").fit(private(), budget=BUDGET, ledger=ledger, noise=SeededNoise(0))
+    assert not ledger.history()
+    method().fit(private(), budget=BUDGET, ledger=ledger, noise=SeededNoise(0))
+    assert ledger.history()
+    with pytest.raises(ArgumentError, match="must be one of"):
+        method(device="tpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("method", [MeanPrototypes, MeanEstimation])
+@pytest.mark.parametrize("features", [UnitNorm(), UnitNorm(pool=4), PublicMap(axes=4)])
+def test_a_fit_on_cuda_releases_what_one_on_the_cpu_does(method, features):
+    here, there = (fit(method(features=features, device=device), public=pool()) for device in ("cpu", "cuda"))
+    for name, array in here.weights.items():
+        assert (there.weights[name] == array).all()

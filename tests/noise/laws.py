@@ -1,4 +1,4 @@
-"""Exact laws of the samplers, and tests of draws against them at a false-alarm rate of 10⁻⁶."""
+"""Exact laws of the samplers, and tests of draws against them, at a false-alarm rate of 10⁻⁶ or less."""
 
 from itertools import combinations
 from math import factorial
@@ -7,9 +7,11 @@ import numpy as np
 from scipy import stats
 
 FALSE_ALARM = 1e-6
+RARELY = 1e-9
+"""The rate for fast secure samplers: no seed repeats them, and they can afford the draws."""
 
 
-def fits_table(draws, law):
+def fits_table(draws, law, false_alarm=FALSE_ALARM):
     """Chi-square test of positions 0, 1, … against their probabilities; rare ones are put together."""
     law = np.asarray(law, dtype=np.float64)
     counts = np.bincount(np.asarray(draws), minlength=len(law)).astype(np.float64)
@@ -23,15 +25,15 @@ def fits_table(draws, law):
             counts[smallest] += counts[-1]
             expected[smallest] += expected[-1]
             counts, expected = counts[:-1], expected[:-1]
-    return bool(stats.chisquare(counts, expected).pvalue > FALSE_ALARM)
+    return bool(stats.chisquare(counts, expected).pvalue > false_alarm)
 
 
-def fits_integers(draws, log_weight):
+def fits_integers(draws, log_weight, false_alarm=FALSE_ALARM):
     """Chi-square test of integer draws against probabilities ∝ exp(log_weight(k))."""
     reach = int(np.abs(draws).max()) + 50
     support = np.arange(-reach, reach + 1)
     weights = np.exp(log_weight(support.astype(np.float64)))
-    return fits_table(np.asarray(draws).ravel() + reach, weights)
+    return fits_table(np.asarray(draws).ravel() + reach, weights, false_alarm)
 
 
 def gaussian_log_weight(scale):
@@ -42,11 +44,17 @@ def laplace_log_weight(scale):
     return lambda k: -np.abs(k) / scale
 
 
-def fits_continuous(draws, distribution):
+def fits_continuous(draws, distribution, false_alarm=FALSE_ALARM):
     """Kolmogorov-Smirnov test, for noise so wide that its integers are as good as real numbers."""
-    return bool(
-        stats.kstest(np.asarray(draws, dtype=np.float64).ravel(), distribution.cdf).pvalue > FALSE_ALARM
-    )
+    values = np.asarray(draws, dtype=np.float64).ravel()
+    return bool(stats.kstest(values, distribution.cdf).pvalue > false_alarm)
+
+
+def spread_fits(draws, scale, false_alarm=FALSE_ALARM):
+    """For a normal law Σ(draw ÷ scale)² is chi-square: sharper than KS for a wrong scale."""
+    total = float(((draws / scale) ** 2).sum())
+    law = stats.chi2(draws.size)
+    return bool(min(law.cdf(total), law.sf(total)) > false_alarm / 2)
 
 
 def exponential_mechanism(scores, scale):

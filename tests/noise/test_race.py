@@ -1,4 +1,3 @@
-import secrets
 from fractions import Fraction
 
 import numpy as np
@@ -6,7 +5,7 @@ import pytest
 
 from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms import selection
-from dptransfer.noise import SecureNoise, SeededNoise, race
+from dptransfer.noise import SecureNoise, SeededNoise, coin, race
 
 from .laws import exponential_mechanism, fits_table, permute_and_flip
 
@@ -58,7 +57,7 @@ def test_bounds_are_above_the_weights_and_hardly_so(scale, bits):
     bounds = np.concatenate([race._bounds(np.array([best - gap]), best, scale, bits) for gap in gaps])
     assert (bounds == race._bounds(best - np.array(gaps), best, scale, bits)).all()
     for gap, bound in zip(gaps, bounds.tolist(), strict=True):
-        low, high = (2**bits * value for value in race.exponential_interval(gap, scale, digits=60))
+        low, high = (2**bits * value for value in coin.exponential_interval(gap, scale, digits=60))
         assert high <= bound
         assert bound <= low * (1 + Fraction(1, 2**39)) + 1
 
@@ -69,35 +68,6 @@ def test_bounds_hold_for_scores_as_far_apart_as_integers_go():
     assert race._bounds(far, 2**63 - 1, 2.0**64, 40)[1] == pytest.approx(2**40 * np.exp(-1), rel=1e-9)
     for choose in (race.gumbel_argmax, race.exponential_argmax):
         assert choose(far, 1.0) == choose(far, 5e-300) == 0
-
-
-def test_a_coin_that_is_close_is_decided_by_further_bits(monkeypatch):
-    low, _ = race.exponential_interval(1, 2.0, digits=60)
-    close = int(low * 2**64)  # the first 64 bits of exp(−1/2): they decide nothing
-    for further, below in ((0, True), (2**64 - 1, False)):
-        monkeypatch.setattr(secrets, "randbits", lambda bits, further=further: further)
-        assert race._below(close, 64, 1, 2.0, Fraction(1)) is below
-    monkeypatch.setattr(secrets, "randbits", None)  # no further bits are asked for
-    assert race._below(close - 1, 64, 1, 2.0, Fraction(1)) is True
-    assert race._below(close + 1, 64, 1, 2.0, Fraction(1)) is False
-    assert race._below(2**64 - 1, 64, 0, 2.0, Fraction(1)) is True  # a probability of one
-
-
-@pytest.mark.parametrize("scale", [1.0, 0.1, 3.7e9, 5e-320, 1e300])
-@pytest.mark.parametrize("gap", [1, 17, 10**12, 2**64])
-def test_intervals_are_nested_and_narrow(gap, scale):
-    outer, inner = (race.exponential_interval(gap, scale, digits) for digits in (20, 50))
-    assert 0 <= outer[0] <= inner[0] <= inner[1] <= outer[1] <= 1
-    assert outer[1] - outer[0] <= Fraction(1, 10**18)
-    exponent = min(Fraction(gap) / Fraction(scale), Fraction(700))
-    assert float(outer[0]) == pytest.approx(np.exp(-float(exponent)), rel=1e-9, abs=1e-18)
-
-
-def test_intervals_contain_known_digits_and_not_their_neighbours():
-    e = "2.71828182845904523536028747135266249775724709369995957496696763"
-    low, high = race.exponential_interval(1, 1.0, digits=55)
-    assert low < 1 / Fraction(e) < high
-    assert not low < 1 / (Fraction(e) + Fraction(1, 10**50)) < high
 
 
 def test_many_equal_candidates_share_evenly(monkeypatch):

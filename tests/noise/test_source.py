@@ -7,7 +7,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.noise import SecureNoise, SeededNoise
 
 from .laws import (
-    FALSE_ALARM,
+    RARELY,
     exponential_mechanism,
     fits_continuous,
     fits_integers,
@@ -15,17 +15,11 @@ from .laws import (
     gaussian_log_weight,
     laplace_log_weight,
     permute_and_flip,
+    spread_fits,
 )
 
 SCORES = np.array([3, 0, 7, 7, 5])
 WIDTH = 2.5
-
-
-def spread_fits(draws, scale):
-    """For a normal law Σ(draw ÷ scale)² is chi-square: sharper than KS for a wrong scale."""
-    total = float(((draws / scale) ** 2).sum())
-    law = stats.chi2(draws.size)
-    return min(law.cdf(total), law.sf(total)) > FALSE_ALARM / 2
 
 
 def test_seeded_gaussian_draws_have_the_stated_law():
@@ -96,6 +90,60 @@ def test_noise_that_would_be_cut_off_at_64_bits_is_refused(noise):
             noise.discrete_laplace(bad, (1,))
 
 
+@pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(0)])
+def test_lattice_noise_that_is_too_narrow_or_too_wide_is_refused(noise):
+    for good in (10.0, 2.0**57):
+        noise.lattice_gaussian(good, (1,))
+    for bad in (2.0**58, float("inf"), float("nan"), 9.99, 0.0, -20.0):
+        with pytest.raises(ArgumentError, match="wide"):
+            noise.lattice_gaussian(bad, (1,))
+
+
+@pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(9)])
+@pytest.mark.parametrize("scale", [1e3, 3.7307 * 2**30])
+def test_lattice_draws_have_the_stated_scale_to_two_per_cent(noise, scale):
+    draws = noise.lattice_gaussian(scale, (500, 1_000))
+    assert spread_fits(draws, scale, RARELY)
+    assert not spread_fits(draws, scale * 1.02, RARELY)
+    assert not spread_fits(draws, scale / 1.02, RARELY)
+
+
+@pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(10)])
+@pytest.mark.parametrize(("rate", "wrong"), [(0.5, 0.51), (0.01, 0.015), (1 / 3, 0.345)])
+def test_poisson_samples_have_the_stated_rate_and_independent_rows(noise, rate, wrong):
+    """How many are taken is binomial, and the gaps between them are geometric."""
+    rows = 1_000_000
+    taken = noise.poisson_sample(rows, rate)
+    assert taken.dtype == np.int64
+    assert taken[0] >= 0
+    assert taken[-1] < rows
+    gaps = np.diff(taken)
+    assert gaps.min() >= 1
+    for claimed, right in ((rate, True), (wrong, False)):
+        count = stats.binom(rows, claimed)
+        assert (min(count.cdf(len(taken)), count.sf(len(taken) - 1)) > RARELY) == right
+        law = stats.geom(claimed).pmf(np.arange(gaps.max() + 50))
+        assert fits_table(gaps, law, RARELY) == right
+
+
+@pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(11)])
+def test_poisson_samples_of_all_rows_or_of_none(noise):
+    assert noise.poisson_sample(5, 1.0).tolist() == [0, 1, 2, 3, 4]
+    assert noise.poisson_sample(0, 0.5).tolist() == noise.poisson_sample(0, 1.0).tolist() == []
+    assert noise.poisson_sample(1_000, 1e-30).dtype == np.int64
+    for bad in (0.0, -0.1, 1.0000001, float("nan"), float("inf")):
+        with pytest.raises(ArgumentError, match="rate"):
+            noise.poisson_sample(5, bad)
+
+
+@pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(12)])
+def test_numbers_of_trials_are_geometric_at_shape_one(noise):
+    """A mean of 4; half as much again is noticed."""
+    draws = [noise.trials(4.0, 1.0) for _ in range(3_000)]
+    assert fits_table(draws, stats.geom(1 / 4).pmf(np.arange(200)), RARELY)
+    assert not fits_table(draws, stats.geom(1 / 6).pmf(np.arange(200)), RARELY)
+
+
 @pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(3)])
 @pytest.mark.parametrize("race", ["gumbel", "exponential"])
 def test_two_candidates_are_chosen_by_the_law_of_that_race_and_not_of_the_other(noise, race):
@@ -141,7 +189,8 @@ def test_subsets_are_uniform_and_increasing(noise):
 @pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(6)])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 4)])
 def test_draws_have_the_shape_asked_for_and_are_integers(noise, shape):
-    for draws in (noise.discrete_gaussian(9.0, shape), noise.discrete_laplace(9.0, shape)):
+    for law in (noise.discrete_gaussian, noise.discrete_laplace, noise.lattice_gaussian):
+        draws = law(12.0, shape)
         assert draws.shape == shape
         assert draws.dtype == np.int64
 
@@ -152,4 +201,12 @@ def test_a_seed_repeats_itself_and_says_so_and_the_secure_source_does_neither():
     first, again, other = (SeededNoise(s).discrete_gaussian(1e9, (5,)).tolist() for s in (7, 7, 8))
     assert first == again != other
     assert len({tuple(SecureNoise().discrete_gaussian(1e9, (3,)).tolist()) for _ in range(5)}) == 5
+    assert len({tuple(SecureNoise().lattice_gaussian(1e9, (3,)).tolist()) for _ in range(5)}) == 5
+    for draw in (
+        lambda noise: noise.lattice_gaussian(1e9, (5,)).tolist(),
+        lambda noise: noise.poisson_sample(200, 0.5).tolist(),
+        lambda noise: [noise.trials(20.0, 0.0) for _ in range(20)],
+    ):
+        first, again, other = (draw(SeededNoise(s)) for s in (7, 7, 8))
+        assert first == again != other
     assert (repr(SecureNoise()), repr(SeededNoise(7))) == ("SecureNoise()", "SeededNoise(7)")

@@ -100,3 +100,20 @@ def test_no_rows_give_an_answer_of_zeros():
     for query in QUERIES.values():
         assert query(*EMPTY).shape == query.shape
         assert not query(*EMPTY).any()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", MAPS)
+@steady
+@given(data=data_sets())
+def test_cuda_and_cpu_give_the_same_answers(name, data):
+    for query in (ClassSums, ClassSumsAndCounts):
+        there, here = query(MAPS[name], CLASSES, "cuda"), query(MAPS[name], CLASSES)
+        assert (there(*data) == here(*data)).all()
+
+
+@pytest.mark.gpu
+@steady
+@given(data=data_sets(), first=examples, second=examples)
+def test_sums_stay_within_their_sensitivity_on_cuda(data, first, second):
+    assert stays_within(ClassSums(UNIT, CLASSES, "cuda"), data, first, second)

@@ -5,9 +5,12 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from contracts.rows import steady
-from dptransfer.features import chunks
+from dptransfer.compute import softmax_gradient as kernel
+from dptransfer.errors import ArgumentError
+from dptransfer.features import OnLattice, chunks
+from dptransfer.methods import softmax
 from dptransfer.privacy import Relation
-from dptransfer.queries import SoftmaxGradient, softmax_gradient
+from dptransfer.queries import SoftmaxGradient
 
 from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, data_sets, examples, reach, squared_gap, stays_within
 
@@ -50,7 +53,7 @@ def test_without_the_clip_the_check_fails(monkeypatch):
     right, left = ([1.0, 0.0, 0.0], 0), ([-1.0, 0.0, 0.0], 0)
     assert stays_within(steep(), EMPTY, right, left)
     monkeypatch.setattr(
-        softmax_gradient, "clipped_lattice", lambda rows, norm, clip: np.trunc(rows * norm).astype(np.int64)
+        kernel, "residual_lattice", lambda residual, clip: np.trunc(residual * kernel.RESIDUAL_NORM)
     )
     assert not stays_within(steep(), EMPTY, right, left)
 
@@ -79,3 +82,89 @@ def test_it_is_the_gradient_of_the_softmax_loss():
     residual /= np.maximum(1, np.linalg.norm(residual, axis=1, keepdims=True))
     assert np.abs(made(x, y) / made.grid - residual.T @ unit).max() < 0.05
     assert not made(*EMPTY).any()
+
+
+AXES = {
+    "orthonormal": np.linalg.qr(np.random.default_rng(4).normal(size=(WIDTH, 2)))[0],
+    "one axis": np.eye(WIDTH, 1),
+    "twice the same axis": np.eye(WIDTH, 1) @ np.ones((1, 2)),
+    "too long": 1e6 * np.ones((WIDTH, 2)),
+    "no axis at all": np.zeros((WIDTH, 2)),
+    "more axes than dimensions": np.random.default_rng(5).normal(size=(WIDTH, 7)),
+}
+
+
+def projected(axes, clip=1.0, steepness=1e3):
+    zero = np.zeros((CLASSES, WIDTH))
+    offset = np.array([0.0, steepness, 0.0])
+    return SoftmaxGradient(MAPS["unit norm"], zero, offset, clip=clip, projection=AXES[axes])
+
+
+@pytest.mark.parametrize("axes", AXES)
+@steady
+@given(data=data_sets(), first=examples, second=examples, clip=st.sampled_from([1e-6, 0.1, 1.0, 1.4, 100.0]))
+def test_clipped_and_projected_gradients_stay_within_their_sensitivity(axes, data, first, second, clip):
+    asked = projected(axes, clip, steepness=3.0)
+    assert stays_within(asked, data, first, second)
+    assert asked(*data).shape == asked.shape == (CLASSES, AXES[axes].shape[1])
+
+
+@pytest.mark.parametrize("clip", [0.01, 1.0, 1.41])
+@pytest.mark.parametrize("axes", [name for name in AXES if name not in ("no axis at all", "orthonormal")])
+def test_projected_gradients_reach_their_sensitivity(axes, clip):
+    """The worst row lies along the first axis."""
+    direction = AXES[axes][:, 0] / np.linalg.norm(AXES[axes][:, 0])
+    right, left = (list(direction), 0), (list(-direction), 0)
+    for relation in Relation:
+        assert 0.99 <= reach(projected(axes, clip), right, left, relation) <= 1
+
+
+def test_orthonormal_axes_reach_their_sensitivity_within_their_span():
+    direction = AXES["orthonormal"] @ np.array([0.6, 0.8])
+    right, left = (list(direction), 0), (list(-direction), 0)
+    for relation in Relation:
+        assert 0.99 <= reach(projected("orthonormal"), right, left, relation) <= 1
+
+
+def test_without_the_second_clip_axes_that_are_not_orthonormal_break_the_bound(monkeypatch):
+    right, left = ([1.0, 0.0, 0.0], 0), ([-1.0, 0.0, 0.0], 0)
+    asked = projected("twice the same axis")
+    assert stays_within(asked, EMPTY, right, left)
+    monkeypatch.setattr(
+        SoftmaxGradient, "_projected", lambda self, mapped: np.trunc(mapped @ self.projection)
+    )
+    assert not stays_within(asked, EMPTY, right, left)
+
+
+def test_it_is_the_clipped_projected_gradient_of_the_definition():
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(40, WIDTH)), rng.integers(0, CLASSES, 40)
+    weights = rng.normal(size=(CLASSES, WIDTH))
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    for clip in (0.2, 1.0):
+        asked = SoftmaxGradient(MAPS["unit norm"], weights, np.zeros(CLASSES), clip=clip)
+        residual = softmax.residuals(weights, unit, y)
+        scale = np.minimum(1.0, clip / np.linalg.norm(residual, axis=1))
+        wanted = (residual * scale[:, None]).T @ unit
+        assert np.abs(clip * asked(x, y) / asked.grid - wanted).max() < 0.02
+        axes = AXES["orthonormal"]
+        along = SoftmaxGradient(MAPS["unit norm"], weights, np.zeros(CLASSES), clip=clip, projection=axes)
+        assert np.abs(clip * along(x, y) / along.grid - wanted @ axes).max() < 0.02
+
+
+def test_torch_rows_give_the_same_integers_and_refuse_a_projection():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(300, WIDTH)), rng.integers(0, CLASSES, 300)
+    rows = MAPS["unit norm"].lattice(x, 2**16)
+    asked = SoftmaxGradient(OnLattice(WIDTH, 2**16), rng.normal(size=(CLASSES, WIDTH)), np.zeros(CLASSES))
+    there = torch.from_numpy(rows).double(), torch.from_numpy(y)
+    assert (asked(*there) == asked(rows, y)).all()
+    with pytest.raises(ArgumentError, match="CPU"):
+        projected("one axis")(*there)
+
+
+def test_a_clip_that_is_none_is_refused():
+    for clip in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(ArgumentError, match="clip"):
+            projected("one axis", clip)

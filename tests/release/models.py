@@ -13,7 +13,7 @@ from dptransfer.data.identity import EncoderIdentity
 from dptransfer.features import PublicMap, UnitNorm
 from dptransfer.privacy import GaussianEvent, Relation, SelectionEvent
 from dptransfer.release.classifier import PrivateClassifier, Provenance
-from dptransfer.release.heads import CosineHead, EuclideanHead, MeanCosineHead, QuadraticHead
+from dptransfer.release.heads import CosineHead, EuclideanHead, LinearHead, MeanCosineHead, QuadraticHead
 
 DIMENSION = 7
 CLASSES = ("cat", "dog", "eel")
@@ -48,6 +48,7 @@ def heads(width, classes=3):
         "cosine": CosineHead(flat),
         "mean cosine": MeanCosineHead(rng.normal(size=(classes, 2, width))),
         "euclidean": EuclideanHead(flat),
+        "linear": LinearHead(3 * flat, rng.normal(size=classes), temperature=0.7),
         "quadratic": QuadraticHead(
             flat, rng.normal(size=classes), rng.random((classes, width)), temperature=0.5
         ),

@@ -6,7 +6,16 @@ import pytest
 
 import dptransfer.release as package
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.release.heads import HEADS, describe_head, head_arrays, read_head, unit_rows
+from dptransfer.features import apply
+from dptransfer.release import classifier
+from dptransfer.release.heads import (
+    HEADS,
+    describe_head,
+    head_arrays,
+    read_head,
+    scores_on_device,
+    unit_rows,
+)
 
 from .models import CLASSES, feature_maps, heads, make_model, rows
 
@@ -33,6 +42,78 @@ def test_rows_in_many_chunks_score_as_in_one():
     x = rows(9000)
     assert (model.scores(x)[8000:] == model.scores(x[8000:])).all()
     assert not (model.scores(x)[8000:] == model.scores(x[:1000])).all()
+
+
+def test_a_prediction_keeps_no_more_than_a_chunk_of_scores(monkeypatch):
+    model, seen = make_model(), []
+    monkeypatch.setattr(classifier, "_CHUNK", 10)
+    real = type(model.head).scores
+    monkeypatch.setattr(type(model.head), "scores", lambda head, x: seen.append(len(x)) or real(head, x))
+    at_once = real(model.head, apply(model.features, rows(95))).argmax(axis=1)
+    assert (model.predict(rows(95)) == np.asarray(CLASSES)[at_once]).all()
+    assert max(seen) == 10
+
+
+@pytest.mark.parametrize("kind", tuple(heads(4)))
+def test_a_head_scores_tensors_as_it_scores_arrays(kind):
+    torch = pytest.importorskip("torch")
+    head, x = heads(4)[kind], rows(50, dimension=4)
+    x[3] = 0.0
+    got = scores_on_device(head, "cpu")(torch.from_numpy(x)).numpy()
+    assert np.allclose(got, head.scores(x), rtol=1e-13, atol=1e-13)
+    assert not np.allclose(got, head.scores(-x))
+
+
+def test_cuda_where_there_is_none_is_refused_with_what_to_do(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    model = make_model()
+    for ask in (model.scores, model.predict, model.predict_proba):
+        with pytest.raises(ArgumentError, match=r"device='cuda' needs .* Use device='cpu'"):
+            ask(rows(), device="cuda")
+        with pytest.raises(ArgumentError, match="device"):
+            ask(rows(), device="abacus")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("features", tuple(feature_maps()))
+@pytest.mark.parametrize("kind", tuple(heads(7)))
+def test_cuda_scores_are_those_of_the_cpu_but_for_rounding(kind, features, tmp_path):
+    import torch
+
+    model, x = make_model(kind, features), rows(5000)
+    np.save(tmp_path / "rows.npy", x)
+    want = model.scores(x)
+    for some in (x, np.load(tmp_path / "rows.npy", mmap_mode="r"), torch.from_numpy(x).cuda()):
+        got = model.scores(some, device="cuda")
+        assert np.abs(got - want).max() <= 1e-13 * np.abs(want).max()
+        assert (model.predict(some, device="cuda") == model.predict(x)).all()
+    assert np.allclose(model.predict_proba(x, device="cuda"), model.predict_proba(x), rtol=1e-11)
+    assert model.score(x, model.predict(x), device="cuda") == 1
+    assert model.predict(torch.from_numpy(x).cuda()[:0]).shape == (0,)
+
+
+@pytest.mark.gpu
+def test_cuda_memory_of_a_prediction_does_not_grow_with_the_rows(monkeypatch):
+    import torch
+
+    monkeypatch.setattr(classifier, "_DEVICE_ELEMENTS", 7 * 1000)
+    model, peaks = make_model(), []
+    for count in (10_000, 500_000):
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        model.predict(rows(count), device="cuda")
+        peaks.append(torch.cuda.max_memory_allocated() - before)
+    assert peaks[1] <= 1.5 * peaks[0] < 8 * 7 * 500_000 / 5
+
+
+@pytest.mark.gpu
+def test_tensors_on_the_device_of_another_width_or_kind_are_refused():
+    import torch
+
+    for wrong in (torch.zeros(2, 6), torch.zeros(7), torch.zeros(2, 7, dtype=torch.bool)):
+        with pytest.raises(DataError):
+            make_model().predict(wrong.cuda())
 
 
 def test_rows_of_another_width_or_kind_are_refused():

@@ -55,7 +55,6 @@ WRONG = {
     "extra key": lambda f: f.update(surprise=1),
     "extra key inside": lambda f: f["guarantee"].update(surprise=1),
     "missing key": lambda f: f.pop("events"),
-    "no events": lambda f: f.update(events=[]),
     "unknown event": lambda f: f["events"][0].update(kind="laplace"),
     "event with an extra key": lambda f: f["events"][0].update(note="x"),
     "event of negative noise": lambda f: f["events"][0].update(noise_multiplier=-4.0),

@@ -193,3 +193,9 @@ def test_no_directory_at_all_is_an_exception(tmp_path):
 
 def test_the_reported_events_can_be_read_back(release):
     assert tuple(event_from_dict(fields) for fields in verify_release(release).events) == (NOISE,)
+
+
+def test_a_release_stripped_of_its_steps_fails(release):
+    """No step at all is a valid record (some methods look at no private row); its epsilon is 0 then."""
+    forge(release, lambda fields: fields.update(events=[]))
+    assert "guarantee" in failed(release)

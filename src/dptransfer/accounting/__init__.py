@@ -1,8 +1,10 @@
 """From events to numbers: the exact curve, composition, calibration, and the attacker's view."""
 
 from dptransfer.accounting.attack import membership_advantage, true_positive_rate
+from dptransfer.accounting.best_of_many import halting_probability, mean_trials_of
 from dptransfer.accounting.calibrate import (
     fits,
+    largest_times,
     noise_multiplier_for,
     selection_epsilon_for,
     smallest_noise,
@@ -13,6 +15,7 @@ from dptransfer.accounting.compose import (
     guarantee_of,
     mu_of,
     pure_epsilon_of,
+    quick_delta_of,
     rho_of,
 )
 from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu, mu_for, mu_with_slack
@@ -25,12 +28,16 @@ __all__ = [
     "epsilon_of_mu",
     "fits",
     "guarantee_of",
+    "halting_probability",
+    "largest_times",
+    "mean_trials_of",
     "membership_advantage",
     "mu_for",
     "mu_of",
     "mu_with_slack",
     "noise_multiplier_for",
     "pure_epsilon_of",
+    "quick_delta_of",
     "rho_of",
     "selection_delta",
     "selection_epsilon_for",

@@ -12,25 +12,29 @@ from collections.abc import Sequence
 
 from dptransfer import _check
 from dptransfer.accounting.compose import delta_of, epsilon_of, mu_of, pure_epsilon_of
-from dptransfer.privacy import Event
+from dptransfer.privacy import Event, GaussianEvent, numeric_delta_of
 
 
 def true_positive_rate(events: Sequence[Event], false_positive_rate: float) -> float:
     """Upper bound on the true-positive rate of any membership attack at `false_positive_rate`.
 
-    Gaussian steps: the exact trade-off Φ(Φ⁻¹(α) + μ). Otherwise both constraints, over a grid of ε.
+    Gaussian steps: the exact trade-off Φ(Φ⁻¹(α) + μ), with α and the result raised by what cut tails move.
+    Otherwise both constraints, over a grid of ε.
 
     >>> from dptransfer.privacy import GaussianEvent, Relation
     >>> round(true_positive_rate([GaussianEvent(1.0, Relation.ADD_REMOVE)], 0.01), 3)
     0.092
     """
     _check.probability("false_positive_rate", false_positive_rate)
-    mu = mu_of(events)
+    if not events:
+        return false_positive_rate
+    mu = mu_of(events) if all(isinstance(event, GaussianEvent) for event in events) else None
     if mu is not None and math.isfinite(mu):
         from scipy.special import ndtr, ndtri
 
+        cut = math.fsum(map(numeric_delta_of, events))
         # An error of 1e-15 in ndtri moves the answer most in the tails, by less than 1e-12 of itself.
-        exact = float(ndtr(float(ndtri(false_positive_rate)) + mu)) * (1 + 1e-10)
+        exact = float(ndtr(float(ndtri(false_positive_rate + cut)) + mu)) * (1 + 1e-10) + cut
         return min(1.0, max(exact, false_positive_rate))
     top = epsilon_of(events, max(false_positive_rate * 1e-4, 1e-15))
     if math.isinf(top):

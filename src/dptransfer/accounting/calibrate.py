@@ -1,16 +1,42 @@
-"""The smallest noise, or the largest selection ε, that fits a budget; errs on the private side."""
+"""The smallest noise, the largest selection ε, or the most repetitions that fit a budget.
+
+It errs on the private side: what is returned was tried and fit.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
-from dptransfer.accounting.compose import NO_PURE_GAUSSIAN, delta_of, mu_of, pure_epsilon_of, rho_of
-from dptransfer.accounting.search import largest, smallest
+from dptransfer import _check
+from dptransfer.accounting.compose import (
+    NEGLIGIBLE_DELTA,
+    NO_RHO_OF_CUT_TAILS,
+    NO_RHO_OF_TUNING,
+    delta_of,
+    mu_of,
+    pure_epsilon_of,
+    quick_delta_of,
+    rho_of,
+    why_never_pure,
+)
+from dptransfer.accounting.search import largest, largest_whole, smallest, smallest_root
 from dptransfer.errors import BudgetError, RelationMismatch
-from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Budget, Event, GaussianEvent, same_relation
+from dptransfer.privacy import (
+    SMALLEST_NOISE_MULTIPLIER,
+    BestOfManyEvent,
+    Budget,
+    Event,
+    SampledGaussianEvent,
+    SelectionEvent,
+    numeric_delta_of,
+    same_relation,
+)
 
 LARGEST_NOISE_MULTIPLIER = 1e6
 """Above it noise on a fine lattice could leave 64-bit integers; that must show before anything is charged."""
+
+_SAMPLED_TOLERANCE = 1e-6  # of z, with sampled steps, where one trial takes tens of milliseconds
 
 
 def smallest_noise(fits: Callable[[float], bool], low: float = 1e-3, high: float = 1e9) -> float:
@@ -33,14 +59,17 @@ def smallest_noise(fits: Callable[[float], bool], low: float = 1e-3, high: float
 def fits(events: Sequence[Event], budget: Budget) -> bool:
     """Whether the events together stay within the budget, in the budget's own currency.
 
-    Pure: the sum of ε; Gaussian noise never fits. Approximate: δ at the budget's ε. zCDP: the sum of ρ.
-    GDP: Gaussian events only. Another relation than the budget's raises.
+    Pure: the sum of ε; noise never fits. Approximate: δ at the budget's ε. zCDP: the sum of ρ. GDP: noise
+    only. Tuned steps fit an approximate budget only; sampled steps count without amplification in ρ and μ.
+    No events at all fit any budget. Another relation than the budget's raises.
 
-    >>> from dptransfer.privacy import Relation
+    >>> from dptransfer.privacy import GaussianEvent, Relation
     >>> noise = GaussianEvent(4.0, Relation.ADD_REMOVE)
     >>> fits([noise], Budget(epsilon=1.0, delta=1e-5)), fits([noise], Budget.pure(1.0))
     (True, False)
     """
+    if not events:
+        return True
     relation = same_relation(events)
     if relation is not budget.relation:
         raise RelationMismatch(
@@ -48,7 +77,10 @@ def fits(events: Sequence[Event], budget: Budget) -> bool:
             f"{budget.relation.value} budget. Plan the mechanisms under the budget's relation."
         )
     if budget.rho is not None:
-        return rho_of(events) <= budget.rho
+        try:
+            return rho_of(events) <= budget.rho
+        except BudgetError:
+            return False
     if budget.mu is not None:
         mu = mu_of(events)
         return mu is not None and mu <= budget.mu
@@ -62,16 +94,23 @@ def fits(events: Sequence[Event], budget: Budget) -> bool:
 def noise_multiplier_for(budget: Budget, make_events: Callable[[float], Sequence[Event]]) -> float:
     """Smallest z, to one part in a billion, such that `make_events(z)` is known to fit the budget.
 
+    With sampled steps and an (ε, δ) budget, to one part in a million.
+
     Never below `SMALLEST_NOISE_MULTIPLIER`, 1/40, which is returned where even less noise would do: the bound
     on the lattice the noise runs on (`noise.lattice_epsilon`) holds from there on. One release at 1/40 has
     ε = 970 at δ = 1e-5, so no budget worth the name is affected.
 
-    >>> from dptransfer.privacy import Relation
+    >>> from dptransfer.privacy import GaussianEvent, Relation
     >>> one = lambda z: [GaussianEvent(z, Relation.ADD_REMOVE)]
     >>> round(noise_multiplier_for(Budget(epsilon=1.0, delta=1e-5), one), 3)
     3.731
     """
-    _refuse_what_never_fits(budget, make_events(1.0))
+    unit = make_events(1.0)
+    _refuse_what_never_fits(budget, unit)
+    if budget.flavour == "approximate" and any(isinstance(event, SampledGaussianEvent) for event in unit):
+        found = _smallest_sampled_noise(budget, make_events)
+        if found is not None:
+            return found
     return smallest_noise(
         lambda z: fits(make_events(z), budget), low=SMALLEST_NOISE_MULTIPLIER, high=LARGEST_NOISE_MULTIPLIER
     )
@@ -106,13 +145,61 @@ def selection_epsilon_for(budget: Budget, make_events: Callable[[float], Sequenc
     return found
 
 
+def largest_times(
+    budget: Budget, make_events: Callable[[int], Sequence[Event]], at_most: int = 1_000_000
+) -> int:
+    """The largest number of repetitions T, up to `at_most`, such that `make_events(T)` fits the budget.
+
+    >>> from dptransfer.privacy import GaussianEvent, Relation
+    >>> steps = lambda times: [GaussianEvent(20.0, Relation.ADD_REMOVE, times=times)]
+    >>> largest_times(Budget(epsilon=1.0, delta=1e-5), steps)
+    28
+    """
+    at_most = _check.whole("at_most", at_most)
+    _refuse_what_never_fits(budget, make_events(1))
+    found = largest_whole(lambda times: fits(make_events(times), budget), at_most)
+    if found is None:
+        raise BudgetError(
+            "The budget must cover at least one repetition; not even one fits. "
+            "Raise epsilon or delta, or use a larger noise multiplier."
+        )
+    return found
+
+
+def _smallest_sampled_noise(budget: Budget, make_events: Callable[[float], Sequence[Event]]) -> float | None:
+    """The noise by a quick bound first, which is never too small, and down from there by the exact one."""
+    epsilon, delta = budget.epsilon or 0.0, budget.delta
+    quick = smallest(
+        lambda z: quick_delta_of(make_events(z), epsilon) <= delta,
+        SMALLEST_NOISE_MULTIPLIER,
+        LARGEST_NOISE_MULTIPLIER,
+        tolerance=1e-3,
+    )
+    if quick is None:
+        return None
+
+    def excess(z: float) -> float:
+        return math.log(delta_of(make_events(z), epsilon)) - math.log(delta)
+
+    low = high = quick
+    while low > SMALLEST_NOISE_MULTIPLIER and excess(low) <= 0:
+        low, high = max(low / 1.2, SMALLEST_NOISE_MULTIPLIER), low
+    return smallest_root(excess, low, high, tolerance=_SAMPLED_TOLERANCE)
+
+
 def _refuse_what_never_fits(budget: Budget, events: Sequence[Event]) -> None:
     """Say why, where no amount of noise can help."""
-    noisy = [isinstance(event, GaussianEvent) for event in events]
-    if budget.flavour == "pure" and any(noisy):
-        raise BudgetError(NO_PURE_GAUSSIAN)
-    if budget.flavour == "gdp" and not all(noisy):
+    if budget.flavour == "approximate":
+        return
+    if any(isinstance(event, BestOfManyEvent) for event in events):
+        raise BudgetError(NO_RHO_OF_TUNING)
+    selections = [isinstance(event, SelectionEvent) for event in events]
+    if budget.flavour == "pure" and not all(selections):
+        raise BudgetError(why_never_pure(events))
+    if budget.flavour == "gdp" and any(selections):
         raise BudgetError(
             "A GDP budget pays for Gaussian noise only; the plan holds a selection. "
             "State the budget as (epsilon, delta) or as rho."
         )
+    if math.fsum(map(numeric_delta_of, events)) > NEGLIGIBLE_DELTA:
+        raise BudgetError(NO_RHO_OF_CUT_TAILS)

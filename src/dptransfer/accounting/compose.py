@@ -5,53 +5,82 @@ the light of earlier answers as long as their parameters were fixed in advance; 
 way, sums of ε, of ρ and (all Gaussian) of μ² are still bounds, and the curve of a mixture is not proven to be
 one.
 
-- Gaussian steps compose exactly, to μ = √(Σ 1/z²); zCDP is never used for them.
+- Gaussian steps compose exactly, to μ = √(Σ T/z²) for T releases at noise multiplier z; zCDP is never used
+  for them.
 - One selection has a closed form; several cost at most the sum of their ε, with δ = 0.
-- Everything else is composed by the library `dp_accounting` (`mixed`).
+- With tuned steps, Rényi divergences of everything are added (`best_of_many`).
+- Everything else is composed by the library `dp_accounting` (`mixed`), sampled steps too (`sampled`).
+- No step at all costs nothing: ε = 0 and δ = 0.
 
 **What the lattice costs.** The noise that runs is a Gaussian on an integer lattice, within a likelihood
 ratio of the ideal one that costs `numeric_epsilon`. If the ideal steps are (ε, δ)-DP and s is the sum of
 those numbers, then for any event S: P'(S) ≤ e^a P(S) ≤ e^a (e^ε Q(S) + δ) ≤ e^(ε+s) Q'(S) + e^s δ, with a ≤
 s. So what ran has the curve e^s δ(ε − s). (ρ needs no such correction: the discrete Gaussian meets the same
-ρ exactly, Canonne, Kamath and Steinke 2020, Theorem 4.)
+ρ exactly, Canonne, Kamath and Steinke 2020, Theorem 4; for sampled steps by the convexity of `sampled`.)
+
+**What cut tails cost.** A sampler that never draws beyond some point has a law whose total variation distance
+from the lattice's is `numeric_delta`. Let η be the sum over all steps; distances of steps add up, also if
+later steps depend on earlier answers, because the two runs can be coupled to differ with probability at
+most η. With two primes for what ran with cut tails, and δ' for the curve e^s δ(ε − s) above,
+
+    P''(S) ≤ P'(S) + η ≤ e^ε Q'(S) + δ'(ε) + η ≤ e^ε (Q''(S) + η) + δ'(ε) + η,
+
+so what ran has the curve
+
+    e^s δ(ε − s) + (1 + e^ε) η,
+
+and the factor 1 + e^ε is reached: P'' may gain η in a set S where Q'' loses it. No finite ρ or μ survives a
+positive η, however small: an outcome that one law has and the other lacks has an infinite divergence. What
+survives is that the steps are within η of others that have this ρ and μ ("η-approximate" zCDP). `rho_of` and
+`mu_of` say the ρ and μ of those others as long as η is at most `NEGLIGIBLE_DELTA`, and nothing above it.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from dptransfer import _check
-from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu, mu_with_slack
-from dptransfer.accounting.mixed import mixed_delta, mixed_epsilons
-from dptransfer.accounting.pure import (
-    SelectionGroup,
-    selection_delta,
-    selection_groups,
-    selection_rho,
-    total_epsilon,
-)
+from dptransfer.accounting.gaussian import mu_with_slack
+from dptransfer.accounting.pure import selection_rho
 from dptransfer.accounting.search import smallest
-from dptransfer.errors import BudgetError
-from dptransfer.privacy import Event, GaussianEvent, Guarantee, SelectionEvent, same_relation
+from dptransfer.accounting.steps import Steps
+from dptransfer.errors import BudgetError, RelationMismatch
+from dptransfer.privacy import (
+    BestOfManyEvent,
+    Event,
+    Guarantee,
+    Relation,
+    SampledGaussianEvent,
+    SelectionEvent,
+    same_relation,
+)
 
 NO_PURE_GAUSSIAN = (
     "Gaussian noise has no pure-epsilon guarantee; give delta > 0 or use the methods public or top-k."
+)
+NO_RHO_OF_TUNING = (
+    "Choosing the best of many trials has no zCDP, GDP or pure guarantee here; "
+    "tuning needs an (epsilon, delta) budget, such as --epsilon 1 --delta 1e-5."
+)
+NEGLIGIBLE_DELTA = 1e-20
+"""Cut tails up to this total variation are left out of ρ and μ, and said so; ε and δ always count them."""
+NO_RHO_OF_CUT_TAILS = (
+    f"The noise has its tails cut by more than {NEGLIGIBLE_DELTA:g}, so it has no rho and no mu; "
+    "state the budget as (epsilon, delta), or sample with longer tails."
 )
 
 
 def delta_of(events: Sequence[Event], epsilon: float) -> float:
     """δ at which the events together are (ε, δ)-DP, rounded up.
 
-    >>> from dptransfer.privacy import Relation
+    >>> from dptransfer.privacy import GaussianEvent, Relation
     >>> noise = GaussianEvent(3.7307, Relation.ADD_REMOVE)
     >>> delta_of([noise], 1.0) <= 1e-5 < delta_of([noise, noise], 1.0)
     True
     """
     _check.non_negative("epsilon", epsilon)
-    return _Steps.of(events).delta(epsilon)
+    return Steps.of(events).delta(epsilon)
 
 
 def epsilon_of(events: Sequence[Event], delta: float) -> float:
@@ -65,9 +94,9 @@ def epsilon_of(events: Sequence[Event], delta: float) -> float:
     (10.0, True)
     """
     _check.probability("delta", delta)
-    steps = _Steps.of(events)
+    steps = Steps.of(events)
     if delta == 0:
-        return steps.pure if steps.mu == 0 else math.inf
+        return steps.pure if steps.is_pure else math.inf
     if steps.delta(0.0) <= delta:
         return 0.0
 
@@ -77,65 +106,119 @@ def epsilon_of(events: Sequence[Event], delta: float) -> float:
     if steps.is_one_selection:
         found = smallest(does, steps.pure * 1e-9, steps.pure)
         return steps.pure if found is None else found
-    ideal_delta = max(delta * math.exp(-steps.slack) * (1 - 1e-12), 1e-307)
-    if steps.groups:
-        guesses = mixed_epsilons(steps.mu, steps.groups, ideal_delta)
-    else:
-        guesses = [epsilon_of_mu(steps.mu, ideal_delta)]
+    guesses = steps.ideal_epsilons(max(delta * math.exp(-steps.slack) * (1 - 1e-12), 1e-307))
     checked = (_raised(does, guess + steps.slack) for guess in guesses)
-    return next(filter(math.isfinite, checked), math.inf)
+    found = next(filter(math.isfinite, checked), None)
+    if guesses and 0 < 4 * steps.cut < delta:  # cut tails take a part of δ, which the guesses left out
+        low = guesses[0] + steps.slack
+        high = math.log(delta / (2 * steps.cut) - 1) if found is None else found  # there they take half
+        found = smallest(does, low, high) if 0 < low < high else found
+    return math.inf if found is None else found
 
 
 def rho_of(events: Sequence[Event]) -> float:
     """ρ of zero-concentrated DP of the events together, the sum of each step's.
 
-    >>> from dptransfer.privacy import Relation
+    Sampled steps count without amplification. Tuned steps have none, nor has noise whose tails are cut by
+    more than `NEGLIGIBLE_DELTA`: both raise `BudgetError`.
+
+    >>> from dptransfer.privacy import GaussianEvent, Relation
     >>> rho_of([GaussianEvent(1.0, Relation.ADD_REMOVE)] * 2)
     1.0
     """
-    same_relation(events)
-    return math.fsum(
-        0.5 * (1 / event.noise_multiplier) * (1 / event.noise_multiplier)
-        if isinstance(event, GaussianEvent)
-        else selection_rho(event.epsilon, event.bounded_range)
-        for event in events
-    )
+    steps = Steps.of(events)
+    if steps.tuned:
+        raise BudgetError(NO_RHO_OF_TUNING)
+    if steps.cut > NEGLIGIBLE_DELTA:
+        raise BudgetError(NO_RHO_OF_CUT_TAILS)
+    return math.fsum(map(_rho, events))
+
+
+def _rho(event: Event) -> float:
+    if isinstance(event, SelectionEvent):
+        return selection_rho(event.epsilon, event.bounded_range)
+    assert not isinstance(event, BestOfManyEvent)
+    mu = (2 if _replaces_in_a_sample(event) else 1) / event.noise_multiplier
+    return event.times * (0.5 * mu * mu)
+
+
+def _replaces_in_a_sample(event: Event) -> bool:
+    return isinstance(event, SampledGaussianEvent) and event.relation is Relation.REPLACE_ONE
 
 
 def mu_of(events: Sequence[Event]) -> float | None:
-    """μ of Gaussian DP of the events together, lattice included; None unless all are Gaussian.
+    """μ of Gaussian DP of the events together, lattice included, sampled steps without amplification.
 
-    >>> from dptransfer.privacy import Relation
-    >>> mu_of([GaussianEvent(10.0, Relation.ADD_REMOVE)] * 100)
+    None with selections or tuned steps, and where tails are cut by more than `NEGLIGIBLE_DELTA`.
+
+    >>> from dptransfer.privacy import GaussianEvent, Relation
+    >>> mu_of([GaussianEvent(10.0, Relation.ADD_REMOVE, times=100)])
     1.0
     """
-    steps = _Steps.of(events)
-    return None if steps.groups else mu_with_slack(steps.mu, steps.slack)
+    steps = Steps.of(events)
+    if steps.is_nothing:
+        return 0.0
+    if steps.groups or steps.tuned or steps.cut > NEGLIGIBLE_DELTA:
+        return None
+    return mu_with_slack(steps.whole_mu, steps.slack)
 
 
 def pure_epsilon_of(events: Sequence[Event]) -> float | None:
-    """ε of pure DP of the events together, the sum; None if any is Gaussian.
+    """ε of pure DP of the events together, the sum; None unless all are selections.
 
     >>> from dptransfer.privacy import Relation
     >>> pure_epsilon_of([SelectionEvent(0.5, Relation.ADD_REMOVE, False, "permute-and-flip")] * 2)
     1.0
     """
-    steps = _Steps.of(events)
-    return steps.pure if steps.mu == 0 else None
+    steps = Steps.of(events)
+    return steps.pure if steps.is_pure else None
 
 
-def guarantee_of(events: Sequence[Event], budget_delta: float, assumptions: Sequence[str] = ()) -> Guarantee:
+def quick_delta_of(events: Sequence[Event], epsilon: float) -> float:
+    """A δ at which the events are (ε, δ)-DP, found in a millisecond; never below `delta_of`, often close.
+
+    >>> from dptransfer.privacy import Relation
+    >>> step = SampledGaussianEvent(1.0, 0.01, 1000, Relation.ADD_REMOVE)
+    >>> delta_of([step], 2.0) <= quick_delta_of([step], 2.0) <= 1e-4
+    True
+    """
+    _check.non_negative("epsilon", epsilon)
+    return Steps.of(events).delta(epsilon, quick=True)
+
+
+def guarantee_of(
+    events: Sequence[Event],
+    budget_delta: float,
+    assumptions: Sequence[str] = (),
+    *,
+    relation: Relation | None = None,
+) -> Guarantee:
     """What the events together promise, with ε quoted at `budget_delta`, or at δ = 0 where that is as good.
+
+    Args:
+        events: the steps; none at all promise ε = 0, under the relation that must then be given.
+        budget_delta: δ to quote ε at.
+        assumptions: what must hold beyond the code being right.
+        relation: the events' relation, if it is to be checked.
 
     >>> from dptransfer.privacy import Relation
     >>> print(guarantee_of([SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential")], 0.0))
     This model is (ε = 0.5)-differentially private with respect to adding or removing one example.
+    >>> guarantee_of([], 1e-5, relation=Relation.ADD_REMOVE).epsilon
+    0.0
     """
     budget_delta = _check.probability("delta", budget_delta)
-    relation = same_relation(events)
+    if relation is None or events:
+        found = same_relation(events)
+        if relation not in (None, found):
+            raise RelationMismatch(
+                f"A guarantee is stated under the relation of its events; got {found.value} events and "
+                f"{relation.value if relation else ''}. Plan the mechanisms under that relation."
+            )
+        relation = found
     pure, mu = pure_epsilon_of(events), mu_of(events)
     if pure is None and budget_delta == 0:
-        raise BudgetError(NO_PURE_GAUSSIAN)
+        raise BudgetError(why_never_pure(events))
     epsilon, delta = epsilon_of(events, budget_delta), budget_delta
     if pure is not None and pure <= epsilon:
         epsilon, delta = pure, 0.0
@@ -143,59 +226,22 @@ def guarantee_of(events: Sequence[Event], budget_delta: float, assumptions: Sequ
         epsilon=epsilon,
         delta=delta,
         relation=relation,
-        rho=rho_of(events),
+        rho=_rho_or_none(events),
         mu=mu if mu is not None and math.isfinite(mu) else None,
         assumptions=tuple(assumptions),
     )
 
 
-@dataclass(frozen=True)
-class _Steps:
-    """The events gathered: one Gaussian of parameter `mu` (0 for none), grouped selections, lattice slack."""
+def why_never_pure(events: Sequence[Event]) -> str:
+    """Why no amount of noise gives these events a pure ε."""
+    return NO_RHO_OF_TUNING if any(isinstance(e, BestOfManyEvent) for e in events) else NO_PURE_GAUSSIAN
 
-    mu: float
-    groups: tuple[SelectionGroup, ...]
-    slack: float
 
-    @classmethod
-    def of(cls, events: Sequence[Event]) -> _Steps:
-        same_relation(events)
-        noises = [event for event in events if isinstance(event, GaussianEvent)]
-        choices = [event for event in events if isinstance(event, SelectionEvent)]
-        if len(noises) + len(choices) != len(events):
-            raise TypeError("every event must be a GaussianEvent or a SelectionEvent")
-        mu = math.hypot(*(1 / event.noise_multiplier for event in noises))
-        if noises:  # a subnormal μ has lost digits; a larger one is still true
-            mu = max(mu, sys.float_info.min)
-        return cls(mu, selection_groups(choices), math.fsum(event.numeric_epsilon for event in noises))
-
-    @property
-    def pure(self) -> float:
-        return total_epsilon(self.groups)
-
-    @property
-    def is_one_selection(self) -> bool:
-        return self.mu == 0 and len(self.groups) == 1 and self.groups[0].times == 1
-
-    def delta(self, epsilon: float) -> float:
-        """δ of what ran, e^s δ(ε − s); below 0 the identity of `deltas_of_mu` continues the curve."""
-        if self.slack == 0:
-            return self._ideal_delta(epsilon)
-        if self.slack > 1:  # no lattice in use comes near; 1 is always true
-            return 1.0
-        ideal = epsilon - self.slack
-        distance = abs(ideal)
-        delta = self._ideal_delta(distance if distance >= sys.float_info.min else 0.0)
-        if ideal < 0:
-            delta = -math.expm1(ideal) + math.exp(ideal) * delta
-        return min(1.0, math.exp(self.slack) * delta * (1 + 1e-14))
-
-    def _ideal_delta(self, epsilon: float) -> float:
-        if not self.groups:
-            return delta_of_mu(self.mu, epsilon)
-        if self.is_one_selection:
-            return selection_delta(self.groups[0].epsilon, self.groups[0].bounded_range, epsilon)
-        return mixed_delta(self.mu, self.groups, epsilon)
+def _rho_or_none(events: Sequence[Event]) -> float | None:
+    try:
+        return rho_of(events)
+    except BudgetError:
+        return None
 
 
 def _raised(fits: Callable[[float], bool], guess: float) -> float:

@@ -23,6 +23,7 @@ def evaluate(
     test: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...).", show_default=False)],
     split: options.Split = None,
     labels: options.LabelFile = None,
+    device: options.ScoringDevice = "cpu",
     as_json: options.AsJson = False,
 ) -> None:
     """Test a release on labelled rows, which stay unprotected.
@@ -34,7 +35,7 @@ def evaluate(
 
     released = read_release(model)
     rows, names = labelled_rows(test, released.facts, split=split, labels=labels)
-    found = evaluate_model(released, rows.rows, names, name=rows.name or str(test))
+    found = evaluate_model(released, rows.rows, names, name=rows.name or str(test), device=device)
     if as_json:
         show_json({**found.to_dict(), "statement": found.statement})
     else:

@@ -58,7 +58,7 @@ def one_line(problem: BaseException) -> str:
     'It exists. Pass --overwrite.'
     """
     if isinstance(problem, KeyboardInterrupt):
-        return "Interrupted. A fit's charge stands; an encoding goes on where it stopped when run again."
+        return printable(problem) or "Interrupted. An encoding goes on where it stopped when it is run again."
     if isinstance(problem, MemoryError):
         return "The data must fit in memory; they do not. Close other programs, or use a larger machine."
     if isinstance(problem, OSError) and not isinstance(problem, DPTransferError):

@@ -8,12 +8,22 @@ from typing import Annotated
 import typer
 
 from dptransfer.cli import budgets, options
+from dptransfer.cli.declared import class_list
 from dptransfer.cli.fit_view import fit_json, show_fit
-from dptransfer.cli.inputs import Declaration, Encoding, private_rows, require_other_than
+from dptransfer.cli.inputs import (
+    Declaration,
+    Encoding,
+    beside,
+    labelled_shots,
+    private_rows,
+    require_other_than,
+)
+from dptransfer.cli.interruption import told_if_interrupted
 from dptransfer.cli.labelled import labelled_rows
 from dptransfer.cli.ledger_view import open_ledger
-from dptransfer.cli.screen import show_json, working
+from dptransfer.cli.screen import show_json
 from dptransfer.cli.settings import method_from
+from dptransfer.cli.step_bar import step_bar
 from dptransfer.cli.target import require_writable, room_for, save_or_rescue
 from dptransfer.errors import UnsafeRelease
 from dptransfer.privacy import Relation
@@ -28,6 +38,7 @@ def fit(
         Path, typer.Option("--out", "-o", help="The release directory to write.", show_default=False)
     ],
     public: options.PublicPool = None,
+    shots: options.LabelledShots = None,
     test: Annotated[
         Path | None,
         typer.Option("--test", help="Labelled test rows for the card; not protected.", show_default=False),
@@ -52,6 +63,11 @@ def fit(
     mechanism: options.Mechanism = None,
     lowest: options.Lowest = None,
     highest: options.Highest = None,
+    noise_multiplier: options.NoiseMultiplier = None,
+    steps: options.Steps = None,
+    clip: options.Clip = None,
+    sampling_rate: options.SamplingRate = None,
+    start: options.Start = None,
     assignments: options.Assignments = None,
     classes: options.Classes = None,
     size: options.DeclaredSize = None,
@@ -82,27 +98,34 @@ def fit(
 
     require_writable(out, overwrite=overwrite)
     require_other_than(private, public, "--public", "Its rows would be taken for public and published.")
+    require_other_than(private, shots, "--shots", "Its rows would be taken for public and published.")
     require_other_than(private, test, "--test", "The card would tell how private rows were classified.")
     shortcuts = {
         "axes": axes, "pool": pool, "k": k, "mechanism": mechanism, "lowest": lowest, "highest": highest,
+        "noise_multiplier": noise_multiplier, "steps": steps, "clip": clip, "sampling_rate": sampling_rate,
+        "start": start,
     }  # fmt: skip
     chosen = method_from(method, shortcuts, assignments)
     pool_rows = None if public is None else read_public(public)
-    book = open_ledger(ledger)  # before minutes of encoding
+    if shots is not None:
+        beside(pool_rows, labelled_shots(shots, None if classes is None else class_list(classes)))
+    book = open_ledger(ledger)  # like all of the above, before minutes of encoding
     told = Declaration(classes, name, size, class_counts, split, labels)
     rows = private_rows(private, told, Encoding(encoder, image_size, device, batch, allow_unreadable))
+    shown = None if shots is None else labelled_shots(shots, rows.facts.classes)
     tested = None if test is None else labelled_rows(test, rows.facts)
     require_writable(out, overwrite=overwrite, room=room_for(rows.facts, chosen))
 
     noise = SecureNoise() if seed is None else SeededNoise(seed)
-    with working(f"Fitting '{chosen.name}'"):
-        model = chosen.fit(rows, pool_rows, budget=budget, ledger=book, noise=noise)
-    scores = None
-    if tested is not None:
-        scores = evaluate(model, tested[0].rows, tested[1], name=tested[0].name or str(test))
-    written = save_or_rescue(
-        model, out, evaluation=scores, overwrite=overwrite, unsafe_for_publication=unsafe
-    )
+    with told_if_interrupted(book):
+        with step_bar(f"Fitting '{chosen.name}'"):
+            model = chosen.fit(rows, beside(pool_rows, shown), budget=budget, ledger=book, noise=noise)
+        scores = None
+        if tested is not None:
+            scores = evaluate(model, tested[0].rows, tested[1], name=tested[0].name or str(test))
+        written = save_or_rescue(
+            model, out, evaluation=scores, overwrite=overwrite, unsafe_for_publication=unsafe
+        )
     if as_json:
         show_json(fit_json(model, rows, book, written, scores))
     else:

@@ -14,7 +14,7 @@ from dptransfer.errors import ArgumentError, DataError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dptransfer.data import ImageList, PrivateEmbeddings, TextList
+    from dptransfer.data import ImageList, PrivateEmbeddings, PublicEmbeddings, TextList
     from dptransfer.encoders import Encoder
 
 _REMEDY = "Repair or remove them, or pass --allow-unreadable to count each as a row of zeros."
@@ -82,6 +82,30 @@ def private_rows(path: Path, told: Declaration, how: Encoding) -> PrivateEmbeddi
         size=told.size,
         class_counts=counts,
     )
+
+
+def labelled_shots(path: Path, classes: Sequence[str | int] | None) -> PublicEmbeddings:
+    """The labelled public rows that --shots names; `classes` is the list their labels refer to, if known."""
+    from dptransfer.data import read_public
+
+    require_rows(path)
+    try:
+        shots = read_public(path, classes=classes)
+    except DataError as problem:
+        raise DataError(f"--shots: {problem}") from problem
+    if shots.labels is None:
+        raise DataError(
+            f"--shots must name rows with labels; '{path}' has none. "
+            "Encode a folder per class, or pass rows without labels as --public."
+        )
+    return shots
+
+
+def beside(pool: PublicEmbeddings | None, shots: PublicEmbeddings | None) -> PublicEmbeddings | None:
+    """The pool with the shots at its side; shots alone are the public rows."""
+    if pool is None or shots is None:
+        return shots if pool is None else pool
+    return pool.with_shots(shots)
 
 
 def encoded(found: ImageList | TextList, encoder: Encoder, *, batch: int, remedy: str | None) -> NDArray[Any]:

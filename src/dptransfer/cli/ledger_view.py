@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dptransfer.errors import ArgumentError
-from dptransfer.privacy import GaussianEvent, event_to_dict
+from dptransfer.privacy import event_to_dict, event_words
 
 if TYPE_CHECKING:
     from dptransfer.ledger import DatasetSummary, Entry, Ledger
@@ -70,12 +70,7 @@ def entry_words(entry: Entry) -> tuple[str, str]:
     from dptransfer.ledger import BudgetChange, Charge
 
     if isinstance(entry, Charge):
-        steps = "; ".join(
-            f"noise multiplier {event.noise_multiplier:.5g}"
-            if isinstance(event, GaussianEvent)
-            else f"epsilon {event.epsilon:.5g}"
-            for event in entry.events
-        )
+        steps = "; ".join(map(event_words, entry.events)) or "no private row used, nothing spent"
         return f"{entry.label}: {steps}", entry.status + (f" ({entry.detail})" if entry.detail else "")
     if isinstance(entry, BudgetChange):
         return f"budget set to {entry.budget}", entry.note

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dptransfer import __version__
-from dptransfer.cli import card, demo, encode, evaluate, export, fit, ledger, plan, predict, verify
+from dptransfer.cli import bench, card, demo, encode, evaluate, export, fit, ledger, plan, predict, verify
 from dptransfer.cli.failures import OneLineErrors
 
 app = typer.Typer(
@@ -49,6 +49,7 @@ app.command()(card.card)
 app.command()(verify.verify)
 app.command()(export.export)
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(bench.app, name="bench")
 
 
 def run() -> None:

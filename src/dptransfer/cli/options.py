@@ -18,7 +18,10 @@ MethodName = Annotated[
     typer.Option(
         "--method",
         "-m",
-        help="mean, mean-estimation, coinpress, public, top-k, public-prior or auto.",
+        help="From sums: mean, mean-estimation, coinpress, public-prior. From public rows: public, top-k. "
+        "Linear heads: noisy-gd, fully-private, dpsgd, global-adapt, least-squares, newton, "
+        "feature-covariance; with --shots adamix, ngd, ppgd. Without private rows: only-public, language. "
+        "Or auto.",
         rich_help_panel=_METHOD,
     ),
 ]
@@ -38,14 +41,37 @@ Lowest = Annotated[
 Highest = Annotated[
     float | None, typer.Option("--highest", help="Largest similarity counted.", rich_help_panel=_METHOD)
 ]
+NoiseMultiplier = Annotated[
+    float | None,
+    typer.Option("--noise-multiplier", help="Noise of a step ÷ clip.", rich_help_panel=_METHOD),
+]
+Steps = Annotated[int | None, typer.Option("--steps", help="Noisy steps.", rich_help_panel=_METHOD)]
+Clip = Annotated[
+    float | None, typer.Option("--clip", help="Longest gradient of one example.", rich_help_panel=_METHOD)
+]
+SamplingRate = Annotated[
+    float | None,
+    typer.Option("--sampling-rate", help="Chance of an example to be in a step.", rich_help_panel=_METHOD),
+]
+Start = Annotated[
+    str | None,
+    typer.Option("--start", help="Where a head starts: zero, shots or names.", rich_help_panel=_METHOD),
+]
 Assignments = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="FIELD=VALUE", help="Any other field of the method.", rich_help_panel=_METHOD
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Any other field of the method, such as pace.reach=20.",
+        rich_help_panel=_METHOD,
     ),
 ]
 PublicPool = Annotated[
     Path | None, typer.Option("--public", help="Public rows, such as pool.emb.", show_default=False)
+]
+LabelledShots = Annotated[
+    Path | None,
+    typer.Option("--shots", help="A few labelled public rows, such as shots.emb.", show_default=False),
 ]
 Classes = Annotated[
     str | None,
@@ -83,6 +109,7 @@ AllowUnreadable = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1 or mps.", rich_help_panel=_ENCODING)]
+ScoringDevice = Annotated[str, typer.Option("--device", help="Where rows are scored: cpu or cuda.")]
 Batch = Annotated[
     int, typer.Option("--batch", min=1, help="Examples encoded at a time.", rich_help_panel=_ENCODING)
 ]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dptransfer.cli import budgets, options
-from dptransfer.cli.declared import class_list, class_sizes
+from dptransfer.cli.declared import class_list
+from dptransfer.cli.inputs import beside, labelled_shots
+from dptransfer.cli.plan_facts import PlanFacts, facts_for_plan
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json, working
 from dptransfer.cli.settings import method_from
-from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Relation
+
+if TYPE_CHECKING:
+    from dptransfer.methods import Plan
 
 
 def plan(
@@ -27,6 +31,7 @@ def plan(
         int | None, typer.Option("--dim", help="Width of the rows; default that of the public pool.")
     ] = None,
     public: options.PublicPool = None,
+    shots: options.LabelledShots = None,
     size: options.DeclaredSize = None,
     class_counts: options.ClassCounts = None,
     axes: options.Axes = None,
@@ -35,6 +40,11 @@ def plan(
     mechanism: options.Mechanism = None,
     lowest: options.Lowest = None,
     highest: options.Highest = None,
+    noise_multiplier: options.NoiseMultiplier = None,
+    steps: options.Steps = None,
+    clip: options.Clip = None,
+    sampling_rate: options.SamplingRate = None,
+    start: options.Start = None,
     assignments: options.Assignments = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -43,45 +53,54 @@ def plan(
     Example: dptransfer plan --epsilon 1 --delta 1e-5 --classes 10 --dim 1280
     """
     budget = budgets.budget_from(epsilon, delta, rho, mu, relation)
-    if classes is None:
-        raise ArgumentError("A plan needs the declared classes; none were given. Example: --classes 10")
-    names = class_list(classes)
+    names = None if classes is None else class_list(classes)
 
-    from dptransfer.data import Facts, read_public
+    from dptransfer.data import read_public
 
     shortcuts = {
         "axes": axes, "pool": pool, "k": k, "mechanism": mechanism, "lowest": lowest, "highest": highest,
+        "noise_multiplier": noise_multiplier, "steps": steps, "clip": clip, "sampling_rate": sampling_rate,
+        "start": start,
     }  # fmt: skip
     chosen = method_from(method, shortcuts, assignments)
-    rows = None if public is None else read_public(public)
-    width = rows.dimension if dim is None and rows is not None else dim
-    if width is None:
-        raise ArgumentError("A plan needs the width of the rows. Pass --dim 1280, or --public pool.emb.")
-    facts = Facts(classes=names, dimension=width, size=size, class_counts=class_sizes(class_counts))
+    pool_rows = None if public is None else read_public(public)
+    rows = beside(pool_rows, None if shots is None else labelled_shots(shots, names))
+    declared = facts_for_plan(chosen, rows, classes=classes, width=dim, size=size, class_counts=class_counts)
+    facts = declared.facts
     if rows is not None:
         rows.require_match(facts)
     with working(f"Planning '{chosen.name}'"):
         made = chosen.plan(facts, budget, rows)
+    notes = (*made.notes, *([declared.note] if declared.assumed else []))
     if as_json:
-        show_json(
-            {**privacy_json(made.method.name, made.guarantee, made.events), **_rest(made, method, facts)}
-        )
+        common = privacy_json(made.method.name, made.guarantee, made.events)
+        show_json({**common, **_rest(made, method, declared), "notes": list(notes)})
         return
-    say(f"Plan of '{made.method.name}' for {len(names)} classes, {width} dimensions, {budget}")
+    about = f"{len(facts.classes)} classes, {facts.dimension} dimensions"
+    say(f"Plan of '{made.method.name}' for {about}, {budget}")
     say()
     show_events(made.events)
     say()
     facts_shown: dict[str, object] = {"Guarantee": made.guarantee, "Attacker": attack_sentence(made.events)}
-    show_facts(facts_shown | {("Note" if n == 0 else " " * n): note for n, note in enumerate(made.notes)})
+    show_facts(facts_shown | {("Note" if n == 0 else " " * n): note for n, note in enumerate(notes)})
 
 
-def _rest(made: Any, asked: str, facts: Any) -> dict[str, Any]:
+def _rest(made: Plan, asked: str, declared: PlanFacts) -> dict[str, Any]:
     from dptransfer.methods.base import configuration_of
 
     return {
         "asked": asked,
+        "steps": _steps(made),
         "configuration": configuration_of(made.method),
-        "classes": len(facts.classes),
-        "dimension": facts.dimension,
-        "notes": list(made.notes),
+        "classes": len(declared.facts.classes),
+        "dimension": declared.facts.dimension,
+        "assumed": list(declared.assumed),
     }
+
+
+def _steps(made: Plan) -> int | None:
+    """Rounds of a method that goes by rounds; None for one that asks everything once."""
+    from dptransfer.mechanisms import GaussianRounds
+
+    rounds = [step.times for step in made.mechanisms if isinstance(step, GaussianRounds)]
+    return max(rounds) if rounds and hasattr(made.method, "steps") else None

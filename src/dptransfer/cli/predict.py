@@ -31,11 +31,13 @@ def predict(
 
     Example: dptransfer predict model/ new/*.jpg
     """
+    from dptransfer.compute.device import DEVICES
     from dptransfer.release import read_release
 
     released = read_release(model)
     names, rows = rows_to_predict(released, inputs, encoder, device, batch)
-    chances = released.predict_proba(rows)
+    # Scores know these two devices; an encoder may run on others.
+    chances = released.predict_proba(rows, device=device if device in DEVICES else "cpu")
     labels = [released.classes[place] for place in chances.argmax(axis=1).tolist()]
     found = list(zip(names, labels, chances.max(axis=1).tolist(), strict=True))
     if as_json:

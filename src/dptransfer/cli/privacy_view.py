@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dptransfer.cli.screen import show_table
-from dptransfer.privacy import Event, GaussianEvent, Guarantee, event_to_dict
+from dptransfer.cli.screen import say, show_table
+from dptransfer.privacy import (
+    BestOfManyEvent,
+    Event,
+    Guarantee,
+    SampledGaussianEvent,
+    SelectionEvent,
+    event_to_dict,
+    trials_law,
+)
 
 _RATES = (0.01, 0.001)
 _MOST = 20
@@ -36,20 +44,34 @@ def attack_limits(events: Sequence[Event]) -> dict[str, Any]:
 
 
 def show_events(events: Sequence[Event]) -> None:
-    """One line per noisy step."""
-    rows: list[tuple[object, ...]] = []
-    for number, event in enumerate(events[:_MOST], start=1):
-        if isinstance(event, GaussianEvent):
-            noise = (f"{event.sensitivity:.6g}", f"{event.noise_multiplier:.6g}", f"scale {event.scale:.6g}")
-        else:
-            noise = ("", "", f"epsilon {event.epsilon:.6g}")
-        kind = event.kind if isinstance(event, GaussianEvent) else event.mechanism
-        rows.append((number, kind, event.label, *noise))
+    """One line per noisy step, and one per candidate under a step that was tuned."""
+    if not events:
+        say("No private row is used: there is no noisy step, and nothing is spent.")
+        return
+    rows = [row for number, event in enumerate(events[:_MOST], start=1) for row in _rows(str(number), event)]
     if len(events) > _MOST:
         rows.append(("", f"and {len(events) - _MOST} more", "", "", "", ""))
     show_table(
         ("#", "Step", "Releases", "Sensitivity", "Noise multiplier", "Adds"), rows, numbers=(0, 3, 4, 5)
     )
+
+
+def _rows(number: str, event: Event) -> list[tuple[str, ...]]:
+    if isinstance(event, SelectionEvent):
+        return [(number, event.mechanism, event.label, "", "", f"epsilon {event.epsilon:.6g}")]
+    if isinstance(event, BestOfManyEvent):
+        about = f"about {event.mean_trials:.6g} trials, {trials_law(event)}"
+        rows: list[tuple[str, ...]] = [(number, event.kind, event.label, "", "", about)]
+        for place, trial in enumerate(event.candidates[:_MOST], start=1):
+            rows += [row for one in trial for row in _rows(f"{number}.{place}", one)]
+        if len(event.candidates) > _MOST:
+            rows.append(("", f"and {len(event.candidates) - _MOST} more candidates", "", "", "", ""))
+        return rows
+    adds = f"scale {event.scale:.6g}" + (f", {event.times} times" if event.times > 1 else "")
+    if isinstance(event, SampledGaussianEvent):
+        adds += f", sampling rate {event.sampling_rate:.6g}"
+    noise = (f"{event.sensitivity:.6g}", f"{event.noise_multiplier:.6g}", adds)
+    return [(number, event.kind, event.label, *noise)]
 
 
 def attack_sentence(events: Sequence[Event]) -> str:

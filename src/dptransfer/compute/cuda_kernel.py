@@ -2,9 +2,10 @@
 
 A program owns a block of public rows and walks over tiles of private rows, which are sorted by class. A tile
 of products stays in registers: it is capped there, summed along its private rows, and added to the result. A
-tile inside one class is summed whole; one that several classes share is summed once more for each of them but
-the last, under a mask, so there are at most (tiles + classes) sums in all, no class is padded, and class
-sizes are data, not something the kernel is compiled for.
+tile inside one class is summed whole. In one that several classes share, the columns up to the end of each
+run but the last are summed once more, under a mask; the differences of these sums are the runs' own. So there
+are at most (tiles + classes) sums in all, no class is padded, and class sizes are data, not something the
+kernel is compiled for.
 
 Why it is exact. Each product v is an integer of size below 2²² (float16 grid) or 2¹⁴ (int8 grid), exact in
 the float32 or int32 accumulator. A float32 product becomes an integer without a conversion instruction: v +
@@ -20,22 +21,15 @@ from __future__ import annotations
 try:
     import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
     import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
-except ImportError:  # the caller asks `compute.cuda.require_cuda` first
+except ImportError:  # the caller asks `compute.device.require_cuda` first
     triton = None
 
-AVAILABLE = triton is not None
 BLOCK_PUBLIC = 128
 BLOCK_PRIVATE = 256
 
 if triton is not None:
-    _OPEN = [
-        "count",
-        "tiles",
-        "classes",
-        "low",
-        "high",
-        "walk",
-    ]  # plain numbers: no compiled variants of them
+    # plain numbers: no compiled variants of them
+    _OPEN = ["count", "tiles", "classes", "low", "high", "walk"]
 
     @triton.jit(do_not_specialize=_OPEN)  # type: ignore[untyped-decorator,unused-ignore]
     def capped_sums(  # type: ignore[no-untyped-def]
@@ -45,7 +39,6 @@ if triton is not None:
         whole,
         first_run,
         run_class,
-        run_begin,
         run_end,
         count,
         tiles,
@@ -77,30 +70,31 @@ if triton is not None:
             owner = tl.load(whole + tile)  # asked for early, so that it is there when the products are
             begin = tl.load(first_run + tile)
             end = tl.load(first_run + tile + 1)
-            dots = tl.zeros((BLOCK_M, BLOCK_N), dtype=kind)
+            # Integers start at −low, which saves an instruction later.
+            dots = tl.full((BLOCK_M, BLOCK_N), 0 - low if INTEGER else 0.0, dtype=kind)
             for k in tl.range(0, STEPS, num_stages=STAGES):
                 p = public.load([block * BLOCK_M, k * BLOCK_K])
                 x = private.load([tile * BLOCK_N, k * BLOCK_K])
                 dots = tl.dot(p, x.T, dots, out_dtype=kind)
             if INTEGER:
-                shifted = dots - low
+                shifted = dots
             else:
                 shifted = (dots + 12582912.0).to(tl.int32, bitcast=True) - (low + 1262485504)
             capped = tl.maximum(tl.minimum(shifted, high - low), 0)
+            total = tl.sum(capped, axis=1)
             if owner >= 0:
-                total = tl.sum(capped, axis=1).to(tl.int64)
-                tl.atomic_add(sums + owner, total, mask=there, sem="relaxed")
+                tl.atomic_add(sums + owner, total.to(tl.int64), mask=there, sem="relaxed")
             else:
-                # All at once, less what is not the last run's: the other runs, and the zero rows that fill up
-                # the last tile, each of which counts clip(0 − low, 0, high − low).
-                rest = tl.sum(capped, axis=1)
-                blank = tl.maximum(tl.minimum(0 - low, high - low), 0)
-                rest -= blank * (BLOCK_N - tl.load(run_end + end - 1))
+                before = tl.zeros((BLOCK_M,), dtype=tl.int32)
                 for run in range(begin, end - 1):
-                    kept = (columns >= tl.load(run_begin + run)) & (columns < tl.load(run_end + run))
-                    part = tl.sum(tl.where(kept[None, :], capped, 0), axis=1)
-                    rest -= part
+                    inside = columns < tl.load(run_end + run)
+                    upto = tl.sum(tl.where(inside[None, :], capped, 0), axis=1)
                     owner = tl.load(run_class + run)
-                    tl.atomic_add(sums + owner, part.to(tl.int64), mask=there, sem="relaxed")
+                    tl.atomic_add(sums + owner, (upto - before).to(tl.int64), mask=there, sem="relaxed")
+                    before = upto
+                # The last run has the rest, less the zero rows that fill up the last tile, each of which
+                # counts clip(0 − low, 0, high − low).
+                blank = tl.maximum(tl.minimum(0 - low, high - low), 0)
+                rest = total - before - blank * (BLOCK_N - tl.load(run_end + end - 1))
                 owner = tl.load(run_class + end - 1)
                 tl.atomic_add(sums + owner, rest.to(tl.int64), mask=there, sem="relaxed")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.compute import cpu, cuda
+from dptransfer.compute.device import use_cuda
 from dptransfer.errors import ArgumentError
 
 Integers = NDArray[np.int64]
@@ -27,8 +28,6 @@ GRID_NORM = {"float16": 2047, "int8": 127}
 
 GRID_DTYPE: dict[str, type[np.int16] | type[np.int8]] = {"float16": np.int16, "int8": np.int8}
 """Smallest integer type that holds a row of that grid."""
-
-DEVICES = ("cpu", "cuda")
 
 
 def class_similarity(
@@ -61,15 +60,14 @@ def class_similarity(
         chunk: public rows at a time; any value gives the same integers.
     """
     one = GRID_NORM[_check.one_of("precision", precision, GRID_NORM)] ** 2
-    _check.one_of("device", device, DEVICES)
     _check.whole("classes", classes)
     if chunk is not None:
         _check.whole("chunk", chunk)
     if not int(low) < int(high):
         raise ArgumentError(f"low must be below high; got {low} and {high}. Swap or move them.")
     _require_shapes(private_rows, labels, public_rows)
-    use_cuda = device == "cuda" or _on_cuda(private_rows) or _on_cuda(public_rows)
-    backend: ModuleType = cuda if use_cuda else cpu  # two modules with the same two functions
+    # two modules with the same two functions
+    backend: ModuleType = cuda if use_cuda(device, private_rows, public_rows) else cpu
     if low <= 0 and high >= 2 * one:
         linear: Integers = backend.linear(private_rows, labels, classes, public_rows, one - int(low))
         return linear
@@ -93,10 +91,6 @@ def _require_shapes(private_rows: Any, labels: Any, public_rows: Any) -> None:
         )
     if len(labels) != private[0]:
         raise ArgumentError("labels must have one entry per private row; it has another number of them.")
-
-
-def _on_cuda(rows: Any) -> bool:
-    return bool(getattr(rows, "is_cuda", False))
 
 
 def _host(labels: Any) -> Integers:

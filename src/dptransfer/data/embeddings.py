@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,7 @@ class PublicEmbeddings:
             )
         self.classes: tuple[str | int, ...] | None = None
         self.labels: Labels | None = None
+        self._shots: PublicEmbeddings | None = None
         if y is not None:
             if classes is None:
                 raise DataError("Labelled public rows need classes=[...], the list the labels refer to.")
@@ -144,9 +146,34 @@ class PublicEmbeddings:
         """Width of the rows."""
         return int(self.rows.shape[1])
 
+    @property
+    def shots(self) -> PublicEmbeddings | None:
+        """The labelled rows: those attached by `with_shots`, else these rows themselves if they have labels."""
+        return self._shots if self._shots is not None else (None if self.labels is None else self)
+
+    def with_shots(self, shots: PublicEmbeddings) -> PublicEmbeddings:
+        """The same pool with a few labelled public rows at its side; the pool itself is not copied.
+
+        >>> pool = PublicEmbeddings([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]])
+        >>> pool.with_shots(PublicEmbeddings([[1.0, 0.0]], ["cat"], classes=["cat", "dog"])).shots
+        PublicEmbeddings(1 rows, dimension 2, 2 classes)
+        """
+        if shots.labels is None:
+            raise DataError("Shots must be labelled; these have no labels. Pass y=[...] and classes=[...].")
+        if shots.dimension != self.dimension:
+            raise Incompatible(
+                "Shots and public rows must have one dimension; "
+                f"got {shots.dimension} and {self.dimension}. Encode both with the same encoder."
+            )
+        require_same_encoder(shots.encoder, self.encoder, names=("Shots", "public rows"))
+        joined = copy(self)
+        joined._shots = shots
+        joined._known_fingerprint = self.fingerprint
+        return joined
+
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the rows."""
+        """SHA-256 of the rows (not of shots at their side, which have their own)."""
         return self._known_fingerprint or content_digest(self.rows)
 
     def require_match(self, facts: Facts) -> None:
@@ -157,6 +184,28 @@ class PublicEmbeddings:
                 "Private and public rows must have one dimension; "
                 f"got {facts.dimension} and {self.dimension}. Encode both with the same encoder."
             )
+
+    def shots_for(self, facts: Facts) -> tuple[Rows, Labels]:
+        """Labelled rows, with labels as positions in the private data's own class list.
+
+        A class of the private data may have no shot. A shot of another class is an error: both are public.
+        """
+        shots = self.shots
+        if shots is None or shots.labels is None or shots.classes is None:
+            raise DataError(
+                "Labelled public rows are needed; these have no labels. Pass PublicEmbeddings(x, y, "
+                "classes=[...]), or pool.with_shots(...) (on the command line: --shots shots.emb)."
+            )
+        if shots.classes == facts.classes:
+            return shots.rows, shots.labels
+        place = {name: position for position, name in enumerate(facts.classes)}
+        unknown = [name for name in shots.classes if name not in place]
+        if unknown:
+            raise DataError(
+                f"Shots must be of declared classes; '{unknown[0]}' is none of the {len(place)}. "
+                "Declare the same names for both, or drop those shots."
+            )
+        return shots.rows, np.array([place[name] for name in shots.classes], dtype=np.int64)[shots.labels]
 
 
 def declared_classes(classes: Sequence[str | int]) -> tuple[str | int, ...]:

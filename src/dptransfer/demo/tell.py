@@ -19,7 +19,7 @@ from dptransfer.demo.embed import PARTS
 from dptransfer.demo.reference import Result
 from dptransfer.demo.sets import DemoSets
 from dptransfer.ledger import Charge, Ledger
-from dptransfer.privacy import GaussianEvent, Guarantee
+from dptransfer.privacy import GaussianEvent, Guarantee, event_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,7 +79,7 @@ class Teller:
             step = (
                 f"Gaussian noise, {event.noise_multiplier:.4g} times the sensitivity"
                 if isinstance(event, GaussianEvent)
-                else f"selection at ε = {event.epsilon:.4g}"
+                else f"{event.kind}, {event_words(event, 4)}"
             )
             self._say(f"Cost, charged to '{name}' first: {step}.")
 

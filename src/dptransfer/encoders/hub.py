@@ -42,7 +42,7 @@ def model_folder(source: str) -> Path:
     except Exception:  # "not in the cache" has had several types over the years; the hub is asked next
         pass
     # Asked first because the hub's client would retry for half a minute and print each try.
-    if constants.HF_HUB_OFFLINE or not _reachable(constants.ENDPOINT):
+    if constants.HF_HUB_OFFLINE or not reachable(constants.ENDPOINT):
         raise DataError(
             f"The model '{source}' must be on this machine or on a hub that answers; it is not cached and "
             f"{constants.ENDPOINT} cannot be reached. Fetch it where there is a network and pass its folder."
@@ -110,7 +110,8 @@ def _complete(folder: Path, source: str) -> Path:
     return folder
 
 
-def _reachable(endpoint: str) -> bool:
+def reachable(endpoint: str) -> bool:
+    """Whether a hub at this address answers, as far as one connection can tell."""
     if urllib.request.getproxies():
         return True  # a proxy decides; a direct connection would prove nothing
     parts = urlsplit(endpoint)

@@ -72,12 +72,17 @@ def apply(features: FittedFeatures, rows: NDArray[Any]) -> FloatRows:
 
     It is the integer map scaled back, so a row is predicted on exactly as it was learned from.
     """
-    if rows.ndim != 2 or rows.shape[1] != features.input_dimension:
+    require_width(features, rows.shape)
+    return features.lattice(rows, 2**SUM_BITS).astype(np.float64) * 2.0**-SUM_BITS
+
+
+def require_width(features: FittedFeatures, shape: tuple[int, ...]) -> None:
+    """Raise unless rows of this shape are what the map takes."""
+    if len(shape) != 2 or shape[1] != features.input_dimension:
         raise DataError(
             f"Rows must have shape (examples, {features.input_dimension}), as the model was fitted on; "
-            f"got shape {rows.shape}."
+            f"got shape {shape}."
         )
-    return features.lattice(rows, 2**SUM_BITS).astype(np.float64) * 2.0**-SUM_BITS
 
 
 Reader = Callable[[Mapping[str, NDArray[Any]], Mapping[str, Any]], FittedFeatures]

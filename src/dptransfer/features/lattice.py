@@ -33,7 +33,7 @@ SUM_BITS = 30
 """Sums live on a grid of 2⁻³⁰: rows have integer norm at most 2³⁰, so int64 holds sums of 2³³ rows."""
 
 _LARGEST_DIMENSION = 2**14  # leaves 19 bits for each coordinate in `_norm_above`
-_HAIR = 1 + 2.0**-40
+HAIR = 1 + 2.0**-40
 
 
 def unit_lattice(rows: NDArray[Any], norm: int) -> IntegerRows:
@@ -94,7 +94,7 @@ def _lattice_chunk(rows: NDArray[Any], norm: int, clip: float | None) -> FloatRo
     if clip is not None:
         # In scaled units the clip is clip·2⁻ᵉ; rows inside it keep their length relative to it.
         with np.errstate(over="ignore"):
-            above = np.maximum(above, np.ldexp(clip * _HAIR, -exponent))
+            above = np.maximum(above, np.ldexp(clip * HAIR, -exponent))
     factor = np.divide(reach, above, out=np.zeros_like(above), where=above > 0)
     x *= factor[:, None]
     return np.trunc(x, out=x)
@@ -111,4 +111,4 @@ def _norm_above(x: FloatRows) -> FloatRows:
     units *= 2.0**bits
     np.ceil(units, out=units)
     squares: FloatRows = np.einsum("ij,ij->i", units, units)
-    return np.sqrt(squares) * (_HAIR / 2.0**bits)
+    return np.sqrt(squares) * (HAIR / 2.0**bits)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.errors import ArgumentError
-from dptransfer.features.base import Arrays
-from dptransfer.features.lattice import SUM_BITS, IntegerRows, require_exact_norms
+from dptransfer.features.base import Arrays, FittedFeatures
+from dptransfer.features.lattice import SUM_BITS, FloatRows, IntegerRows, require_exact_norms
 
 
 @dataclass(frozen=True)
@@ -42,22 +42,37 @@ class OnLattice:
 
     def lattice(self, rows: NDArray[Any], norm: int) -> IntegerRows:
         """The rows themselves."""
+        self._require_grid(rows, norm)
+        values = rows.astype(np.int64)
+        values[self._outside(rows, rows.astype(np.float64))] = 0
+        return values
+
+    def floats(self, rows: NDArray[Any], norm: int) -> FloatRows:
+        """The rows themselves as float64, which holds them exactly: one copy, for steps that visit them often."""
+        self._require_grid(rows, norm)
+        values = rows.astype(np.float64)
+        outside = self._outside(rows, values)
+        if outside.any():
+            values[outside] = 0.0
+        return values
+
+    def _require_grid(self, rows: NDArray[Any], norm: int) -> None:
         if norm != self.norm or not np.issubdtype(rows.dtype, np.integer):
             raise ArgumentError(
                 f"Rows must be integers on the grid of norm {self.norm}; asked for norm {norm}."
             )
-        floats = rows.astype(np.float64)
+
+    def _outside(self, rows: NDArray[Any], floats: FloatRows) -> NDArray[np.bool_]:
+        """Which rows are longer than the norm, exactly."""
         squares = np.einsum("ij,ij->i", floats, floats)
         # Exact as long as it is below 2⁵³; once above that, adding squares never brings it back down.
-        outside = squares > self.norm**2
+        outside: NDArray[np.bool_] = squares > self.norm**2
         if self.norm**2 >= 2**53:
             # Not exact; where the float sum is at most twice the bound, the integer sum does not overflow.
             outside = squares > 2.0 * self.norm**2
             bounded = np.clip(rows, -self.norm - 1, self.norm + 1).astype(np.int64)
             outside |= np.einsum("ij,ij->i", bounded, bounded) > self.norm**2
-        values = rows.astype(np.int64)
-        values[outside] = 0
-        return values
+        return outside
 
     def arrays(self) -> Arrays:
         """It has none."""
@@ -66,3 +81,10 @@ class OnLattice:
     def settings(self) -> dict[str, Any]:
         """It has none."""
         return {}
+
+
+def lattice_floats(features: FittedFeatures, rows: NDArray[Any], norm: int) -> FloatRows:
+    """Mapped integer rows as float64, without the detour over int64 where they are on the lattice already."""
+    if isinstance(features, OnLattice):
+        return features.floats(rows, norm)
+    return features.lattice(rows, norm).astype(np.float64)

@@ -44,7 +44,7 @@ from dptransfer.features.lattice import (
 )
 from dptransfer.features.principal_axes import principal_axes
 
-_ROW_NORM = 2**26
+ROW_NORM = 2**26
 _COLUMN_NORM = 2**25
 _SMALLEST_RATIO = 1e-4  # an axis with less than this share of the largest variance is not blown up further
 
@@ -89,7 +89,7 @@ class PublicMap:
         # Clipped on the lattice, so that both norms hold exactly, whatever rounding the floats went through.
         return FittedPublicMap(
             root=base.root,
-            mean=clipped_lattice(base.mean[None], _ROW_NORM, clip=1.0)[0].astype(np.int32),
+            mean=clipped_lattice(base.mean[None], ROW_NORM, clip=1.0)[0].astype(np.int32),
             matrix=clipped_lattice(matrix.T, _COLUMN_NORM, clip=1.0).T.astype(np.int32),
             pool=pool.fingerprint,
             whitening=self.whitening,
@@ -119,7 +119,7 @@ class FittedPublicMap:
     def __post_init__(self) -> None:
         """Refuse norms for which products would not be exact."""
         mean, columns = _squared_norm(self.mean[:, None]), _squared_norm(self.matrix)
-        if mean.max() > _ROW_NORM**2 or columns.max() > _COLUMN_NORM**2:
+        if mean.max() > ROW_NORM**2 or columns.max() > _COLUMN_NORM**2:
             raise DataError(
                 "A public map's mean and columns must be small enough for exact products; these are not. "
                 "Fit the map again from its pool."
@@ -149,7 +149,7 @@ class FittedPublicMap:
         mean, matrix = self.mean.astype(np.float64), self.matrix.astype(np.float64)
 
         def fill(chunk: slice) -> None:
-            centred = unit_lattice(_rooted(rows[chunk]) if self.root else rows[chunk], _ROW_NORM) - mean
+            centred = unit_lattice(_rooted(rows[chunk]) if self.root else rows[chunk], ROW_NORM) - mean
             result[chunk] = unit_lattice(centred @ matrix, norm)
 
         for _ in over_chunks(fill, len(rows), self.input_dimension):

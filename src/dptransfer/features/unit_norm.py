@@ -15,6 +15,8 @@ from dptransfer.features.base import Arrays, readable
 from dptransfer.features.chunks import row_chunks
 from dptransfer.features.lattice import IntegerRows, require_exact_norms, unit_lattice
 
+FINE_NORM = 2**30  # of the rows whose neighbouring coordinates are pooled
+
 
 @dataclass(frozen=True)
 class UnitNorm:
@@ -66,7 +68,7 @@ class FittedUnitNorm:
         result = np.zeros((len(rows), self.dimension), dtype=np.int64)
         starts = np.arange(0, self.input_dimension, self.pool)
         for chunk in row_chunks(len(rows), self.input_dimension):
-            fine = unit_lattice(rows[chunk], 2**30)
+            fine = unit_lattice(rows[chunk], FINE_NORM)
             result[chunk] = unit_lattice(np.add.reduceat(fine, starts, axis=1), norm)
         return result
 

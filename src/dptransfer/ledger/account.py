@@ -38,7 +38,7 @@ class Account:
         return tuple(event for charge in self.charges for event in charge.events)
 
     def require_room(self, new: Sequence[Event]) -> None:
-        """Raise unless the budget covers past and new events together.
+        """Raise unless the budget covers past and new events together; no new events are always covered.
 
         >>> from dptransfer.privacy import SelectionEvent
         >>> account = Account(DataSet("3fa9" * 16, "clinic-a"), budget=Budget(epsilon=1.0))
@@ -50,7 +50,7 @@ class Account:
 above its budget of epsilon 1; nothing is spent yet. Lower the request, or ask the data owner to raise \
 the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
         """
-        if self.budget is None:
+        if self.budget is None or not new:
             return
         past = self._restated(self.events, self.budget.relation, "is on record")
         whole = past + self._restated(new, self.budget.relation, "was asked for")
@@ -74,10 +74,10 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
             if any(event.relation is Relation.REPLACE_ONE for event in self.events):
                 relation = Relation.REPLACE_ONE
         events = self._restated(self.events, relation, "is on record")
-        if delta is not None:
-            return guarantee_of(events, delta)
-        pure = all(isinstance(event, SelectionEvent) for event in events)
-        return guarantee_of(events, (limit.delta if limit else 0.0) or (0.0 if pure else QUOTED_DELTA))
+        if delta is None:
+            pure = all(isinstance(event, SelectionEvent) for event in events)
+            delta = (limit.delta if limit else 0.0) or (0.0 if pure else QUOTED_DELTA)
+        return guarantee_of(events, delta, relation=relation)
 
     def summary(self) -> DatasetSummary:
         """The account in a line."""

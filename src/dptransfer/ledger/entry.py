@@ -69,7 +69,10 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Charge(Entry):
-    """Events that were paid for, before any row was read; `outcome` is None until it is closed."""
+    """Events that were paid for, before any row was read; `outcome` is None until it is closed.
+
+    No events mean that no private row was to be used.
+    """
 
     label: str
     events: tuple[Event, ...]
@@ -140,7 +143,7 @@ class DatasetSummary:
 
 
 def charge_fields(label: str, events: Sequence[Event]) -> dict[str, Any]:
-    """The JSON of a charge; refuses what would not read back the same.
+    """The JSON of a charge, which may hold no event at all; refuses what would not read back the same.
 
     >>> from dptransfer.privacy import GaussianEvent, Relation
     >>> charge_fields("fit", [GaussianEvent(4.0, Relation.ADD_REMOVE)])["events"][0]["noise_multiplier"]
@@ -151,11 +154,9 @@ def charge_fields(label: str, events: Sequence[Event]) -> dict[str, Any]:
         if not isinstance(event, Event):
             raise ArgumentError(f"events must hold privacy events; got {type(event).__name__}.")
         fields = event_to_dict(event)
-        if event_from_dict(fields) != event or not all(isinstance(v, _JSON) for v in fields.values()):
+        if event_from_dict(fields) != event or not _is_plain(fields):
             raise ArgumentError(f"A {event.kind} event must hold plain numbers and words; got {event!r}.")
         written.append(fields)
-    if not written:
-        raise ArgumentError("events must not be empty; got none. Charge what the plan says it will do.")
     return {"kind": "charge", "label": words("label", label), "events": written}
 
 
@@ -214,6 +215,12 @@ _LONGEST = 200
 _JSON = (str, int, float, bool, type(None))
 
 
+def _is_plain(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_plain(inner) for key, inner in value.items())
+    return all(map(_is_plain, value)) if isinstance(value, list) else isinstance(value, _JSON)
+
+
 @lru_cache(maxsize=10_000)
 def _read(row: Row) -> Entry:
     """One entry; entries never change, so a process reads each of them once."""
@@ -227,7 +234,7 @@ def _read(row: Row) -> Entry:
     }
     if kind == "charge":
         events = tuple(event_from_dict(event) for event in fields.pop("events"))
-        if not events or set(fields) != {"label"}:
+        if set(fields) != {"label"}:
             raise ValueError("it is not a list of events with a label")
         return Charge(**shared, events=events, **fields)
     if kind == "closing":

@@ -3,6 +3,7 @@
 from dptransfer.mechanisms.base import Mechanism, Step
 from dptransfer.mechanisms.gaussian import GaussianMechanism
 from dptransfer.mechanisms.gaussian_shares import GaussianShares, Purse
+from dptransfer.mechanisms.rounds import GaussianRounds, Rounds
 from dptransfer.mechanisms.selection import (
     SELECTIONS,
     ExponentialMechanism,
@@ -16,11 +17,13 @@ __all__ = [
     "SELECTIONS",
     "ExponentialMechanism",
     "GaussianMechanism",
+    "GaussianRounds",
     "GaussianShares",
     "LaplaceNoisyMax",
     "Mechanism",
     "PermuteAndFlip",
     "Purse",
+    "Rounds",
     "Selection",
     "Step",
     "TopKMechanism",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dptransfer import _check
 from dptransfer.data.embeddings import Labels
 from dptransfer.errors import ArgumentError, BudgetError
+from dptransfer.mechanisms import diary
 from dptransfer.mechanisms.base import ROUND_UP
 from dptransfer.mechanisms.selection import for_each_class
 from dptransfer.noise import NoiseSource
@@ -83,6 +84,7 @@ class TopKMechanism:
     def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Integers:
         """(classes, K) positions of the chosen candidates, each row in increasing order."""
         _ = self.scale  # refuses, where it has to, before a row is read
+        diary.note(self, self.query, rows, labels)
         return np.stack(for_each_class(self.choose, self.query(rows, labels), noise))
 
     def choose(self, scores: Integers, *, noise: NoiseSource) -> Integers:
@@ -92,12 +94,38 @@ class TopKMechanism:
                 f"Choosing {self.k} candidates needs at least that many public rows; got {len(scores)}. "
                 "Lower k or use a larger pool."
             )
-        order = np.argsort(-scores, kind="stable")
-        multiplicity = np.floor(log_sets_with_worst_rank(len(scores), self.k) * self.scale).astype(np.int64)
+        order = by_falling_score(scores)
         # Ranks K and below K cannot be the worst of K members, so the race starts at rank K (position K − 1).
-        worst = self.k - 1 + noise.gumbel_argmax(scores[order[self.k - 1 :]] + multiplicity, self.scale)
+        entries = scores[order[self.k - 1 :]] + set_weights(len(scores), self.k, self.scale)
+        worst = self.k - 1 + noise.gumbel_argmax(entries, self.scale)
         better = noise.subset(worst, self.k - 1)
         return np.sort(np.append(order[better], order[worst]))
+
+
+def by_falling_score(scores: Integers) -> Integers:
+    """Positions by falling score; equal scores in order of position.
+
+    Distance from the best and position are put into one integer where both fit, and such integers are sorted
+    several times faster than positions are.
+
+    >>> by_falling_score(np.array([3, 9, 3, 5])).tolist()
+    [1, 3, 0, 2]
+    """
+    best, bits = int(scores.max()), (len(scores) - 1).bit_length()
+    if best - int(scores.min()) >= 2 ** (63 - bits):
+        return np.argsort(~scores, kind="stable")  # ~ turns the order round, that of the smallest int64 too
+    keys: Integers = best - scores
+    keys <<= bits
+    keys |= np.arange(len(scores))
+    keys.sort()
+    keys &= 2**bits - 1
+    return keys
+
+
+@lru_cache(maxsize=8)
+def set_weights(candidates: int, k: int, scale: float) -> Integers:
+    """`log_sets_with_worst_rank` rounded down to score units; the same for every class."""
+    return np.floor(log_sets_with_worst_rank(candidates, k) * scale).astype(np.int64)
 
 
 @lru_cache(maxsize=8)

@@ -48,6 +48,7 @@ class Auto(PrivateMethod):
     candidates: tuple[PrivateMethod, ...] = field(default=())
     margin: float = 0.01
     name: ClassVar[str] = "auto"
+    plans_by_facts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the margin."""

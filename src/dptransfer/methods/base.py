@@ -108,6 +108,8 @@ class PrivateMethod(ABC):
 
     name: ClassVar[str]
     needs_public: ClassVar[bool] = False
+    plans_by_facts: ClassVar[bool] = False
+    """Whether classes, width or sizes change what a plan costs, beyond the arithmetic of its grid."""
     assumptions: ClassVar[tuple[str, ...]] = (
         "classes, bounds and settings were fixed without looking at the data",
     )
@@ -161,11 +163,7 @@ class PrivateMethod(ABC):
         plan = self.plan(private.facts, budget, public)
         _require_honest(plan, budget)
         method = plan.method
-        if method.needs_public and public is None:
-            raise ArgumentError(
-                f"The method '{method.name}' needs public rows; none were given. "
-                "Pass public=PublicEmbeddings(...), or on the command line --public pool.emb."
-            )
+        method.require_public(private.facts, public)
         features = method.features.fit(private.facts.dimension, public)
         receipt = ledger.charge(private, plan.events, label=method.name)
         try:
@@ -200,10 +198,19 @@ class PrivateMethod(ABC):
             ),
         )
 
+    def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """Raise, before anything is charged, if the public rows a run needs are not there."""
+        if self.needs_public and public is None:
+            raise ArgumentError(
+                f"The method '{self.name}' needs public rows; none were given. "
+                "Pass public=PublicEmbeddings(...), or on the command line --public pool.emb, labelled ones "
+                "--shots shots.emb."
+            )
+
     def make_plan(self, mechanisms: Sequence[Step], budget: Budget) -> Plan:
-        """A plan of these steps, with the guarantee computed from their own events."""
+        """A plan of these steps, with the guarantee computed from their own events; none cost nothing."""
         events = [mechanism.event for mechanism in mechanisms]
-        guarantee = guarantee_of(events, budget.delta, assumptions=self.assumptions)
+        guarantee = guarantee_of(events, budget.delta, self.assumptions, relation=budget.relation)
         return Plan(self, tuple(mechanisms), guarantee)
 
     def calibrated_plan(self, steps: Callable[[float], Sequence[Step]], budget: Budget) -> Plan:
@@ -228,7 +235,7 @@ def _require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
 
 def _require_honest(plan: Plan, budget: Budget) -> None:
     """Recompute a plan's promise from its steps, before anything is charged."""
-    promise = guarantee_of(plan.events, budget.delta, assumptions=plan.guarantee.assumptions)
+    promise = guarantee_of(plan.events, budget.delta, plan.guarantee.assumptions, relation=budget.relation)
     if not fits(plan.events, budget) or plan.guarantee != promise:
         raise DPTransferError(
             "A plan must stay within its budget and promise what its steps give; that of "
@@ -262,11 +269,14 @@ def configuration_of(value: Any) -> Any:
 
 
 def _public_record(public: PublicEmbeddings) -> Mapping[str, Any]:
+    shots = None if public.shots is public else public.shots
+    beside = {} if shots is None else {"shots": _public_record(shots)}
     return {
         "name": public.name,
         "rows": len(public),
         "fingerprint": public.fingerprint,
         "encoder": None if public.encoder is None else public.encoder.to_dict(),
+        **beside,
     }
 
 

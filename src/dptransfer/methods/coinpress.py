@@ -43,6 +43,7 @@ class CoinPressPrototypes(PrivateMethod):
 
     shares: tuple[float, ...] = (5 / 64, 7 / 64, 52 / 64)
     name: ClassVar[str] = "coinpress"
+    plans_by_facts: ClassVar[bool] = True
     assumptions: ClassVar[tuple[str, ...]] = (
         *PrivateMethod.assumptions,
         "class sizes are public, so the guarantee is for replacing an example within its class",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dptransfer import _check
+from dptransfer.compute.device import DEVICES, use_cuda
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
@@ -32,12 +34,19 @@ class MeanPrototypes(PrivateMethod):
 
     Attributes:
         features: `UnitNorm()`, `UnitNorm(pool=4)` to average neighbouring features first, or a `PublicMap`.
+        device: where rows are mapped and summed, 'cpu' or 'cuda'; a setting of speed, which changes no sum.
     """
 
+    device: str = "cpu"
     name: ClassVar[str] = "mean"
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        _check.one_of("device", self.device, DEVICES)
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One Gaussian release of all class sums."""
+        use_cuda(self.device)  # refused, where there is none, before anything is charged
         query = ClassSums(self.outline(facts, public), len(facts.classes))
         return self.calibrated_plan(lambda z: [GaussianMechanism(query, z, budget.relation)], budget)
 
@@ -50,5 +59,5 @@ class MeanPrototypes(PrivateMethod):
         public: PublicEmbeddings | None,
     ) -> Outcome:
         """Release the sums; their directions are the prototypes."""
-        (sums,) = (with_query(mechanism, features=features) for mechanism in plan.mechanisms)
+        (sums,) = (with_query(step, features=features, device=self.device) for step in plan.mechanisms)
         return Outcome(CosineHead(sums.release(private.rows, private.labels, noise=noise)), (sums.event,))

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.accounting import selection_epsilon_for
-from dptransfer.compute.cuda import require_cuda
-from dptransfer.compute.similarity import DEVICES, GRID_NORM
+from dptransfer.compute.device import DEVICES, require_cuda
+from dptransfer.compute.similarity import GRID_NORM
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures

@@ -50,6 +50,7 @@ class PublicPriorPrototypes(PrivateMethod):
         count_share: share of the budget for counts; they set scales only, so a little is enough.
         sum_share: share of the budget for sums when gradient steps follow.
         steps: how many gradient steps there are, if any are taken; 0 to never take any.
+        step_threshold: steps are taken if the smallest class is this many times the noise of its gradient.
     """
 
     features: Features = field(default_factory=lambda: PublicMap(axes=256))
@@ -57,6 +58,7 @@ class PublicPriorPrototypes(PrivateMethod):
     count_share: float = 0.03
     sum_share: float = 0.37
     steps: int = 15
+    step_threshold: float = 1.0
     name: ClassVar[str] = "public-prior"
     needs_public: ClassVar[bool] = True
 
@@ -67,6 +69,7 @@ class PublicPriorPrototypes(PrivateMethod):
             "count_share": _check.fraction("count_share", self.count_share),
             "sum_share": _check.fraction("sum_share", self.sum_share),
             "steps": _check.whole("steps", self.steps, at_least=0),
+            "step_threshold": _check.non_negative("step_threshold", self.step_threshold),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -144,9 +147,10 @@ class PublicPriorPrototypes(PrivateMethod):
         return features.first(axes)
 
     def _takes_steps(self, features: FittedFeatures, smallest: float, purse: Purse) -> bool:
-        """Whether the smallest class is at least twice the noise of its row of the summed gradients."""
+        """Whether the smallest class is large enough beside the noise of its row of the summed gradients."""
         share = 1 - self.count_share - self.sum_share
-        return self.steps > 0 and smallest >= 2 * self._noise_norm(features.dimension, share, purse)
+        needed = self.step_threshold * self._noise_norm(features.dimension, share, purse)
+        return self.steps > 0 and smallest >= needed
 
     def _noise_norm(self, dimension: int, share: float, purse: Purse) -> float:
         """Norm of the noise on one class's sum, at that share of the budget."""

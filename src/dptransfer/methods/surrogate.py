@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,10 +55,15 @@ def surrogate_size(size: int) -> int:
 
 
 def surrogates(
-    public: PublicEmbeddings, classes: int, size: int, *, rng: np.random.Generator
+    public: PublicEmbeddings,
+    classes: int,
+    size: int,
+    *,
+    rng: np.random.Generator,
+    families: Sequence[Family] = FAMILIES,
 ) -> Iterator[Surrogate]:
     """One task per family, with about `size` examples."""
-    for family in FAMILIES:
+    for family in families:
         counts = _counts(classes, size, family.imbalance, rng)
         own = _unit(public.rows[rng.integers(0, len(public), classes)])
         shared = _unit(public.rows[rng.integers(0, len(public), -(-classes // _RELATED))])

@@ -19,20 +19,19 @@ worst. Where t ≤ 64 that moves exp(−t) by a factor within 1 ± 2⁻⁴⁵, a
 thousand units in the last place by another 1 ± 2⁻⁴²; the factor 1 + 2⁻⁴⁰ on top covers both, and rounding.
 Where t > 64, w·2^b < 1 for b ≤ 61, and W = 1 is enough.
 
-The one coin that decides is tossed exactly: bits of a uniform number are compared with an interval around the
-probability, from `decimal`'s correctly rounded exponential of quotients rounded down and up; if the interval
-contains them, more bits are drawn and the interval is narrowed.
+The one coin that decides is tossed exactly; see `noise.coin`.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dptransfer.noise.coin import below_exponential
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -100,46 +99,9 @@ def _bounds(scores: Integers, best: int, scale: float, bits: int) -> Integers:
 
 def _kept(gap: int, scale: float, factor: Fraction) -> bool:
     """True with probability exp(−gap/scale)·factor, which is at most 1."""
-    return _below(secrets.randbits(64), 64, gap, scale, factor)
+    return below_exponential(secrets.randbits(64), 64, gap, scale, factor)
 
 
 def _heads(coin: int, gap: int, scale: float) -> bool:
     """Whether a uniform number that begins with these bits is below exp(−gap/scale)."""
-    return gap == 0 or _below(coin, _COIN_BITS, gap, scale, Fraction(1))
-
-
-def _below(uniform: int, bits: int, gap: int, scale: float, factor: Fraction) -> bool:
-    """Whether a uniform number in [0, 1) that begins with `uniform` is below exp(−gap/scale)·factor."""
-    while True:
-        low, high = (factor * bound for bound in exponential_interval(gap, scale, digits=10 + bits // 3))
-        if Fraction(uniform + 1, 2**bits) <= low:
-            return True
-        if Fraction(uniform, 2**bits) >= high:
-            return False
-        uniform, bits = uniform << 64 | secrets.randbits(64), bits + 64
-
-
-def exponential_interval(gap: int, scale: float, digits: int) -> tuple[Fraction, Fraction]:
-    """An interval that contains exp(−gap/scale), about `digits` decimal digits narrow.
-
-    >>> low, high = exponential_interval(1, 1.0, digits=20)
-    >>> low < Fraction("0.36787944117144232159553") < high, float(high - low) < 1e-19
-    (True, True)
-    """
-    if gap == 0:
-        return Fraction(1), Fraction(1)
-    top, bottom = scale.as_integer_ratio()
-    over, under = gap * bottom, top
-    if over > 4 * digits * under:  # too small to tell from nothing with these digits: below 10^(−1.7·digits)
-        return Fraction(0), Fraction(1, 10**digits)
-    # Numerator and denominator are exact as decimals of any length; only the quotient is rounded.
-    down, up = (
-        Context(prec=digits + 3, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX).divide(
-            Decimal(over), Decimal(under)
-        )
-        for rounding in (ROUND_FLOOR, ROUND_CEILING)
-    )
-    context = Context(prec=digits, Emin=MIN_EMIN, Emax=MAX_EMAX)
-    low = context.next_minus(context.exp(up.copy_negate()))
-    high = context.next_plus(context.exp(down.copy_negate()))
-    return Fraction(low), min(Fraction(high), Fraction(1))
+    return gap == 0 or below_exponential(coin, _COIN_BITS, gap, scale, Fraction(1))

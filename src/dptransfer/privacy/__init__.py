@@ -3,27 +3,38 @@
 from dptransfer.privacy.budget import Budget
 from dptransfer.privacy.event import (
     SMALLEST_NOISE_MULTIPLIER,
+    BestOfManyEvent,
     Event,
     GaussianEvent,
+    SampledGaussianEvent,
     SelectionEvent,
-    event_from_dict,
-    event_to_dict,
-    in_relation,
+    numeric_delta_of,
+    numeric_epsilon_of,
     same_relation,
 )
+from dptransfer.privacy.event_json import event_from_dict, event_to_dict
+from dptransfer.privacy.event_words import event_words, trials_law
 from dptransfer.privacy.guarantee import Guarantee
 from dptransfer.privacy.relation import Relation
+from dptransfer.privacy.restate import for_group, in_relation
 
 __all__ = [
     "SMALLEST_NOISE_MULTIPLIER",
+    "BestOfManyEvent",
     "Budget",
     "Event",
     "GaussianEvent",
     "Guarantee",
     "Relation",
+    "SampledGaussianEvent",
     "SelectionEvent",
     "event_from_dict",
     "event_to_dict",
+    "event_words",
+    "for_group",
     "in_relation",
+    "numeric_delta_of",
+    "numeric_epsilon_of",
     "same_relation",
+    "trials_law",
 ]

@@ -3,14 +3,18 @@
 An event says what happened in enough detail to compute its privacy loss, and nothing else: no data, no
 budget, no behaviour beyond unit conversions. The meaning of a field never changes once released, because
 old releases are verified by recomputing their guarantee from recorded events.
+
+Two fields say how the noise that runs differs from the ideal one. `numeric_epsilon` bounds a likelihood
+ratio (the noise lives on integers), `numeric_delta` a total variation distance (a sampler cuts the far tails
+off); `accounting.compose` says what either costs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
 
 from dptransfer import _check
 from dptransfer.errors import ArgumentError, RelationMismatch
@@ -24,13 +28,19 @@ SMALLEST_NOISE_MULTIPLIER = 1 / 40
 class GaussianEvent:
     """Gaussian noise of standard deviation `scale` on a query of L2 sensitivity `sensitivity`.
 
+    With z the noise multiplier and T the number of times, the step is (√T/z)-GDP and T/(2z²)-zCDP, exactly;
+    each of the T queries may depend on earlier answers.
+
     Attributes:
-        noise_multiplier: scale ÷ sensitivity; with z its value the step is (1/z)-GDP and 1/(2z²)-zCDP.
+        noise_multiplier: scale ÷ sensitivity, of each release.
         relation: the neighbouring relation under which `sensitivity` holds.
         sensitivity: L2 sensitivity in the units of the answer.
         label: what was released, in words.
-        numeric_epsilon: ε to add because the noise that ran is an integer lattice's
-            (see `noise.lattice_epsilon`).
+        numeric_epsilon: ε to add, for all releases together, because the noise that ran is an integer
+            lattice's (see `noise.lattice_epsilon`).
+        times: how many releases, each with this noise multiplier.
+        numeric_delta: total variation distance, for all releases together, between the noise that ran and
+            lattice noise whose tails are not cut.
     """
 
     noise_multiplier: float
@@ -38,17 +48,13 @@ class GaussianEvent:
     sensitivity: float = 1.0
     label: str = ""
     numeric_epsilon: float = 0.0
+    times: int = 1
+    numeric_delta: float = 0.0
     kind: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:
         """Refuse what would void the accounting."""
-        for name, check in (
-            ("noise_multiplier", _check.positive),
-            ("sensitivity", _check.positive),
-            ("numeric_epsilon", _check.non_negative),
-        ):
-            object.__setattr__(self, name, check(name, getattr(self, name)))  # NumPy's become Python's
-        _check_relation(self.relation)
+        _check_noise(self)
 
     @property
     def scale(self) -> float:
@@ -87,12 +93,106 @@ class SelectionEvent:
             raise ArgumentError(f"bounded_range must be True or False; got {self.bounded_range!r}.")
 
 
-Event: TypeAlias = GaussianEvent | SelectionEvent
-_KINDS: dict[str, type[GaussianEvent] | type[SelectionEvent]] = {
-    GaussianEvent.kind: GaussianEvent,
-    SelectionEvent.kind: SelectionEvent,
-}
-_SCALE_ROUNDING = 1e-9
+@dataclass(frozen=True)
+class SampledGaussianEvent:
+    """A sum over a fresh Poisson sample of the rows plus Gaussian noise, `times` times.
+
+    Each time every row is in the sample with probability `sampling_rate`, independently of all others, and
+    the query may depend on earlier answers.
+
+    `sensitivity` is the largest L2 norm of what **one row contributes** to the sum, under either relation:
+    what adding the row moves. So under replace-one it is not the distance between two neighbours, which is
+    twice as large; the accounting knows that a row in the sample is replaced by another in the sample, and
+    prices the pair exactly (`accounting.sampled`). For a query of ours it is
+    `query.l2_sensitivity(Relation.ADD_REMOVE)`.
+
+    Attributes:
+        noise_multiplier: scale ÷ sensitivity, of each release.
+        sampling_rate: the chance q, in (0, 1], of a row to be in a sample.
+        times: how many releases, each on its own sample.
+        relation: the neighbouring relation.
+        sensitivity: largest L2 norm of one row's contribution, in the units of the answer.
+        label: what was released, in words.
+        numeric_epsilon: as for a `GaussianEvent`; under replace-one it must cover two answers that are
+            2 · `sensitivity` apart.
+        numeric_delta: as for a `GaussianEvent`.
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    times: int
+    relation: Relation
+    sensitivity: float = 1.0
+    label: str = ""
+    numeric_epsilon: float = 0.0
+    numeric_delta: float = 0.0
+    kind: ClassVar[str] = "sampled-gaussian"
+
+    def __post_init__(self) -> None:
+        """Refuse what would void the accounting."""
+        rate = _check.positive("sampling_rate", self.sampling_rate)
+        if rate > 1:
+            raise ArgumentError(f"sampling_rate must lie in (0, 1]; got {rate!r}.")
+        object.__setattr__(self, "sampling_rate", rate)
+        _check_noise(self)
+
+    @property
+    def scale(self) -> float:
+        """Standard deviation of the noise in the units of the answer."""
+        return self.noise_multiplier * self.sensitivity
+
+
+@dataclass(frozen=True)
+class BestOfManyEvent:
+    """Private tuning: a random number of trials, of which only the best is released.
+
+    Each trial runs one candidate, drawn uniformly, and yields a result with a score; the result of highest
+    score is released with its candidate, and everything else is forgotten, the number of trials included. A
+    candidate's events cover its whole trial, **the score too** where that is computed from private rows.
+
+    Attributes:
+        candidates: for each candidate, the events of one trial.
+        mean_trials: the expected number of trials, at least 1.
+        shape: the law of the number of trials: a truncated negative binomial of this shape (above −1; 1 is
+            geometric, 0 logarithmic), or Poisson when it is infinite, where no trial at all may happen.
+        label: what was chosen, in words.
+    """
+
+    candidates: tuple[tuple[Event, ...], ...]
+    mean_trials: float
+    shape: float
+    label: str = ""
+    kind: ClassVar[str] = "best-of-many"
+
+    def __post_init__(self) -> None:
+        """Refuse what would void the accounting."""
+        try:
+            candidates = tuple(tuple(events) for events in self.candidates)
+        except TypeError:
+            candidates = ()
+        if not candidates or not all(candidates):
+            raise ArgumentError(
+                "candidates must hold the events of at least one candidate, and each at least one event; "
+                f"got {self.candidates!r}."
+            )
+        same_relation(event for events in candidates for event in events)
+        object.__setattr__(self, "candidates", candidates)
+        mean = _check.positive("mean_trials", self.mean_trials)
+        if mean < 1:
+            raise ArgumentError(f"mean_trials must be at least 1; got {mean!r}.")
+        object.__setattr__(self, "mean_trials", mean)
+        shape = self.shape
+        if isinstance(shape, bool) or not isinstance(shape, int | float) or not shape > -1:
+            raise ArgumentError(f"shape must be a number above -1, or infinity for Poisson; got {shape!r}.")
+        object.__setattr__(self, "shape", float(shape))
+
+    @property
+    def relation(self) -> Relation:
+        """The relation all candidates share."""
+        return self.candidates[0][0].relation
+
+
+Event: TypeAlias = GaussianEvent | SelectionEvent | SampledGaussianEvent | BestOfManyEvent
 
 
 def same_relation(events: Iterable[Event]) -> Relation:
@@ -107,67 +207,34 @@ def same_relation(events: Iterable[Event]) -> Relation:
     return found.pop()
 
 
-def in_relation(event: Event, relation: Relation) -> Event:
-    """The same step stated under `relation`, safely.
+def numeric_epsilon_of(event: Event) -> float:
+    """What the lattice costs in one event; a tuned step pays it inside each trial."""
+    return event.numeric_epsilon if isinstance(event, GaussianEvent | SampledGaussianEvent) else 0.0
 
-    Add/remove becomes replace-one by taking two steps (remove, then add), so distances double: half the noise
-    multiplier, twice the ε. Replace-one says nothing about data sets of different sizes, so the
-    other direction raises.
+
+def numeric_delta_of(event: Event) -> float:
+    """Total variation distance between what one event ran and the same without cut tails.
+
+    Trials of a tuned step add up, on average over their number, and the worst candidate counts.
     """
-    if event.relation is relation:
-        return event
-    if relation is Relation.ADD_REMOVE:
-        raise RelationMismatch(
-            "A replace-one guarantee does not imply an add/remove one; "
-            f"got a {event.kind} step under replace-one. Keep a separate replace-one budget for it."
-        )
-    if isinstance(event, GaussianEvent):
-        return replace(
-            event,
-            relation=relation,
-            sensitivity=2 * event.sensitivity,
-            noise_multiplier=event.noise_multiplier / 2,
-            numeric_epsilon=2 * event.numeric_epsilon,
-        )
-    return replace(event, relation=relation, epsilon=2 * event.epsilon)
+    if isinstance(event, GaussianEvent | SampledGaussianEvent):
+        return event.numeric_delta
+    if isinstance(event, BestOfManyEvent):
+        worst = max(math.fsum(map(numeric_delta_of, trial)) for trial in event.candidates)
+        return min(1.0, event.mean_trials * worst * (1 + 1e-12))
+    return 0.0
 
 
-def event_to_dict(event: Event) -> dict[str, Any]:
-    """JSON-ready form; `event_from_dict` reads it back."""
-    fields = {"kind": event.kind, **asdict(event), "relation": event.relation.value}
-    if isinstance(event, GaussianEvent):
-        fields["scale"] = event.scale
-    return fields
-
-
-def event_from_dict(fields: dict[str, Any]) -> Event:
-    """Read what `event_to_dict` wrote; unknown kinds and fields are refused, not skipped.
-
-    A stored `scale` must be the product of noise multiplier and sensitivity, to one part in 10⁹: whoever
-    reads the file may have looked at either.
-    """
-    values = dict(fields)
-    kind = values.pop("kind", None)
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise ArgumentError(f"An event's kind must be one of {', '.join(_KINDS)}; got {kind!r}.")
-    try:
-        scale = values.pop("scale", None) if kind == GaussianEvent.kind else None
-        values["relation"] = Relation(values["relation"])
-        event = _KINDS[kind](**values)
-        if isinstance(event, GaussianEvent) and scale is not None:
-            _check_scale(event, scale)
-    except (KeyError, TypeError, ValueError) as problem:
-        raise ArgumentError(f"A {kind} event could not be read: {problem}") from None
-    return event
-
-
-def _check_scale(event: GaussianEvent, scale: float) -> None:
-    stored = _check.positive("scale", scale)
-    if not math.isclose(stored, event.scale, rel_tol=_SCALE_ROUNDING):
-        raise ArgumentError(
-            f"scale must be noise_multiplier × sensitivity, {event.scale!r}; got {stored!r}. "
-            "One of the three was changed after it was written."
-        )
+def _check_noise(event: GaussianEvent | SampledGaussianEvent) -> None:
+    for name, check in (
+        ("noise_multiplier", _check.positive),
+        ("sensitivity", _check.positive),
+        ("numeric_epsilon", _check.non_negative),
+        ("numeric_delta", _check.probability),
+        ("times", _check.whole),
+    ):
+        object.__setattr__(event, name, check(name, getattr(event, name)))  # NumPy's become Python's
+    _check_relation(event.relation)
 
 
 def _check_relation(relation: object) -> None:

@@ -2,7 +2,10 @@
 
 from dptransfer.queries.base import L2Query, ScoreQuery
 from dptransfer.queries.class_sums import ClassCounts, ClassSums, ClassSumsAndCounts
+from dptransfer.queries.correct_count import CorrectCount
+from dptransfer.queries.gradient_and_excess import GradientAndExcess
 from dptransfer.queries.recentred_sums import RecentredSums
+from dptransfer.queries.second_moments import SecondMoments
 from dptransfer.queries.similarity import SimilarityScores
 from dptransfer.queries.softmax_gradient import SoftmaxGradient
 
@@ -10,9 +13,12 @@ __all__ = [
     "ClassCounts",
     "ClassSums",
     "ClassSumsAndCounts",
+    "CorrectCount",
+    "GradientAndExcess",
     "L2Query",
     "RecentredSums",
     "ScoreQuery",
+    "SecondMoments",
     "SimilarityScores",
     "SoftmaxGradient",
 ]

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dptransfer.compute.device import use_cuda
+from dptransfer.compute.sums import add_by_class, class_sums
 from dptransfer.data.embeddings import Labels
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import SUM_BITS
+from dptransfer.features.on_device import lattice_on_device
 from dptransfer.privacy import Relation
 from dptransfer.queries.base import Integers, RawRows
+from dptransfer.queries.contributions import FloatArray, whole_norms
 
 _GRID = 2**SUM_BITS
 
@@ -27,13 +31,14 @@ class ClassSums:
     Sensitivity:   L2. Add/remove: one row of the matrix moves by the norm of one mapped row, at most 1.
                    Replace: same class ‖a − b‖ ≤ 2; another class √(‖a‖² + ‖b‖²) ≤ √2; so 2.
     Assumes:       classes declared in advance; labels in 0..classes−1; a feature map that works row by row.
-                   Exact: integer rows of norm ≤ 2³⁰, int64 sums.
+                   Exact: integer rows of norm ≤ 2³⁰, int64 sums; on CUDA the same integers.
     Reference:     Wahdany et al. (2025), Section 4.1, which adds noise of 2r/n_c to class means; there n_c is
                    private under add/remove, and sums need half that noise.
     """
 
     features: FittedFeatures
     classes: int
+    device: str = "cpu"
 
     label = "class sums"
     grid = _GRID
@@ -49,6 +54,9 @@ class ClassSums:
 
     def __call__(self, rows: RawRows, labels: Labels) -> Integers:
         """Sums in steps of 2⁻³⁰."""
+        if use_cuda(self.device, rows):
+            on_device = lattice_on_device(self.features, _GRID)
+            return class_sums(rows, labels, self.classes, device="cuda", mapped=on_device)
         sums = np.zeros(self.shape, dtype=np.int64)
 
         def mapped(chunk: slice) -> tuple[Integers, Labels]:
@@ -57,6 +65,15 @@ class ClassSums:
         for integers, own in over_chunks(mapped, len(rows), self.features.input_dimension):
             add_by_class(sums, integers, own)
         return sums
+
+    def contribution_norms(self, rows: RawRows, labels: Labels) -> FloatArray:
+        """The mapped rows' norms."""
+
+        def norms(chunk: slice) -> FloatArray:
+            return whole_norms(self.features.lattice(rows[chunk], _GRID)) / _GRID
+
+        found = over_chunks(norms, len(rows), self.features.input_dimension)
+        return np.concatenate([np.zeros(0), *found])
 
 
 @dataclass(frozen=True)
@@ -90,6 +107,10 @@ class ClassCounts:
         counts: Integers = np.bincount(labels, minlength=self.classes).astype(np.int64) * _GRID
         return counts
 
+    def contribution_norms(self, rows: RawRows, labels: Labels) -> FloatArray:
+        """One for each example."""
+        return np.ones(len(labels))
+
 
 @dataclass(frozen=True)
 class ClassSumsAndCounts:
@@ -107,6 +128,7 @@ class ClassSumsAndCounts:
 
     features: FittedFeatures
     classes: int
+    device: str = "cpu"
 
     label = "class sums and counts"
     grid = _GRID
@@ -122,16 +144,13 @@ class ClassSumsAndCounts:
 
     def __call__(self, rows: RawRows, labels: Labels) -> Integers:
         """Sums and counts in steps of 2⁻³⁰."""
-        sums = ClassSums(self.features, self.classes)(rows, labels)
+        sums = ClassSums(self.features, self.classes, self.device)(rows, labels)
         counts = ClassCounts(self.classes)(rows, labels)
         return np.column_stack([sums, counts])
 
-
-def add_by_class(sums: Integers, rows: Integers, labels: Labels) -> None:
-    """Add each integer row to its class's sum; one pass over the rows, whatever the number of classes."""
-    if len(rows) == 0:
-        return
-    order = np.argsort(labels, kind="stable")
-    ordered = labels[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    sums[ordered[starts]] += np.add.reduceat(rows[order], starts, axis=0)
+    def contribution_norms(self, rows: RawRows, labels: Labels) -> FloatArray:
+        """Norms of the mapped rows with a one behind."""
+        own: FloatArray = np.hypot(
+            ClassSums(self.features, self.classes).contribution_norms(rows, labels), 1.0
+        )
+        return own

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.compute.sums import add_by_class
 from dptransfer.data.embeddings import Labels
 from dptransfer.errors import RelationMismatch
 from dptransfer.features import FittedFeatures
@@ -14,7 +16,7 @@ from dptransfer.features.chunks import row_chunks
 from dptransfer.features.lattice import SUM_BITS, clipped_lattice
 from dptransfer.privacy import Relation
 from dptransfer.queries.base import Integers, RawRows
-from dptransfer.queries.class_sums import add_by_class
+from dptransfer.queries.contributions import whole_norms
 
 _ROW_NORM = 2**26
 
@@ -43,6 +45,7 @@ class RecentredSums:
 
     label = "class sums around released centres"
     grid = 2**SUM_BITS
+    largest_contribution = 1.0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -61,10 +64,19 @@ class RecentredSums:
     def __call__(self, rows: RawRows, labels: Labels) -> Integers:
         """Sums in steps of 2⁻³⁰; a centre is rounded to the rows' grid, so the difference is exact."""
         sums = np.zeros(self.shape, dtype=np.int64)
+        for unit, own in self._clipped(rows, labels):
+            add_by_class(sums, unit, own)
+        return sums
+
+    def contribution_norms(self, rows: RawRows, labels: Labels) -> NDArray[np.float64]:
+        """Norms of the clipped differences."""
+        norms = [whole_norms(unit) / self.grid for unit, _ in self._clipped(rows, labels)]
+        return np.concatenate([np.zeros(0), *norms])
+
+    def _clipped(self, rows: RawRows, labels: Labels) -> Iterator[tuple[Integers, Labels]]:
+        """Each chunk's differences on the lattice, and its labels."""
         centres = np.rint(np.clip(self.centres, -(2.0**20), 2.0**20) * _ROW_NORM)
         for chunk in row_chunks(len(rows), self.features.input_dimension):
             own = labels[chunk]
             difference = (self.features.lattice(rows[chunk], _ROW_NORM) - centres[own]) / _ROW_NORM
-            unit = clipped_lattice(difference / self.radii[own][:, None], self.grid, clip=1.0)
-            add_by_class(sums, unit, own)
-        return sums
+            yield clipped_lattice(difference / self.radii[own][:, None], self.grid, clip=1.0), own

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.compute import class_similarity
-from dptransfer.compute.similarity import DEVICES, GRID_DTYPE, GRID_NORM
+from dptransfer.compute.device import DEVICES
+from dptransfer.compute.similarity import GRID_DTYPE, GRID_NORM
 from dptransfer.data.embeddings import Labels
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.queries.base import Integers, RawRows
+from dptransfer.queries.contributions import FloatArray
 
 GridRows = NDArray[np.integer[Any]]
 
@@ -102,6 +104,24 @@ class SimilarityScores:
             precision=self.precision,
             device=self.device,
         )
+
+    def contribution_ranges(self, rows: RawRows, labels: Labels) -> FloatArray:
+        """Largest minus smallest contribution of each row over all candidates, ÷ `score_range`.
+
+        Products stay below 2²⁴, partial sums too, so float32 holds them exactly.
+        """
+        low, high = self.caps
+        mapped = grid_rows(self.features, rows, self.precision).astype(np.float32)
+        smallest, largest = np.full(len(mapped), np.inf), np.full(len(mapped), -np.inf)
+        step = max(1, _MAPPED_ELEMENTS // max(1, len(mapped)))
+        for start in range(0, len(self.candidates), step):
+            near = mapped @ self.candidates[start : start + step].astype(np.float32).T
+            smallest = np.minimum(smallest, near.min(axis=1))
+            largest = np.maximum(largest, near.max(axis=1))
+        # The cap is monotone, so the ends of the products are the ends of the contributions.
+        ends = [np.clip(self.norm**2 + end, low, high) for end in (smallest, largest)]
+        ranges: FloatArray = (ends[1] - ends[0]) / self.score_range
+        return ranges
 
 
 def grid_rows(features: FittedFeatures, rows: RawRows, precision: str) -> GridRows:

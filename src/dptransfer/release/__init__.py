@@ -8,7 +8,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dptransfer.release.classifier import PrivateClassifier, Provenance
-from dptransfer.release.heads import CosineHead, EuclideanHead, Head, MeanCosineHead, QuadraticHead
+from dptransfer.release.heads import (
+    CosineHead,
+    EuclideanHead,
+    Head,
+    LinearHead,
+    MeanCosineHead,
+    QuadraticHead,
+)
 
 if TYPE_CHECKING:
     from dptransfer.release.bundle import read_evaluation, read_release, write_release
@@ -26,6 +33,7 @@ __all__ = [
     "EuclideanHead",
     "Evaluation",
     "Head",
+    "LinearHead",
     "Manifest",
     "MeanCosineHead",
     "PrivateClassifier",

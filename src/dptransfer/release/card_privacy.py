@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
-from dptransfer.privacy import Event, GaussianEvent, Relation
+from dptransfer.privacy import (
+    BestOfManyEvent,
+    Event,
+    GaussianEvent,
+    Relation,
+    SampledGaussianEvent,
+    for_group,
+)
 from dptransfer.release.card import (
     AttackCurve,
     Block,
@@ -17,9 +23,9 @@ from dptransfer.release.card import (
     rounded_up,
     some,
 )
+from dptransfer.release.card_steps import step_sections
 from dptransfer.release.classifier import PrivateClassifier
 
-_MOST_EVENTS = 50  # rows in the accounting table
 _RATES = (0.0, 1e-3, 3e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _NEIGHBOURS = {
     Relation.ADD_REMOVE: "Two data sets are neighbours if one has one labelled example that the other lacks. "
@@ -36,35 +42,14 @@ def privacy_sections(model: PrivateClassifier) -> tuple[Section, ...]:
         _attacker(model),
         _covered(model),
         _public_facts(model),
-        _accounting(model),
-        _numerics(model),
-    )
-
-
-def group_events(events: tuple[Event, ...], size: int) -> tuple[Event, ...]:
-    """The same steps as a group of `size` examples meets them: every distance and ε is `size` times as large.
-
-    >>> from dptransfer.privacy import SelectionEvent
-    >>> group_events((SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential"),), 4)[0].epsilon
-    2.0
-    """
-    return tuple(
-        replace(
-            event,
-            noise_multiplier=event.noise_multiplier / size,
-            sensitivity=event.sensitivity * size,
-            numeric_epsilon=event.numeric_epsilon * size,
-        )
-        if isinstance(event, GaussianEvent)
-        else replace(event, epsilon=event.epsilon * size)
-        for event in events
+        *step_sections(model),
     )
 
 
 def attack_points(events: tuple[Event, ...]) -> tuple[tuple[float, float], ...]:
     """False positive rates from 0 to 1, with the largest true positive rate at each.
 
-    With selections among the steps the privacy curve δ(ε) costs milliseconds a point, so it is computed
+    With other than Gaussian steps the privacy curve δ(ε) costs milliseconds a point, so it is computed
     once, and every rate takes the best of the limits it sets: τ ≤ e^ε α + δ and 1 − α ≤ e^ε (1 − τ) + δ,
     for every ε.
 
@@ -94,8 +79,10 @@ def _guarantee(model: PrivateClassifier) -> Section:
         ("relation", guarantee.relation.value),
         ("privacy unit", "one labelled example (one row and its label)"),
     ]
-    rows += [("zCDP rho", rounded_up(guarantee.rho))] if guarantee.rho is not None else []
-    rows += [("GDP mu", rounded_up(guarantee.mu))] if guarantee.mu is not None else []
+    sampled = any(isinstance(event, SampledGaussianEvent) for event in model.events)
+    for name, amount in (("zCDP rho", guarantee.rho), ("GDP mu", guarantee.mu)):
+        if amount is not None:
+            rows.append((name, rounded_up(amount) + " (sampling not counted)" * sampled))
     blocks: list[Block] = [
         Paragraph(
             "No single example changes the probability of any outcome, this model included, by more than "
@@ -124,7 +111,7 @@ def _attacker(model: PrivateClassifier) -> Section:
             Paragraph(
                 "Suppose an attacker knows every example but one, has this file, and wants to know "
                 "whether that one was used. These are upper limits on how well any attack can do, "
-                "computed from the steps below."
+                + ("computed from the steps below." if events else "and they are those of a blind guess.")
             ),
             Table(
                 ("Attack", "At most"),
@@ -145,7 +132,11 @@ def _covered(model: PrivateClassifier) -> Section:
 
     delta = model.guarantee.delta
     groups = tuple(
-        (str(size), rounded_up(epsilon_of(group_events(model.events, size), delta), 4), rounded_up(delta))
+        (
+            str(size),
+            rounded_up(epsilon_of([for_group(event, size) for event in model.events], delta), 4),
+            rounded_up(delta),
+        )
         for size in (1, 2, 5)
     )
     return Section(
@@ -192,75 +183,19 @@ def _public_facts(model: PrivateClassifier) -> Section:
                     ("number of examples", "not declared" if facts.size is None else f"about {facts.size}"),
                     ("class sizes", counts),
                     ("encoder", "not on record" if facts.encoder is None else clean(facts.encoder)),
-                    ("hyper-parameters", "public; none was chosen on private data"),
+                    ("hyper-parameters", _settings(model)),
                 ),
             ),
         ),
     )
 
 
-def _accounting(model: PrivateClassifier) -> Section:
-    rows = []
-    for number, event in enumerate(model.events[:_MOST_EVENTS], start=1):
-        label = clean(event.label) or "(no label)"
-        if isinstance(event, GaussianEvent):
-            law = f"Gaussian noise, multiplier {event.noise_multiplier:.6g}"
-            detail = f"sensitivity {event.sensitivity:.6g}, scale {event.scale:.6g}"
-        else:
-            law = f"{clean(event.mechanism)}, epsilon {rounded_up(event.epsilon)}"
-            detail = "bounded range" if event.bounded_range else "pure epsilon"
-        rows.append((str(number), label, law, detail))
-    blocks: list[Block] = [
-        Paragraph(
-            f"{len(model.events)} noisy step{'s' * (len(model.events) != 1)} saw private rows, all under the "
-            f"{model.guarantee.relation.value} relation:"
-        ),
-        Table(("#", "Step", "Noise", "Detail"), tuple(rows)),
-    ]
-    if len(model.events) > _MOST_EVENTS:
-        blocks.append(Paragraph(f"The first {_MOST_EVENTS} are shown; release.json lists all."))
-    return Section("Accounting", (*blocks, Paragraph(_composition(model.events))))
-
-
-def _composition(events: tuple[Event, ...]) -> str:
-    kinds = {event.kind for event in events}
-    if kinds == {"gaussian"}:
-        how = "Gaussian steps compose exactly; epsilon is read off the exact Gaussian curve at delta."
-    elif kinds == {"selection"}:
-        how = (
-            "Selections compose by the smallest of several valid bounds: the sum of epsilons, and at delta "
-            "Rényi divergences and privacy loss distributions."
-        )
-    else:
-        how = (
-            "Gaussian steps compose exactly; with selections, by the smallest of several valid bounds: "
-            "Gaussian DP, Rényi divergences and privacy loss distributions."
-        )
-    return f"{how} The reported epsilon is rounded up."
-
-
-def _numerics(model: PrivateClassifier) -> Section:
-    numeric = sum(event.numeric_epsilon for event in model.events if isinstance(event, GaussianEvent))
-    source = (
-        "SEEDED: the noise can be repeated by anyone who has the seed. This file is for tests and benchmarks."
-        if model.provenance.seeded
-        else "Noise comes from OpenDP's exact samplers on integers, and selections from an exact race on "
-        "integer scores, both fed by the operating system's cryptographic generator; no seed exists."
-    )
-    return Section(
-        "Numerics",
-        (
-            Bullets(
-                (
-                    "Private rows become integers before anything is summed, so sums and sensitivities "
-                    "are exact.",
-                    source,
-                    f"What the integer grid itself costs, epsilon {rounded_up(numeric, 3)}, is included "
-                    "above.",
-                )
-            ),
-        ),
-    )
+def _settings(model: PrivateClassifier) -> str:
+    tuned = [event for event in model.events if isinstance(event, BestOfManyEvent)]
+    if not tuned:
+        return "public; none was chosen on private data"
+    counts = " and ".join(str(len(event.candidates)) for event in tuned)
+    return f"chosen on private data among {counts} public candidates; the choice is paid for"
 
 
 def _rate(value: float) -> float:

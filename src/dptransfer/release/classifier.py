@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from dptransfer.compute.device import on_cuda, use_cuda
+from dptransfer.compute.stream import gathered
 from dptransfer.data.embeddings import class_positions
 from dptransfer.data.facts import Facts
 from dptransfer.errors import DataError
 from dptransfer.features import FittedFeatures, apply
+from dptransfer.features.base import require_width
+from dptransfer.features.on_device import apply_on_device
 from dptransfer.privacy import Event, Guarantee
-from dptransfer.release.heads import Head, head_arrays
+from dptransfer.release.heads import Head, head_arrays, scores_on_device
 
 _CHUNK = 4096
+_DEVICE_ELEMENTS = 2**24  # of a slab of rows on a GPU: 128 MiB in float64, of which it holds a few
 
 
 @dataclass(frozen=True)
@@ -80,34 +85,56 @@ class PrivateClassifier:
         maps = {f"features.{name}": array for name, array in self.features.arrays().items()}
         return {**head_arrays(self.head), **maps}
 
-    def scores(self, x: ArrayLike) -> NDArray[np.float64]:
-        """One score per row and class, higher for likelier; rows are handled in chunks."""
-        rows = _numeric_rows(x)
-        result = np.empty((len(rows), len(self.classes)))
-        for start in range(0, max(len(rows), 1), _CHUNK):  # at least once, so that a bad width is refused
-            chunk = slice(start, start + _CHUNK)
-            result[chunk] = self.head.scores(apply(self.features, rows[chunk]))
-        return result
+    def scores(self, x: Any, *, device: str = "cpu") -> NDArray[np.float64]:
+        """One score per row and class, higher for likelier; rows are handled in chunks.
 
-    def predict(self, x: ArrayLike) -> NDArray[Any]:
-        """The likeliest declared class of each row."""
-        chosen: NDArray[Any] = np.asarray(self.classes)[self.scores(x).argmax(axis=1)]
+        Args:
+            x: rows as the model was fitted on, an array or a memory map of any length, or a torch tensor.
+            device: 'cpu' or 'cuda'; rows that are CUDA tensors are scored where they are. Both map rows to
+                the same integers and score in float64, so that scores differ by rounding alone.
+        """
+        return self._over_rows(x, device, lambda scores: scores, len(self.classes), np.float64)
+
+    def predict(self, x: Any, *, device: str = "cpu") -> NDArray[Any]:
+        """The likeliest declared class of each row, the first of equals; arguments as for `scores`."""
+        chosen: NDArray[Any] = np.asarray(self.classes)[self._chosen(x, device)]
         return chosen
 
-    def predict_proba(self, x: ArrayLike) -> NDArray[np.float64]:
+    def predict_proba(self, x: Any, *, device: str = "cpu") -> NDArray[np.float64]:
         """Softmax of the scores; a ranking with a public temperature, not a calibrated probability."""
-        return probabilities(self.scores(x), self.head.temperature)
+        return probabilities(self.scores(x, device=device), self.head.temperature)
 
-    def score(self, x: ArrayLike, y: ArrayLike) -> float:
+    def score(self, x: Any, y: ArrayLike, *, device: str = "cpu") -> float:
         """Accuracy on labelled rows. Test rows are not protected by the guarantee."""
         truth = class_positions(y, self.classes)
-        return float((self.scores(x).argmax(axis=1) == truth).mean())
+        return float((self._chosen(x, device) == truth).mean())
 
     def save(self, path: str | Path, *, unsafe_for_publication: bool = False, **extra: Any) -> Path:
         """Write a release directory; see `dptransfer.release.bundle.write_release`."""
         from dptransfer.release.bundle import write_release
 
         return write_release(self, path, unsafe_for_publication=unsafe_for_publication, **extra)
+
+    def _chosen(self, x: Any, device: str) -> NDArray[np.int64]:
+        """The position of each row's likeliest class; no more than a chunk of scores is kept."""
+        best = self._over_rows(x, device, lambda scores: scores.argmax(axis=1, keepdims=True), 1, np.int64)
+        return best[:, 0]
+
+    def _over_rows(
+        self, x: Any, device: str, answer: Callable[[Any], Any], columns: int, kind: DTypeLike
+    ) -> NDArray[Any]:
+        """(rows, columns) of what `answer` makes of the scores, a chunk of rows at a time."""
+        rows = _numeric_rows(x)
+        require_width(self.features, tuple(rows.shape))
+        if use_cuda(device, rows):
+            mapped, scores = apply_on_device(self.features), scores_on_device(self.head)
+            step = max(1, _DEVICE_ELEMENTS // self.features.input_dimension)
+            return gathered(rows, lambda slab: answer(scores(mapped(slab))), columns, kind, step)
+        result = np.empty((len(rows), columns), dtype=kind)
+        for start in range(0, len(rows), _CHUNK):
+            chunk = slice(start, start + _CHUNK)
+            result[chunk] = answer(self.head.scores(apply(self.features, rows[chunk])))
+        return result
 
 
 def probabilities(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
@@ -123,8 +150,10 @@ def probabilities(scores: NDArray[np.float64], temperature: float) -> NDArray[np
     return weights
 
 
-def _numeric_rows(x: ArrayLike) -> NDArray[Any]:
-    rows = np.asarray(x)
-    if not (np.issubdtype(rows.dtype, np.number) and not np.iscomplexobj(rows)):
-        raise DataError(f"Rows must hold real numbers; got the type {rows.dtype}.")
+def _numeric_rows(x: Any) -> Any:
+    """The rows as an array, or as they are where they are on a GPU."""
+    rows = x if on_cuda(x) else np.asarray(x)
+    kind = np.asarray(x[:0].cpu()).dtype if on_cuda(x) else rows.dtype
+    if not np.issubdtype(kind, np.number) or np.issubdtype(kind, np.complexfloating):
+        raise DataError(f"Rows must hold real numbers; got the type {kind}.")
     return rows

@@ -111,6 +111,7 @@ def evaluate(
     *,
     minority_of: Mapping[str | int, int] | Sequence[int] | None = None,
     name: str = "",
+    device: str = "cpu",
 ) -> Evaluation:
     """Test a classifier on labelled rows; no privacy is spent, and the test rows are not protected.
 
@@ -122,11 +123,12 @@ def evaluate(
             or by name; they say which quarter of the classes is smallest. Default: the sizes declared with
             the training data, else those of the test set.
         name: whose rows these are, for the card.
+        device: where the rows are scored, 'cpu' or 'cuda'.
     """
     truth = class_positions(y, model.classes)
     if len(truth) == 0:
         raise DataError("An evaluation needs at least one test row; got none.")
-    scores = model.scores(x)
+    scores = model.scores(x, device=device)
     if len(scores) != len(truth):
         raise DataError(f"y must label each of the {len(scores)} test rows; got {len(truth)} labels.")
     count = len(model.classes)

@@ -2,12 +2,15 @@
 
 A head is nothing but released arrays and a public rule. Scores are higher for likelier classes; `temperature`
 is the public number by which they are divided before a softmax turns them into probabilities.
+
+Scores are written in the operations that NumPy arrays and torch tensors share, so that `scores_on_device`
+need only move the arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -72,18 +75,38 @@ class EuclideanHead:
 
     def scores(self, rows: FloatArray) -> FloatArray:
         """(rows, classes) scores, without the term that is the same for all classes."""
-        halves: FloatArray = 0.5 * np.square(self.centres).sum(axis=1)
+        halves: FloatArray = 0.5 * (self.centres * self.centres).sum(axis=1)
         return rows @ self.centres.T - halves
 
 
 @dataclass(frozen=True, eq=False)
+class LinearHead:
+    """offset_c + weights_c · x: what softmax regression, least squares and their kin end in.
+
+    Attributes:
+        weights: (classes, dimension).
+        offset: (classes,).
+        temperature: spread of the probabilities.
+    """
+
+    weights: FloatArray
+    offset: FloatArray
+    temperature: float = 1.0
+    kind: ClassVar[str] = "linear"
+
+    def scores(self, rows: FloatArray) -> FloatArray:
+        """(rows, classes) logits."""
+        return self.offset + rows @ self.weights.T
+
+
+@dataclass(frozen=True, eq=False)
 class QuadraticHead:
-    """offset_c + linear_c · x − ½ precision_c · x²: a diagonal Gaussian per class, or a linear head.
+    """offset_c + linear_c · x − ½ precision_c · x²: a diagonal Gaussian per class.
 
     Attributes:
         linear: (classes, dimension).
         offset: (classes,).
-        precision: (classes, dimension), zeros for a linear head.
+        precision: (classes, dimension).
         temperature: spread of the probabilities.
     """
 
@@ -98,10 +121,27 @@ class QuadraticHead:
         return self.offset + rows @ self.linear.T - 0.5 * (rows * rows) @ self.precision.T
 
 
-Head: TypeAlias = CosineHead | MeanCosineHead | EuclideanHead | QuadraticHead
+Head: TypeAlias = CosineHead | MeanCosineHead | EuclideanHead | LinearHead | QuadraticHead
 HEADS: dict[str, type[Head]] = {
-    head.kind: head for head in (CosineHead, MeanCosineHead, EuclideanHead, QuadraticHead)
+    head.kind: head for head in (CosineHead, MeanCosineHead, EuclideanHead, LinearHead, QuadraticHead)
 }
+
+
+def quadratic_form(head: Head) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """(linear, offset, precision) with the head's order of classes on rows of unit norm.
+
+    >>> quadratic_form(CosineHead(np.array([[3.0, 4.0]])))[0]
+    array([[0.6, 0.8]])
+    """
+    if isinstance(head, QuadraticHead):
+        return head.linear, head.offset, head.precision
+    if isinstance(head, LinearHead):
+        return head.weights, head.offset, None
+    if isinstance(head, EuclideanHead):
+        return head.centres, -0.5 * np.square(head.centres).sum(axis=1), None
+    unit = unit_rows(head.prototypes)
+    linear: FloatArray = unit.mean(axis=1) if isinstance(head, MeanCosineHead) else unit
+    return linear, np.zeros(len(linear)), None
 
 
 def head_arrays(head: Head) -> dict[str, FloatArray]:
@@ -113,6 +153,16 @@ def head_arrays(head: Head) -> dict[str, FloatArray]:
 def describe_head(head: Head) -> dict[str, Any]:
     """What a release records about the head, next to its arrays."""
     return {"kind": head.kind, "temperature": head.temperature}
+
+
+def scores_on_device(head: Head, device: str = "cuda") -> Callable[[Any], Any]:
+    """The head's `scores` for torch tensors there, its arrays moved once."""
+    import torch
+
+    moved: dict[str, Any] = {
+        name: torch.from_numpy(array).to(device) for name, array in head_arrays(head).items()
+    }
+    return replace(head, **moved).scores
 
 
 def read_head(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Head:
@@ -129,6 +179,6 @@ def read_head(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -
 
 def unit_rows(rows: FloatArray) -> FloatArray:
     """Rows scaled to unit length along the last axis; zero rows stay zero."""
-    norms = np.linalg.norm(rows, axis=-1, keepdims=True)
-    unit: FloatArray = rows / np.maximum(norms, np.finfo(np.float64).tiny)
+    norms = (rows * rows).sum(axis=-1, keepdims=True) ** 0.5
+    unit: FloatArray = rows / (norms + (norms == 0))
     return unit

@@ -14,6 +14,7 @@ import json
 import math
 import platform
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
@@ -23,7 +24,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from dptransfer.errors import DPTransferError, ReleaseError
-from dptransfer.privacy import Event, Guarantee, event_from_dict, event_to_dict
+from dptransfer.privacy import BestOfManyEvent, Event, Guarantee, event_from_dict, event_to_dict
 
 SCHEMA_VERSION = 1
 MANIFEST_NAME = "release.json"
@@ -126,7 +127,7 @@ class Manifest(_Entry):
     guarantee: GuaranteeEntry
     relation: RelationName
     delta: Annotated[float, Field(ge=0, lt=1)]
-    events: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)]
+    events: tuple[dict[str, Any], ...]
     seeded: bool
     publishable: bool
     facts: FactsEntry
@@ -233,9 +234,21 @@ def _event(fields: Mapping[str, Any]) -> Event:
         kind = type(event_from_dict(dict(fields)))
     except DPTransferError as problem:
         raise ValueError(str(problem)) from None
+    if kind is BestOfManyEvent:
+        return _tuned(fields)
     given = {name: value for name, value in fields.items() if name not in ("kind", "scale")}
     # A class is hashable, which mypy does not see.
     return _reader(kind).validate_json(json.dumps(given), strict=True)  # type: ignore[arg-type]
+
+
+def _tuned(fields: Mapping[str, Any]) -> Event:
+    """A tuned step, with the events of every trial checked in the same way."""
+    trials = tuple(tuple(_event(one) for one in trial) for trial in fields["candidates"])
+    own = event_from_dict(dict(fields))
+    assert isinstance(own, BestOfManyEvent)
+    if not isinstance(own.label, str):
+        raise ValueError("a label is not words")
+    return replace(own, candidates=trials)
 
 
 @cache

@@ -23,7 +23,7 @@ from dptransfer.features import FittedFeatures, FittedPublicMap, FittedUnitNorm
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.release.bundle import require_publishable
 from dptransfer.release.classifier import PrivateClassifier
-from dptransfer.release.heads import CosineHead, EuclideanHead, Head, MeanCosineHead, unit_rows
+from dptransfer.release.heads import CosineHead, EuclideanHead, Head, LinearHead, MeanCosineHead, unit_rows
 
 _OPSET, _IR = 17, 8  # old enough for every runtime of the last years
 _LARGEST = 2**31 - 2**20  # what a protocol buffer can hold
@@ -159,9 +159,12 @@ def _head(graph: _Graph, head: Head, rows: str) -> str:
     if isinstance(head, EuclideanHead):
         scores = graph.add("MatMul", rows, graph.constant(head.centres.T))
         return graph.add("Sub", scores, graph.constant(0.5 * np.square(head.centres).sum(axis=1)))
+    linear = head.weights if isinstance(head, LinearHead) else head.linear
     scores = graph.add(
-        "Add", graph.add("MatMul", rows, graph.constant(head.linear.T)), graph.constant(head.offset)
+        "Add", graph.add("MatMul", rows, graph.constant(linear.T)), graph.constant(head.offset)
     )
+    if isinstance(head, LinearHead):
+        return scores
     squares = graph.add("MatMul", graph.add("Mul", rows, rows), graph.constant(0.5 * head.precision.T))
     return graph.add("Sub", scores, squares)
 

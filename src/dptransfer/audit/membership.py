@@ -1,0 +1,203 @@
+"""The simplest membership attack: an example that the model finds easy was probably trained on.
+
+This is a diagnostic that reads private rows. Its result is not covered by the model's guarantee and never
+enters a release: publishing it publishes a function of the private rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dptransfer import _check
+from dptransfer.accounting import true_positive_rate
+from dptransfer.audit.ceiling import area_ceiling
+from dptransfer.data.embeddings import class_positions
+from dptransfer.errors import DataError
+from dptransfer.privacy import Guarantee
+from dptransfer.release import PrivateClassifier
+from dptransfer.release.evaluation import wilson
+
+FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
+"""Low ones, because an attack that is sure of a few members does harm that an average hides."""
+
+Interval: TypeAlias = tuple[float, float]
+FloatArray = NDArray[np.float64]
+
+_Z95 = 1.959963984540054  # the 97.5 % point of the normal law
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """One threshold of the attack.
+
+    Attributes:
+        false_positive_rate: largest share of other rows that may be taken for members.
+        true_positive_rate: share of members found at the threshold that keeps it.
+        interval: its 95 % interval (Wilson), for this threshold.
+        ceiling: what the model's guarantee leaves to any attack.
+    """
+
+    false_positive_rate: float
+    true_positive_rate: float
+    interval: Interval
+    ceiling: float
+
+
+@dataclass(frozen=True)
+class MembershipResult:
+    """How well the loss tells members from other rows, and what the guarantee would allow. Not protected.
+
+    Attributes:
+        auc: chance that a random member has a smaller loss than a random other row, ties counted half; 0.5 is
+            guessing.
+        interval: its 95 % interval, by Newcombe's score method on the variance of Hanley and McNeil.
+        auc_ceiling: largest area that any attack on such a model can have, by its guarantee.
+        points: true positive rates at low false positive rates.
+        members: number of members.
+        others: number of other rows.
+        guarantee: the model's own.
+    """
+
+    auc: float
+    interval: Interval
+    auc_ceiling: float
+    points: tuple[OperatingPoint, ...]
+    members: int
+    others: int
+    guarantee: Guarantee
+
+    @property
+    def within_ceiling(self) -> bool:
+        """Whether the attack is no better than the guarantee allows, up to the interval.
+
+        If not, either the guarantee is false or the other rows do not come from the members' source.
+        """
+        return self.interval[0] <= self.auc_ceiling
+
+    @property
+    def statement(self) -> str:
+        """The sentence that goes with these numbers wherever they are shown."""
+        return (
+            "These numbers are a function of private rows; the guarantee does not cover them. Do not publish."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        plain = asdict(self)
+        plain["guarantee"] = self.guarantee.to_dict()
+        plain["points"] = [{**point, "interval": list(point["interval"])} for point in plain["points"]]
+        return {**plain, "interval": list(self.interval), "within_ceiling": self.within_ceiling}
+
+
+def membership_attack(
+    model: PrivateClassifier,
+    members: tuple[ArrayLike, ArrayLike],
+    others: tuple[ArrayLike, ArrayLike],
+    *,
+    false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
+) -> MembershipResult:
+    """Attack a classifier by thresholding its loss; reads private rows, so the result is not protected.
+
+    The loss of a row is −log `predict_proba` of its own class. Rows with a small loss are taken for members
+    (Yeom et al. 2018; Golatkar et al. 2022, Figure 1). The result is no part of what the guarantee covers and
+    never enters a release.
+
+    Args:
+        model: the classifier.
+        members: rows and classes that it was fitted on.
+        others: rows and classes from the same source that it was not fitted on; from another source, what the
+            attack finds is the difference between the sources.
+        false_positive_rates: where true positive rates are reported.
+    """
+    for rate in false_positive_rates:
+        _check.fraction("false_positive_rates", rate)
+    inside, outside = row_losses(model, *members), row_losses(model, *others)
+    auc = smaller_share(inside, outside)
+    return MembershipResult(
+        auc=auc,
+        interval=area_interval(auc, len(inside), len(outside)),
+        auc_ceiling=area_ceiling(model.events),
+        points=tuple(_point(model, inside, outside, float(rate)) for rate in false_positive_rates),
+        members=len(inside),
+        others=len(outside),
+        guarantee=model.guarantee,
+    )
+
+
+def row_losses(model: PrivateClassifier, x: ArrayLike, y: ArrayLike) -> FloatArray:
+    """−log probability of each row's own class, exact where the probability itself would round to 0 or 1."""
+    from scipy.special import logsumexp
+
+    truth = class_positions(y, model.classes)
+    scores = model.scores(x)
+    if len(scores) != len(truth) or len(truth) == 0:
+        raise DataError(
+            "An attack needs at least one member and one other row, and a class for each row; "
+            f"got {len(scores)} rows and {len(truth)} classes."
+        )
+    logits = scores / model.head.temperature
+    own = np.arange(len(truth)), truth
+    ahead = logits - logits[own][:, None]  # of each other class before the row's own
+    ahead[own] = -np.inf
+    # −log(1 ÷ (1 + Σ e^ahead)); kept apart from the 1, a loss of 1e-30 is not rounded to 0.
+    losses: FloatArray = np.logaddexp(0.0, logsumexp(ahead, axis=1))
+    return losses
+
+
+def smaller_share(first: FloatArray, second: FloatArray) -> float:
+    """Share of pairs in which the first is smaller, ties counted half: Mann and Whitney's statistic.
+
+    >>> smaller_share(np.array([1.0, 2.0]), np.array([2.0, 3.0]))
+    0.875
+    """
+    ordered = np.sort(second)
+    above = len(second) - np.searchsorted(ordered, first, side="right")
+    not_below = len(second) - np.searchsorted(ordered, first, side="left")
+    return float(int(above.sum()) + int(not_below.sum())) / (2 * len(first) * len(second))
+
+
+def area_interval(auc: float, first: int, second: int) -> Interval:
+    """95 % interval of an area under the curve: Newcombe (2006), method 5.
+
+    All areas θ with |auc − θ| ≤ 1.96·s(θ), where s(θ)² = θ(1 − θ)(1 + m(1 − θ)/(2 − θ) + mθ/(1 + θ)) ÷
+    (first·second) is the variance of Hanley and McNeil (1982) with m = (first + second)/2 − 1. It is taken at
+    θ and not at the estimate, so the interval does not collapse at an area of 0 or 1.
+
+    >>> [round(end, 3) for end in area_interval(0.5, 100, 100)]
+    [0.421, 0.579]
+    """
+    mean_size = (first + second) / 2 - 1
+
+    def distance(theta: float) -> float:
+        by_chance = 1 + mean_size * ((1 - theta) / (2 - theta) + theta / (1 + theta))
+        return abs(auc - theta) - _Z95 * math.sqrt(theta * (1 - theta) * by_chance / (first * second))
+
+    return _edge(distance, auc, 0.0), _edge(distance, auc, 1.0)
+
+
+def _edge(distance: Callable[[float], float], inside: float, outside: float) -> float:
+    """Where `distance` becomes positive on the way from `inside` to `outside`; `outside` if it never does."""
+    if distance(outside) <= 0:
+        return outside
+    for _ in range(60):
+        middle = (inside + outside) / 2
+        if distance(middle) <= 0:
+            inside = middle
+        else:
+            outside = middle
+    return inside
+
+
+def _point(model: PrivateClassifier, inside: FloatArray, outside: FloatArray, rate: float) -> OperatingPoint:
+    allowed = math.floor(rate * len(outside) * (1 + 1e-12))
+    threshold = np.partition(outside, allowed)[allowed]  # `allowed` others at most have a smaller loss
+    found = int((inside < threshold).sum())
+    return OperatingPoint(
+        rate, found / len(inside), wilson(found, len(inside)), true_positive_rate(model.events, rate)
+    )

@@ -1,0 +1,1 @@
+"""The laboratory: sweeps over data sets, budgets, methods and seeds, and what they show."""

@@ -1,0 +1,312 @@
+"""Mechanisms as papers print them, whose printed form is NOT PRIVATE, or not what it could be.
+
+They run in the laboratory alone, beside the right ones, so that the difference can be seen. They are no
+`PrivateMethod`: no plan, no ledger, no guarantee, and what they return cannot be saved. Each is called with
+(private, public, budget, rng). `dptransfer.bench.exposure` says what each of them really gives away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.bench.printed import (
+    epsilon_delta,
+    printed_log_weights,
+    printed_mean_deviation,
+    printed_steps,
+    printed_theorem_noise,
+    rho_of_budget,
+    selection_epsilon,
+)
+from dptransfer.bench.unprotected import (
+    FloatArray,
+    OpenHead,
+    Unprotected,
+    class_sums,
+    nearest,
+    softmax,
+    unit_rows,
+)
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.errors import DataError
+from dptransfer.privacy import Budget
+
+PREFIX = "as-published-"
+_REACH = 50.0  # length of the whole path of a descent, per √class
+
+
+class Published(Protocol):
+    """What a study runs: fields are its settings."""
+
+    @property
+    def name(self) -> str:
+        """Its name in studies; it begins with 'as-published-'."""
+        ...
+
+    @property
+    def why(self) -> str:
+        """What is wrong with it, in words."""
+        ...
+
+    def __call__(
+        self,
+        private: PrivateEmbeddings,
+        public: PublicEmbeddings | None,
+        budget: Budget,
+        rng: np.random.Generator,
+    ) -> Unprotected:
+        """Fit."""
+        ...
+
+
+@dataclass(frozen=True)
+class PrintedMean:
+    """DPPL-Mean as printed: the mean of each class plus Gaussian noise of deviation 2r/(n_c·√(2ρ)).
+
+    Wahdany et al. (2025), Section 4.1 and Appendix A.4, say add/remove. The deviation depends on the private
+    n_c, which it therefore reveals: no ρ holds, and small classes are exposed most.
+    """
+
+    name: ClassVar[str] = PREFIX + "mean"
+    safe: ClassVar[bool] = False
+    why: ClassVar[str] = "the noise's deviation is a function of the private class size, and reveals it"
+
+    def __call__(
+        self,
+        private: PrivateEmbeddings,
+        public: PublicEmbeddings | None,
+        budget: Budget,
+        rng: np.random.Generator,
+    ) -> Unprotected:
+        """Fit."""
+        rho = rho_of_budget(budget)
+        sums, counts = class_sums(private)
+        deviation = printed_mean_deviation(rho, np.maximum(counts, 1))
+        means = sums / np.maximum(counts, 1)[:, None] + deviation[:, None] * rng.standard_normal(sums.shape)
+        return nearest(private, means, f"noise of deviation 2/(n·√(2ρ)) at ρ = {rho:.4g}")
+
+
+@dataclass(frozen=True)
+class PrintedMeanEstimation:
+    """Mean estimation with the noise of its Theorem 2.1: 1.23 at ε = 1, δ = 1e-5, where 5.276 is needed."""
+
+    name: ClassVar[str] = PREFIX + "mean-estimation"
+    safe: ClassVar[bool] = False
+    why: ClassVar[str] = (
+        "Theorem 2.1 prints the Gaussian curve with σε/2 for σε, and leaves out that a count moves too"
+    )
+
+    def __call__(
+        self,
+        private: PrivateEmbeddings,
+        public: PublicEmbeddings | None,
+        budget: Budget,
+        rng: np.random.Generator,
+    ) -> Unprotected:
+        """Fit."""
+        epsilon, delta = epsilon_delta(budget)
+        scale = printed_theorem_noise(epsilon, delta)
+        sums, counts = class_sums(private)
+        noisy = sums + scale * rng.standard_normal(sums.shape)
+        released = counts + scale * rng.standard_normal(counts.shape)
+        centres = noisy / np.where(released == 0, 1.0, released)[:, None]
+        offset = -0.5 * (centres**2).sum(axis=1)  # nearest centre: x·q − ‖q‖²/2
+        note = f"noise of deviation {scale:.4g} on sums and counts"
+        return Unprotected(private.facts.classes, centres, offset, notes=(note,))
+
+
+@dataclass(frozen=True)
+class PrintedTopK:
+    """DPPL-PublicK as printed: worst rank y with weight C(y, K)·exp(ε·u/2Δ), where C(y−1, K−1) is right.
+
+    Wahdany et al. (2025), Appendix C.3.
+
+    Attributes:
+        k: prototypes per class.
+        from_zero: count ranks from 0 in the weight, as an array does: the best set then has probability 0.
+    """
+
+    k: int = 5
+    from_zero: bool = False
+    safe: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """Its name in studies."""
+        return PREFIX + ("top-k-from-zero" if self.from_zero else "top-k")
+
+    @property
+    def why(self) -> str:
+        """What is wrong."""
+        if self.from_zero:
+            return "ranks counted from 0 give the best set probability 0, and its neighbour's best set too"
+        return "C(y, K) counts sets whose worst member is another, so a set's weight depends on its rank"
+
+    def __call__(
+        self,
+        private: PrivateEmbeddings,
+        public: PublicEmbeddings | None,
+        budget: Budget,
+        rng: np.random.Generator,
+    ) -> Unprotected:
+        """Fit."""
+        if public is None:
+            raise DataError("Top-K chooses public rows; none were given. Name a pool in the study.")
+        if len(public) <= self.k:
+            raise DataError(f"Top-K needs more than {self.k} public rows; there are {len(public)}.")
+        epsilon = selection_epsilon(budget)
+        pool = unit_rows(public.rows)
+        sums, counts = class_sums(private)
+        utility = (counts[:, None] + sums @ pool.T) / 2  # Σ (1 + cos) ÷ 2: sensitivity 1
+        chosen = [self.choose(scores, epsilon, rng)[0] for scores in utility]
+        rows = {
+            str(name): [int(p) for p in some]
+            for name, some in zip(private.facts.classes, chosen, strict=True)
+        }
+        prototypes = np.stack([pool[some].mean(axis=0) for some in chosen])
+        note = f"K = {self.k} at exponent {epsilon:.4g}/2"
+        return Unprotected(
+            private.facts.classes, prototypes, np.zeros(len(chosen)), notes=(note,), prototypes=rows
+        )
+
+    def choose(
+        self, scores: FloatArray, epsilon: float, rng: np.random.Generator, *, times: int = 1
+    ) -> NDArray[np.int64]:
+        """(times, K) positions: worst rank by the printed weight, the others uniform among better ones."""
+        order = np.argsort(-scores, kind="stable")
+        logits = (
+            printed_log_weights(len(scores), self.k, from_zero=self.from_zero) + epsilon / 2 * scores[order]
+        )
+        worst = (logits + rng.gumbel(size=(times, len(order)))).argmax(axis=1)
+        lots = rng.random((times, len(order)))
+        lots[np.arange(len(order)) >= worst[:, None]] = 2.0  # only better ranks are drawn
+        better = np.argpartition(lots, self.k - 1, axis=1)[:, : self.k - 1]
+        chosen: NDArray[np.int64] = np.sort(order[np.column_stack([better, worst])], axis=1)
+        return chosen
+
+
+@dataclass(frozen=True)
+class PrintedNoisyGD:
+    """NoisyGD with the printed ρ = T²/2σ² (it is T/2σ²): not unsafe but wasteful, with far too few steps.
+
+    Golatkar et al. (2022), Algorithm 1.
+
+    Attributes:
+        noise_multiplier: σ.
+    """
+
+    noise_multiplier: float = 20.0
+    name: ClassVar[str] = PREFIX + "noisy-gd"
+    safe: ClassVar[bool] = True
+    why: ClassVar[str] = (
+        "ρ = T²/2σ² overstates the cost of T steps, so the budget is not used up; the noise here is float"
+    )
+
+    def __call__(
+        self,
+        private: PrivateEmbeddings,
+        public: PublicEmbeddings | None,
+        budget: Budget,
+        rng: np.random.Generator,
+    ) -> Unprotected:
+        """Fit."""
+        steps = max(1, printed_steps(rho_of_budget(budget), self.noise_multiplier))
+        rows, target = unit_rows(private.rows), np.eye(len(private.facts.classes))[private.labels]
+        weights = average = np.zeros((target.shape[1], rows.shape[1]))
+        for step in range(1, steps + 1):
+            miss = softmax(rows @ weights.T) - target
+            clipped = miss / np.maximum(1.0, np.linalg.norm(miss, axis=1, keepdims=True))
+            gradient = clipped.T @ rows + self.noise_multiplier * rng.standard_normal(weights.shape)
+            # The library's own pace: lengths that fall linearly, later iterates counting for more.
+            length = _REACH * np.sqrt(len(weights)) * 2 * (steps + 1 - step) / (steps * (steps + 1))
+            weights = weights - length * gradient / np.linalg.norm(gradient)
+            average = average + 2 * step / (steps * (steps + 1)) * weights
+        note = f"{steps} steps at noise {self.noise_multiplier:g}"
+        return Unprotected(
+            private.facts.classes, average, np.zeros(len(average)), head=OpenHead(1.0), notes=(note,)
+        )
+
+
+@dataclass(frozen=True)
+class Paragon:
+    """Softmax regression on all rows, private ones and shots, without any privacy: the ceiling papers print.
+
+    Attributes:
+        strength: pull toward zero; unit rows need little.
+    """
+
+    strength: float = 1e-4
+    name: ClassVar[str] = PREFIX + "paragon"
+    safe: ClassVar[bool] = False
+    why: ClassVar[str] = "it has no noise at all; the non-private reference of a table"
+
+    def __call__(
+        self,
+        private: PrivateEmbeddings,
+        public: PublicEmbeddings | None,
+        budget: Budget,
+        rng: np.random.Generator,
+    ) -> Unprotected:
+        """Fit; the budget is not looked at."""
+        from sklearn.linear_model import LogisticRegression
+
+        rows, labels = unit_rows(private.rows), private.labels
+        if public is not None and public.shots is not None:
+            shots, their = public.shots_for(private.facts)
+            rows, labels = np.concatenate([rows, unit_rows(shots)]), np.concatenate([labels, their])
+        classes = len(private.facts.classes)
+        weights, offset = np.zeros((classes, rows.shape[1])), np.full(classes, -1e9)
+        seen = np.unique(labels)
+        if len(seen) == 1:
+            offset[seen] = 0.0
+            return Unprotected(private.facts.classes, weights, offset, head=OpenHead(1.0))
+        fitted = LogisticRegression(C=1 / (self.strength * len(rows)), max_iter=2000, tol=1e-3).fit(
+            rows, labels
+        )
+        both = len(seen) == 2  # scikit-learn keeps one row of weights for two classes
+        weights[seen] = np.concatenate([-fitted.coef_, fitted.coef_]) / 2 if both else fitted.coef_
+        offset[seen] = (
+            np.concatenate([-fitted.intercept_, fitted.intercept_]) / 2 if both else fitted.intercept_
+        )
+        return Unprotected(private.facts.classes, weights, offset, head=OpenHead(1.0))
+
+
+@dataclass(frozen=True)
+class ClassMeans:
+    """The nearest class mean without any noise: the ceiling of noisy class sums."""
+
+    name: ClassVar[str] = PREFIX + "class-means"
+    safe: ClassVar[bool] = False
+    why: ClassVar[str] = "it has no noise at all; the non-private reference of a table"
+
+    def __call__(
+        self,
+        private: PrivateEmbeddings,
+        public: PublicEmbeddings | None,
+        budget: Budget,
+        rng: np.random.Generator,
+    ) -> Unprotected:
+        """Fit; the budget is not looked at."""
+        return nearest(private, class_sums(private)[0], "no noise")
+
+
+Fit = Callable[[PrivateEmbeddings, PublicEmbeddings | None, Budget, np.random.Generator], Unprotected]
+
+AS_PUBLISHED: dict[str, Published] = {
+    one.name: one
+    for one in (
+        PrintedMean(),
+        PrintedMeanEstimation(),
+        PrintedTopK(),
+        PrintedTopK(from_zero=True),
+        PrintedNoisyGD(),
+        Paragon(),
+        ClassMeans(),
+    )
+}
+"""What a study may name beside the methods; every one of them is marked NOT PRIVATE wherever it is shown."""

@@ -1,0 +1,58 @@
+"""The embedded demo data: handwritten digits, and a pool of glyphs that is drawn when it is first needed.
+
+Two encoders. 'pixels' takes the 8 × 8 brightnesses as they are and needs no model, so that a sweep can be
+tried at once; 'efficientnet-lite0' encodes the pictures as `dptransfer demo` does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer import _check
+from dptransfer.data import PublicEmbeddings
+from dptransfer.demo.glyphs import draw_glyphs
+from dptransfer.demo.sets import Pixels, balanced_split
+
+CLASSES = tuple("0123456789")
+ENCODERS = ("pixels", "efficientnet-lite0")
+GLYPHS = 1000
+TEST_PER_CLASS = 35
+_SIDE = 96
+_BATCH = 64
+_BRIGHTEST = 16
+_SEED = 20_252
+
+
+def demo_digits(encoder: str = "pixels") -> tuple[PublicEmbeddings, PublicEmbeddings]:
+    """All 1,797 digits: those to train on, and 35 of each to test on. Class sizes are nearly equal."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    labels = bunch.target.astype(np.int64)
+    rows = _encoded(np.rint(bunch.images * (255 / _BRIGHTEST)).astype(np.uint8), encoder)
+    rest, test = balanced_split(labels, TEST_PER_CLASS, rng=np.random.default_rng(_SEED))
+    train, held = (PublicEmbeddings(rows[part], labels[part], classes=CLASSES) for part in (rest, test))
+    return train, held
+
+
+def demo_glyphs(encoder: str = "pixels") -> PublicEmbeddings:
+    """Letters and digits drawn from fonts: nobody's data."""
+    drawn = draw_glyphs(GLYPHS, rng=np.random.default_rng(_SEED + 1))
+    return PublicEmbeddings(_encoded(drawn.pixels, encoder), name="demo-glyphs")
+
+
+def _encoded(pixels: Pixels, encoder: str) -> NDArray[np.float32]:
+    _check.one_of("the demo data's encoder", encoder, ENCODERS)
+    if encoder == "pixels":
+        return (pixels.reshape(len(pixels), -1) / 255).astype(np.float32)
+    from PIL import Image
+
+    from dptransfer.encoders import get_encoder
+
+    model = get_encoder(encoder, size=_SIDE)
+    parts = [
+        model.encode([Image.fromarray(one).convert("RGB") for one in pixels[start : start + _BATCH]])
+        for start in range(0, len(pixels), _BATCH)
+    ]
+    return np.concatenate(parts).astype(np.float32)

@@ -1,0 +1,1 @@
+"""The figures of a report: records in, a drawing and its caption out."""

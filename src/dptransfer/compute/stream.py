@@ -1,0 +1,128 @@
+"""Rows through a CUDA device, a slab at a time: copies in, work and copies out run side by side.
+
+Rows that are on the device already are used where they are. Others, a memory map of any size among them, come
+in slabs: while the device works on one, threads read the next into page-locked memory, from which the device
+copies by itself; results go back the same way. So memory on the device depends on the slab and not on the
+number of rows. Torch is imported when something runs, not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from dptransfer.compute.cores import usable_cores
+from dptransfer.compute.device import on_cuda
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Slab: TypeAlias = "tuple[slice, Tensor]"
+
+_MOST_COPIERS = 16  # threads; more are not faster
+
+
+def slabs(rows: Any, step: int, copiers: ThreadPoolExecutor) -> Iterator[Slab]:
+    """(place, rows on the device), `step` rows at a time, in order."""
+    import torch
+
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    lanes = [_Inward(), _Inward()]
+    for number, start in enumerate(range(0, len(rows), step)):
+        place = slice(start, min(start + step, len(rows)))
+        some = rows[place]
+        yield place, some if on_cuda(some) else lanes[number % 2].take(some, step, stream, copiers)
+
+
+def gathered(
+    rows: Any, work: Callable[[Tensor], Tensor], columns: int, kind: DTypeLike, step: int
+) -> NDArray[Any]:
+    """(rows, columns) host array of what `work` makes of the rows on the device, slab by slab."""
+    step = max(1, min(step, len(rows)))
+    result = np.empty((len(rows), columns), dtype=kind)
+    lanes = [_Outward(), _Outward()]
+    with copying_threads() as copiers:
+        for number, (place, slab) in enumerate(slabs(rows, step, copiers)):
+            made, lane = work(slab), lanes[number % 2]
+            lane.finish(copiers)
+            lane.give(made, result[place], step)
+        for lane in lanes:
+            lane.finish(copiers)
+    return result
+
+
+def copying_threads() -> ThreadPoolExecutor:
+    """Threads that copy between pageable and page-locked memory; one alone is slower than the device."""
+    return ThreadPoolExecutor(min(_MOST_COPIERS, usable_cores()))
+
+
+def to_device(array: Any) -> Tensor:
+    """An array or tensor as a tensor on the device."""
+    import torch
+
+    return array.cuda() if isinstance(array, torch.Tensor) else torch.from_numpy(np.asarray(array)).cuda()
+
+
+class _Inward:
+    """Page-locked memory for one slab on its way in."""
+
+    def __init__(self) -> None:
+        self.locked: Tensor | None = None
+        self.copied: Any = None
+
+    def take(self, rows: Any, step: int, stream: Any, copiers: ThreadPoolExecutor) -> Tensor:
+        """Copy host rows to the device on `stream`; what is asked of the device next waits for it."""
+        import torch
+
+        source = rows.numpy() if isinstance(rows, torch.Tensor) else np.asarray(rows)
+        if self.locked is None:
+            kind = torch.from_numpy(np.empty(0, dtype=source.dtype)).dtype
+            self.locked = torch.empty((step, *source.shape[1:]), dtype=kind, pin_memory=True)
+        else:
+            self.copied.synchronize()  # the device has read the slab before
+        part = self.locked[: len(source)]
+        _copy(source, part.numpy(), copiers)
+        with torch.cuda.stream(stream):
+            slab = part.to("cuda", non_blocking=True)
+            self.copied = stream.record_event()
+        torch.cuda.current_stream().wait_event(self.copied)
+        slab.record_stream(torch.cuda.current_stream())
+        return slab
+
+
+class _Outward:
+    """Page-locked memory for one slab's results on their way back, and where they belong."""
+
+    def __init__(self) -> None:
+        self.locked: Tensor | None = None
+        self.target: NDArray[Any] | None = None
+        self.done: Any = None
+
+    def give(self, made: Tensor, target: NDArray[Any], step: int) -> None:
+        """Copy results back once they are there."""
+        import torch
+
+        if self.locked is None:
+            self.locked = torch.empty((step, *made.shape[1:]), dtype=made.dtype, pin_memory=True)
+        self.target = target
+        self.locked[: len(made)].copy_(made, non_blocking=True)
+        self.done = torch.cuda.current_stream().record_event()
+
+    def finish(self, copiers: ThreadPoolExecutor) -> None:
+        """Wait for the results on their way, if any, and put them in place."""
+        if self.target is not None and self.locked is not None:
+            self.done.synchronize()
+            _copy(self.locked[: len(self.target)].numpy(), self.target, copiers)
+            self.target = None
+
+
+def _copy(source: NDArray[Any], target: NDArray[Any], copiers: ThreadPoolExecutor) -> None:
+    cuts = np.linspace(0, len(source), min(_MOST_COPIERS, usable_cores()) + 1).astype(int)
+    pieces = [slice(first, last) for first, last in pairwise(cuts)]
+    for _ in copiers.map(lambda piece: np.copyto(target[piece], source[piece]), pieces):
+        pass

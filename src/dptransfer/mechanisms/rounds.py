@@ -1,0 +1,148 @@
+"""The same noisy question asked many times: noisy gradient steps, on all rows or on Poisson samples of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer import _check
+from dptransfer.data.embeddings import Labels
+from dptransfer.errors import ArgumentError, BudgetError
+from dptransfer.mechanisms import diary
+from dptransfer.mechanisms.base import ROUND_UP
+from dptransfer.noise import NoiseSource, lattice_epsilon, lattice_gaussian_delta
+from dptransfer.privacy import (
+    SMALLEST_NOISE_MULTIPLIER,
+    Event,
+    GaussianEvent,
+    Relation,
+    SampledGaussianEvent,
+)
+from dptransfer.queries.base import L2Query, RawRows
+
+
+@dataclass(frozen=True)
+class GaussianRounds:
+    """Up to `times` noisy answers to questions of one shape, each chosen in the light of earlier answers.
+
+    Releases:      the noisy answers, in units.
+    Guarantee:     GaussianEvent(z, times): together √times/z-GDP, plus the ε of the lattice and the δ of the
+                   fast sampler's cut tails. With a sampling rate below 1, SampledGaussianEvent.
+    Relation:      the one it is built with; the query's sensitivity is taken under it.
+    Sensitivity:   the query's, L2; every question asked must have the planned one's sensitivity in grid steps
+                   and no more coordinates (checked).
+    Assumes:       a noise source with the stated law; which rows a round sampled is never told.
+    Reference:     Dong, Roth and Su (2022) for composition; Abadi et al. (2016) for sampled rounds. The noise
+                   is `noise.lattice_gaussian`, a fast sampler of the same discrete law.
+
+    Attributes:
+        query: a question of the shape that will be asked.
+        noise_multiplier: z of each round.
+        relation: neighbouring relation.
+        times: most rounds there can be; all are paid for.
+        label: what is released, in words.
+        sampling_rate: probability with which a round looks at an example; 1 for all of them.
+    """
+
+    query: L2Query
+    noise_multiplier: float
+    relation: Relation
+    times: int
+    label: str = ""
+    sampling_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse what the bounds do not cover."""
+        _check.whole("times", self.times)
+        _check.positive("sampling_rate", self.sampling_rate)
+        if self.sampling_rate > 1:
+            raise ArgumentError(f"sampling_rate must be at most 1; got {self.sampling_rate!r}.")
+        if not self.noise_multiplier >= SMALLEST_NOISE_MULTIPLIER:
+            raise BudgetError(
+                f"The noise multiplier must be at least {SMALLEST_NOISE_MULTIPLIER:g}; got "
+                f"{self.noise_multiplier!r}. A budget that large protects nobody: lower epsilon."
+            )
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether a round looks at some of the rows only."""
+        return self.sampling_rate < 1
+
+    @property
+    def sensitivity(self) -> float:
+        """What the noise multiplier is relative to.
+
+        For sampled rounds, what one row contributes, under either relation: `SampledGaussianEvent` says why.
+        """
+        return self.query.l2_sensitivity(Relation.ADD_REMOVE if self.is_sampled else self.relation)
+
+    @property
+    def scale(self) -> float:
+        """Standard deviation of a round's noise, in units of the answer."""
+        return self.noise_multiplier * self.sensitivity
+
+    @property
+    def event(self) -> Event:
+        """What all rounds cost together."""
+        coordinates = math.prod(self.query.shape)
+        # Sampled and under replace-one, two answers may be twice as far apart as one row's contribution: twice
+        # the bound covers that (see `lattice_epsilon`).
+        apart = 2 if self.is_sampled and self.relation is Relation.REPLACE_ONE else 1
+        shared: dict[str, Any] = {
+            "noise_multiplier": self.noise_multiplier,
+            "relation": self.relation,
+            "sensitivity": self.sensitivity,
+            "label": self.label or self.query.label,
+            "times": self.times,
+            "numeric_epsilon": apart * self.times * lattice_epsilon(self.scale * self.query.grid, coordinates),
+            "numeric_delta": lattice_gaussian_delta(self.times * coordinates),
+        }
+        if self.is_sampled:
+            return SampledGaussianEvent(sampling_rate=self.sampling_rate, **shared)
+        return GaussianEvent(**shared)
+
+    def open(self, *, noise: NoiseSource) -> Rounds:
+        """Start asking."""
+        return Rounds(self, noise)
+
+
+@dataclass
+class Rounds:
+    """What is left of a `GaussianRounds`; refuses to answer more often than was paid for."""
+
+    paid: GaussianRounds
+    noise: NoiseSource
+    asked: int = 0
+
+    def release(self, query: L2Query, rows: RawRows, labels: Labels) -> NDArray[np.float64]:
+        """The query's noisy answer on these rows, or on a fresh Poisson sample of them."""
+        planned, relation = self.paid.query, self.paid.relation
+        if self.asked >= self.paid.times:
+            raise BudgetError(f"{self.paid.times} rounds were paid for; this would be one more.")
+        if (
+            math.prod(query.shape) > math.prod(planned.shape)
+            or query.grid < planned.grid
+            or query.l2_sensitivity(relation) != planned.l2_sensitivity(relation)
+        ):
+            raise ArgumentError("A round's question must be no larger, coarser or more sensitive than planned.")
+        self.asked += 1
+        # The noise first: if it cannot be drawn, no row was read.
+        draws = self.noise.lattice_gaussian(self.paid.scale * query.grid * ROUND_UP, query.shape)
+        diary.note(replace(self.paid, times=1), query, rows, labels)
+        if self.paid.is_sampled:
+            chosen = self.noise.poisson_sample(len(rows), self.paid.sampling_rate)
+            rows, labels = _at(rows, chosen), _at(labels, chosen)
+        return (query(rows, labels) + draws) / float(query.grid)
+
+
+def _at(rows: Any, chosen: NDArray[np.int64]) -> Any:
+    """These rows, wherever they are."""
+    if isinstance(rows, np.ndarray):
+        return rows[chosen]
+    import torch
+
+    return rows[torch.from_numpy(chosen).to(rows.device)]

@@ -1,0 +1,137 @@
+"""Noisy gradient descent led by a few labelled public examples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer import _check
+from dptransfer.data import PublicEmbeddings
+from dptransfer.data.facts import Facts
+from dptransfer.features import FittedFeatures
+from dptransfer.methods.descent import Pace
+from dptransfer.methods.gradient_head import GradientHead, Guide
+from dptransfer.methods.softmax import gradient_norms, residuals
+from dptransfer.methods.start import FromNames, FromShots, FromZero, mapped_shots
+from dptransfer.queries import SoftmaxGradient
+from dptransfer.queries.base import L2Query
+
+FloatArray = NDArray[np.float64]
+
+_SMALLEST_CLIP = 1e-3  # shots that are fitted well have no gradient left to take a quantile of
+
+
+@dataclass(frozen=True)
+class AdaMix(GradientHead):
+    """Softmax regression on public shots and private rows together, each adaptive part switchable.
+
+    Every step takes its clip from a quantile of the public gradients' norms and its axes from the singular
+    vectors of the public gradient, asks the private rows for their clipped gradient in those axes, and adds the
+    public gradient to the answer.
+
+    Releases:      `steps` sums of clipped gradients over all rows, in public axes, with Gaussian noise.
+    Guarantee:     GaussianEvent(z, times=steps): √steps/z-GDP, exactly.
+    Relation:      add/remove one example, or replace one example; the budget says which.
+    Sensitivity:   see `SoftmaxGradient`: in units of the step's clip it does not depend on the clip.
+    Assumes:       declared classes; labelled public rows, which the private rows did not influence. Clips and
+                   axes come from public rows and released weights.
+    Reference:     Golatkar et al. (2022), Section 3.2 and Algorithm 2, with T/2σ² for the printed T²/2σ². The
+                   gradient is clipped after the projection, which only shortens it, so that less is cut off.
+
+    Attributes:
+        features: the public feature map.
+        steps: how many; by default 30, or as many as the budget allows at the given noise.
+        noise_multiplier: noise of one step ÷ clip; by default as small as the budget allows.
+        pace: how far the steps go, weight decay toward the start, and the ball they stay in.
+        device: where gradients are computed; a projection needs 'cpu'.
+        start: where the weights start, and what weight decay pulls toward.
+        quantile: of the public gradients' norms that a step's clip is; None for the fixed `clip`.
+        clip: norm that each example's gradient is clipped to, where no quantile is taken.
+        axes: how many singular vectors of the public gradient a step looks along; None for all axes.
+        public_weight: how often a public example counts for one private one.
+    """
+
+    pace: Pace = field(default_factory=lambda: Pace(reach=20.0))
+    start: FromZero | FromShots | FromNames = field(default_factory=FromShots)
+    quantile: float | None = 0.9
+    clip: float = 1.0
+    axes: int | None = 64
+    public_weight: float = 1.0
+    name: ClassVar[str] = "adamix"
+    needs_public: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        super().__post_init__()
+        if self.quantile is not None:
+            _check.fraction("quantile", self.quantile)
+        if self.axes is not None:
+            object.__setattr__(self, "axes", _check.whole("axes", self.axes))
+        _check.positive("clip", self.clip)
+        _check.non_negative("public_weight", self.public_weight)
+
+    def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """Labelled rows, and what the start needs."""
+        super().require_public(facts, public)
+        mapped_shots(None, facts, public)
+        self.start.require(facts, public)
+
+    def planned_question(self, outline: FittedFeatures, classes: int) -> L2Query:
+        """A gradient in as many axes as a step looks along."""
+        width = outline.dimension
+        axes = None if self.axes is None else np.eye(width, self._axes_of(width, classes))
+        return SoftmaxGradient(outline, np.zeros((classes, width)), np.zeros(classes), projection=axes)
+
+    def _axes_of(self, width: int, classes: int) -> int:
+        """A public gradient has as many singular vectors as its smaller side."""
+        return width if self.axes is None else min(self.axes, width, classes)
+
+    def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
+        """Clip, axes and public gradient from the shots."""
+        rows, labels = mapped_shots(features, facts, public)
+        axes = None if self.axes is None else self._axes_of(features.dimension, len(facts.classes))
+        start = self.start.weights(features, facts, public)
+        return _PublicGuide(start, rows, labels, self.quantile, self.clip, axes, self.public_weight)
+
+
+@dataclass(eq=False)
+class _PublicGuide:
+    """What the public rows say at the current weights; `clip` and `axes` are those of the latest question."""
+
+    start: FloatArray
+    rows: FloatArray
+    labels: NDArray[np.int64]
+    quantile: float | None
+    clip: float
+    most_axes: int | None
+    public_weight: float
+    axes: FloatArray | None = None
+    public_gradient: FloatArray | None = None
+
+    def question(self, weights: FloatArray, features: FittedFeatures) -> L2Query:
+        """The private gradient, clipped and projected as the public one says."""
+        residual = residuals(weights, self.rows, self.labels)
+        self.public_gradient = residual.T @ self.rows
+        if self.quantile is not None:
+            norms = gradient_norms(residual, self.rows)
+            self.clip = max(float(np.quantile(norms, self.quantile)), _SMALLEST_CLIP)
+        if self.most_axes is not None:
+            # Left singular vectors of the (dimension, classes) gradient: right ones of ours.
+            self.axes = np.linalg.svd(self.public_gradient, full_matrices=False)[2][: self.most_axes].T
+        return SoftmaxGradient(
+            features, weights, np.zeros(len(weights)), clip=self.clip, projection=self.axes
+        )
+
+    @property
+    def unit(self) -> float:
+        """The step's clip."""
+        return self.clip
+
+    def gradient(self, weights: FloatArray, answer: FloatArray) -> FloatArray:
+        """The private gradient, back from its axes and units, and the public one."""
+        assert self.public_gradient is not None
+        private = answer if self.axes is None else answer @ self.axes.T
+        return self.clip * private + self.public_weight * self.public_gradient

@@ -1,0 +1,48 @@
+"""Softmax regression by noisy gradients of Poisson samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dptransfer import _check
+from dptransfer.errors import ArgumentError
+from dptransfer.methods.noisy_gd import NoisyGD
+
+
+@dataclass(frozen=True)
+class DPSGDProbe(NoisyGD):
+    """A linear probe trained by DP-SGD with true Poisson sampling.
+
+    Releases:      `steps` sums of clipped gradients, each over a fresh Poisson sample of the rows, with noise.
+    Guarantee:     SampledGaussianEvent(z, rate, steps), accounted by its privacy loss distribution.
+    Relation:      add/remove one example, or replace one example; the budget says which.
+    Sensitivity:   see `SoftmaxGradient`; an example is in a sample or not, and sums are not divided by the
+                   sample's realised size, which would be a private number.
+    Assumes:       declared classes; a public feature map; a start that is public; which rows were sampled is
+                   never told. An empty sample is pure noise, not an error.
+    Reference:     Abadi et al. (2016), with samples that are what the accounting says they are: many
+                   implementations shuffle instead, and divide by the realised batch size.
+
+    Attributes:
+        sampling_rate: probability with which a step looks at an example.
+    """
+
+    sampling_rate: float = 0.1
+    name: ClassVar[str] = "dpsgd"
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        super().__post_init__()
+        if not 0 < _check.positive("sampling_rate", self.sampling_rate) <= 1:
+            raise ArgumentError(f"sampling_rate must lie in (0, 1]; got {self.sampling_rate!r}.")
+
+    @property
+    def default_steps(self) -> int:
+        """A step costs a tenth of a full one."""
+        return 120
+
+    @property
+    def rate(self) -> float:
+        """The sampling rate."""
+        return self.sampling_rate

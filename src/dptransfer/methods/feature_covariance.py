@@ -1,0 +1,109 @@
+"""Noisy gradient descent in the metric of one noisy second moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer import _check
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.facts import Facts
+from dptransfer.errors import ArgumentError
+from dptransfer.features import FittedFeatures
+from dptransfer.mechanisms import GaussianRounds
+from dptransfer.methods.base import Outcome, Plan
+from dptransfer.methods.descent import Descent
+from dptransfer.methods.head_rows import head_rows
+from dptransfer.methods.noisy_gd import NoisyGD
+from dptransfer.noise import NoiseSource
+from dptransfer.privacy import Budget
+from dptransfer.progress import steps as counted
+from dptransfer.queries import SecondMoments, SoftmaxGradient
+from dptransfer.queries.second_moments import OfAll
+from dptransfer.release.heads import LinearHead
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FeatureCovariance(NoisyGD):
+    """Softmax regression with gradients divided by a noisy feature covariance, released once.
+
+    Releases:      the second moment of all rows, then `steps` sums of clipped gradients.
+    Guarantee:     GaussianEvents: the moment at z/√share, the gradients at z·√(steps/(1 − share)), with z the
+                   smallest that fits.
+    Relation:      add/remove one example, or replace one example; the budget says which.
+    Sensitivity:   see `SecondMoments` and `SoftmaxGradient`.
+    Assumes:       declared classes; a public feature map; a start that is public.
+    Reference:     Mehta et al. (2023), DP-FC.
+
+    Attributes:
+        share: of the budget that the second moment gets.
+        ridge: added to the diagonal, in units of the noise's spectral norm 2·scale·√width.
+    """
+
+    share: float = 0.2
+    ridge: float = 3.0
+    name: ClassVar[str] = "feature-covariance"
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        super().__post_init__()
+        if self.noise_multiplier is not None:
+            raise ArgumentError(
+                "'feature-covariance' finds its own noise, by `share`, for its two kinds of release; got "
+                f"noise_multiplier={self.noise_multiplier!r}. Leave it out, and set steps or share."
+            )
+        _check.fraction("share", self.share)
+        _check.positive("ridge", self.ridge)
+
+    def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
+        """One second moment, then rounds of gradients."""
+        outline, steps = self.outline(facts, public), self.steps or self.default_steps
+        moment = SecondMoments(outline, OfAll())
+        gradient = self.planned_question(outline, len(facts.classes))
+
+        def releases(z: float) -> list[GaussianRounds]:
+            return [
+                GaussianRounds(moment, z / self.share**0.5, budget.relation, 1),
+                GaussianRounds(gradient, z * (steps / (1 - self.share)) ** 0.5, budget.relation, steps),
+            ]
+
+        return self.calibrated_plan(releases, budget)
+
+    def run(
+        self,
+        plan: Plan,
+        features: FittedFeatures,
+        private: PrivateEmbeddings,
+        noise: NoiseSource,
+        public: PublicEmbeddings | None,
+    ) -> Outcome:
+        """The moment, its inverse, and steps in its metric."""
+        of_moment, of_gradients = plan.mechanisms
+        assert isinstance(of_moment, GaussianRounds)
+        assert isinstance(of_gradients, GaussianRounds)
+        seen = head_rows(features, private)
+        query = SecondMoments(seen.features, OfAll())
+        moment = query.symmetric(of_moment.open(noise=noise).release(query, seen.rows, seen.labels))[0]
+        noise_norm = 2 * query.entry_scale(of_moment.scale) * float(np.sqrt(features.dimension))
+        inverse = _inverse(moment, self.ridge * noise_norm)
+
+        start = self.start.weights(features, private.facts, public)
+        descent, offset = Descent(start, of_gradients.times, self.pace), np.zeros(len(start))
+        rounds = of_gradients.open(noise=noise)
+        for _ in counted(of_gradients.times, "noisy gradient step"):
+            slope: Any = SoftmaxGradient(seen.features, descent.weights, offset, clip=self.clip)
+            gradient = rounds.release(slope, seen.rows, seen.labels) @ inverse
+            descent.step(gradient, of_gradients.scale * float(np.linalg.norm(inverse)) * len(start) ** 0.5)
+        return Outcome(LinearHead(descent.average, offset), plan.events)
+
+
+def _inverse(moment: FloatArray, ridge: float) -> FloatArray:
+    """(moment⁺ + ridge)⁻¹, with the noisy matrix's negative eigenvalues set to zero."""
+    values, vectors = np.linalg.eigh(moment)
+    inverse: FloatArray = (vectors / (np.maximum(values, 0.0) + ridge)) @ vectors.T
+    return inverse

@@ -1,0 +1,102 @@
+"""DP-SGD whose upper clip follows the gradients' norms, by a noisy count."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer import _check
+from dptransfer.data import PublicEmbeddings
+from dptransfer.data.facts import Facts
+from dptransfer.errors import ArgumentError
+from dptransfer.features import FittedFeatures
+from dptransfer.methods.dpsgd import DPSGDProbe
+from dptransfer.methods.gradient_head import Guide
+from dptransfer.queries import GradientAndExcess, SoftmaxGradient
+from dptransfer.queries.base import L2Query
+
+FloatArray = NDArray[np.float64]
+
+_LONGEST = math.sqrt(2)  # norm of a softmax residual is at most this
+
+
+@dataclass(frozen=True)
+class GlobalAdapt(DPSGDProbe):
+    """Gradients are scaled by one common factor; those above an upper clip Z are cut to it, and Z adapts.
+
+    An example's gradient g counts as g·C/max(Z, ‖g‖): in units of the bound C that is g clipped to Z, divided by
+    Z, whatever C is. So short gradients keep their proportions, which helps small classes, and the answer has
+    sensitivity 1. After each step Z grows or shrinks with the noisy share of gradients above it.
+
+    Releases:      `steps` noisy sums over Poisson samples, each of gradients and a count of long ones.
+    Guarantee:     SampledGaussianEvent(z, rate, steps) for gradient and count together.
+    Relation:      add/remove one example, or replace one example; the budget says which.
+    Sensitivity:   see `GradientAndExcess`.
+    Assumes:       declared classes; a public feature map; a declared approximate size. The count is divided by
+                   the EXPECTED sample size, never by the realised one.
+    Reference:     Esipova et al. (2023), DPSGD-Global-Adapt.
+
+    Attributes:
+        count_weight: of the count in a step's answer; its noise is that of the gradient ÷ this.
+        tolerance: share of examples that may be above the upper clip.
+        adapt_rate: how fast the upper clip follows.
+    """
+
+    count_weight: float = 0.25
+    tolerance: float = 0.1
+    adapt_rate: float = 0.2
+    name: ClassVar[str] = "global-adapt"
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        super().__post_init__()
+        _check.positive("count_weight", self.count_weight)
+        _check.fraction("tolerance", self.tolerance)
+        _check.positive("adapt_rate", self.adapt_rate)
+
+    def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """A declared size: the expected sample is a share of it."""
+        super().require_public(facts, public)
+        if facts.size is None:
+            raise ArgumentError(
+                "'global-adapt' divides a count by the expected sample size, so it needs an approximate number "
+                "of examples that may be public; none is declared. Pass size=..., on the command line --size."
+            )
+
+    def planned_question(self, outline: FittedFeatures, classes: int) -> L2Query:
+        """Gradient and count."""
+        gradient = SoftmaxGradient(outline, np.zeros((classes, outline.dimension)), np.zeros(classes))
+        return GradientAndExcess(gradient, self.clip, self.count_weight)
+
+    def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
+        """The gradient, from the start, with an upper clip that begins at `clip`."""
+        assert facts.size is not None
+        expected = self.sampling_rate * facts.size
+        return _AdaptingGuide(self.start.weights(features, facts, public), self, expected, self.clip)
+
+
+@dataclass(eq=False)
+class _AdaptingGuide:
+    """Moves the upper clip with each answer's noisy count."""
+
+    start: FloatArray
+    method: GlobalAdapt
+    expected: float
+    upper: float
+    unit: float = 1.0
+
+    def question(self, weights: FloatArray, features: FittedFeatures) -> L2Query:
+        """Gradient in units of the upper clip, and how many are longer."""
+        gradient = SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.upper)
+        return GradientAndExcess(gradient, self.upper, self.method.count_weight)
+
+    def gradient(self, weights: FloatArray, answer: FloatArray) -> FloatArray:
+        """The gradient; the count moves the clip for the next step."""
+        share = answer[-1] / self.method.count_weight / self.expected
+        above = min(1.0, max(0.0, float(share))) - self.method.tolerance
+        self.upper = min(_LONGEST, max(1e-2, self.upper * math.exp(self.method.adapt_rate * above)))
+        return answer[:-1].reshape(weights.shape)

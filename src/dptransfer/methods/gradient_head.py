@@ -1,0 +1,180 @@
+"""What the methods that train a softmax head by noisy gradients share: the plan, the loop, the head."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer import _check
+from dptransfer.accounting import fits, largest_times, noise_multiplier_for
+from dptransfer.compute.device import DEVICES
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.facts import Facts
+from dptransfer.errors import BudgetError
+from dptransfer.features import FittedFeatures
+from dptransfer.mechanisms import GaussianRounds
+from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.descent import Descent, Pace
+from dptransfer.methods.head_rows import head_rows
+from dptransfer.noise import NoiseSource
+from dptransfer.privacy import Budget
+from dptransfer.progress import steps as counted
+from dptransfer.queries import SoftmaxGradient
+from dptransfer.queries.base import L2Query
+from dptransfer.release.heads import LinearHead
+
+FloatArray = NDArray[np.float64]
+
+
+class Guide(Protocol):
+    """Says where descent starts, what it asks of the private rows, and what it makes of the answer.
+
+    It sees public and released values only.
+    """
+
+    @property
+    def start(self) -> FloatArray:
+        """(classes, dimension)."""
+        ...
+
+    @property
+    def unit(self) -> float:
+        """What a unit of the latest answer is in the gradient made of it."""
+        ...
+
+    def question(self, weights: FloatArray, features: FittedFeatures) -> L2Query:
+        """What to ask at these weights; of the planned shape and sensitivity."""
+        ...
+
+    def gradient(self, weights: FloatArray, answer: FloatArray) -> FloatArray:
+        """The direction to step against, from the noisy answer; (classes, dimension)."""
+        ...
+
+
+@dataclass(frozen=True)
+class GradientHead(PrivateMethod):
+    """Base of the methods that step along noisy softmax gradients.
+
+    Attributes:
+        features: the public feature map.
+        steps: how many; by default what the method says, or as many as the budget allows at the given noise.
+        noise_multiplier: noise of one step ÷ clip; by default as small as the budget allows.
+        pace: how far the steps go, weight decay toward the start, and the ball they stay in.
+        device: where gradients are computed, 'cpu' or 'cuda'; the integers are the same.
+    """
+
+    steps: int | None = None
+    noise_multiplier: float | None = None
+    pace: Pace = field(default_factory=Pace)
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.steps is not None:
+            object.__setattr__(self, "steps", _check.whole("steps", self.steps))
+        if self.noise_multiplier is not None:
+            _check.positive("noise_multiplier", self.noise_multiplier)
+        _check.one_of("device", self.device, DEVICES)
+
+    @property
+    def default_steps(self) -> int:
+        """Rounds when neither their number nor their noise is given: more buy little and take longer."""
+        return 30
+
+    @property
+    def rate(self) -> float:
+        """Probability with which a step looks at an example."""
+        return 1.0
+
+    @abstractmethod
+    def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
+        """What leads the descent, from public knowledge alone."""
+
+    def planned_question(self, outline: FittedFeatures, classes: int) -> L2Query:
+        """A question of the shape that will be asked."""
+        return SoftmaxGradient(outline, np.zeros((classes, outline.dimension)), np.zeros(classes))
+
+    def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
+        """Rounds of noisy gradients; what is not given of their number and noise is made to fit."""
+        query = self.planned_question(self.outline(facts, public), len(facts.classes))
+
+        def rounds(z: float, times: int) -> GaussianRounds:
+            return GaussianRounds(query, z, budget.relation, times, sampling_rate=self.rate)
+
+        steps, z = self.steps, self.noise_multiplier
+        if z is not None and steps is None:
+            given = z
+            steps = largest_times(budget, lambda times: [rounds(given, times).event])
+        taken = steps or self.default_steps
+        if z is None:
+            z = noise_multiplier_for(budget, lambda z: [rounds(z, taken).event])
+        asked = rounds(z, taken)
+        if not fits([asked.event], budget):
+            raise BudgetError(
+                f"Steps and noise that are both given must fit the budget; {taken} steps at noise multiplier "
+                f"{z:g} do not. Leave one of them out, or raise epsilon."
+            )
+        return self.make_plan([asked], budget)
+
+    def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """A GPU that is asked for must be there too."""
+        super().require_public(facts, public)
+        if self.device == "cuda":
+            from dptransfer.compute.device import require_cuda
+
+            require_cuda()
+
+    def run(
+        self,
+        plan: Plan,
+        features: FittedFeatures,
+        private: PrivateEmbeddings,
+        noise: NoiseSource,
+        public: PublicEmbeddings | None,
+    ) -> Outcome:
+        """Step by step; everything but the noisy answers is post-processing."""
+        (paid,) = plan.mechanisms
+        assert isinstance(paid, GaussianRounds)
+        rounds = paid.open(noise=noise)
+        guide = self.guide(features, private.facts, public)
+        descent = Descent(guide.start, paid.times, self.pace)
+        seen = head_rows(features, private, self.device)
+        for _ in counted(paid.times, "noisy gradient step"):
+            question: Any = guide.question(descent.weights, seen.features)
+            answer = rounds.release(question, seen.rows, seen.labels)
+            noise_norm = guide.unit * paid.scale * math.sqrt(answer.size)
+            descent.step(guide.gradient(descent.weights, answer), noise_norm)
+        return self.finished(descent.average, features, paid, private.facts, public)
+
+    def finished(
+        self,
+        weights: FloatArray,
+        features: FittedFeatures,
+        paid: GaussianRounds,
+        facts: Facts,
+        public: PublicEmbeddings | None,
+    ) -> Outcome:
+        """The head from the averaged weights."""
+        return Outcome(LinearHead(weights, np.zeros(len(weights))), (paid.event,))
+
+
+@dataclass(frozen=True, eq=False)
+class PlainGuide:
+    """The private gradient as it is, clipped at one fixed norm."""
+
+    start: FloatArray
+    clip: float
+    unit: float = 1.0
+
+    def question(self, weights: FloatArray, features: FittedFeatures) -> L2Query:
+        """The clipped gradient at these weights."""
+        return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.clip)
+
+    def gradient(self, weights: FloatArray, answer: FloatArray) -> FloatArray:
+        """The answer itself; its length does not matter."""
+        return answer

@@ -1,0 +1,47 @@
+"""Private rows as the iterative heads visit them: mapped once, on the grid, on the CPU or a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dptransfer.data import PrivateEmbeddings
+from dptransfer.features import FittedFeatures, OnLattice
+from dptransfer.features.chunks import over_chunks
+from dptransfer.queries.softmax_gradient import ROW_NORM
+
+
+@dataclass(frozen=True, eq=False)
+class HeadRows:
+    """Rows on the grid of `SoftmaxGradient`, with their labels.
+
+    Attributes:
+        rows: int32 on the CPU; a float64 tensor of the same integers on a GPU.
+        labels: class of each row, where the rows are.
+        features: the identity map that checks rows on the CPU again.
+    """
+
+    rows: Any
+    labels: Any
+    features: OnLattice
+
+
+def head_rows(features: FittedFeatures, private: PrivateEmbeddings, device: str = "cpu") -> HeadRows:
+    """Map the rows once; at most half of float64's memory is kept."""
+    rows, labels = private.rows, private.labels
+    mapped = np.empty((len(rows), features.dimension), dtype=np.int32)
+
+    def fill(chunk: slice) -> None:
+        mapped[chunk] = features.lattice(rows[chunk], ROW_NORM)
+
+    for _ in over_chunks(fill, len(rows), features.input_dimension):
+        pass
+    identity = OnLattice(features.dimension, ROW_NORM)
+    if device == "cpu":
+        return HeadRows(mapped, labels, identity)
+    import torch
+
+    there = torch.from_numpy(identity.lattice(mapped, ROW_NORM)).to(device).double()
+    return HeadRows(there, torch.from_numpy(labels).to(device), identity)

@@ -1,0 +1,187 @@
+"""What a mix of public and private data is compared with: either alone, and simpler mixes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer import _check
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.facts import Facts
+from dptransfer.features import FittedFeatures
+from dptransfer.mechanisms import GaussianRounds
+from dptransfer.methods.adamix import AdaMix
+from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.descent import Pace
+from dptransfer.methods.gradient_head import GradientHead, Guide, PlainGuide
+from dptransfer.methods.softmax import clipped_gradient, fitted_softmax
+from dptransfer.methods.start import FromShots, FromZero, mapped_shots
+from dptransfer.noise import NoiseSource
+from dptransfer.privacy import Budget
+from dptransfer.queries import SoftmaxGradient
+from dptransfer.queries.base import L2Query
+from dptransfer.release.heads import LinearHead
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OnlyPublic(PrivateMethod):
+    """Softmax regression on the labelled public rows; no private row is looked at.
+
+    Releases:      nothing about the private rows.
+    Guarantee:     ε = 0: there is no event.
+    Relation:      either.
+    Sensitivity:   0.
+    Assumes:       labelled public rows that the private rows did not influence.
+    Reference:     Golatkar et al. (2022), Section 4, "Only-Public".
+
+    Attributes:
+        features: the public feature map.
+        start: how the shots are fitted.
+    """
+
+    start: FromShots = field(default_factory=FromShots)
+    name: ClassVar[str] = "only-public"
+    needs_public: ClassVar[bool] = True
+
+    def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """Labelled rows."""
+        super().require_public(facts, public)
+        self.start.require(facts, public)
+
+    def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
+        """No steps."""
+        return self.make_plan([], budget)
+
+    def run(
+        self,
+        plan: Plan,
+        features: FittedFeatures,
+        private: PrivateEmbeddings,
+        noise: NoiseSource,
+        public: PublicEmbeddings | None,
+    ) -> Outcome:
+        """The fit to the shots."""
+        weights = self.start.weights(features, private.facts, public)
+        return Outcome(LinearHead(weights, np.zeros(len(weights))), ())
+
+
+@dataclass(frozen=True)
+class FullyPrivate(GradientHead):
+    """Noisy gradient descent from zero: all rows are private and no public row is used.
+
+    Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
+    Guarantee:     GaussianEvent(z, times=steps).
+    Relation:      add/remove one example, or replace one example; the budget says which.
+    Sensitivity:   see `SoftmaxGradient`.
+    Assumes:       declared classes.
+    Reference:     Golatkar et al. (2022), Section 4, "Fully-Private".
+
+    Attributes:
+        clip: norm that each example's gradient is clipped to.
+    """
+
+    clip: float = 1.0
+    name: ClassVar[str] = "fully-private"
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        super().__post_init__()
+        _check.positive("clip", self.clip)
+
+    def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
+        """The clipped gradient, from zero."""
+        return PlainGuide(FromZero().weights(features, facts, public), self.clip)
+
+
+@dataclass(frozen=True)
+class NGD(AdaMix):
+    """AdaMix without its adaptive parts: public shots start it and are in its loss; one clip, all axes.
+
+    Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
+    Guarantee:     GaussianEvent(z, times=steps).
+    Relation:      add/remove one example, or replace one example; the budget says which.
+    Sensitivity:   see `SoftmaxGradient`.
+    Assumes:       declared classes; labelled public rows that the private rows did not influence.
+    Reference:     Golatkar et al. (2022), Section 4, "NGD".
+    """
+
+    quantile: float | None = None
+    axes: int | None = None
+    name: ClassVar[str] = "ngd"
+
+
+@dataclass(frozen=True)
+class PPGD(GradientHead):
+    """A private model first, then a public one that stays near it.
+
+    The private model is trained from zero, its clip at each step the norm of the mean public gradient; the
+    public shots are then fitted with a pull toward it ("model reuse").
+
+    Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
+    Guarantee:     GaussianEvent(z, times=steps).
+    Relation:      add/remove one example, or replace one example; the budget says which.
+    Sensitivity:   see `SoftmaxGradient`.
+    Assumes:       declared classes; labelled public rows that the private rows did not influence.
+    Reference:     Wang and Zhou (2020), Private-Public SGD, with full batches as Golatkar et al. (2022) run it.
+
+    Attributes:
+        reuse: strength of the pull toward the private model while the shots are fitted.
+    """
+
+    reuse: float = 0.01
+    pace: Pace = field(default_factory=Pace)
+    name: ClassVar[str] = "ppgd"
+    needs_public: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        super().__post_init__()
+        _check.positive("reuse", self.reuse)
+
+    def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """Labelled rows."""
+        super().require_public(facts, public)
+        mapped_shots(None, facts, public)
+
+    def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
+        """Clips from the mean public gradient."""
+        rows, labels = mapped_shots(features, facts, public)
+        return _MeanClipGuide(FromZero().weights(features, facts, public), rows, labels)
+
+    def finished(
+        self,
+        weights: FloatArray,
+        features: FittedFeatures,
+        paid: GaussianRounds,
+        facts: Facts,
+        public: PublicEmbeddings | None,
+    ) -> Outcome:
+        """The shots, fitted near the private model."""
+        rows, labels = mapped_shots(features, facts, public)
+        reused = fitted_softmax(rows, labels, weights, self.reuse)
+        return Outcome(LinearHead(reused, np.zeros(len(reused))), (paid.event,))
+
+
+@dataclass(frozen=True, eq=False)
+class _MeanClipGuide:
+    """The private gradient, clipped to the norm of the mean public one."""
+
+    start: FloatArray
+    rows: FloatArray
+    labels: NDArray[np.int64]
+    unit: float = 1.0
+
+    def question(self, weights: FloatArray, features: FittedFeatures) -> L2Query:
+        """The clipped gradient at these weights."""
+        mean = clipped_gradient(weights, self.rows, self.labels) / len(self.rows)
+        clip = max(float(np.linalg.norm(mean)), 1e-3)  # fitted shots have no gradient left
+        return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=clip)
+
+    def gradient(self, weights: FloatArray, answer: FloatArray) -> FloatArray:
+        """The answer itself; its length does not matter."""
+        return answer

@@ -1,0 +1,109 @@
+"""Softmax regression by noisy Newton steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer import _check
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.facts import Facts
+from dptransfer.features import FittedFeatures
+from dptransfer.mechanisms import GaussianRounds
+from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.head_rows import head_rows
+from dptransfer.methods.least_squares import solved
+from dptransfer.noise import NoiseSource
+from dptransfer.privacy import Budget
+from dptransfer.progress import steps as counted
+from dptransfer.queries import SecondMoments, SoftmaxGradient
+from dptransfer.queries.second_moments import OfProbabilities
+from dptransfer.release.heads import LinearHead
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NewtonHead(PrivateMethod):
+    """A few second-order steps: each class's gradient is divided by a noisy curvature of its own.
+
+    The curvature of softmax regression is diag(p) − ppᵀ in the classes, times x xᵀ. Its upper bound diag(p) has
+    one block Σ p_c(x)·x xᵀ per class: a step that divides by it never overshoots, and the weights p have norm
+    at most 1, so the release needs no clip.
+
+    Releases:      per step, the sum of clipped gradients, and one second moment per class weighted by its
+                   probability.
+    Guarantee:     GaussianEvents: `steps` gradients at z/√(1 − share), `steps` curvatures at z/√share, with z
+                   the smallest that fits.
+    Relation:      add/remove one example, or replace one example; the budget says which.
+    Sensitivity:   see `SoftmaxGradient` and `SecondMoments`.
+    Assumes:       declared classes; a public feature map. The noise of every class and step is independent.
+    Reference:     Mehta et al. (2023), DP-Newton, with an upper bound in place of the Hessian.
+
+    Attributes:
+        features: the public feature map; the cost grows with the square of its width.
+        steps: how many.
+        share: of the budget that curvatures get.
+        ridge: added to the diagonal, in units of the noise's spectral norm 2·scale·√width.
+        clip: norm that each example's gradient is clipped to.
+    """
+
+    steps: int = 8
+    share: float = 0.5
+    ridge: float = 0.3
+    clip: float = 1.0
+    name: ClassVar[str] = "newton"
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        object.__setattr__(self, "steps", _check.whole("steps", self.steps))
+        _check.fraction("share", self.share)
+        _check.positive("ridge", self.ridge)
+        _check.positive("clip", self.clip)
+
+    def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
+        """Rounds of gradients and rounds of curvatures."""
+        outline = self.outline(facts, public)
+        zero = np.zeros((len(facts.classes), outline.dimension))
+        gradient = SoftmaxGradient(outline, zero, np.zeros(len(zero)))
+        curvature = SecondMoments(outline, OfProbabilities(zero))
+
+        def rounds(z: float) -> list[GaussianRounds]:
+            return [
+                GaussianRounds(gradient, z / (1 - self.share) ** 0.5, budget.relation, self.steps),
+                GaussianRounds(curvature, z / self.share**0.5, budget.relation, self.steps, "curvatures"),
+            ]
+
+        return self.calibrated_plan(rounds, budget)
+
+    def run(
+        self,
+        plan: Plan,
+        features: FittedFeatures,
+        private: PrivateEmbeddings,
+        noise: NoiseSource,
+        public: PublicEmbeddings | None,
+    ) -> Outcome:
+        """Gradient, curvature, solve; and again."""
+        of_gradients, of_curvatures = plan.mechanisms
+        assert isinstance(of_gradients, GaussianRounds)
+        assert isinstance(of_curvatures, GaussianRounds)
+        gradients, curvatures = of_gradients.open(noise=noise), of_curvatures.open(noise=noise)
+        weights = np.zeros((len(private.facts.classes), features.dimension))
+        offset = np.zeros(len(weights))
+        seen = head_rows(features, private)
+        for _ in counted(self.steps, "noisy Newton step"):
+            slope: Any = SoftmaxGradient(seen.features, weights, offset, clip=self.clip)
+            bend = SecondMoments(seen.features, OfProbabilities(weights))
+            gradient = self.clip * gradients.release(slope, seen.rows, seen.labels)
+            curvature = bend.symmetric(curvatures.release(bend, seen.rows, seen.labels))
+            strength = (
+                self.ridge * 2 * bend.entry_scale(of_curvatures.scale) * float(np.sqrt(features.dimension))
+            )
+            weights = weights - np.stack(
+                [solved(own, against, strength) for own, against in zip(curvature, gradient, strict=True)]
+            )
+        return Outcome(LinearHead(weights, offset), plan.events)

@@ -1,0 +1,172 @@
+"""Choosing among configurations on private rows, and paying for it; or on public rows, for nothing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from dptransfer import _check
+from dptransfer.accounting import fits, mu_for
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.facts import Facts
+from dptransfer.errors import ArgumentError, BudgetError
+from dptransfer.features import FittedFeatures, UnitNorm
+from dptransfer.mechanisms import GaussianRounds
+from dptransfer.methods.auto import Auto
+from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.noise import NoiseSource
+from dptransfer.privacy import BestOfManyEvent, Budget
+from dptransfer.queries import CorrectCount
+from dptransfer.release.heads import quadratic_form
+
+_HALVINGS = 12  # of the interval a trial's ε is searched in: to one part in 4,000
+
+
+@dataclass(frozen=True)
+class PrivateTuning(PrivateMethod):
+    """Random search with a random number of trials; only the best trial is released.
+
+    A trial draws one of the candidates uniformly, fits it, and scores it by the noisy number of private rows it
+    gets right. How many trials there were is random and never told: that is what makes the price of many
+    trials little more than that of two or three.
+
+    Releases:      the result of the best trial, with the candidate's name.
+    Guarantee:     one BestOfManyEvent: each candidate's events and its score's, repeated by the law of trials.
+    Relation:      add/remove one example, or replace one example; the budget says which.
+    Sensitivity:   the candidates', and `CorrectCount`'s.
+    Assumes:       the list of candidates was fixed without looking at the private rows. A search that picks its
+                   next candidate by earlier scores (Optuna, say) is not covered: it must pay for every trial.
+    Reference:     Papernot and Steinke (2022), "Hyperparameter tuning with Rényi differential privacy".
+
+    Attributes:
+        features: unused; every candidate brings its own.
+        candidates: the configurations to choose from; with `tune_on_public`, the first is the default.
+        mean_trials: the expected number of trials.
+        shape: law of their number, a truncated negative binomial: 0 for logarithmic, 1 for geometric. There is
+            always one trial at least; a Poisson number, which may be none, is not offered.
+        score_share: of a trial's budget, in μ², that its score gets.
+        tune_on_public: choose on surrogate tasks made from public rows instead, as `Auto` does; costs nothing.
+    """
+
+    candidates: tuple[PrivateMethod, ...] = ()
+    mean_trials: float = 10.0
+    shape: float = 0.0
+    score_share: float = 0.1
+    tune_on_public: bool = False
+    name: ClassVar[str] = "private-tuning"
+
+    def __post_init__(self) -> None:
+        """Refuse what is no fixed list of methods."""
+        listed = self.candidates if isinstance(self.candidates, tuple | list) else ()
+        if not listed or not all(isinstance(method, PrivateMethod) for method in listed):
+            raise ArgumentError(
+                "candidates must be a fixed list of methods, made before any private row is seen; got "
+                f"{type(self.candidates).__name__}. A search that adapts to private scores is not covered by the "
+                "guarantee of private tuning: list the configurations, or search on public rows with "
+                "tune_on_public=True."
+            )
+        object.__setattr__(self, "candidates", tuple(listed))
+        _check.fraction("score_share", self.score_share)
+        if not -1 < self.shape < math.inf:
+            raise ArgumentError(f"shape must be a finite number above -1; got {self.shape!r}.")
+
+    def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
+        """The largest trials whose best fits the budget; on public rows, the winner's own plan."""
+        if self.tune_on_public:
+            return Auto(candidates=self.candidates).plan(facts, budget, public)
+        if budget.flavour != "approximate":
+            raise BudgetError(
+                f"Private tuning is accounted for in (epsilon, delta); got {budget}. State the budget so."
+            )
+        assert budget.epsilon is not None
+        low, high, found = 0.0, budget.epsilon, None
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            made = self._trials(facts, replace(budget, epsilon=middle), public)
+            if fits([made.event], budget):
+                low, found = middle, made
+            else:
+                high = middle
+        if found is None:
+            raise BudgetError(
+                "The budget must leave something for each trial; it does not. Raise epsilon or lower mean_trials."
+            )
+        note = (
+            f"Tuned privately among {len(self.candidates)} configurations: about {self.mean_trials:g} trials of "
+            f"epsilon {low:.3g} each, of which the best was released."
+        )
+        return replace(self.make_plan([found], budget), notes=(note,))
+
+    def _trials(self, facts: Facts, trial: Budget, public: PublicEmbeddings | None) -> Trials:
+        """Plans for one trial of each candidate, with its score."""
+        assert trial.epsilon is not None
+        plans = tuple(candidate.plan(facts, trial, public) for candidate in self.candidates)
+        multiplier = 1 / (math.sqrt(self.score_share) * mu_for(trial.epsilon, trial.delta))
+        linear, offset = np.zeros((len(facts.classes), facts.dimension)), np.zeros(len(facts.classes))
+        question = CorrectCount(UnitNorm().fit(facts.dimension, None), linear, offset)
+        score = GaussianRounds(question, multiplier, trial.relation, 1)
+        return Trials(plans, score, self.mean_trials, self.shape)
+
+    def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """What any candidate needs."""
+        for candidate in self.candidates:
+            candidate.require_public(facts, public)
+
+    def run(
+        self,
+        plan: Plan,
+        features: FittedFeatures,
+        private: PrivateEmbeddings,
+        noise: NoiseSource,
+        public: PublicEmbeddings | None,
+    ) -> Outcome:
+        """Trial after trial; all but the best are forgotten."""
+        (trials,) = plan.mechanisms
+        assert isinstance(trials, Trials)
+        facts, highest = private.facts, -math.inf
+        best: Outcome | None = None
+        for _ in range(noise.trials(self.mean_trials, self.shape)):
+            chosen = trials.plans[int(noise.subset(len(trials.plans), 1)[0])]
+            fitted = chosen.method.features.fit(facts.dimension, public)
+            outcome = chosen.method.run(chosen, fitted, private, noise, public)
+            seen_by = outcome.features or fitted
+            linear, offset, precision = quadratic_form(outcome.head)
+            question = CorrectCount(seen_by, linear, offset, precision)
+            score = trials.score.open(noise=noise).release(question, private.rows, private.labels)
+            if score[0] > highest:
+                note = f"The best trial was of {chosen.method}."
+                best = replace(outcome, features=seen_by, notes=(*outcome.notes, note))
+                highest = float(score[0])
+        assert best is not None  # the law begins at one trial
+        return replace(best, events=plan.events)
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """One plan per candidate, the score that each trial adds, and how many trials there are.
+
+    Releases:      the best trial's result.
+    Guarantee:     BestOfManyEvent.
+    Relation:      that of the plans.
+    Sensitivity:   that of the plans' steps.
+    Assumes:       a trial's candidate is drawn uniformly, and the number of trials from the stated law.
+    Reference:     Papernot and Steinke (2022).
+    """
+
+    plans: tuple[Plan, ...]
+    score: GaussianRounds
+    mean_trials: float
+    shape: float
+
+    @property
+    def event(self) -> BestOfManyEvent:
+        """What the whole search costs."""
+        return BestOfManyEvent(
+            candidates=tuple((*plan.events, self.score.event) for plan in self.plans),
+            mean_trials=self.mean_trials,
+            shape=self.shape,
+            label="the best of a random number of trials",
+        )

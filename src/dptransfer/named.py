@@ -1,0 +1,223 @@
+"""A method from its name and the settings that are given: for the command line and for study files.
+
+A method's frozen dataclass is its configuration, so its fields are the settings: no second list is kept here,
+and a method that is added later can be named, with its fields, at once. A field that holds another dataclass
+is a part: its settings are reached with a dot ('pace.reach'). Where a part may be one of several, each has a
+word for its `kind`, and the word alone chooses it ('start=shots').
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dptransfer.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from dptransfer.methods import PrivateMethod
+
+_OF_MAPS = ("axes", "whitening", "pool")
+
+
+def named_method(
+    name: str, given: Mapping[str, Any], *, known: Mapping[str, type[PrivateMethod]] | None = None
+) -> PrivateMethod:
+    """The method called `name` with the settings that were given.
+
+    >>> named_method("top-k", {"k": 5, "axes": 64}).name
+    'top-k'
+    >>> made = named_method("noisy-gd", {"start": "shots", "start.strength": "0.1"})
+    >>> made.start
+    FromShots(strength=0.1)
+
+    Args:
+        name: its command-line name.
+        given: values by field; those of the feature map may be given beside the method's own, or as
+            'features.field', and those of any other part as 'part.field'. A text is read as JSON, as a word
+            or as a comma list, whichever fits first.
+        known: the methods to choose from; default all.
+    """
+    from dptransfer.methods import METHODS
+
+    known = METHODS if known is None else known
+    if name not in known:
+        close = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1, cutoff=0.5)
+        remedy = f"Did you mean '{close[0]}'?" if close else "Choose one of these."
+        raise ArgumentError(f"The method must be one of {', '.join(known)}; got '{name}'. {remedy}")
+    return _configured(known[name](**{}), given)  # every field has a default
+
+
+def _configured(method: PrivateMethod, given: Mapping[str, Any]) -> PrivateMethod:
+    own: dict[str, Any] = {}
+    inner: dict[str, Any] = {}
+    features = method.features
+    for name, value in given.items():
+        head = name.partition(".")[0]
+        if name == "features":
+            features = _feature_map(value)
+        elif head in _settable(method) and head != "features":
+            own[name] = value
+        else:
+            inner[name.removeprefix("features.")] = value
+    if inner:
+        features = _with_inner(method, features, inner)
+    made: PrivateMethod = _with_settings(method, own, f"'{method.name}'")
+    return made if features is method.features else replace(made, features=features)
+
+
+def _feature_map(kind: str) -> Any:
+    from dptransfer.features import FittedPublicMap, FittedUnitNorm, PublicMap, UnitNorm
+
+    known = {FittedPublicMap.kind: PublicMap, FittedUnitNorm.kind: UnitNorm}
+    if kind not in known:
+        raise ArgumentError(f"The setting 'features' must be one of {', '.join(known)}; got '{kind}'.")
+    return known[kind]()
+
+
+def _with_inner(method: PrivateMethod, features: Any, inner: Mapping[str, Any]) -> Any:
+    """The feature map with these fields set; another kind of map where only that one has them."""
+    for candidate in (features, _feature_map("public-map"), _feature_map("unit-norm")):
+        if is_dataclass(candidate) and set(inner) <= _settable(candidate):
+            return _with_settings(candidate, inner, "the feature map")
+    wrong = next((name for name in inner if name not in _OF_MAPS), " and ".join(inner))
+    raise _no_such(f"'{method.name}'", wrong, [*(_names(method)), *_OF_MAPS])
+
+
+@dataclass
+class _Part:
+    """What is given for one field that holds a dataclass: which kind, and its settings."""
+
+    chosen: bool = False
+    kind: Any = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def _with_settings(value: Any, given: Mapping[str, Any], of: str) -> Any:
+    """A dataclass instance with these fields changed; 'part.field' reaches into the one a field holds."""
+    own: dict[str, Any] = {}
+    parts: dict[str, _Part] = {}
+    for name, setting in given.items():
+        head, _, rest = name.partition(".")
+        if head not in _settable(value):
+            raise _no_such(of, name, _names(value))
+        if not _alternatives(type(value), head):
+            if rest:
+                raise ArgumentError(
+                    f"A dot leads to a part's own settings; '{head}' of {of} is a plain value. "
+                    f"Give '{head}' alone."
+                )
+            own[head] = converted(type(value), head, setting)
+            continue
+        part = parts.setdefault(head, _Part())
+        if rest:
+            part.settings[rest] = setting
+        elif isinstance(setting, Mapping):
+            part.settings |= {key: one for key, one in setting.items() if key != "kind"}
+            part.chosen, part.kind = part.chosen or "kind" in setting, setting.get("kind", part.kind)
+        else:
+            part.chosen, part.kind = True, setting
+    own |= {head: _part(value, head, part) for head, part in parts.items()}
+    return replace(value, **own) if own else value
+
+
+def _part(owner: Any, name: str, part: _Part) -> Any:
+    """The value of a field that holds a dataclass: of the kind that was chosen, with its settings."""
+    known = _alternatives(type(owner), name)
+    made = _of_kind(type(owner), name, part.kind) if part.chosen else getattr(owner, name)
+    asked = {setting.partition(".")[0] for setting in part.settings}
+    if not part.chosen and not (is_dataclass(made) and asked <= _settable(made)):
+        # Settings that only one of the alternatives has choose it.
+        able = [kind for kind in known if asked <= _settable(kind)]
+        made = able[0](**{}) if len(able) == 1 else made
+    if not part.settings:
+        return made
+    if not is_dataclass(made):
+        raise ArgumentError(f"'{name}' is none, which has no settings. Choose one: {_words(known)}.")
+    word = f"={made.kind}" if hasattr(made, "kind") else ""
+    return _with_settings(made, part.settings, f"'{name}{word}'")
+
+
+def _of_kind(owner: type, name: str, kind: Any) -> Any:
+    known = _alternatives(owner, name)
+    by_word = {option.kind: option for option in known if hasattr(option, "kind")}
+    if isinstance(kind, known):
+        return kind
+    if isinstance(kind, str) and kind in by_word:
+        return by_word[kind](**{})
+    if kind in (None, "none", "null") and type(None) in typing.get_args(typing.get_type_hints(owner)[name]):
+        return None
+    if by_word:
+        close = difflib.get_close_matches(str(kind), by_word, n=1)
+        remedy = f"Did you mean '{close[0]}'?" if close else "Choose one of these."
+        raise ArgumentError(f"'{name}' must be one of {_words(known)}; got '{kind}'. {remedy}")
+    inside = [f"{name}.{one}" for option in known for one in sorted(_settable(option))]
+    raise ArgumentError(
+        f"'{name}' has settings of its own; got '{kind}' for all of them. Set {', '.join(inside)}."
+    )
+
+
+def _words(known: Iterable[type]) -> str:
+    return ", ".join(str(getattr(option, "kind", option.__name__)) for option in known)
+
+
+def _alternatives(owner: type, name: str) -> tuple[type, ...]:
+    """The dataclasses that a field may hold; none for a field of plain values."""
+    hint = typing.get_type_hints(owner)[name]
+    united = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    found = typing.get_args(hint) if united else (hint,)
+    return tuple(one for one in found if isinstance(one, type) and is_dataclass(one))
+
+
+def _settable(value: Any) -> set[str]:
+    return {one.name for one in fields(value) if one.init}
+
+
+def _names(value: Any) -> list[str]:
+    """What can be set, by the name it is set with."""
+    found = []
+    for name in sorted(_settable(value) - {"features"}):
+        parts = _alternatives(type(value), name)
+        if not parts or any(hasattr(part, "kind") for part in parts):
+            found.append(name)
+        found += sorted({f"{name}.{one}" for part in parts for one in _settable(part)})
+    return found
+
+
+def _no_such(of: str, wrong: str, known: list[str]) -> ArgumentError:
+    close = difflib.get_close_matches(wrong, known, n=1)
+    listed = f"Its settings are {', '.join(known)}." if known else "It has no settings; leave that out."
+    remedy = f"Did you mean '{close[0]}'?" if close else listed
+    return ArgumentError(f"A setting must be a field of the method; {of} has no '{wrong}'. {remedy}")
+
+
+def converted(owner: type, name: str, given: Any) -> Any:
+    """The value in the type of the field: read as JSON, a word or a comma list, whichever fits first."""
+    from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
+
+    hint = typing.get_type_hints(owner)[name]
+    try:
+        adapter = TypeAdapter(hint)
+    except PydanticSchemaGenerationError:
+        raise ArgumentError(f"'{name}' cannot be set by name. Set it in Python.") from None
+    for reading in _readings(given):
+        try:
+            return adapter.validate_python(reading)
+        except ValidationError:
+            continue
+    kind = getattr(hint, "__name__", str(hint)) if isinstance(hint, type) else str(hint)
+    raise ArgumentError(f"'{name}' must be of the type {kind}; got '{given}'. Give it such a value.")
+
+
+def _readings(given: Any) -> list[Any]:
+    if not isinstance(given, str):
+        return [given]
+    try:
+        readings = [json.loads(given), given]
+    except ValueError:
+        readings = [given]
+    return [*readings, [part.strip() for part in given.split(",")]]

@@ -1,0 +1,86 @@
+"""The same steps under another relation, or as a group of examples meets them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from dptransfer import _check
+from dptransfer.errors import RelationMismatch
+from dptransfer.privacy.event import (
+    BestOfManyEvent,
+    Event,
+    GaussianEvent,
+    SampledGaussianEvent,
+    SelectionEvent,
+)
+from dptransfer.privacy.relation import Relation
+
+_Noise = TypeVar("_Noise", GaussianEvent, SampledGaussianEvent)
+
+
+def in_relation(event: Event, relation: Relation) -> Event:
+    """The same step stated under `relation`, safely.
+
+    Add/remove becomes replace-one by taking two steps (remove, then add), so distances double: half the noise
+    multiplier, twice the ε. A sampled step keeps its numbers, which say what one row contributes, and is
+    priced by the relation itself; only the lattice's share doubles. A cut tail is the same for any data.
+    Replace-one says nothing about data sets of different sizes, so the other direction raises.
+    """
+    if event.relation is relation:
+        return event
+    if relation is Relation.ADD_REMOVE:
+        raise RelationMismatch(
+            "A replace-one guarantee does not imply an add/remove one; "
+            f"got a {event.kind} step under replace-one. Keep a separate replace-one budget for it."
+        )
+    if isinstance(event, GaussianEvent):
+        return replace(_further(event, 2, lattice=2), relation=relation)
+    if isinstance(event, SampledGaussianEvent):
+        return replace(event, relation=relation, numeric_epsilon=2 * event.numeric_epsilon)
+    if isinstance(event, SelectionEvent):
+        return replace(event, relation=relation, epsilon=2 * event.epsilon)
+    return _each(event, lambda one: in_relation(one, relation))
+
+
+def for_group(event: Event, size: int) -> Event:
+    """The same step as a group of `size` examples meets it, under the same relation.
+
+    Every distance and every ε is `size` times as large. A sampled step meets some of the group with
+    probability 1 − (1 − q)^size, and then at most `size` times the distance; to assume the largest distance
+    whenever it meets any is a bound (`accounting.sampled` shows that larger distances cost more). The
+    lattice's share grows like the square of the distance (`noise.lattice_epsilon`: with w = 40 + 40·size
+    in place of 80, 1 + w² ≤ size²(1 + 85²)).
+
+    >>> for_group(SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential"), 4).epsilon
+    2.0
+    """
+    size = _check.whole("size", size)
+    if size == 1:
+        return event
+    if isinstance(event, GaussianEvent):
+        return _further(event, size, lattice=size * size)
+    if isinstance(event, SampledGaussianEvent):
+        meets = 1.0
+        if event.sampling_rate < 1:
+            meets = min(1.0, -math.expm1(size * math.log1p(-event.sampling_rate)) * (1 + 1e-14))
+        return replace(_further(event, size, lattice=size * size), sampling_rate=meets)
+    if isinstance(event, SelectionEvent):
+        return replace(event, epsilon=size * event.epsilon)
+    return _each(event, lambda one: for_group(one, size))
+
+
+def _further(event: _Noise, factor: int, lattice: int) -> _Noise:
+    return replace(
+        event,
+        sensitivity=factor * event.sensitivity,
+        noise_multiplier=event.noise_multiplier / factor,
+        numeric_epsilon=lattice * event.numeric_epsilon,
+    )
+
+
+def _each(event: BestOfManyEvent, change: Callable[[Event], Event]) -> BestOfManyEvent:
+    trials = tuple(tuple(change(one) for one in trial) for trial in event.candidates)
+    return replace(event, candidates=trials)

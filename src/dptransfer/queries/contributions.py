@@ -1,0 +1,62 @@
+"""What each row alone moves an answer by: for reports about single rows, never for a release.
+
+Every answer here is a sum over rows of integer contributions, so the answer on one row alone is what that row
+adds to any data set. Queries that are asked often say it for all rows at once, by a method
+`contribution_norms(rows, labels)` or `contribution_ranges(rows, labels)`, tested against the generic route.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.data.embeddings import Labels
+from dptransfer.privacy import Relation
+from dptransfer.queries.base import L2Query, RawRows, ScoreQuery
+
+FloatArray = NDArray[np.float64]
+
+
+def contribution_norms(query: L2Query, rows: RawRows, labels: Labels) -> FloatArray:
+    """L2 norm, in units of the answer, of what each row contributes."""
+    at_once = getattr(query, "contribution_norms", None)
+    if at_once is not None:
+        norms: FloatArray = at_once(rows, labels)
+        return norms
+    return one_by_one(lambda x, y: np.linalg.norm(query(x, y).astype(np.float64)) / query.grid, rows, labels)
+
+
+def contribution_ranges(query: ScoreQuery, rows: RawRows, labels: Labels) -> FloatArray:
+    """Largest minus smallest of what each row adds to the scores of its class, ÷ `score_range`.
+
+    A constant added to all scores changes no selection, so this, and not the largest, is what a row can do.
+    """
+    at_once = getattr(query, "contribution_ranges", None)
+    if at_once is not None:
+        ranges: FloatArray = at_once(rows, labels)
+        return ranges
+    return one_by_one(lambda x, y: np.ptp(query(x, y)[:, y[0]]) / query.score_range, rows, labels)
+
+
+def largest_contribution(query: L2Query) -> float:
+    """Bound on `contribution_norms`: adding a row moves the answer by its contribution.
+
+    A query that is there for replace-one alone says it itself, as an attribute.
+    """
+    own: float | None = getattr(query, "largest_contribution", None)
+    return query.l2_sensitivity(Relation.ADD_REMOVE) if own is None else own
+
+
+def one_by_one(measure: Callable[[RawRows, Labels], Any], rows: RawRows, labels: Labels) -> FloatArray:
+    """`measure` of each row as a data set of its own."""
+    found = [float(measure(rows[i : i + 1], labels[i : i + 1])) for i in range(len(rows))]
+    return np.array(found, dtype=np.float64)
+
+
+def whole_norms(rows: NDArray[Any]) -> FloatArray:
+    """Norms of integer rows whose squares add up to less than 2⁶³; exact up to the square root."""
+    norms: FloatArray = np.sqrt(np.einsum("ij,ij->i", rows, rows).astype(np.float64))
+    return norms

@@ -1,0 +1,237 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dptransfer.accounting import delta_of, delta_of_mu, epsilon_of, mu_of, quick_delta_of, rho_of
+from dptransfer.accounting.mixed import mixed_delta
+from dptransfer.accounting.renyi import ORDERS, delta_of_renyi, divergences
+from dptransfer.accounting.sampled import (
+    SampledGroup,
+    loss_distribution,
+    sampled_divergences,
+    sampled_groups,
+    whole_mu,
+)
+from dptransfer.privacy import GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
+
+ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+checked = settings(max_examples=20, deadline=None, derandomize=True)
+CASES = [(1.0, 0.01), (0.5, 0.2), (3.0, 0.5), (0.8, 1e-3), (10.0, 0.05)]
+
+
+def sampled(z, q, times, relation=ADD, **more):
+    return SampledGaussianEvent(z, q, times, relation, **more)
+
+
+def laws(z, q, x, other, points=200_001, reach=2.0):
+    """Densities (times the step) of the answers with a row that contributes `x`, and with `other`."""
+    t = np.linspace(-12 * z - reach, 12 * z + reach, points)
+
+    def law(shift):
+        return np.exp(-((t - shift) ** 2) / (2 * z * z)) / (z * math.sqrt(2 * math.pi)) * (t[1] - t[0])
+
+    return (1 - q) * law(0.0) + q * law(x), (1 - q) * law(0.0) + q * law(other)
+
+
+def exact_delta(z, q, epsilon, relation, points=200_001):
+    """δ of one release by integration over the answer, the worse of both directions."""
+    pairs = [(1.0, 0.0), (0.0, 1.0)] if relation is ADD else [(1.0, -1.0)]
+    both = [laws(z, q, *pair, points) for pair in pairs]
+    return max(float(np.maximum(p - math.exp(epsilon) * other, 0).sum()) for p, other in both)
+
+
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize(("z", "q"), CASES)
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 3.0])
+def test_one_release_costs_what_integration_over_the_answer_says(relation, z, q, epsilon):
+    exact = exact_delta(z, q, epsilon, relation)
+    found = delta_of([sampled(z, q, 1, relation)], epsilon)
+    assert exact * (1 - 1e-6) - 1e-13 <= found <= exact * (1 + 2e-3) + 1e-13
+    if exact > 1e-9:
+        assert delta_of([sampled(z * 1.05, q, 1, relation)], epsilon) < exact  # a smaller loss is told apart
+
+
+@pytest.mark.parametrize("direction", ["remove", "add", "replace-one"])
+def test_two_releases_cost_what_integration_over_both_answers_says(direction):
+    z, q, epsilon = 0.8, 0.1, 0.1
+    pair = {"remove": (1.0, 0.0), "add": (0.0, 1.0), "replace-one": (1.0, -1.0)}[direction]
+    p, other = laws(z, q, *pair, points=3001)
+    loss = np.log(p / other)
+    gain = np.maximum(1 - np.exp(epsilon - np.add.outer(loss, loss)), 0)
+    exact = float(p @ gain @ p)
+    both = loss_distribution(SampledGroup(z, q, direction == "replace-one", 2), 1e-3)
+    found = {
+        "remove": both._pmf_remove, "add": both._pmf_add, "replace-one": both._pmf_remove
+    }[direction].get_delta_for_epsilon(epsilon)  # fmt: skip
+    assert exact * (1 - 1e-4) <= found <= exact * (1 + 1e-3)
+
+
+@given(
+    z=st.floats(0.4, 5),
+    q=st.floats(0.01, 1),
+    first=st.floats(-1, 1),
+    second=st.floats(-1, 1),
+    epsilon=st.floats(0, 3),
+)
+@checked
+def test_no_pair_of_rows_is_worse_than_the_worst_pair(z, q, first, second, epsilon):
+    epsilon = 0.0 if epsilon < 1e-300 else epsilon
+    p, other = laws(z, q, first, second, points=20_001)
+    delta = float(np.maximum(p - math.exp(epsilon) * other, 0).sum())
+    assert delta <= delta_of([sampled(z, q, 1, REPLACE)], epsilon) * (1 + 1e-4) + 1e-9
+
+
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize(("z", "times"), [(20.0, 28), (2.0, 1), (5.0, 300)])
+def test_a_rate_of_one_is_the_exact_gaussian(relation, z, times):
+    distance = 2 if relation is REPLACE else 1
+    exact = epsilon_of([GaussianEvent(z / distance, relation, times=times)], 1e-5)
+    assert epsilon_of([sampled(z, 1.0, times, relation)], 1e-5) == pytest.approx(exact, rel=1e-6)
+    grid = loss_distribution(SampledGroup(z, 1.0, relation is REPLACE, times), 1 / z / 40)
+    mu = distance * math.sqrt(times) / z
+    for epsilon in (0.2 * mu, mu, 3 * mu):
+        assert 1 - 1e-12 <= grid.get_delta_for_epsilon(epsilon) / delta_of_mu(mu, epsilon) < 1.02
+
+
+def test_the_tutorial_of_dp_sgd_has_its_known_price():
+    """60,000 rows, batches of 256, 60 epochs, noise multiplier 1.1."""
+    event = sampled(1.1, 256 / 60_000, 14_063)
+    bounds = divergences(0.0, (), sampled_groups([event]))
+    assert delta_of_renyi(bounds, 2.60) <= 1e-5 < delta_of_renyi(bounds, 2.58)
+    assert epsilon_of([event], 1e-5) == pytest.approx(2.382, abs=0.001)
+
+
+@pytest.mark.parametrize(("z", "q", "times"), [(1.0, 0.01, 1000), (2.0, 0.1, 200), (0.6, 0.001, 10_000)])
+def test_it_agrees_with_the_librarys_accountants(z, q, times):
+    import dp_accounting
+    from dp_accounting import dp_event
+    from dp_accounting.pld import PLDAccountant
+    from dp_accounting.rdp import RdpAccountant
+
+    theirs = dp_event.SelfComposedDpEvent(
+        dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(z)), times
+    )
+    neighbours = dp_accounting.NeighboringRelation
+    for relation, name in ((ADD, neighbours.ADD_OR_REMOVE_ONE), (REPLACE, neighbours.REPLACE_ONE)):
+        by_loss = PLDAccountant(name, 4e-4).compose(theirs).get_epsilon(1e-5)
+        assert epsilon_of([sampled(z, q, times, relation)], 1e-5) == pytest.approx(by_loss, rel=2e-3)
+    by_renyi = RdpAccountant().compose(theirs).get_epsilon(1e-5)
+    ours = epsilon_of([sampled(z, q, times)], 1e-5)
+    assert 0.7 * by_renyi < ours < by_renyi
+
+
+def integrated_divergence(z, q, order, x, other):
+    """Rényi divergence of the two answers, by integration in logarithms; the integrand peaks far outside."""
+    t = np.linspace(-2 * order - 12 * z, 2 * order + 12 * z, 400_001)
+    none, one, two = (-((t - shift) ** 2) / (2 * z * z) for shift in (0.0, x, other))
+    p, r = (np.logaddexp(np.log1p(-q) + none, math.log(q) + each) for each in (one, two))
+    step = math.log((t[1] - t[0]) / (z * math.sqrt(2 * math.pi)))
+    return (float(np.logaddexp.reduce(order * p + (1 - order) * r)) + step) / (order - 1)
+
+
+@pytest.mark.parametrize(("z", "q"), CASES)
+def test_divergences_are_exact_at_integers_and_bounds_between(z, q):
+    from dp_accounting.rdp.rdp_privacy_accountant import _compute_rdp_poisson_subsampled_gaussian
+
+    orders = np.array([2.0, 3.0, 17.0, 64.0])
+    found = sampled_divergences(SampledGroup(z, q, False, 3), orders)
+    assert found == pytest.approx(3 * _compute_rdp_poisson_subsampled_gaussian(q, z, orders), rel=1e-6)
+    for order in (1.5, 2.0, 2.5, 9.3):
+        found = float(sampled_divergences(SampledGroup(z, q, False, 1), np.array([order]))[0])
+        removed, added = (integrated_divergence(z, q, order, *pair) for pair in ((1.0, 0.0), (0.0, 1.0)))
+        assert max(removed, added) * (1 - 1e-6) - 1e-10 <= found <= removed * (10 if order % 1 else 1 + 1e-6)
+
+
+@pytest.mark.parametrize(("z", "q"), CASES)
+@pytest.mark.parametrize("order", [1.5, 2.0, 5.0, 20.0])
+def test_divergences_under_replace_one_bound_the_integral(z, q, order):
+    exact = integrated_divergence(z, q, order, 1.0, -1.0)
+    found = float(sampled_divergences(SampledGroup(z, q, True, 1), np.array([order]))[0])
+    assert exact * (1 - 1e-6) - 1e-10 <= found
+    assert found <= (2 / z) ** 2 / 2 * order * (1 + 1e-12)  # never above that of an unsampled release
+
+
+@given(
+    z=st.floats(0.5, 8),
+    q=st.floats(1e-3, 0.9),
+    times=st.integers(1, 300),
+    relation=st.sampled_from(Relation),
+    epsilon=st.floats(0.01, 4),
+)
+@checked
+def test_more_releases_a_higher_rate_and_less_noise_cost_more(z, q, times, relation, epsilon):
+    found = delta_of([sampled(z, q, times, relation)], epsilon)
+    hair = 1e-13 * (times + 60)
+    for other in (
+        sampled(z, q, 2 * times, relation),
+        sampled(z, min(1.0, 1.1 * q), times, relation),
+        sampled(z / 1.1, q, times, relation),
+    ):
+        assert found <= delta_of([other], epsilon) * (1 + 1e-9) + hair
+    assert found <= quick_delta_of([sampled(z, q, times, relation)], epsilon)
+    assert (
+        delta_of([sampled(z, q, times)], epsilon) <= delta_of([sampled(z, q, times, REPLACE)], epsilon) + hair
+    )
+    whole = (2 if relation is REPLACE else 1) * math.sqrt(times) / z
+    assert found <= delta_of_mu(whole, epsilon)  # sampling never hurts
+
+
+def test_rho_and_mu_count_no_amplification():
+    assert rho_of([sampled(2.0, 0.01, 10)]) == pytest.approx(10 / 8)
+    assert mu_of([sampled(2.0, 0.01, 100)]) == pytest.approx(5.0)
+    assert rho_of([sampled(2.0, 0.01, 10, REPLACE)]) == pytest.approx(10 / 2)
+    assert mu_of([sampled(2.0, 0.01, 100, REPLACE)]) == pytest.approx(10.0)
+    assert whole_mu(sampled_groups([sampled(2.0, 0.01, 50), sampled(2.0, 0.5, 50)])) == pytest.approx(5.0)
+    assert mu_of([sampled(2.0, 0.01, 1), SelectionEvent(1.0, ADD, True, "exponential")]) is None
+
+
+def test_a_rare_row_has_no_smaller_rho():
+    """The divergence at high orders is that of an unsampled release, less about log(1/q)."""
+    from dp_accounting.rdp.rdp_privacy_accountant import _compute_rdp_poisson_subsampled_gaussian
+
+    divergence = _compute_rdp_poisson_subsampled_gaussian(0.01, 1.0, np.array([200]))[0]
+    assert divergence > 0.9 * 200 * rho_of([sampled(1.0, 0.01, 1)])
+    assert divergence > 1000 * 200 * 0.01**2 / 2  # what an amplified ρ of q²/2z² would allow
+
+
+def test_sampled_steps_compose_with_everything_else():
+    mix = [sampled(1.0, 0.01, 500), GaussianEvent(5.0, ADD), SelectionEvent(0.1, ADD, False, "flip")]
+    found = epsilon_of(mix, 1e-5)
+    assert delta_of(mix, found) <= 1e-5 < delta_of(mix, found * (1 - 1e-6))
+    parts = [epsilon_of([event], 1e-5) for event in mix]
+    assert max(parts) < found < sum(parts)
+    unsampled = epsilon_of([sampled(1.0, 1.0, 500), *mix[1:]], 1e-5)
+    assert unsampled > 20 * found
+    # A mixture with a step of rate 1 is the same as one with a Gaussian step, up to the grid.
+    one = mixed_delta(0.2, (), 0.5, (SampledGroup(2.0, 1.0, False, 4),))
+    other = delta_of_mu(math.hypot(0.2, 1.0), 0.5)
+    assert one == pytest.approx(other, rel=1e-2)
+
+
+def test_the_lattice_and_cut_tails_are_paid_for():
+    plain = delta_of([sampled(1.0, 0.1, 10)], 1.0)
+    assert delta_of([sampled(1.0, 0.1, 10, numeric_epsilon=1e-3)], 1.0) > plain * 1.001
+    cut = delta_of([sampled(1.0, 0.1, 10, numeric_delta=1e-7)], 1.0)
+    assert cut == pytest.approx(plain + (1 + math.e) * 1e-7, rel=1e-9)
+
+
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("z", [1e-3, 0.03, 1e3, 1e9, 1e200])
+@pytest.mark.parametrize("q", [1e-300, 1e-9, 0.5, 1.0])
+@pytest.mark.parametrize("times", [1, 10**9])
+def test_extreme_steps_neither_raise_nor_come_out_free(relation, z, q, times):
+    event = sampled(z, q, times, relation)
+    whole = (2 if relation is REPLACE else 1) * math.sqrt(times) / z
+    for epsilon in (0.0, 1.0):
+        assert 0 < delta_of([event], epsilon) <= delta_of_mu(whole, epsilon)
+    assert epsilon_of([event], 1e-5) >= 0
+
+
+def test_equal_steps_are_gathered():
+    many = [sampled(1.0, 0.1, 2), sampled(2.0, 0.1, 1), sampled(1.0, 0.1, 3)]
+    assert sampled_groups(many) == (SampledGroup(1.0, 0.1, False, 5), SampledGroup(2.0, 0.1, False, 1))
+    assert delta_of(many[::2], 0.1) == delta_of([sampled(1.0, 0.1, 5)], 0.1)
+    assert len(ORDERS) == len(sampled_divergences(sampled_groups(many)[0], np.array(ORDERS)))

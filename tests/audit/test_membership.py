@@ -1,0 +1,122 @@
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import log_loss, roc_auc_score
+
+from dptransfer.accounting import true_positive_rate
+from dptransfer.audit import area_ceiling, membership_attack
+from dptransfer.audit.membership import area_interval, row_losses, smaller_share
+from dptransfer.errors import ArgumentError, DataError
+from dptransfer.release.evaluation import wilson
+
+from .models import MU_ONE, linear_model
+
+WEIGHTS = np.array([[4.0, 0.0], [-4.0, 1.0], [0.0, 2.0]])
+MODEL = linear_model(WEIGHTS)
+
+
+def some(count, seed, shift=0.0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, count)
+    return rng.normal(size=(count, 2)) + shift * WEIGHTS[y], y
+
+
+def test_the_loss_is_minus_the_logarithm_of_the_probability():
+    x, y = some(50, 0)
+    own = MODEL.predict_proba(x)[np.arange(50), y]
+    assert row_losses(MODEL, x, y) == pytest.approx(-np.log(own))
+    assert row_losses(MODEL, x, y).mean() == pytest.approx(
+        log_loss(y, MODEL.predict_proba(x), labels=[0, 1, 2])
+    )
+
+
+def test_losses_too_small_or_too_large_for_a_probability_are_still_told_apart():
+    sure = linear_model([[1.0, 0.0], [-1.0, 0.0]], temperature=0.01)
+    x = np.array([[1.0, 0.0], [1.0, 0.5]])
+    easy, hard = row_losses(sure, x, [0, 0]), row_losses(sure, x, [1, 1])
+    assert sure.predict_proba(x)[0, 0] == sure.predict_proba(x)[1, 0] == 1.0
+    assert 0 < easy[0] < easy[1] < 1e-70
+    assert hard[0] > hard[1] > 170
+
+
+def test_the_area_is_that_of_scikit_learn_and_ties_count_half():
+    rng = np.random.default_rng(3)
+    inside, outside = rng.integers(0, 9, 80) / 1.0, rng.integers(2, 12, 60) / 1.0
+    truth = np.repeat([1, 0], [80, 60])
+    assert smaller_share(inside, outside) == pytest.approx(roc_auc_score(truth, -np.append(inside, outside)))
+    assert smaller_share(inside, inside) == 0.5
+    assert smaller_share(np.zeros(3), np.ones(4)) == 1.0
+
+
+def test_a_model_that_has_seen_nothing_cannot_be_attacked_and_one_that_fits_its_members_can():
+    fresh = membership_attack(MODEL, some(3000, 1), some(2000, 2))
+    assert fresh.interval[0] <= 0.5 <= fresh.interval[1]
+    assert fresh.within_ceiling
+    fitted = membership_attack(MODEL, some(3000, 1, shift=2.0), some(2000, 2))
+    assert fitted.auc > 0.8
+    assert not fitted.within_ceiling  # no model of this guarantee can be that easy to attack
+
+
+def test_the_ceilings_are_those_of_the_models_own_guarantee():
+    found = membership_attack(MODEL, some(300, 1), some(200, 2), false_positive_rates=(0.05, 0.2))
+    assert found.auc_ceiling == area_ceiling([MU_ONE])
+    assert [point.ceiling for point in found.points] == [
+        true_positive_rate([MU_ONE], rate) for rate in (0.05, 0.2)
+    ]
+    assert found.guarantee == MODEL.guarantee
+
+
+def test_the_threshold_keeps_the_false_positive_rate():
+    inside, outside = some(500, 4, shift=0.3), some(999, 5)
+    found = membership_attack(MODEL, inside, outside)
+    own, other = np.sort(row_losses(MODEL, *inside)), np.sort(row_losses(MODEL, *outside))
+    for point, allowed in zip(found.points, (0, 9, 99), strict=True):
+        hits = int((own < other[allowed]).sum())
+        assert (other < other[allowed]).sum() <= point.false_positive_rate * 999
+        assert point.true_positive_rate == hits / 500
+        assert point.interval == wilson(hits, 500)
+    rates = [point.true_positive_rate for point in found.points]
+    assert rates == sorted(rates)
+    assert rates[-1] > 0.1
+
+
+@pytest.mark.parametrize(("shift", "spread"), [(0.0, 1.0), (0.5, 1.0), (1.5, 1.0), (0.3, 1.5)])
+def test_the_interval_covers_the_truth_about_as_often_as_it_says(shift, spread):
+    rng = np.random.default_rng(11)
+    truth = float(stats.norm.cdf(shift / np.hypot(1, spread)))
+    trials, covered = 1500, 0
+    for _ in range(trials):
+        low, high = area_interval(smaller_share(rng.normal(0, 1, 60), rng.normal(shift, spread, 90)), 60, 90)
+        covered += low <= truth <= high
+    # 92 to 98 %, give or take what 1500 trials scatter at a false-alarm rate of 1e-6.
+    assert stats.binom.sf(covered - 1, trials, 0.98) > 1e-6
+    assert stats.binom.cdf(covered, trials, 0.92) > 1e-6
+
+
+def test_the_interval_does_not_collapse_at_the_ends():
+    low, high = area_interval(1.0, 20, 20)
+    assert 0.8 < low < 0.99
+    assert high == 1.0
+    assert area_interval(0.0, 20, 20) == (0.0, pytest.approx(1 - low))
+    assert area_interval(0.7, 200, 200)[0] > area_interval(0.7, 20, 20)[0]
+
+
+def test_the_result_is_json_and_says_that_it_is_not_protected():
+    found = membership_attack(MODEL, some(30, 1), some(20, 2))
+    read = json.loads(json.dumps(found.to_dict()))
+    assert read["auc"] == found.auc
+    assert read["points"][0]["ceiling"] == found.points[0].ceiling
+    assert read["guarantee"] == found.guarantee.to_dict()
+    assert "not cover" in found.statement
+
+
+def test_sets_that_cannot_be_attacked_are_refused():
+    x, y = some(5, 0)
+    with pytest.raises(DataError, match="at least one member"):
+        membership_attack(MODEL, (x[:0], y[:0]), (x, y))
+    with pytest.raises(DataError, match="a class for each row"):
+        membership_attack(MODEL, (x, y), (x, y[:4]))
+    with pytest.raises(ArgumentError, match="strictly between"):
+        membership_attack(MODEL, (x, y), (x, y), false_positive_rates=(0.0,))

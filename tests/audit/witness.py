@@ -1,0 +1,162 @@
+"""An attacker who sees every noisy answer of a run and knows everything but which of two data sets it was.
+
+That is more than a release shows, and all of it is covered by the guarantee. Both data sets hold at most one
+row, so that nothing hides the row but the noise, and settings are such that it moves every answer as far as
+is paid for.
+"""
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.features import UnitNorm
+from dptransfer.mechanisms import GaussianMechanism, Rounds
+from dptransfer.methods import METHODS, PPGD, FromZero, Pace
+from dptransfer.methods.gradient_head import GradientHead
+from dptransfer.noise import SeededNoise
+from dptransfer.privacy import Budget, Relation
+
+DELTA, EPSILON = 1e-5, 8.0
+WIDTH = 2
+EAST = np.eye(1, WIDTH)
+FEATURES = UnitNorm().fit(WIDTH, None)
+CLASSES = (0, 1)
+SHOTS = PublicEmbeddings(
+    np.array([[1.0, 0.1], [-1.0, 0.1], [1.0, 0.1]]), [0, 1, 1], classes=CLASSES
+)  # the last contradicts the first, so their mean gradient, to which `ppgd` clips, is short
+EASY = PublicEmbeddings(SHOTS.rows[:2], [0, 1], classes=CLASSES)
+"""Once fitted they have short gradients, to which `adamix` clips; the private row contradicts them."""
+
+
+def holding(rows, label=1):
+    return PrivateEmbeddings(rows, [label] * len(rows), classes=CLASSES, size=1, name="audit")
+
+
+NOBODY, SOMEBODY, OPPOSITE = holding(EAST[:0]), holding(EAST), holding(-EAST)
+PAIRS = {Relation.ADD_REMOVE: (SOMEBODY, NOBODY), Relation.REPLACE_ONE: (SOMEBODY, OPPOSITE)}
+
+WORST = {
+    "features": UnitNorm(),
+    "pace": Pace(reach=1e-3),  # weights that hardly move: every step asks about the same gradient
+    "start": FromZero(),
+    "clip": 0.05,
+    "sampling_rate": 0.9,
+    "adapt_rate": 1e-9,
+}
+"""Settings under which the worst case is reached, for the methods that have them."""
+
+
+def method_of(name, steps=1):
+    made = METHODS[name]()
+    settings = {**WORST, "steps": steps}
+    if name == "adamix":
+        del settings["start"]
+    return replace(made, **{key: value for key, value in settings.items() if hasattr(made, key)})
+
+
+def promise(method, relation):
+    return method.plan(SOMEBODY.facts, Budget(epsilon=EPSILON, delta=DELTA, relation=relation), EASY)
+
+
+class Shown(NamedTuple):
+    """One noisy answer, and how it came about."""
+
+    query: object
+    answer: np.ndarray
+    scale: float
+    rate: float
+    rows: np.ndarray
+    labels: np.ndarray
+
+
+@contextmanager
+def witnessing():
+    """Everything that mechanisms show inside, in order."""
+    shown = []
+    by_one, by_rounds = GaussianMechanism.release, Rounds.release
+
+    def one(self, rows, labels, *, noise):
+        answer = by_one(self, rows, labels, noise=noise)
+        shown.append(Shown(self.query, answer, self.scale, 1.0, rows, labels))
+        return answer
+
+    def in_rounds(self, query, rows, labels):
+        answer = by_rounds(self, query, rows, labels)
+        shown.append(Shown(query, answer, self.paid.scale, self.paid.sampling_rate, rows, labels))
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GaussianMechanism, "release", one)
+        patch.setattr(Rounds, "release", in_rounds)
+        yield shown
+
+
+def shown_by(method, plan, private, noise, features=FEATURES):
+    public = EASY if method.name == "adamix" else SHOTS
+    with witnessing() as shown, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PPGD, "finished", GradientHead.finished)  # its last fit is slow, and shows nothing new
+        method.run(plan, features, private, noise, public)
+    return shown
+
+
+def likelihood_ratio(step, one, other):
+    """Log of how much likelier an answer is on the first data set, at the noise that was promised.
+
+    `one` and `other` are the exact answers on either.
+    """
+
+    def log_density(centre):
+        present = -float(((step.answer - centre) ** 2).sum()) / (2 * step.scale**2)
+        if step.rate == 1:
+            return present
+        absent = -float((step.answer**2).sum()) / (2 * step.scale**2)
+        return float(np.logaddexp(np.log1p(-step.rate) + absent, np.log(step.rate) + present))
+
+    return log_density(one) - log_density(other)
+
+
+def exact_answer(step, seen):
+    """To the question of one step, on the row as the same step of another run saw it, mapped."""
+    return step.query(seen.rows, seen.labels) / step.query.grid
+
+
+def over_runs(
+    name, relation, trials, *, steps=1, noise=SeededNoise, change=lambda plan: plan, features=FEATURES
+):
+    """Promised events, and the log-likelihood ratio of each run on one data set and on the other."""
+    method = method_of(name, steps)
+    promised = promise(method, relation)
+    plan = change(promised)
+
+    def run(private, seed):
+        return shown_by(method, plan, private, noise(seed), features)
+
+    seen = [run(private, 0) for private in PAIRS[relation]]
+
+    def ratio(private, seed):
+        steps = zip(run(private, seed), *seen, strict=True)
+        return sum(
+            likelihood_ratio(step, exact_answer(step, one), exact_answer(step, other))
+            for step, one, other in steps
+        )
+
+    return promised.events, *(
+        [ratio(private, 1 + trial + trials * side) for trial in range(trials)]
+        for side, private in enumerate(PAIRS[relation])
+    )
+
+
+def over_rounds(name, relation, trials, *, noise=SeededNoise):
+    """The same for one round of a method of rounds: one long run is as many trials as it has rounds."""
+    method = method_of(name)
+    promised = promise(method, relation)
+    (paid,) = promised.mechanisms
+    assert paid.times == 1
+    plan = replace(promised, mechanisms=(replace(paid, times=trials),))
+    runs = [shown_by(method, plan, private, noise(side)) for side, private in enumerate(PAIRS[relation])]
+    exact = [exact_answer(runs[0][0], run[0]) for run in runs]  # the weights, and so the questions, stay
+    return promised.events, *([likelihood_ratio(step, *exact) for step in run] for run in runs)

@@ -1,0 +1,139 @@
+"""Records in the exact schema of a results folder, made by a formula that tests can check against."""
+
+import hashlib
+import itertools
+import json
+
+import numpy as np
+
+
+def accuracy(method, epsilon, imbalance, seed):
+    """A curve that rises with ε; each method has its own place, and the seed moves it a little."""
+    strength = {"public-prior": 1.5, "mean": 0.8, "public": 1.1, "top-k": 1.0}.get(method, 0.6)
+    top = 0.9 - 0.04 * np.log10(max(imbalance, 1))
+    rng = np.random.default_rng([seed, sum(map(ord, method))])
+    noise = 0.01 * rng.standard_normal()
+    return float(np.clip(top - 0.8 / (1 + 3 * strength * epsilon) + noise, 0.01, 0.99))
+
+
+def record(
+    method="mean",
+    *,
+    label=None,
+    epsilon=1.0,
+    seed=0,
+    data="flowers",
+    imbalance=1.0,
+    shots=0,
+    rows=4000,
+    classes=10,
+    dimension=64,
+    pool="glyphs",
+    pool_rows=2000,
+    encoder="lite0",
+    flavour="approximate",
+    relation="add/remove",
+    status="done",
+    message=None,
+    study="sketch",
+    oracle_tuned=False,
+    settings=None,
+    balanced=None,
+    minority=None,
+    seconds=0.1,
+    mib=20.0,
+    auc=0.52,
+    extra=None,
+):
+    """One record."""
+    value = accuracy(method, epsilon, imbalance, seed) if balanced is None else balanced
+    small = (0.8 * value if imbalance > 1 else None) if minority is None else minority
+    amounts = {"epsilon": None, "rho": None, "mu": None}
+    amounts[{"zcdp": "rho", "gdp": "mu"}.get(flavour, "epsilon")] = epsilon
+    delta = 0.0 if flavour == "pure" else 1e-5
+    budget = {"flavour": flavour, **amounts, "delta": delta, "relation": relation}
+    whole = {
+        "study": study,
+        "data": data,
+        "encoder": encoder,
+        "classes": classes,
+        "dimension": dimension,
+        "rows": rows,
+        "pool": pool,
+        "pool_rows": pool_rows,
+        "shots": shots,
+        "imbalance": float(imbalance),
+        "budget": budget,
+        "method": method,
+        "label": label or method,
+        "settings": settings or {},
+        "seed": seed,
+        "status": status,
+        "message": message,
+        "marks": {
+            "oracle_tuned": oracle_tuned,
+            "seeded": True,
+            "not_private": method.startswith("as-published-"),
+        },
+        "guarantee": {"epsilon": epsilon, "delta": delta, "relation": relation, "rho": None, "mu": None},
+        "metrics": {
+            "balanced_accuracy": value,
+            "accuracy": value,
+            "minority_accuracy": small,
+            "worst_class": 0.6 * value,
+            "macro_f1": value,
+            "calibration_error": 0.05,
+            "per_class": [value] * classes,
+            "attack_auc": auc,
+        },
+        "cost": {
+            "fit_seconds": seconds,
+            "cell_seconds": 2 * seconds,
+            "overhead_seconds": 0.01,
+            "peak_mib": mib,
+        },
+        "extra": extra or {},
+        "made": {
+            "version": "0.1.0",
+            "date": "2025-01-02T03:04:05+00:00",
+            "host_cores": 2,
+            "study_digest": "ab" * 32,
+            "data_fingerprint": "cd" * 32,
+        },
+    }
+    if status != "done":
+        nothing = dict.fromkeys(whole["metrics"])
+        whole |= {"guarantee": None, "metrics": {**nothing, "per_class": []}}
+    address = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+    return {"cell": address, **whole}
+
+
+def grid(methods=("public-prior", "mean", "public"), epsilons=(0.1, 0.5, 1.0, 4.0), seeds=5, **lists):
+    """A record for each combination; a keyword with a list is another axis."""
+    axes = {name: value if isinstance(value, list) else [value] for name, value in lists.items()}
+    points = [dict(zip(axes, point, strict=True)) for point in itertools.product(*axes.values())]
+    return [
+        record(method, epsilon=epsilon, seed=seed, **point)
+        for method, epsilon, seed, point in itertools.product(methods, epsilons, range(seeds), points)
+    ]
+
+
+def folder(path, records, study=None):
+    """A results folder with these records, and with what was asked for."""
+    path.mkdir(parents=True, exist_ok=True)
+    lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in records)
+    (path / "results.jsonl").write_text("".join(lines), encoding="utf-8")
+    name = records[0]["study"]
+    asked = {"name": name, "title": "A sketch", "about": "Made by a formula.", "seeds": [0, 1, 2, 3, 4]}
+    cells = {r["cell"]: {"label": r["label"], "oracle_tuned": r["marks"]["oracle_tuned"]} for r in records}
+    whole = {
+        "format": 1,
+        "version": "0.1.0",
+        "digest": "ab" * 32,
+        "study": {**asked, "claim": [], "figure": [], **(study or {})},
+        "fingerprints": {"data flowers (lite0)": "cd" * 32},
+        "cells": cells,
+    }
+    (path / "studies").mkdir(exist_ok=True)
+    (path / "studies" / f"{name}.json").write_text(json.dumps(whole), encoding="utf-8")
+    return path

@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+
+from dptransfer.bench.as_published import AS_PUBLISHED, PREFIX, PrintedTopK, Unprotected
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.errors import DataError
+from dptransfer.methods import METHODS, PrivateMethod
+from dptransfer.privacy import Budget
+
+CLASSES = ("cat", "dog", "bird")
+
+
+@pytest.fixture
+def task():
+    rng = np.random.default_rng(0)
+    centres = 3 * np.eye(3, 12)
+    labels = np.repeat([0, 1, 2], 60)
+    rows = centres[labels] + rng.normal(size=(180, 12))
+    private = PrivateEmbeddings(rows, labels, classes=CLASSES, name="toy")
+    pool = PublicEmbeddings(centres[rng.integers(0, 3, 300)] + rng.normal(size=(300, 12)))
+    test = centres[labels] + rng.normal(size=(180, 12))
+    return private, pool, test, labels
+
+
+def run(name, task, epsilon=50.0, seed=0):
+    private, pool, _, _ = task
+    return AS_PUBLISHED[name](private, pool, Budget(epsilon=epsilon, delta=1e-5), np.random.default_rng(seed))
+
+
+def test_names_say_what_they_are_and_meet_no_method():
+    assert all(name.startswith(PREFIX) for name in AS_PUBLISHED)
+    assert not set(AS_PUBLISHED) & set(METHODS)
+    assert not any(isinstance(one, PrivateMethod) for one in AS_PUBLISHED.values())
+
+
+@pytest.mark.parametrize("name", AS_PUBLISHED)
+def test_with_a_huge_budget_each_learns_and_repeats_itself(name, task):
+    _, _, test, labels = task
+    model = run(name, task)
+    assert isinstance(model, Unprotected)
+    right = (model.predict(test) == np.asarray(CLASSES)[labels]).mean()
+    assert right > 0.8
+    assert (model.scores(test) == run(name, task).scores(test)).all()
+    assert not hasattr(model, "save")
+    assert not hasattr(model, "guarantee")
+
+
+@pytest.mark.parametrize("name", [n for n in AS_PUBLISHED if not n.endswith(("paragon", "class-means"))])
+def test_a_tiny_budget_is_noise(name, task):
+    _, _, test, labels = task
+    right = [
+        (run(name, task, 0.001, s).predict(test) == np.asarray(CLASSES)[labels]).mean() for s in range(8)
+    ]
+    assert np.mean(right) < 0.7
+
+
+def test_references_without_noise_do_not_look_at_the_budget(task):
+    for name in ("as-published-paragon", "as-published-class-means"):
+        assert (run(name, task, 0.001).weights == run(name, task, 50.0).weights).all()
+
+
+def test_the_paragon_learns_from_shots_too(task):
+    private, pool, test, _ = task
+    shots = PublicEmbeddings(-5 * np.eye(3, 12), [0, 1, 2], classes=CLASSES)
+    paragon, budget = AS_PUBLISHED["as-published-paragon"], Budget(epsilon=1.0, delta=1e-5)
+    alone, both = (
+        paragon(private, p, budget, np.random.default_rng(0)) for p in (pool, pool.with_shots(shots))
+    )
+    assert not np.allclose(alone.weights, both.weights)
+    one = PrivateEmbeddings(np.ones((3, 12)), [1, 1, 1], classes=CLASSES)
+    assert set(paragon(one, None, budget, np.random.default_rng(0)).predict(test)) == {"dog"}
+    two = PrivateEmbeddings(np.array([[1.0, 0, 0], [0, 1.0, 0]]), [0, 2], classes=CLASSES)
+    found = paragon(two, None, budget, np.random.default_rng(0)).predict([[1.0, 0, 0], [0, 1.0, 0]])
+    assert found.tolist() == ["cat", "bird"]
+
+
+def test_top_k_needs_a_pool_that_is_large_enough(task):
+    private, _, _, _ = task
+    mechanism, budget, rng = PrintedTopK(k=5), Budget(epsilon=1.0, delta=1e-5), np.random.default_rng(0)
+    with pytest.raises(DataError, match="public rows"):
+        mechanism(private, None, budget, rng)
+    with pytest.raises(DataError, match="more than 5"):
+        mechanism(private, PublicEmbeddings(np.eye(5, 12)), budget, rng)
+
+
+def test_top_k_draws_sets_by_the_printed_weights():
+    scores, epsilon, k, runs = np.array([3.0, 2.0, 1.0, 0.0]), 1.0, 2, 40_000
+    chosen = PrintedTopK(k=k).choose(scores, epsilon, np.random.default_rng(0), times=runs)
+    assert (np.diff(chosen, axis=1) > 0).all()
+    worst = np.bincount(chosen.max(axis=1), minlength=4) / runs
+    weights = np.array([0, 1, 3, 6]) * np.exp(epsilon / 2 * scores)
+    assert worst == pytest.approx(weights / weights.sum(), abs=0.012)
+    right = np.array([0, 1, 2, 3]) * np.exp(epsilon / 2 * scores)
+    assert worst != pytest.approx(right / right.sum(), abs=0.012)
+
+
+def test_from_zero_never_chooses_the_best_set():
+    scores, rng = np.array([9.0, 9.0, 0.0, 0.0]), np.random.default_rng(0)
+    best = [0, 1]
+    assert best not in PrintedTopK(k=2, from_zero=True).choose(scores, 1.0, rng, times=5000).tolist()
+    assert best in PrintedTopK(k=2).choose(scores, 1.0, rng, times=5000).tolist()

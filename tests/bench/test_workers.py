@@ -1,0 +1,127 @@
+import os
+import signal
+
+import pytest
+
+from dptransfer.bench.cells import cells_of
+from dptransfer.bench.measure import failed
+from dptransfer.bench.sources import shelved
+from dptransfer.bench.workers import Worker, WorkerDied, run_in_processes, share_of_cores
+from dptransfer.errors import DPTransferError
+
+
+@pytest.fixture
+def ready(toy, small):
+    shelf = shelved(small.data, {pool.name: pool.source for pool in small.pool}, [toy])
+    return cells_of(small, shelf), {one.fingerprint: one for one in shelf.values()}
+
+
+@pytest.mark.slow
+def test_a_worker_answers_with_records_and_with_problems(ready):
+    cells, stored = ready
+    worker = Worker(stored, share_of_cores(0, 2))
+    try:
+        assert worker.measure(cells[0])["record"]["status"] == "done"
+        bad = {**cells[0].to_json(), "given": None}  # an error of its own, not a refusal of the library's
+        assert "AttributeError" in worker._ask({"cell": bad})["problem"]
+        assert worker.measure(cells[1])["record"]["cell"] == cells[1].address
+        assert os.sched_getaffinity(worker.process.pid) == set(share_of_cores(0, 2))
+    finally:
+        worker.end()
+    with pytest.raises(WorkerDied):
+        worker.measure(cells[0])
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_is_replaced_and_its_cell_tried_again(ready, monkeypatch):
+    cells, stored = ready
+    workers, killed = [], []
+
+    class Watched(Worker):
+        def __init__(self, *given):
+            super().__init__(*given)
+            workers.append(self)
+
+        def measure(self, cell):
+            if cell.address == cells[3].address and not killed:
+                killed.append(cell)
+                os.kill(self.process.pid, signal.SIGKILL)
+            return super().measure(cell)
+
+    monkeypatch.setattr("dptransfer.bench.workers.Worker", Watched)
+    records = []
+    run_in_processes(
+        cells,
+        stored,
+        workers=1,
+        started=lambda place, cell: None,
+        finished=lambda cell, record: records.append(record),
+        failed=failed,
+    )
+    assert len(workers) == 2
+    assert sorted(record["cell"] for record in records) == sorted(cell.address for cell in cells)
+    assert {record["status"] for record in records} == {"done"}
+
+
+@pytest.mark.slow
+def test_a_cell_that_kills_every_worker_is_recorded_as_failed(ready, monkeypatch):
+    cells, stored = ready
+
+    class Fragile(Worker):
+        def measure(self, cell):
+            if cell.address == cells[2].address:
+                os.kill(self.process.pid, signal.SIGKILL)
+            return super().measure(cell)
+
+    monkeypatch.setattr("dptransfer.bench.workers.Worker", Fragile)
+    records = {}
+    run_in_processes(
+        cells[:5],
+        stored,
+        workers=1,
+        started=lambda place, cell: None,
+        finished=lambda cell, record: records.__setitem__(record["cell"], record),
+        failed=failed,
+    )
+    assert len(records) == 5
+    broken = records.pop(cells[2].address)
+    assert broken["status"] == "failed"
+    assert "ended with code -9" in broken["message"]
+    assert {record["status"] for record in records.values()} == {"done"}
+
+
+@pytest.mark.slow
+def test_an_interruption_ends_the_workers(ready, monkeypatch):
+    cells, stored = ready
+    workers = []
+
+    class Watched(Worker):
+        def __init__(self, *given):
+            super().__init__(*given)
+            workers.append(self)
+
+    def stop(cell, record):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dptransfer.bench.workers.Worker", Watched)
+    with pytest.raises(KeyboardInterrupt):
+        run_in_processes(cells, stored, workers=2, started=lambda *_: None, finished=stop, failed=failed)
+    assert all(worker.process.poll() is not None for worker in workers)
+
+
+def test_a_worker_that_cannot_start_ends_the_sweep(ready, monkeypatch):
+    cells, stored = ready
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with pytest.raises(DPTransferError, match="must start"):
+        run_in_processes(
+            cells, stored, workers=1, started=lambda *_: None, finished=lambda *_: None, failed=failed
+        )
+
+
+def test_cores_are_shared_out(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1, 2, 3, 4})
+    assert [share_of_cores(place, 2) for place in range(2)] == [[0, 1], [2, 3]]
+    assert share_of_cores(0, 1) == [0, 1, 2, 3, 4]
+    assert [share_of_cores(place, 7) for place in (0, 5)] == [[0], [0]]
+    with pytest.raises(DPTransferError, match="at least 1"):
+        share_of_cores(0, 0)

@@ -1,0 +1,37 @@
+import numpy as np
+import pytest
+
+from dptransfer.features import PublicMap, UnitNorm, chunks
+from dptransfer.methods.head_rows import head_rows
+from dptransfer.queries.softmax_gradient import ROW_NORM
+
+from .samples import WIDTH, clusters, pool, private
+
+
+@pytest.mark.parametrize("features", [UnitNorm().fit(WIDTH, None), PublicMap(axes=3).fit(WIDTH, pool())])
+@pytest.mark.parametrize("elements", [1, 10**9])
+def test_rows_are_mapped_once_to_the_grid_of_the_gradient(monkeypatch, features, elements):
+    x, y = clusters(50)
+    x[3] = np.nan
+    wanted = features.lattice(x, ROW_NORM)
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
+    seen = head_rows(features, private(x, y))
+    assert seen.rows.dtype == np.int32
+    assert (seen.rows == wanted).all()
+    assert (seen.labels == y).all()
+    assert (seen.features.lattice(seen.rows, ROW_NORM) == wanted).all()
+    if features.dimension == WIDTH:  # elsewhere a row of zeros is put where the pool's mean has it
+        assert not seen.rows[3].any()
+
+
+def test_no_rows_are_fine():
+    x, y = clusters(5)
+    assert head_rows(UnitNorm().fit(WIDTH, None), private(x[:0], y[:0])).rows.shape == (0, WIDTH)
+
+
+@pytest.mark.gpu
+def test_rows_on_a_gpu_are_the_same_integers():
+    features = UnitNorm().fit(WIDTH, None)
+    here, there = (head_rows(features, private(), device) for device in ("cpu", "cuda"))
+    assert (there.rows.cpu().numpy() == here.rows).all()
+    assert (there.labels.cpu().numpy() == here.labels).all()

@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+
+from dptransfer.features import UnitNorm
+from dptransfer.privacy import Relation
+from dptransfer.queries import (
+    ClassCounts,
+    ClassSums,
+    ClassSumsAndCounts,
+    GradientAndExcess,
+    RecentredSums,
+    SecondMoments,
+    SimilarityScores,
+    SoftmaxGradient,
+)
+from dptransfer.queries.contributions import (
+    contribution_norms,
+    contribution_ranges,
+    largest_contribution,
+    one_by_one,
+    whole_norms,
+)
+from dptransfer.queries.second_moments import OfAll, OfClasses, OfProbabilities
+
+RNG = np.random.default_rng(4)
+FEATURES = UnitNorm().fit(5, None)
+ROWS, LABELS = RNG.normal(size=(30, 5)), RNG.integers(0, 3, 30)
+ROWS[3], ROWS[7] = 0.0, np.nan
+WEIGHTS = RNG.normal(size=(3, 5))
+GRADIENT = SoftmaxGradient(FEATURES, WEIGHTS, np.zeros(3), clip=0.6)
+AXES = np.linalg.qr(RNG.normal(size=(5, 2)))[0]
+
+QUERIES = {
+    "sums": ClassSums(FEATURES, 3),
+    "counts": ClassCounts(3),
+    "sums and counts": ClassSumsAndCounts(FEATURES, 3),
+    "recentred": RecentredSums(FEATURES, 0.2 * WEIGHTS, np.array([0.3, 0.9, 2.0])),
+    "gradient": GRADIENT,
+    "gradient of a quadratic head": SoftmaxGradient(
+        FEATURES, WEIGHTS, np.zeros(3), precision=np.abs(WEIGHTS)
+    ),
+    "projected gradient": SoftmaxGradient(FEATURES, WEIGHTS, np.zeros(3), clip=0.2, projection=AXES),
+    "gradient and excess": GradientAndExcess(GRADIENT, 0.7, 0.25),
+    "second moment": SecondMoments(FEATURES, OfAll()),
+    "second moments of classes": SecondMoments(FEATURES, OfClasses(3)),
+    "curvatures": SecondMoments(FEATURES, OfProbabilities(WEIGHTS)),
+}
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_what_all_rows_contribute_at_once_is_what_each_contributes_alone(query):
+    alone = one_by_one(lambda x, y: np.linalg.norm(query(x, y).astype(float)) / query.grid, ROWS, LABELS)
+    at_once = contribution_norms(query, ROWS, LABELS)
+    assert at_once == pytest.approx(alone, rel=1e-12, abs=1e-12)
+    assert len(contribution_norms(query, ROWS[:0], LABELS[:0])) == 0
+    assert (at_once <= largest_contribution(query) * (1 + 1e-12)).all()
+    assert at_once.max() > 0.6 * largest_contribution(query)
+
+
+@pytest.mark.parametrize("caps", [(0.0, 2.0), (0.8, 1.3)])
+def test_ranges_of_scores_at_once_are_those_of_each_row_alone(caps):
+    candidates = FEATURES.lattice(RNG.normal(size=(20, 5)), 2047)
+    query = SimilarityScores(FEATURES, candidates, 3, *caps)
+    alone = one_by_one(lambda x, y: np.ptp(query(x, y)[:, y[0]]) / query.score_range, ROWS, LABELS)
+    assert contribution_ranges(query, ROWS, LABELS) == pytest.approx(alone, rel=1e-12, abs=1e-15)
+    assert alone[3] == 0.0  # a row of zeros is equally similar to all
+    assert 0.3 < alone.max() <= 1
+
+
+def test_a_query_without_a_fast_route_is_asked_row_by_row():
+    class Doubled:
+        grid = 2
+
+        def __call__(self, rows, labels):
+            return np.rint(2 * rows.sum(axis=0)).astype(np.int64)
+
+    class Scores:
+        score_range = 10
+
+        def __call__(self, rows, labels):
+            return np.column_stack([rows[0], 5 - rows[0]]).astype(np.int64)
+
+    rows = np.array([[3.0, 4.0], [0.0, 1.0]])
+    assert contribution_norms(Doubled(), rows, np.zeros(2, int)).tolist() == [5.0, 1.0]
+    assert contribution_ranges(Scores(), rows, np.array([0, 1])).tolist() == [0.1, 0.1]
+
+
+def test_the_largest_contribution_is_what_adding_a_row_moves():
+    assert largest_contribution(QUERIES["sums"]) == 1.0
+    assert largest_contribution(QUERIES["recentred"]) == 1.0
+    excess = QUERIES["gradient and excess"]
+    assert largest_contribution(excess) == excess.l2_sensitivity(Relation.ADD_REMOVE)
+
+
+def test_norms_of_whole_numbers_are_exact():
+    assert whole_norms(np.array([[3, 4], [0, 0]])).tolist() == [5.0, 0.0]
+    assert whole_norms(np.array([[2**30, 0]])).tolist() == [2.0**30]
