@@ -44,7 +44,7 @@ def methods():
     return [
         cls
         for cls in classes_of("dptransfer.methods")
-        if issubclass(cls, PrivateMethod) and cls is not PrivateMethod
+        if issubclass(cls, PrivateMethod) and not inspect.isabstract(cls)
     ]
 
 

@@ -36,23 +36,23 @@ def test_the_counted_bound_does_not_mind_which_set_comes_first_or_which_way_it_m
 
 def test_the_gaussian_bound_needs_few_runs_and_stays_below_the_truth():
     truth = epsilon_of_mu(2.0, DELTA)
-    found = [gaussian_epsilon(*normals(2.0, 400, seed), DELTA) for seed in range(200)]
+    found = [gaussian_epsilon(*normals(2.0, 400, seed), DELTA) for seed in range(60)]
     assert 0.6 * truth < np.mean(found) < max(found) <= truth
     assert gaussian_epsilon(*normals(0.0, 400), DELTA) == 0.0
     assert counted_epsilon(*normals(2.0, 400), DELTA) < 0.5 * np.mean(found)
 
 
 def test_the_error_is_what_is_asked_for():
-    """With an error of one half the bound is often above the truth; with 1 % it hardly ever is."""
+    """With an error of 90 % the bound is often above the truth; with 1 % it hardly ever is."""
     truth = epsilon_of_mu(1.0, DELTA)
-    for error, most in ((0.5, 150), (0.01, 12)):
-        wrong = sum(
-            gaussian_epsilon(*normals(1.0, 100, seed), DELTA, error=error) > truth for seed in range(300)
+
+    def wrong(error):
+        return sum(
+            gaussian_epsilon(*normals(1.0, 50, seed), DELTA, error=error) > truth for seed in range(60)
         )
-        assert wrong <= most
-    assert wrong <= 12
-    loose = sum(gaussian_epsilon(*normals(1.0, 100, seed), DELTA, error=1.0) > truth for seed in range(300))
-    assert loose > 12
+
+    assert wrong(0.01) <= 3
+    assert 3 < wrong(0.9) < 54
 
 
 def test_without_noise_epsilon_is_infinite():
@@ -71,7 +71,7 @@ def test_the_whole_curve_refutes_with_fewer_runs_than_one_point_of_it():
 
 def test_a_claim_is_hardly_ever_refuted_when_it_is_true():
     claim = [GaussianEvent(1.0, Relation.ADD_REMOVE)]
-    assert not any(excess_over_claim(*normals(1.0, 400, seed), claim, error=1e-3) > 0 for seed in range(200))
+    assert not any(excess_over_claim(*normals(1.0, 400, seed), claim, error=1e-3) > 0 for seed in range(60))
 
 
 def test_randomised_response_is_found_out_when_it_lies_more_rarely_than_it_says():

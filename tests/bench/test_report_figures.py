@@ -5,7 +5,7 @@ from PIL import Image
 from dptransfer.bench.demo_data import demo_glyphs
 from dptransfer.bench.figures.style import styles_of
 from dptransfer.bench.report_figures import drawings_of, pictures_of
-from dptransfer.data import PublicEmbeddings
+from dptransfer.data.store import write_embeddings
 from dptransfer.errors import DataError
 
 from .synthetic import grid, record
@@ -57,12 +57,10 @@ def test_glyphs_of_the_demo_are_pictures():
 
 
 def test_a_pool_that_names_its_pictures_shows_them(tmp_path):
-    from dptransfer.data.store import save_public
-
     files = [tmp_path / f"{place}.png" for place in range(3)]
     for place, file in enumerate(files):
         Image.new("RGB", (8, 8), (place, 0, 0)).save(file)
-    save_public(PublicEmbeddings(np.eye(3), sources=files), tmp_path / "pool.emb")
+    write_embeddings(tmp_path / "pool.emb", np.eye(3), sources=files)
     look = pictures_of({"pool": [{"name": "p", "source": {"e": {"train": "pool.emb"}}}]}, [tmp_path])
     assert look("p", "e", 3, 2)[0, 0].tolist() == [2, 0, 0]
     nowhere = pictures_of({"pool": [{"name": "p", "source": {"e": {"train": "none.emb"}}}]}, [tmp_path])

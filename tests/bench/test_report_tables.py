@@ -48,6 +48,14 @@ def test_marks_are_in_every_table():
     assert marks == {"as-published-mean": "seeded, NOT PRIVATE", "mean": "oracle tuned, seeded"}
 
 
+def test_what_was_not_measured_has_no_column():
+    with_attack, without = (grid(("mean",), seeds=2, auc=auc) for auc in (0.5, None))
+    first, second = (other_metrics(records, styles_of(records))[0] for records in (with_attack, without))
+    assert first.header[-1] == "membership-attack AUC"
+    assert len(second.header) == len(first.header) - 1
+    assert all(len(row) == len(second.header) for row in second.rows)
+
+
 def test_reasons_are_counted():
     records = [
         record(status="refused", message="no pool", epsilon=e, seed=s) for e in (1.0, 2.0) for s in range(3)

@@ -115,22 +115,8 @@ def test_extra_memory_stays_below_the_stated_constant(monkeypatch, caps):
         assert peak_bytes(count, candidates, width, caps) <= stated
 
 
-def sizes_of(count, dimension=1280, workers=4, chunk=None):
-    slabs = list(cpu._slabs(count, dimension, workers, chunk))
-    assert [place for slab in slabs for place in range(slab.start, slab.stop)] == list(range(count))
-    return [slab.stop - slab.start for slab in slabs]
-
-
 def test_few_public_rows_still_give_every_thread_a_share():
-    assert sizes_of(10) == [3, 3, 3, 1]
-    assert sizes_of(0) == []
-    assert sizes_of(10, chunk=7) == [7, 3]
-
-
-def test_slabs_fit_the_memory_bound_and_the_last_ones_are_small():
-    sizes = sizes_of(20_000)
-    assert sizes[0] == max(sizes) == 1024
-    assert sizes == sorted(sizes, reverse=True)
-    assert max(sizes[-4:]) == 128
-    assert max(sizes_of(20_000, dimension=16_384)) == 128
-    assert len(sizes) < 2 * 20_000 / 1024  # and not many are
+    assert cpu._slab_rows(10, 1280, workers=4) == 3
+    assert cpu._slab_rows(10**6, 1280, workers=4) == 512
+    assert cpu._slab_rows(10**6, 16_384, workers=4) == 128
+    assert cpu._slab_rows(0, 1280, workers=4) == 1

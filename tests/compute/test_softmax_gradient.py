@@ -60,7 +60,7 @@ def test_cuda_and_numpy_give_the_same_integers(size, curved, shape):
     for clip in (1e-3, 1.0):
         wanted = clipped_gradient(rows, labels, logits, clip)
         assert (clipped_gradient(*there, logits, clip) == wanted).all()
-        assert wanted.any() or not len(rows)
+        assert wanted.any() or len(rows) < 2  # one row may be certain of its class
 
 
 @steady

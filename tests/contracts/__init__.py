@@ -1,4 +1,4 @@
-"""What several test packages share: nasty rows, the suite every method passes, the audit.
+"""What several test packages share: nasty rows, the suite every method passes.
 
 Importing it moves the cache of public axes to a folder of its own, so that no test touches the user's.
 """

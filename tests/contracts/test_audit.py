@@ -1,4 +1,4 @@
-"""Every method's mechanism against worst-case neighbours.
+"""Prototype methods against worst-case neighbours; `tests/audit/test_worst_case.py` has the others.
 
 One release over many classes is many trials at once: each class holds the same neighbour of its own, and its
 noise is independent of the others', at the scale that a data set of one class would get.
@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from dptransfer.accounting import epsilon_of_mu, mu_for
+from dptransfer.accounting import mu_for
+from dptransfer.audit import counted_epsilon
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import Purse, Selection, TopKMechanism
@@ -19,8 +19,6 @@ from dptransfer.methods.base import with_query
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
 from dptransfer.queries import ClassCounts, ClassSums, SoftmaxGradient
-
-from .audit import audited_epsilon, bound, high_limit, low_limit
 
 DELTA = 1e-5
 EAST = np.array([1.0, 0.0])
@@ -115,7 +113,7 @@ def audited(case, relation, seed, *, change=lambda plan: plan, relabelled=False)
     samples = [statistic(method, plan, private, SeededNoise(seed + i)) for i, private in enumerate(pair)]
     if relabelled:
         samples = [sample[0::2] - sample[1::2] for sample in samples]
-    return audited_epsilon(*samples, delta=budget.delta)
+    return counted_epsilon(*samples, delta=budget.delta)
 
 
 SETTINGS = [
@@ -203,7 +201,7 @@ def releases_of_a_run(relation, change_plan=lambda plan: plan):
 
 def audited_steps(relation, change, seed, change_plan=lambda plan: plan):
     samples = likelihood_ratios(releases_of_a_run(relation, change_plan), change, seed)
-    return audited_epsilon(*samples, delta=DELTA)
+    return counted_epsilon(*samples, delta=DELTA)
 
 
 NEIGHBOURS = [
@@ -237,26 +235,3 @@ def test_what_one_example_moves_in_all_steps_together_is_what_was_paid_for(relat
     paid = mu_for(1.0, DELTA)
     assert (0.999 if relation is Relation.ADD_REMOVE else 0.6) * paid < mu(lambda plan: plan) <= paid
     assert mu(with_a_quarter_of_the_noise) > paid
-
-
-def test_every_method_is_audited():
-    audited = {method.name for method, _, _ in CASES.values()}
-    assert audited == set(METHODS) - {"auto"}  # which runs one of the others
-
-
-def test_the_bound_itself_is_right_for_a_law_that_is_known():
-    """Two normals a distance μ apart: below their exact ε, and not far below; wide of it for equal laws."""
-    rng = np.random.default_rng(0)
-    near, far = rng.normal(0, 1, 200_000), rng.normal(2, 1, 200_000)
-    truth = epsilon_of_mu(2.0, DELTA)
-    assert 0.3 * truth < audited_epsilon(near, far, DELTA) <= truth
-    assert audited_epsilon(near, rng.normal(0, 1, 200_000), DELTA) < 0.05
-
-
-def test_the_limits_are_those_of_clopper_and_pearson():
-    for hits, trials in ((0, 50), (1, 50), (25, 50), (50, 50)):
-        low, high = low_limit(hits, trials), high_limit(hits, trials)
-        assert low <= hits / trials <= high
-        assert hits == 0 or stats.binom.sf(hits - 1, trials, low) == pytest.approx(5e-7, rel=1e-3)
-        assert hits == trials or stats.binom.cdf(hits, trials, high) == pytest.approx(5e-7, rel=1e-3)
-    assert bound(0, 10, 100, 0.0) == 0.0

@@ -1,6 +1,7 @@
 import threading
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from dptransfer.features import chunks
 from dptransfer.features.chunks import over_chunks, row_chunks
@@ -40,3 +41,34 @@ def test_an_error_in_a_chunk_is_raised(monkeypatch, cores):
 
     with pytest.raises(ZeroDivisionError):
         list(over_chunks(work, 100, 5))
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(6, {3}), (7, {4, 3}), (24, {4}), (11, {3, 2})])
+def test_every_core_gets_its_share(monkeypatch, count, sizes):
+    """Chunks hold at most five rows here; three full ones for two cores would keep one of them waiting."""
+    monkeypatch.setattr(chunks, "usable_cores", lambda: 2)
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", 5)
+    parts = list(over_chunks(lambda chunk: chunk, count, 1))
+    assert [row for part in parts for row in range(count)[part]] == list(range(count))
+    assert {part.stop - part.start for part in parts} <= sizes
+    assert len(parts) % 2 == 0
+
+
+def test_the_threads_of_linear_algebra_are_given_back(monkeypatch):
+    monkeypatch.setattr(chunks, "usable_cores", lambda: 2)
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", 1)
+    before = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    inside = set()
+
+    def work(chunk):
+        inside.update(info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas")
+
+    with threadpool_limits(2, user_api="blas"):
+        for _ in range(2):
+            list(over_chunks(work, 10, 1))
+            after = {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+            assert after == {2}
+    assert inside == {1}
+    assert before == [
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    ]

@@ -6,7 +6,7 @@ import pytest
 
 from dptransfer.accounting import guarantee_of
 from dptransfer.errors import BudgetExceeded, RelationMismatch
-from dptransfer.privacy import Budget, Relation
+from dptransfer.privacy import BestOfManyEvent, Budget, GaussianEvent, Relation, SampledGaussianEvent
 
 from .samples import ADD, GAUSS, REPLACE, Content, chosen
 
@@ -134,3 +134,42 @@ def test_the_overview_says_what_is_spent_of_what_is_allowed(ledger):
     assert sentences["b"] == "epsilon 0.25 (add/remove) is spent; no budget is set"
     assert re.match(r"rho 0.0312\d* \(add/remove\) is spent; the budget is rho = 0.5", sentences["c"])
     assert re.match(r"mu 0.25\d* \(add/remove\) is spent; the budget is mu = 1 GDP", sentences["d"])
+
+
+def test_a_fit_without_private_rows_costs_nothing_and_fits_a_spent_budget(ledger):
+    ledger.set_budget("clinic-a", Budget(epsilon=0.5))
+    ledger.charge("clinic-a", [], label="public-only")
+    spent = ledger.spent("clinic-a")
+    assert (spent.epsilon, spent.delta, spent.relation) == (0.0, 0.0, ADD)
+    assert ledger.datasets()[0].sentence.startswith("epsilon 0 (add/remove) is spent")
+    ledger.charge("clinic-a", [chosen(0.5)], label="fit")
+    with pytest.raises(BudgetExceeded):
+        ledger.charge("clinic-a", [chosen(0.01)], label="fit")
+    ledger.charge("clinic-a", [], label="public-only")
+    assert ledger.spent("clinic-a").epsilon == 0.5
+    assert len(ledger.history("clinic-a")) == 4
+    ledger.set_budget("clinic-b", Budget(epsilon=0.5, relation=REPLACE))
+    ledger.charge("clinic-b", [], label="public-only")
+    assert ledger.spent("clinic-b").relation is REPLACE
+
+
+def test_sampled_and_tuned_steps_are_counted_with_what_was_there_before(ledger):
+    sampled = SampledGaussianEvent(1.0, 0.01, 200, ADD)
+    tuned = BestOfManyEvent(((GaussianEvent(8.0, ADD),),), 5, 1.0)
+    ledger.set_budget("clinic-a", Budget(epsilon=3.0, delta=1e-5))
+    ledger.charge("clinic-a", [sampled], label="linear-probe")
+    assert ledger.spent("clinic-a") == guarantee_of([sampled], 1e-5)
+    ledger.charge("clinic-a", [tuned], label="search")
+    assert ledger.spent("clinic-a") == guarantee_of([sampled, tuned], 1e-5)
+    with pytest.raises(BudgetExceeded, match="Lower the request"):
+        ledger.charge("clinic-a", [SampledGaussianEvent(1.0, 0.01, 5000, ADD)], label="linear-probe")
+    assert ledger.spent("clinic-a", relation=REPLACE).epsilon > ledger.spent("clinic-a").epsilon
+
+
+def test_tuning_is_refused_by_a_budget_in_rho_with_a_way_out(ledger):
+    tuned = BestOfManyEvent(((GaussianEvent(8.0, ADD),),), 5, 1.0)
+    ledger.set_budget("clinic-a", Budget.zcdp(9.0))
+    with pytest.raises(BudgetExceeded, match="ask the data owner for a budget in epsilon and delta"):
+        ledger.charge("clinic-a", [tuned], label="search")
+    ledger.charge("clinic-a", [SampledGaussianEvent(1.0, 0.01, 10, ADD)], label="linear-probe")
+    assert ledger.spent("clinic-a").rho == pytest.approx(5.0)  # without amplification

@@ -1,4 +1,5 @@
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,13 @@ from dptransfer.errors import ArgumentError, LedgerTampered
 from dptransfer.ledger import DataSet
 from dptransfer.ledger.chain import Row
 from dptransfer.ledger.entry import budget_fields, charge_fields, closing_fields, read_entries, stamped
-from dptransfer.privacy import Budget, GaussianEvent, SelectionEvent
+from dptransfer.privacy import (
+    BestOfManyEvent,
+    Budget,
+    GaussianEvent,
+    SampledGaussianEvent,
+    SelectionEvent,
+)
 
 from .samples import ADD, GAUSS, Content
 
@@ -83,17 +90,43 @@ def test_a_budget_that_cannot_exist_is_tampering(epsilon):
         entries(change.replace("1.5", epsilon))
 
 
-@pytest.mark.parametrize("events", [[], ["gaussian"], [None], [GAUSS, {"kind": "gaussian"}]])
+@pytest.mark.parametrize("events", [["gaussian"], [None], [GAUSS, {"kind": "gaussian"}]])
 def test_events_that_are_none_are_refused(ledger, events):
     with pytest.raises(ArgumentError, match="events must"):
         ledger.charge("clinic-a", events, label="fit")
     assert ledger.history() == []
 
 
+def test_every_kind_of_event_is_kept(ledger):
+    sampled = SampledGaussianEvent(1.0, 0.01, 100, ADD, numeric_delta=1e-25)
+    tuned = BestOfManyEvent(((sampled, STEP), (STEP,)), 10, math.inf, "clip")
+    ledger.charge("clinic-a", [sampled, tuned, GaussianEvent(20.0, ADD, times=28)], label="fit")
+    (charge,) = ledger.history()
+    assert charge.events == (sampled, tuned, GaussianEvent(20.0, ADD, times=28))
+    ledger.verify()
+
+
+def test_a_charge_of_nothing_is_on_record():
+    (charge,) = entries(body(charge_fields("public-only", [])))
+    assert (charge.events, charge.label) == ((), "public-only")
+
+
+def test_the_bytes_of_a_plain_charge_stay_what_they_were():
+    """Chains hash them: a field that came later must not show where nobody uses it."""
+    fields = charge_fields("fit", [GaussianEvent(4.0, ADD, label="class sums")])
+    assert json.dumps(fields, sort_keys=True, separators=(",", ":")) == (
+        '{"events":[{"kind":"gaussian","label":"class sums","noise_multiplier":4.0,"numeric_epsilon":0.0,'
+        '"relation":"add/remove","scale":4.0,"sensitivity":1.0}],"kind":"charge","label":"fit"}'
+    )
+
+
 def test_an_event_that_json_would_not_return_unchanged_is_refused(ledger):
     odd = SelectionEvent(0.5, ADD, True, "exponential", label=b"bytes")
     with pytest.raises(ArgumentError, match="plain numbers and words"):
         ledger.charge("clinic-a", [odd], label="fit")
+    hidden = BestOfManyEvent(((odd,),), 10, 1.0)
+    with pytest.raises(ArgumentError, match="plain numbers and words"):
+        ledger.charge("clinic-a", [hidden], label="fit")
     ledger.charge("clinic-a", [replace(odd, label="words", epsilon=np.float64(0.1))], label="fit")
     assert ledger.history()[0].events[0].epsilon == 0.1
 

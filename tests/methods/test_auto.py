@@ -13,6 +13,7 @@ from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import PublicMap, UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.methods import Auto, MeanPrototypes, PublicPrototypes, TopKPrototypes, auto
+from dptransfer.methods.surrogate import FAMILIES, scaled_budget
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation, SelectionEvent
 from dptransfer.release.heads import CosineHead
@@ -21,6 +22,7 @@ WIDTH = 16
 POOL = PublicEmbeddings(np.random.default_rng(5).normal(size=(300, WIDTH)) * np.geomspace(1, 0.2, WIDTH))
 FACTS = Facts(("ant", "bee", "cat", "dog"), WIDTH, size=400)
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
+TRIALS = 2 * len(FAMILIES)  # of two candidates
 GOOD, NARROW = MeanPrototypes(), MeanPrototypes(features=PublicMap(axes=1))
 
 
@@ -67,7 +69,8 @@ def test_what_fit_runs_is_what_was_chosen():
 
 
 def scores_of(monkeypatch, *scores):
-    monkeypatch.setattr(auto, "_tried", lambda trial: scores)
+    """As if every candidate had this accuracy on each of two tasks."""
+    monkeypatch.setattr(auto, "_tried", lambda trial: np.repeat(np.array(scores)[:, None], 2, axis=1))
 
 
 @pytest.mark.parametrize(("better", "margin", "taken"), [(0.705, 0.01, 0), (0.711, 0.01, 1), (0.75, 0.1, 0)])
@@ -76,6 +79,35 @@ def test_the_default_is_kept_within_the_margin(monkeypatch, better, margin, take
     candidates = (GOOD, NARROW)
     plan = Auto(candidates=candidates, margin=margin).plan(FACTS, BUDGET, POOL)
     assert plan.method is candidates[taken]
+
+
+def test_a_candidate_that_fails_on_one_task_is_not_taken_for_its_mean(monkeypatch):
+    accuracy = np.array([[0.7, 0.6], [0.95, 0.55], [0.72, 0.63]])
+    monkeypatch.setattr(auto, "_tried", lambda trial: accuracy)
+    candidates = (GOOD, NARROW, BAD)
+    assert Auto(candidates=candidates).plan(FACTS, BUDGET, POOL).method is BAD
+    assert Auto(candidates=candidates, margin=0.06).plan(FACTS, BUDGET, POOL).method is NARROW
+
+
+def test_too_few_public_rows_to_make_tasks_from_leave_the_default(monkeypatch):
+    few = PublicEmbeddings(POOL.rows[:199])
+    plan = Auto(candidates=(BAD, GOOD)).plan(FACTS, BUDGET, few)
+    assert plan.method is BAD
+    assert "199 public rows are too few" in plan.notes[0]
+
+
+def test_labelled_shots_of_the_classes_bring_the_methods_that_use_them(monkeypatch):
+    seen = listening(monkeypatch, pool=None)
+    rows = np.random.default_rng(6).normal(size=(8, WIDTH))
+    of_ours = PublicEmbeddings(rows, [*FACTS.classes, *FACTS.classes], classes=FACTS.classes)
+    of_others = PublicEmbeddings(rows, [0, 1] * 4, classes=[0, 1])
+    names = []
+    for shots in (of_ours, of_others):
+        seen.clear()
+        Auto().plan(FACTS, BUDGET, POOL.with_shots(shots))
+        auto._tried.cache_clear()
+        names.append({candidate.name for candidate, _, _ in seen})
+    assert names[0] - names[1] == {"adamix", "only-public"}
 
 
 def test_a_tie_goes_to_the_default_even_without_a_margin(monkeypatch):
@@ -95,17 +127,17 @@ def test_the_note_tells_the_scores_and_the_size_assumed(monkeypatch, size, words
     (note,) = Auto(candidates=(GOOD, NARROW)).plan(facts, BUDGET, POOL).notes
     narrow = "mean(features=PublicMap(axes=1, whitening=0.25))"
     assert note == (
-        f"Auto took '{narrow}' by balanced accuracy on 3 surrogate tasks made from the public pool "
-        f"({words}; no private row was read): mean 60.0%; {narrow} 75.0%."
+        f"Auto took '{narrow}' by balanced accuracy on {len(FAMILIES)} surrogate tasks made from the public "
+        f"pool ({words}; no private row was read): mean 60.0%; {narrow} 75.0%."
     )
 
 
-def listening(monkeypatch):
+def listening(monkeypatch, pool=POOL):
     """(candidate, rows of the task, budget) of every trial fit."""
     seen = []
 
-    def accuracy(candidate, task, public, budget):
-        assert public is POOL
+    def accuracy(candidate, task, budget):
+        assert pool is None or task.public is pool
         seen.append((candidate, len(task.private.labels), budget))
         return 0.5
 
@@ -117,18 +149,19 @@ def test_the_declared_size_or_a_hundred_per_class_is_tried(monkeypatch):
     seen = listening(monkeypatch)
     for facts in (replace(FACTS, size=1000), replace(FACTS, size=None)):
         Auto(candidates=(GOOD, NARROW)).plan(facts, BUDGET, POOL)
-    assert [rows for _, rows, _ in seen] == pytest.approx([1000] * 6 + [400] * 6, rel=0.02)
-    assert [candidate for candidate, _, _ in seen[:6]] == [GOOD] * 3 + [NARROW] * 3
+    assert [rows for _, rows, _ in seen] == pytest.approx([1000] * TRIALS + [400] * TRIALS, rel=0.02)
+    tried = [candidate for candidate, _, _ in seen[:TRIALS]]
+    assert tried == [GOOD] * len(FAMILIES) + [NARROW] * len(FAMILIES)
 
 
 def test_a_second_call_tries_nothing_and_other_facts_or_budgets_do(monkeypatch):
     seen, chooser = listening(monkeypatch), Auto(candidates=(GOOD, NARROW))
     first = chooser.plan(FACTS, BUDGET, POOL)
-    assert len(seen) == 6
+    assert len(seen) == TRIALS
     again = PublicEmbeddings(POOL.rows.copy())  # the same rows in another object: known by their content
     assert chooser.plan(replace(FACTS), BUDGET, again).notes == first.notes
     assert Auto(candidates=(GOOD, NARROW), margin=0.2).plan(FACTS, BUDGET, POOL).method is GOOD
-    assert len(seen) == 6
+    assert len(seen) == TRIALS
     for facts, budget, chosen in (
         (replace(FACTS, size=500), BUDGET, chooser),
         (FACTS, Budget(epsilon=2.0, delta=1e-5), chooser),
@@ -137,7 +170,7 @@ def test_a_second_call_tries_nothing_and_other_facts_or_budgets_do(monkeypatch):
     ):
         before = len(seen)
         chosen.plan(facts, budget, POOL)
-        assert len(seen) == before + 6
+        assert len(seen) == before + TRIALS
 
 
 class Untouchable(PrivateEmbeddings):
@@ -222,21 +255,21 @@ BUDGETS = [
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("factor", [1.5, 20.0])
 def test_a_scaled_budget_has_noise_smaller_by_the_factor(budget, factor):
-    scaled = auto._scaled(budget, factor)
+    scaled = scaled_budget(budget, factor)
     before, after = (GOOD.plan(FACTS, each).mechanisms[0].noise_multiplier for each in (budget, scaled))
     assert before / after == pytest.approx(factor, rel=1e-4)
     assert (scaled.flavour, scaled.relation, scaled.delta) == (budget.flavour, budget.relation, budget.delta)
     assert not fits(GOOD.plan(FACTS, scaled).events, budget)  # larger, not smaller
-    assert auto._scaled(budget, 1.0) is budget
+    assert scaled_budget(budget, 1.0) is budget
 
 
 def test_a_scaled_pure_budget_allows_selections_that_are_sharper_by_the_factor():
-    scaled = auto._scaled(Budget(epsilon=0.5), 8.0)
+    scaled = scaled_budget(Budget(epsilon=0.5), 8.0)
     assert scaled == Budget(epsilon=4.0)
     for budget in (Budget(epsilon=0.5), BUDGET, Budget.zcdp(0.05)):
         before, after = (
             PublicPrototypes().plan(FACTS, each).events[0].epsilon
-            for each in (budget, auto._scaled(budget, 2.0))
+            for each in (budget, scaled_budget(budget, 2.0))
         )
         assert 1.8 < after / before < 2.3
 
@@ -244,7 +277,7 @@ def test_a_scaled_pure_budget_allows_selections_that_are_sharper_by_the_factor()
 @pytest.mark.parametrize("factor", [1.001, 100.0, 2e5])
 @pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e3])
 def test_no_size_or_budget_is_too_large_to_scale(epsilon, factor):
-    scaled = auto._scaled(Budget(epsilon=epsilon, delta=1e-5), factor)
+    scaled = scaled_budget(Budget(epsilon=epsilon, delta=1e-5), factor)
     assert scaled.epsilon >= epsilon
     noise = GOOD.plan(FACTS, scaled).mechanisms[0].noise_multiplier
     assert noise == pytest.approx(max(1 / 40, 1 / (mu_for(epsilon, 1e-5) * factor)), rel=1e-3)
@@ -253,13 +286,13 @@ def test_no_size_or_budget_is_too_large_to_scale(epsilon, factor):
 def test_large_tasks_are_tried_small_with_the_noise_to_match(monkeypatch):
     seen = listening(monkeypatch)
     Auto(candidates=(GOOD, NARROW)).plan(replace(FACTS, size=50_000), BUDGET, POOL)
-    assert {budget for _, _, budget in seen} == {auto._scaled(BUDGET, 10.0)}
-    assert [rows for _, rows, _ in seen] == pytest.approx([5000] * 6, rel=0.01)
+    assert {budget for _, _, budget in seen} == {scaled_budget(BUDGET, 10.0)}
+    assert [rows for _, rows, _ in seen] == pytest.approx([5000] * TRIALS, rel=0.01)
 
 
 def test_selections_can_be_tried_on_large_tasks_too():
     """A budget scaled into another currency used to refuse them."""
-    small = PublicEmbeddings(POOL.rows[:40])
+    small = PublicEmbeddings(POOL.rows[:240])
     plan = Auto(candidates=(BAD, PublicPrototypes())).plan(replace(FACTS, size=10_000), BUDGET, small)
     assert plan.method == PublicPrototypes()
 

@@ -8,8 +8,10 @@ from dptransfer.errors import ArgumentError, DPTransferError, Incompatible, Ledg
 from dptransfer.features import UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS, CoinPressPrototypes, MeanPrototypes, PrivateMethod, PublicPrototypes
-from dptransfer.methods.base import Outline, configuration_of, with_query
+from dptransfer.methods.base import Outcome, Outline, configuration_of, with_query
 from dptransfer.noise import SeededNoise
+from dptransfer.privacy import Budget
+from dptransfer.release.heads import CosineHead
 
 from .samples import BUDGET, REPLACE, WIDTH, fit, pool, private
 
@@ -114,3 +116,28 @@ def test_fitting_changes_neither_method_nor_data():
     assert (data.labels == before[1]).all()
     assert (first.weights["prototypes"] == second.weights["prototypes"]).all()
     assert replace(method, features=UnitNorm(pool=2)) != method
+
+
+class PublicOnly(PrivateMethod):
+    """Looks at no private row: prototypes are fixed directions."""
+
+    name = "public-only"
+
+    def plan(self, facts, budget, public=None):
+        return self.make_plan([], budget)
+
+    def run(self, plan, features, private, noise, public):
+        return Outcome(CosineHead(np.eye(3, WIDTH)), events=())
+
+
+@pytest.mark.parametrize("budget", [BUDGET, REPLACE, Budget.pure(0.1), Budget.zcdp(0.1), Budget.gdp(0.1)])
+def test_a_method_without_noisy_steps_costs_nothing_and_is_on_record(budget):
+    ledger = Ledger.in_memory()
+    ledger.set_budget("samples", replace(budget))
+    model = PublicOnly().fit(private(), budget=budget, ledger=ledger, noise=SeededNoise(0))
+    assert (model.events, model.guarantee.epsilon, model.guarantee.delta) == ((), 0.0, 0.0)
+    assert model.guarantee.relation is budget.relation
+    charge = ledger.history("samples")[1]
+    assert (charge.events, charge.outcome, charge.label) == ((), "released", "public-only")
+    assert ledger.spent("samples").epsilon == 0.0
+    assert model.predict(np.eye(3, WIDTH)).tolist() == list(model.classes)

@@ -30,7 +30,8 @@ def test_classes_and_sizes_are_those_asked_for(classes, size):
         assert task.private.rows.shape == (len(task.private.labels), POOL.dimension)
         assert len(task.private.labels) == pytest.approx(size, rel=0.05)
         assert counts(task).min() >= 1
-        assert task.private.facts.size is None
+        assert task.private.facts.size == size
+        assert task.public is POOL
     assert tasks(size=1200)[0].private.rows.shape != tasks(size=600)[0].private.rows.shape
 
 
@@ -87,7 +88,7 @@ def test_no_argument_could_carry_a_private_row():
     hints = inspect.get_annotations(surrogates, eval_str=True)
     assert set(hints) == {"public", "classes", "size", "rng", "return"}
     assert PrivateEmbeddings not in hints.values()
-    with pytest.raises(TypeError):  # private rows have no length, by design
+    with pytest.raises(AttributeError):  # private rows have no shots, and no length, by design
         next(surrogates(tasks()[0].private, 3, 30, rng=np.random.default_rng(0)))
 
 

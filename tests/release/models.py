@@ -11,7 +11,13 @@ from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.features import PublicMap, UnitNorm
-from dptransfer.privacy import GaussianEvent, Relation, SelectionEvent
+from dptransfer.privacy import (
+    BestOfManyEvent,
+    GaussianEvent,
+    Relation,
+    SampledGaussianEvent,
+    SelectionEvent,
+)
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.heads import CosineHead, EuclideanHead, LinearHead, MeanCosineHead, QuadraticHead
 
@@ -20,6 +26,9 @@ CLASSES = ("cat", "dog", "eel")
 ENCODER = EncoderIdentity("tiny-net", "ab" * 32, "rgb 8, mean pool")
 NOISE = GaussianEvent(4.0, Relation.ADD_REMOVE, sensitivity=1.0, label="class sums", numeric_epsilon=1e-9)
 CHOICE = SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential", label="prototypes")
+ROUNDS = GaussianEvent(20.0, Relation.ADD_REMOVE, label="gradients", times=28, numeric_delta=1e-25)
+SAMPLED = SampledGaussianEvent(1.1, 0.02, 300, Relation.ADD_REMOVE, label="batches", numeric_delta=2e-25)
+TUNED = BestOfManyEvent(((ROUNDS,), (SAMPLED, CHOICE)), 10, 1.0, label="learning rate")
 FILES = ("release.json", "model.safetensors", "CARD.md", "card.html")
 
 
@@ -71,7 +80,7 @@ def make_model(
         features=fitted,
         facts=Facts(tuple(classes), DIMENSION, size=100, class_counts=class_counts, encoder=ENCODER),
         events=tuple(events),
-        guarantee=guarantee_of(tuple(events), delta),
+        guarantee=guarantee_of(tuple(events), delta, relation=None if events else Relation.ADD_REMOVE),
         provenance=Provenance(
             method="mean-prototypes",
             configuration={"features": {"pool": 1}, "clip": 1.0},

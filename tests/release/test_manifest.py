@@ -3,10 +3,11 @@ import json
 import pytest
 
 from dptransfer.errors import ReleaseError
+from dptransfer.privacy import event_to_dict
 from dptransfer.release import current_versions
 from dptransfer.release.manifest import LARGEST_MANIFEST, manifest_bytes, read_manifest
 
-from .models import make_model, rewrite, write_manifest
+from .models import ROUNDS, SAMPLED, TUNED, make_model, rewrite, write_manifest
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,9 @@ WRONG = {
     "extra key": lambda f: f.update(surprise=1),
     "extra key inside": lambda f: f["guarantee"].update(surprise=1),
     "missing key": lambda f: f.pop("events"),
+    "a fractional number of times": lambda f: f["events"][0].update(times=2.5),
+    "times spelt out although once": lambda f: f["events"][0].update(times=1),
+    "times in words": lambda f: f["events"][0].update(times="3"),
     "unknown event": lambda f: f["events"][0].update(kind="laplace"),
     "event with an extra key": lambda f: f["events"][0].update(note="x"),
     "event of negative noise": lambda f: f["events"][0].update(noise_multiplier=-4.0),
@@ -145,3 +149,29 @@ def test_zeros_that_look_like_the_blank_digest_do_no_harm(tmp_path):
     path = make_model(notes=("0" * 64,)).save(tmp_path / "r")
     rewrite(path, lambda fields: None)
     assert read_manifest((path / "release.json").read_bytes()).notes == ("0" * 64,)
+
+
+def tuned_fields(**change):
+    return {**event_to_dict(TUNED), **change}
+
+
+TAMPERED = {
+    "another relation": tuned_fields(relation="replace-one"),
+    "a numbered label": tuned_fields(label=7),
+    "a numbered label inside": tuned_fields(candidates=[[{**event_to_dict(ROUNDS), "label": 7}]]),
+    "noise in words inside": tuned_fields(candidates=[[{**event_to_dict(ROUNDS), "noise_multiplier": "20"}]]),
+    "an extra key": tuned_fields(surprise=1),
+    "no candidates": tuned_fields(candidates=[]),
+}
+
+
+@pytest.mark.parametrize("wrong", TAMPERED)
+def test_a_tuned_step_is_read_as_strictly(forged, wrong):
+    with pytest.raises(ReleaseError):
+        forged(lambda fields: fields.update(events=[TAMPERED[wrong]]))
+
+
+def test_every_kind_of_event_and_none_can_be_recorded(forged):
+    kept = [event_to_dict(event) for event in (ROUNDS, SAMPLED, TUNED)]
+    assert list(forged(lambda fields: fields.update(events=kept)).events) == kept
+    assert forged(lambda fields: fields.update(events=[])).events == ()

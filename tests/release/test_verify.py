@@ -1,15 +1,16 @@
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from dptransfer.accounting import guarantee_of
 from dptransfer.errors import ReleaseError
-from dptransfer.privacy import event_from_dict
+from dptransfer.privacy import event_from_dict, event_to_dict
 from dptransfer.release import evaluate, verify_release, write_release
 from dptransfer.release.bundle import read_release
 from dptransfer.release.card import card_of
 
-from .models import CHOICE, FILES, NOISE, make_model, rewrite, rows
+from .models import CHOICE, FILES, NOISE, ROUNDS, SAMPLED, TUNED, make_model, rewrite, rows
 
 
 @pytest.fixture(scope="module")
@@ -199,3 +200,26 @@ def test_a_release_stripped_of_its_steps_fails(release):
     """No step at all is a valid record (some methods look at no private row); its epsilon is 0 then."""
     forge(release, lambda fields: fields.update(events=[]))
     assert "guarantee" in failed(release)
+
+
+@pytest.mark.parametrize("events", [(), (ROUNDS,), (SAMPLED, NOISE), (TUNED, CHOICE)], ids=len)
+def test_releases_of_every_kind_of_step_verify(tmp_path, events):
+    model = make_model(events=events)
+    path = write_release(model, tmp_path / "release")
+    result = verify_release(path)
+    assert result.ok, [check for check in result.checks if not check.passed]
+    assert all(check.passed for check in result.checks)
+    assert result.recomputed_epsilon == model.guarantee.epsilon
+    assert read_release(path).events == events
+    if not events:
+        assert (result.epsilon, result.delta) == (0.0, 0.0)
+
+
+def test_a_step_hidden_from_a_release_is_noticed(tmp_path):
+    """A guarantee that the recorded steps do not have fails, with fewer steps and with cheaper ones."""
+    path = write_release(make_model(events=(SAMPLED,)), tmp_path / "release")
+    for times in (0, 100, 900):
+        events = [event_to_dict(replace(SAMPLED, times=times))] if times else []
+        copy = shutil.copytree(path, tmp_path / f"copy-{times}")
+        forge(copy, lambda fields, events=events: fields.update(events=events))
+        assert "guarantee" in failed(copy)

@@ -20,18 +20,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer import _check
-from dptransfer.accounting import epsilon_of_mu, mu_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.imbalance import long_tail_counts
 from dptransfer.errors import DataError, DPTransferError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod
-from dptransfer.methods.surrogate import FAMILIES, Surrogate, surrogate_size, surrogates
+from dptransfer.methods.surrogate import (
+    FAMILIES,
+    Surrogate,
+    scaled_budget,
+    surrogate_size,
+    surrogates,
+)
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 
 _SEED = 20_254
 _TEST_SHARE = 0.3
+_SPARE = 3  # so many times the rows are made, to draw any long tail from
+_MILD = 10.0
 
 
 @dataclass(frozen=True)
@@ -120,29 +127,11 @@ def explore(
     tasks = list(_drawn(public, sizes, made, sample, repeats))
     factor = sizes.rows / made
     found = tuple(
-        _predicted(method, budget, scaled_budget(budget, factor), tasks, public)
+        _predicted(method, budget, scaled_budget(budget, factor), tasks)
         for method in methods
         for budget in budgets
     )
-    return Outlook(found, _how(sizes, made, sample, repeats, len(tasks)), made, len(tasks))
-
-
-def scaled_budget(budget: Budget, factor: float) -> Budget:
-    """The budget with Gaussian noise smaller by `factor`, or selections sharper by it, in its own currency.
-
-    >>> scaled_budget(Budget.zcdp(0.1), 2.0).rho
-    0.4
-    """
-    if factor == 1:
-        return budget
-    if budget.mu is not None:
-        return replace(budget, mu=budget.mu * factor)
-    if budget.rho is not None:
-        return replace(budget, rho=budget.rho * factor**2)
-    assert budget.epsilon is not None
-    if budget.flavour == "pure":
-        return replace(budget, epsilon=budget.epsilon * factor)
-    return replace(budget, epsilon=epsilon_of_mu(mu_for(budget.epsilon, budget.delta) * factor, budget.delta))
+    return Outlook(found, _how(sizes, made, public, sample, len(tasks)), made, len(tasks))
 
 
 def _drawn(
@@ -150,18 +139,48 @@ def _drawn(
 ) -> Iterator[Surrogate]:
     for repeat in range(repeats):
         rng = np.random.default_rng([_SEED, repeat])
-        if sample is None:
-            families = [replace(family, imbalance=sizes.imbalance) for family in FAMILIES]
-            yield from surrogates(public, sizes.classes, made, rng=rng, families=families)
-        else:
-            yield resampled(sample, sizes, made, rng=rng)
+        if sample is not None:
+            yield resampled(sample, None if public is sample else public, sizes, made, rng=rng)
+            continue
+        tasks = surrogates(public, sizes.classes, _SPARE * made, rng=rng)
+        for family, task in zip(FAMILIES, tasks, strict=True):
+            if family.imbalance <= max(_MILD, sizes.imbalance):  # others have classes too small to draw from
+                yield reshaped(task, sizes, made, rng=rng)
 
 
-def resampled(sample: PublicEmbeddings, sizes: Sizes, made: int, *, rng: np.random.Generator) -> Surrogate:
+def reshaped(task: Surrogate, sizes: Sizes, made: int, *, rng: np.random.Generator) -> Surrogate:
+    """The same task with the asked sizes: its largest class becomes the largest one, and so on.
+
+    Rows are drawn without replacement where a class has enough.
+    """
+    labels = task.private.labels
+    there = np.bincount(labels, minlength=sizes.classes)
+    wanted = Sizes(sizes.classes, max(made, sizes.classes), sizes.imbalance).counts
+    chosen = []
+    for place, count in zip(np.argsort(-there, kind="stable"), wanted, strict=True):
+        own = np.flatnonzero(labels == place)
+        chosen.append(rng.choice(own, size=count, replace=len(own) < count))
+    kept = np.sort(np.concatenate(chosen))
+    facts = task.private.facts
+    private = PrivateEmbeddings(
+        task.private.rows[kept], labels[kept], classes=facts.classes, name="surrogate", encoder=facts.encoder
+    )
+    return replace(task, private=private)
+
+
+def resampled(
+    sample: PublicEmbeddings,
+    public: PublicEmbeddings | None,
+    sizes: Sizes,
+    made: int,
+    *,
+    rng: np.random.Generator,
+) -> Surrogate:
     """A task from a labelled public sample: its rows split in two, one half drawn from with replacement.
 
     Args:
         sample: labelled public rows of the task.
+        public: the pool that methods get; None for the training part of the sample, without its labels.
         sizes: what the task is to look like; its number of classes must be the sample's.
         made: how many rows to draw.
         rng: splits and draws.
@@ -177,11 +196,12 @@ def resampled(sample: PublicEmbeddings, sizes: Sizes, made: int, *, rng: np.rand
     if np.bincount(labels, minlength=len(classes)).min() < 2:
         raise DataError("A sample needs two rows of each class at least, one to train on and one to test on.")
     counts = rng.permutation(Sizes(sizes.classes, max(made, sizes.classes), sizes.imbalance).counts)
-    train, test = [], []
+    train, test, rest = [], [], []
     for place, count in enumerate(counts):
         own = rng.permutation(np.flatnonzero(labels == place))
         held = min(max(1, round(_TEST_SHARE * len(own))), len(own) - 1)
         test.append(own[:held])
+        rest.append(own[held:])
         train.append(rng.choice(own[held:], size=count, replace=True))
     fewest = min(map(len, test))
     chosen, held_out = np.concatenate(train), np.concatenate([own[:fewest] for own in test])
@@ -189,7 +209,9 @@ def resampled(sample: PublicEmbeddings, sizes: Sizes, made: int, *, rng: np.rand
     private = PrivateEmbeddings(
         sample.rows[chosen], labels[chosen], classes=names, name="sample", encoder=sample.encoder
     )
-    return Surrogate(private, sample.rows[held_out].astype(np.float32), labels[held_out])
+    if public is None:
+        public = PublicEmbeddings(sample.rows[np.concatenate(rest)], encoder=sample.encoder)
+    return Surrogate(private, public, sample.rows[held_out].astype(np.float32), labels[held_out])
 
 
 def _predicted(
@@ -197,13 +219,14 @@ def _predicted(
     budget: Budget,
     scaled: Budget,
     tasks: Sequence[Surrogate],
-    public: PublicEmbeddings,
 ) -> Prediction:
     accuracies = []
     for place, task in enumerate(tasks):
         try:
             noise = SeededNoise(_SEED + 1 + place)
-            model = method.fit(task.private, public, budget=scaled, ledger=Ledger.in_memory(), noise=noise)
+            model = method.fit(
+                task.private, task.public, budget=scaled, ledger=Ledger.in_memory(), noise=noise
+            )
         except DPTransferError as refusal:
             return Prediction(method.name, budget, (), str(refusal))
         right = model.scores(task.test_rows).argmax(axis=1) == task.test_labels
@@ -212,7 +235,9 @@ def _predicted(
     return Prediction(method.name, budget, tuple(accuracies))
 
 
-def _how(sizes: Sizes, made: int, sample: PublicEmbeddings | None, repeats: int, tasks: int) -> str:
+def _how(
+    sizes: Sizes, made: int, public: PublicEmbeddings, sample: PublicEmbeddings | None, tasks: int
+) -> str:
     scaled = (
         f" {made:,} of {sizes.rows:,} rows were simulated, with noise scaled down by the same factor."
         if made < sizes.rows
@@ -220,18 +245,18 @@ def _how(sizes: Sizes, made: int, sample: PublicEmbeddings | None, repeats: int,
     )
     if sample is None:
         source = (
-            f"{tasks} surrogate tasks made from public rows, easy and hard ones; your task may be "
-            "easier or harder than "
-            "all of them"
+            f"{tasks} surrogate tasks made from public rows, easy and hard ones; your task may be easier or "
+            "harder than all of them"
         )
     else:
         source = (
-            f"{tasks} draws with replacement from {len(sample):,} labelled public rows of the task; "
-            "rows repeat, so the "
-            "real curve can lie higher at large ε, and lower if the sample is not typical"
+            f"{tasks} draws with replacement from {len(sample):,} labelled public rows of the task; rows "
+            "repeat, so the real curve can lie higher at large ε, and lower if the sample is not typical"
         )
+        if public is sample:
+            source += "; its training part was the public pool as well, which flatters methods that use one"
     return (
         f"This is a prediction, not a measurement: {source}. Sizes assumed: {sizes.classes} classes, "
-        f"{sizes.rows:,} rows, "
-        f"imbalance ratio {sizes.imbalance:g}.{scaled} No private row was read and no budget was spent."
+        f"{sizes.rows:,} rows, imbalance ratio {sizes.imbalance:g}.{scaled} "
+        "No private row was read and no budget was spent."
     )

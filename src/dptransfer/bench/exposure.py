@@ -193,7 +193,7 @@ def exposures(
         )
 
     def from_zero() -> Exposure:
-        audit = audited_top_k(epsilon, from_zero=True)
+        audit = audited_top_k(epsilon, from_zero=True, candidates=8, runs=100_000)
         return Exposure(FROM_ZERO, "any pool, pure", epsilon, math.inf, 0.0, *audit)
 
     def steps() -> Exposure:

@@ -36,7 +36,7 @@ def audited_mean(rho: float, size: int, dimension: int, delta: float, *, runs: i
             parts.append(far[1] - far[0])
         return np.concatenate(parts)
 
-    return counted_epsilon(losses(0), losses(1), delta, error=ERROR)
+    return max(0.0, counted_epsilon(losses(0), losses(1), delta, error=ERROR))
 
 
 def audited_theorem(epsilon: float, delta: float, *, runs: int = 200_000) -> float:
@@ -49,7 +49,7 @@ def audited_theorem(epsilon: float, delta: float, *, runs: int = 200_000) -> flo
         total: FloatArray = released.sum(axis=1)
         return total
 
-    return counted_epsilon(statistic(0), statistic(1), delta, error=ERROR)
+    return max(0.0, counted_epsilon(statistic(0), statistic(1), delta, error=ERROR))
 
 
 def audited_top_k(
@@ -68,5 +68,5 @@ def audited_top_k(
             parts.append((chosen == np.arange(k)).all(axis=1))
         return np.concatenate(parts).astype(np.float64)
 
-    bound = counted_epsilon(hits(risen), hits(tied), 0.0, error=ERROR)
+    bound = max(0.0, counted_epsilon(hits(risen), hits(tied), 0.0, error=ERROR))
     return bound, f"{candidates} candidates, K = {k}"

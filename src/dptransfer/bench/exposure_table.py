@@ -32,16 +32,17 @@ def exposure_section(records: Sequence[Record]) -> Section | None:
     ]
     rows = [_row(one) for one in found]
     caption = (
-        "What was claimed and what is true on one worst pair of neighbours (add/remove), at δ = "
-        f"{delta:g} unless it is pure. Exact: computed from the law of the mechanism, so there are no "
-        "seeds and no interval. "
-        "Audited: a lower bound from running the mechanism on both neighbours, at 95 % confidence; "
-        "it cannot exceed what so "
-        "many runs can show."
+        f"What was claimed and what is true on one worst pair of neighbours (add/remove), at δ = {delta:g} "
+        "unless it is pure. Exact: computed from the law of the mechanism, so there are no seeds and no "
+        "interval. Audited: a lower bound from running the mechanism on both neighbours, at 95 % "
+        "confidence; it cannot exceed what so many runs can show."
     )
     why = [f"{name}: {AS_PUBLISHED[name].why}." for name in AS_PUBLISHED if name in shown]
     table = Table(
-        caption, ["mechanism", "where", "claimed ε", "true ε", "audited ε at least", "verdict"], rows, 2
+        caption,
+        ["mechanism", "where", "claimed ε", "true ε on a worst pair", "audited ε at least", "verdict"],
+        rows,
+        2,
     )
     blocks: list[Block] = [table, *(Paragraph(text) for text in why)]
     return Section("What the printed mechanisms really promise", blocks)

@@ -217,10 +217,9 @@ def _claims_note(study: dict[str, Any]) -> Paragraph:
     names = ", ".join(data["name"] for data in study.get("data", ()))
     where = f" ({names})" if names else ""
     return Paragraph(
-        f"Each claim is tested on the cells of this study{where}, which are not the papers' own data "
-        "and encoders unless the "
-        "names say so. 'Confirmed' means that it holds here in the share of cells it asks for; it is "
-        "no proof."
+        f"Each claim is tested on the cells of this study{where}, which are not the papers' own data and "
+        "encoders unless the names say so. 'Confirmed' means that it holds here in the share of cells it "
+        "asks for; it is no proof."
     )
 
 

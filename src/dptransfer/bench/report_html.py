@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from dptransfer.bench.figures.style import css_colours
 from dptransfer.bench.page import Block, Commands, Findings, Page, Paragraph, Picture, Section, Table
 
+_LONG = 44  # characters from which on a cell of words is folded
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _CSS = """
 *{box-sizing:border-box}
@@ -28,8 +30,8 @@ caption{text-align:left;caption-side:top;color:var(--soft);font-size:.86rem;padd
 th,td{text-align:right;vertical-align:top;padding:.32rem .7rem;border-bottom:1px solid var(--line);
 white-space:nowrap}
 th{font-weight:600;color:var(--soft)}
-td.word,th.word{text-align:left;white-space:normal;
-min-width:4rem;max-width:34rem;overflow-wrap:break-word}
+td.word,th.word{text-align:left}
+td.long{white-space:normal;min-width:14rem;max-width:34rem;overflow-wrap:anywhere}
 tbody tr:hover{background:var(--tint)}
 figure{margin:1.6rem 0;padding:1rem;background:var(--sheet);border:1px solid var(--line);border-radius:12px;
 break-inside:avoid}
@@ -123,17 +125,18 @@ def _findings(block: Findings) -> str:
 
 
 def _table(table: Table) -> str:
-    def cells(row: object, tag: str) -> str:
-        assert isinstance(row, list | tuple)
-        word = ' class="word"'
-        return "".join(
-            f"<{tag}{word if place < table.words else ''}>{escape(str(cell))}</{tag}>"
-            for place, cell in enumerate(row)
-        )
-
-    rows = "\n".join(f"<tr>{cells(row, 'td')}</tr>" for row in table.rows)
-    head = f"<thead><tr>{cells(list(table.header), 'th')}</tr></thead>"
+    rows = "\n".join(f"<tr>{_cells(row, 'td', table.words)}</tr>" for row in table.rows)
+    head = f"<thead><tr>{_cells(table.header, 'th', table.words)}</tr></thead>"
     return (
         f'<div class="scroll"><table>\n<caption>{escape(table.caption)}</caption>\n{head}\n'
         f"<tbody>\n{rows}\n</tbody>\n</table></div>"
     )
+
+
+def _cells(row: Sequence[str], tag: str, words: int) -> str:
+    def kind(place: int, cell: str) -> str:
+        if place >= words:
+            return ""
+        return ' class="word long"' if len(cell) > _LONG else ' class="word"'
+
+    return "".join(f"<{tag}{kind(place, cell)}>{escape(cell)}</{tag}>" for place, cell in enumerate(row))

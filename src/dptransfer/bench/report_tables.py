@@ -22,6 +22,7 @@ from dptransfer.bench.page import Table
 from dptransfer.bench.results import Record
 
 _VARIED = ("imbalance",)
+_OTHER = ("accuracy", "worst_class", "macro_f1", "calibration_error", "attack_auc")
 
 
 def accuracy_tables(
@@ -76,29 +77,32 @@ def shown(point: Mapping[str, Any] | None, *, scale: float = 100.0, digits: int 
 
 
 def other_metrics(records: Sequence[Record], styles: Mapping[str, Style]) -> list[Table]:
-    """Every other metric by label, at the largest and the smallest budget of each setting."""
-    names = ("accuracy", "worst_class", "macro_f1", "calibration_error", "attack_auc")
+    """Every other metric that was measured, by label, at the smallest and largest budget of each setting."""
     tables = []
     for members in split(done(records)):
+        names = [name for name in _OTHER if spread(members, name) is not None]
         budgets = by(members, lambda record: axis_epsilon(record["budget"]))
         lines = []
         for budget in sorted({min(budgets), max(budgets)}):
             labels = by_label(budgets[budget])
             for label, style in styles.items():
                 if label in labels:
-                    row = [shown(spread(labels[label], name)) for name in names[:-1]]
-                    row.append(shown(spread(labels[label], names[-1]), scale=1.0, digits=3))
-                    lines.append([f"{budget:.3g}", style.words, *row])
+                    values = [_other(labels[label], name) for name in names]
+                    lines.append([f"{budget:.3g}", style.words, *values])
         header = ["ε", "method", *(AXIS_WORDS[name] for name in names)]
+        area = " but for the area under the attack's curve (0.5 is a coin toss)"
         caption = (
-            "Other measures at the smallest and the largest budget, in percent but for the area "
-            "under the curve of the "
-            "membership attack (0.5 is a coin toss): mean over seeds [95 % interval] n = number of "
-            "seeds. Held fixed: "
-            f"{held_fixed(members)}."
+            "Other measures at the smallest and the largest budget, in percent"
+            f"{area if 'attack_auc' in names else ''}: mean over seeds [95 % interval] n = number of seeds. "
+            f"Held fixed: {held_fixed(members)}."
         )
         tables.append(Table(caption, header, lines, 2))
     return tables
+
+
+def _other(records: Sequence[Record], name: str) -> str:
+    area = name == "attack_auc"
+    return shown(spread(records, name), scale=1.0 if area else 100.0, digits=3 if area else 1)
 
 
 def cost_table(records: Sequence[Record], styles: Mapping[str, Style]) -> Table | None:
@@ -127,11 +131,9 @@ def cost_table(records: Sequence[Record], styles: Mapping[str, Style]) -> Table 
         return None
     cores = sorted({record["made"]["host_cores"] for record in done(records)})
     caption = (
-        "Cost over all cells of a method, seeds, ratios and budgets together: median, in brackets "
-        "the 25 % and 75 % "
-        "quantiles, then the number of cells. Overhead is what the laboratory adds to a cell beyond "
-        "fit, test and attack. "
-        f"Machine with {' or '.join(map(str, cores))} usable cores."
+        "Cost over all cells of a method, seeds, ratios and budgets together: median, in brackets the 25 % "
+        "and 75 % quantiles, then the number of cells. Overhead is what the laboratory adds to a cell "
+        f"beyond fit, test and attack. Machine with {' or '.join(map(str, cores))} usable cores."
     )
     header = ["data", "method", "private rows", "fit, seconds", "peak memory, MiB", "overhead, ms"]
     return Table(caption, header, lines, 2)
@@ -161,9 +163,8 @@ def unfinished_table(records: Sequence[Record], styles: Mapping[str, Style]) -> 
         name = styles[label].words if label in styles else label
         lines.append([status, name, ", ".join(places), span, reason, str(len(members))])
     caption = (
-        "Cells without a result. Refused: the library said no, which is a result; failed: something "
-        "went wrong twice. "
-        "None of them is in any mean above."
+        "Cells without a result. Refused: the library said no, which is a result; failed: something went "
+        "wrong twice. None of them is in any mean above."
     )
     return Table(caption, ["status", "method", "data", "ε", "reason", "cells"], lines, 5)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.screen import say, show_json, show_table, working
-from dptransfer.errors import ArgumentError
+from dptransfer.errors import ArgumentError, DataError
+
+if TYPE_CHECKING:
+    from dptransfer.data import PublicEmbeddings
 
 
 def report(
@@ -71,7 +74,7 @@ def explore(
     from dptransfer.bench.explore import Sizes
     from dptransfer.bench.explore import explore as predict
     from dptransfer.bench.figures.outlook import place, predicted_curve, span
-    from dptransfer.data import PublicEmbeddings, read_public
+    from dptransfer.data import PublicEmbeddings as Rows
     from dptransfer.named import named_method
     from dptransfer.privacy import Budget
 
@@ -79,8 +82,8 @@ def explore(
         raise ArgumentError(
             "A prediction needs public rows; pass --public POOL, or --sample LABELLED, or both."
         )
-    labelled = None if sample is None else read_public(sample)
-    pool = read_public(public) if public is not None else labelled
+    labelled = None if sample is None else _public(sample)
+    pool = _public(public) if public is not None else labelled
     assert pool is not None
     if classes is None:
         if labelled is None or labelled.classes is None:
@@ -91,11 +94,9 @@ def explore(
             raise ArgumentError(
                 f"--dim must be at most the public rows' width, {pool.dimension}; got {dimension}."
             )
-        pool = PublicEmbeddings(pool.rows[:, :dimension], name=pool.name)
+        pool = Rows(pool.rows[:, :dimension], name=pool.name)
         if labelled is not None:
-            labelled = PublicEmbeddings(
-                labelled.rows[:, :dimension], labelled.labels, classes=labelled.classes
-            )
+            labelled = Rows(labelled.rows[:, :dimension], labelled.labels, classes=labelled.classes)
     budgets = [Budget(epsilon=value, delta=delta) for value in _numbers(epsilons)]
     chosen = [named_method(name.strip(), {}) for name in methods.split(",")]
     sizes = Sizes(classes, rows, imbalance)
@@ -132,6 +133,16 @@ def explore(
     say(f"PREDICTION. {outlook.how}")
     if files:
         say(f"Wrote {_named(files)}.")
+
+
+def _public(path: Path) -> PublicEmbeddings:
+    """The training rows of a file that has splits, or all rows of one that has none."""
+    from dptransfer.data import read_public
+
+    try:
+        return read_public(path, split="train")
+    except DataError:
+        return read_public(path)
 
 
 def _named(files: Sequence[Path]) -> str:

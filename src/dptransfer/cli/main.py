@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 from dptransfer import __version__
-from dptransfer.cli import bench, card, demo, encode, evaluate, export, fit, ledger, plan, predict, verify
+from dptransfer.cli import (
+    attack,
+    bench,
+    card,
+    demo,
+    encode,
+    evaluate,
+    export,
+    fit,
+    ledger,
+    plan,
+    predict,
+    verify,
+)
 from dptransfer.cli.failures import OneLineErrors
 
 app = typer.Typer(
@@ -45,6 +58,7 @@ app.command()(encode.encode)
 app.command()(fit.fit)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)
+app.command()(attack.attack)
 app.command()(card.card)
 app.command()(verify.verify)
 app.command()(export.export)

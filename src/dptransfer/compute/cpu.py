@@ -35,9 +35,8 @@ to 8 MiB in three copies, though with fewer than a hundred classes they take les
 
 _PANEL_ELEMENTS = 2**23
 _SLAB_ELEMENTS = 2**21
-_SLAB_ROWS = 1024
-_LAST_SLAB_ROWS = 128
-_TILE_ROWS = 1024
+_SLAB_ROWS = 512
+_TILE_ROWS = 2048  # a tall tile: BLAS packs the slab anew for every product, and here for fewer of them
 _GATHERED = 128  # private rows picked out at a time
 
 
@@ -74,13 +73,14 @@ def capped(
     """
     result = np.zeros((len(public_rows), classes), dtype=np.int64)
     workers = usable_cores()
-    slabs = list(_slabs(len(public_rows), public_rows.shape[1], workers, chunk))
+    step = chunk or _slab_rows(len(public_rows), public_rows.shape[1], workers)
+    slabs = range(0, len(public_rows), step)
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
         for panel in panels(private_rows, labels, pool):
 
-            def score(place: slice, panel: Panel = panel) -> None:
-                slab = np.asarray(public_rows[place], dtype=np.float32)
-                _add_capped(result[place], panel, slab, low, high)
+            def score(start: int, panel: Panel = panel) -> None:
+                slab = np.asarray(public_rows[start : start + step], dtype=np.float32)
+                _add_capped(result[start : start + step], panel, slab, low, high)
 
             for _ in pool.map(score, slabs):
                 pass
@@ -147,15 +147,7 @@ def _add_capped(result: Integers, panel: Panel, slab: Floats, low: int, high: in
         result[:, panel.classes[first : last + 1]] += sums.T.astype(np.int64)
 
 
-def _slabs(count: int, dimension: int, workers: int, chunk: int | None) -> Iterator[slice]:
-    """Public rows for one thread at a time: few enough for the memory bound and the cache.
-
-    The last slabs are small, so that threads which do not run equally fast end at about the same time.
-    """
-    largest = max(1, min(_SLAB_ROWS, _SLAB_ELEMENTS // max(1, dimension)))
-    smallest = max(1, min(_LAST_SLAB_ROWS, largest, -(-count // workers)))
-    start = 0
-    while start < count:
-        rows = chunk or min(largest, max(smallest, (count - start) // (2 * workers)))
-        yield slice(start, min(count, start + rows))
-        start += rows
+def _slab_rows(count: int, dimension: int, workers: int) -> int:
+    """Few enough rows for the memory bound and the cache, and a share for every thread."""
+    fitting = min(_SLAB_ROWS, _SLAB_ELEMENTS // max(1, dimension))
+    return max(1, min(fitting, -(-count // workers)))

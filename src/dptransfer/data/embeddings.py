@@ -148,7 +148,7 @@ class PublicEmbeddings:
 
     @property
     def shots(self) -> PublicEmbeddings | None:
-        """The labelled rows: those attached by `with_shots`, else these rows themselves if they have labels."""
+        """The labelled rows: those attached by `with_shots`, else these rows if they have labels."""
         return self._shots if self._shots is not None else (None if self.labels is None else self)
 
     def with_shots(self, shots: PublicEmbeddings) -> PublicEmbeddings:

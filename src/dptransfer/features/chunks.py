@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
 from dptransfer.compute.cores import usable_cores
 
@@ -34,8 +35,17 @@ def over_chunks(work: Callable[[slice], _Result], count: int, dimension: int) ->
     if workers < 2:
         yield from map(work, chunks)
         return
-    from threadpoolctl import threadpool_limits
-
+    rounds = -(-len(chunks) // workers)
+    step = -(-count // (rounds * workers))  # as many chunks for each worker: none waits for another's last
+    shares = [slice(start, min(count, start + step)) for start in range(0, count, step)]
     # One thread of linear algebra per chunk: its own threads would only wait for one another.
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(work, chunks)
+    with _linear_algebra().limit(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(work, shares)
+
+
+@cache
+def _linear_algebra() -> Any:
+    """Who can be told how many threads to use; to look for them takes milliseconds, so it is done once."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

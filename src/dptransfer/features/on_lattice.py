@@ -48,7 +48,7 @@ class OnLattice:
         return values
 
     def floats(self, rows: NDArray[Any], norm: int) -> FloatRows:
-        """The rows themselves as float64, which holds them exactly: one copy, for steps that visit them often."""
+        """The rows themselves as float64, which is exact: one copy, for steps that visit them often."""
         self._require_grid(rows, norm)
         values = rows.astype(np.float64)
         outside = self._outside(rows, values)

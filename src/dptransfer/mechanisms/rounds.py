@@ -1,4 +1,4 @@
-"""The same noisy question asked many times: noisy gradient steps, on all rows or on Poisson samples of them."""
+"""The same noisy question asked many times, of all rows or of Poisson samples of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dptransfer.data.embeddings import Labels
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms import diary
 from dptransfer.mechanisms.base import ROUND_UP
-from dptransfer.noise import NoiseSource, lattice_epsilon, lattice_gaussian_delta
+from dptransfer.noise import NoiseSource, lattice_epsilon, lattice_gaussian_distance
 from dptransfer.privacy import (
     SMALLEST_NOISE_MULTIPLIER,
     Event,
@@ -89,17 +89,18 @@ class GaussianRounds:
     def event(self) -> Event:
         """What all rounds cost together."""
         coordinates = math.prod(self.query.shape)
-        # Sampled and under replace-one, two answers may be twice as far apart as one row's contribution: twice
-        # the bound covers that (see `lattice_epsilon`).
+        # Sampled and under replace-one, two answers may be twice as far apart as one row's contribution:
+        # twice the bound covers that (see `lattice_epsilon`).
         apart = 2 if self.is_sampled and self.relation is Relation.REPLACE_ONE else 1
+        lattice = lattice_epsilon(self.scale * self.query.grid, coordinates)
         shared: dict[str, Any] = {
             "noise_multiplier": self.noise_multiplier,
             "relation": self.relation,
             "sensitivity": self.sensitivity,
             "label": self.label or self.query.label,
             "times": self.times,
-            "numeric_epsilon": apart * self.times * lattice_epsilon(self.scale * self.query.grid, coordinates),
-            "numeric_delta": lattice_gaussian_delta(self.times * coordinates),
+            "numeric_epsilon": apart * self.times * lattice,
+            "numeric_delta": lattice_gaussian_distance(self.times * coordinates),
         }
         if self.is_sampled:
             return SampledGaussianEvent(sampling_rate=self.sampling_rate, **shared)
@@ -128,7 +129,9 @@ class Rounds:
             or query.grid < planned.grid
             or query.l2_sensitivity(relation) != planned.l2_sensitivity(relation)
         ):
-            raise ArgumentError("A round's question must be no larger, coarser or more sensitive than planned.")
+            raise ArgumentError(
+                "A round's question must be no larger, coarser or more sensitive than planned."
+            )
         self.asked += 1
         # The noise first: if it cannot be drawn, no row was read.
         draws = self.noise.lattice_gaussian(self.paid.scale * query.grid * ROUND_UP, query.shape)

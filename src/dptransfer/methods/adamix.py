@@ -29,8 +29,8 @@ class AdaMix(GradientHead):
     """Softmax regression on public shots and private rows together, each adaptive part switchable.
 
     Every step takes its clip from a quantile of the public gradients' norms and its axes from the singular
-    vectors of the public gradient, asks the private rows for their clipped gradient in those axes, and adds the
-    public gradient to the answer.
+    vectors of the public gradient, asks the private rows for their clipped gradient in those axes, and adds
+    the public gradient to the answer.
 
     Releases:      `steps` sums of clipped gradients over all rows, in public axes, with Gaussian noise.
     Guarantee:     GaussianEvent(z, times=steps): √steps/z-GDP, exactly.
@@ -84,6 +84,11 @@ class AdaMix(GradientHead):
         width = outline.dimension
         axes = None if self.axes is None else np.eye(width, self._axes_of(width, classes))
         return SoftmaxGradient(outline, np.zeros((classes, width)), np.zeros(classes), projection=axes)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """A projected gradient is computed on the CPU."""
+        return super().devices if self.axes is None else ("cpu",)
 
     def _axes_of(self, width: int, classes: int) -> int:
         """A public gradient has as many singular vectors as its smaller side."""

@@ -7,24 +7,31 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptransfer import _check
-from dptransfer.accounting import epsilon_of_mu, mu_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import BudgetError
 from dptransfer.features import FittedFeatures, PublicMap
 from dptransfer.ledger import Ledger
+from dptransfer.methods.adamix import AdaMix
 from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.feature_covariance import FeatureCovariance
 from dptransfer.methods.mean_prototypes import MeanPrototypes
+from dptransfer.methods.mixed_baselines import OnlyPublic
+from dptransfer.methods.noisy_gd import NoisyGD
 from dptransfer.methods.public_prior import PublicPriorPrototypes
 from dptransfer.methods.public_prototypes import PublicPrototypes
-from dptransfer.methods.surrogate import FAMILIES, Surrogate, surrogate_size, surrogates
+from dptransfer.methods.start import FromShots
+from dptransfer.methods.surrogate import FAMILIES, Surrogate, scaled_budget, surrogate_size, surrogates
 from dptransfer.methods.top_k_prototypes import TopKPrototypes
 from dptransfer.noise import NoiseSource, SeededNoise
 from dptransfer.privacy import Budget
+from dptransfer.progress import steps as counted
 
 _EXAMPLES_PER_CLASS = 100  # assumed when the owner declares no size
+_FEWEST_ROWS = 200  # public rows that tasks can be made from
 _SEED = 20_250  # the surrogates' own randomness: public, and the same for everyone
 
 
@@ -42,7 +49,8 @@ class Auto(PrivateMethod):
     Attributes:
         features: unused; every candidate brings its own.
         candidates: methods to try, the first being the default; empty for the library's own list.
-        margin: how much better, in balanced accuracy, a candidate must do than the default to be taken.
+        margin: how much better than the default, in balanced accuracy, a candidate must do on average to be
+            taken; it must also do worse by as much on no task.
     """
 
     candidates: tuple[PrivateMethod, ...] = field(default=())
@@ -56,18 +64,16 @@ class Auto(PrivateMethod):
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """The winner's plan, with a note that says how it won."""
-        candidates = self.candidates or _candidates(budget, public)
-        if public is None or len(candidates) == 1:
-            why = (
-                "no public rows were given to try others on" if public is None else "it is the only candidate"
-            )
-            return _explained(
-                candidates[0].plan(facts, budget, public), f"Auto took '{_short(candidates[0])}': {why}."
-            )
+        candidates = self.candidates or _candidates(facts, budget, public)
+        why_not = _why_not_tried(candidates, public)
+        if public is None or why_not:
+            note = f"Auto took '{_short(candidates[0])}': {why_not}."
+            return _explained(candidates[0].plan(facts, budget, public), note)
         accuracy = _tried(_Trial(public, facts, budget, candidates))
-        best = int(np.argmax(accuracy))
-        winner = best if accuracy[best] > accuracy[0] + self.margin else 0
-        scores = "; ".join(f"{_short(m)} {a:.1%}" for m, a in zip(candidates, accuracy, strict=True))
+        winner = _winner(accuracy, self.margin)
+        scores = "; ".join(
+            f"{_short(m)} {a:.1%}" for m, a in zip(candidates, accuracy.mean(axis=1), strict=True)
+        )
         size = (
             "the declared size"
             if facts.size
@@ -91,7 +97,7 @@ class Auto(PrivateMethod):
         raise AssertionError("a plan made by Auto belongs to the method it chose")
 
 
-def _candidates(budget: Budget, public: PublicEmbeddings | None) -> tuple[PrivateMethod, ...]:
+def _candidates(facts: Facts, budget: Budget, public: PublicEmbeddings | None) -> tuple[PrivateMethod, ...]:
     """The default first. Without a pool there is one; a pure budget rules out Gaussian noise."""
     if budget.flavour == "pure":
         if public is None:
@@ -108,13 +114,49 @@ def _candidates(budget: Budget, public: PublicEmbeddings | None) -> tuple[Privat
         )
     if public is None:
         return (MeanPrototypes(),)
-    return (
+    some = PublicMap(axes=128)
+    unlabelled = (
         PublicPriorPrototypes(),
-        PublicPriorPrototypes(fewest_axes=64),
-        PublicPriorPrototypes(fewest_axes=32),
         PublicPriorPrototypes(features=PublicMap(axes=512)),
+        PublicPriorPrototypes(step_threshold=0.5),
         MeanPrototypes(),
+        MeanPrototypes(features=some),
+        NoisyGD(),
+        NoisyGD(features=some),
+        FeatureCovariance(features=some),
     )
+    if not _has_shots(facts, public):
+        return unlabelled
+    return (
+        *unlabelled,
+        OnlyPublic(features=some),
+        AdaMix(features=some, axes=None),
+        NoisyGD(features=some, start=FromShots()),
+    )
+
+
+def _has_shots(facts: Facts, public: PublicEmbeddings) -> bool:
+    """Whether there are labelled public rows of the private classes; a pool may have labels of its own."""
+    shots = public.shots
+    return shots is not None and set(shots.classes or ()) <= set(facts.classes)
+
+
+def _why_not_tried(candidates: tuple[PrivateMethod, ...], public: PublicEmbeddings | None) -> str:
+    """What keeps the candidates from being tried; nothing, mostly."""
+    if public is None:
+        return "no public rows were given to try others on"
+    if len(candidates) == 1:
+        return "it is the only candidate"
+    if len(public) < _FEWEST_ROWS:
+        return f"{len(public)} public rows are too few to make tasks from"
+    return ""
+
+
+def _winner(accuracy: NDArray[np.float64], margin: float) -> int:
+    """The best on average, if it beats the default by the margin and loses by as much on no task."""
+    ahead = accuracy - accuracy[0]
+    fit = (ahead.mean(axis=1) > margin) & (ahead.min(axis=1) > -margin)
+    return int(np.argmax(np.where(fit, ahead.mean(axis=1), 0.0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,42 +180,25 @@ class _Trial:
 
 
 @lru_cache(maxsize=4)
-def _tried(trial: _Trial) -> tuple[float, ...]:
-    """Mean balanced accuracy of each candidate over the surrogates, fitted as on real rows."""
+def _tried(trial: _Trial) -> NDArray[np.float64]:
+    """(candidates, tasks) balanced accuracies, each candidate fitted as on real rows."""
     classes = len(trial.facts.classes)
     size = trial.facts.size or _EXAMPLES_PER_CLASS * classes
     made = surrogate_size(size)
     tasks = list(surrogates(trial.public, classes, made, rng=np.random.default_rng(_SEED)))
-    budget = _scaled(trial.budget, size / made)
-    return tuple(
-        float(np.mean([_accuracy(candidate, task, trial.public, budget) for task in tasks]))
-        for candidate in trial.candidates
-    )
+    budget = scaled_budget(trial.budget, size / made)
+    accuracy = np.zeros((len(trial.candidates), len(tasks)))
+    for place in counted(accuracy.size, "candidate tried on public rows"):
+        candidate, task = divmod(place, len(tasks))
+        accuracy[candidate, task] = _accuracy(trial.candidates[candidate], tasks[task], budget)
+    return accuracy
 
 
-def _scaled(budget: Budget, factor: float) -> Budget:
-    """The budget with noise smaller by `factor`: what a surrogate needs that is smaller by as much.
-
-    It stays in its own currency: a GDP budget, say, would not pay for the selections that an (ε, δ) one does.
-    """
-    if factor == 1:
-        return budget
-    if budget.mu is not None:
-        return replace(budget, mu=budget.mu * factor)
-    if budget.rho is not None:
-        return replace(budget, rho=budget.rho * factor**2)
-    assert budget.epsilon is not None  # a Budget has exactly one amount
-    if budget.flavour == "pure":
-        return replace(budget, epsilon=budget.epsilon * factor)
-    epsilon = epsilon_of_mu(mu_for(budget.epsilon, budget.delta) * factor, budget.delta)
-    return replace(budget, epsilon=max(epsilon, budget.epsilon))
-
-
-def _accuracy(candidate: PrivateMethod, task: Surrogate, public: PublicEmbeddings, budget: Budget) -> float:
+def _accuracy(candidate: PrivateMethod, task: Surrogate, budget: Budget) -> float:
     """Balanced accuracy on the surrogate's test rows, which are as many for every class."""
     model = candidate.fit(
         task.private,
-        public,
+        task.public,
         budget=budget,
         ledger=Ledger.in_memory(),
         noise=SeededNoise(_SEED + 1),  # not the seed of the tasks: draws would coincide

@@ -1,13 +1,13 @@
 """Projected descent along noisy gradients, with a weighted average of the iterates; post-processing only.
 
-A step has a planned length along the noisy gradient rather than a learning rate times it. So it needs no scale
-of the gradient, which would be the number of private rows: a private number that a rate would have to be tuned
-to. The planned lengths fall linearly and add up to `reach`·√classes.
+A step has a planned length along the noisy gradient rather than a learning rate times it. So it needs no
+scale of the gradient, which would be the number of private rows: a private number that a rate would have to
+be tuned to. The planned lengths fall linearly and add up to `reach`·√classes.
 
-A gradient of pure noise should move nothing, least of all a good start. The norm of the noise is known, and in
-thousands of coordinates it hardly varies: with g = signal + noise, ‖g‖² ≈ ‖signal‖² + noise². So a step from a
-start that knows something is shortened by the estimated share √(1 − noise²/‖g‖²) of the signal in what was
-seen. A start of zeros has nothing to lose, and its steps keep their length.
+A gradient of pure noise should move nothing, least of all a good start. The norm of the noise is known, and
+in thousands of coordinates it hardly varies: with g = signal + noise, ‖g‖² ≈ ‖signal‖² + noise². So a step
+from a start that knows something is shortened by the estimated share √(1 − noise²/‖g‖²) of the signal in what
+was seen. A start of zeros has nothing to lose, and its steps keep their length.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class Descent:
         seen = max(float(np.linalg.norm(gradient)), 1e-300)
         signal = math.sqrt(max(0.0, 1 - (noise / seen) ** 2)) if self._knows else 1.0
         length = self._pace.reach * unit * share * signal / seen
-        away = (self.weights - self._start) * max(0.0, 1 - self._pace.weight_decay * share) - length * gradient
+        away = (self.weights - self._start) * max(
+            0.0, 1 - self._pace.weight_decay * share
+        ) - length * gradient
         # Projection to the ball, line 5 of Algorithm 1 of Golatkar et al. (2022).
         away *= min(1.0, self._pace.radius * unit / max(float(np.linalg.norm(away)), 1e-300))
         self.weights = self._start + away

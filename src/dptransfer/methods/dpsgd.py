@@ -14,7 +14,8 @@ from dptransfer.methods.noisy_gd import NoisyGD
 class DPSGDProbe(NoisyGD):
     """A linear probe trained by DP-SGD with true Poisson sampling.
 
-    Releases:      `steps` sums of clipped gradients, each over a fresh Poisson sample of the rows, with noise.
+    Releases:      `steps` sums of clipped gradients, each over a fresh Poisson sample of the rows, with
+                   noise.
     Guarantee:     SampledGaussianEvent(z, rate, steps), accounted by its privacy loss distribution.
     Relation:      add/remove one example, or replace one example; the budget says which.
     Sensitivity:   see `SoftmaxGradient`; an example is in a sample or not, and sums are not divided by the

@@ -42,7 +42,7 @@ class FeatureCovariance(NoisyGD):
 
     Attributes:
         share: of the budget that the second moment gets.
-        ridge: added to the diagonal, in units of the noise's spectral norm 2·scale·√width.
+        ridge: added to the diagonal, in units of 2·scale·√width, about the noise's spectral norm.
     """
 
     share: float = 0.2
@@ -59,6 +59,11 @@ class FeatureCovariance(NoisyGD):
             )
         _check.fraction("share", self.share)
         _check.positive("ridge", self.ridge)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Second moments are computed on the CPU."""
+        return ("cpu",)
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One second moment, then rounds of gradients."""

@@ -28,16 +28,16 @@ _LONGEST = math.sqrt(2)  # norm of a softmax residual is at most this
 class GlobalAdapt(DPSGDProbe):
     """Gradients are scaled by one common factor; those above an upper clip Z are cut to it, and Z adapts.
 
-    An example's gradient g counts as g·C/max(Z, ‖g‖): in units of the bound C that is g clipped to Z, divided by
-    Z, whatever C is. So short gradients keep their proportions, which helps small classes, and the answer has
-    sensitivity 1. After each step Z grows or shrinks with the noisy share of gradients above it.
+    An example's gradient g counts as g·C/max(Z, ‖g‖): in units of the bound C that is g clipped to Z, divided
+    by Z, whatever C is. So short gradients keep their proportions, which helps small classes, and the answer
+    has sensitivity 1. After each step Z grows or shrinks with the noisy share of gradients above it.
 
     Releases:      `steps` noisy sums over Poisson samples, each of gradients and a count of long ones.
     Guarantee:     SampledGaussianEvent(z, rate, steps) for gradient and count together.
     Relation:      add/remove one example, or replace one example; the budget says which.
     Sensitivity:   see `GradientAndExcess`.
-    Assumes:       declared classes; a public feature map; a declared approximate size. The count is divided by
-                   the EXPECTED sample size, never by the realised one.
+    Assumes:       declared classes; a public feature map; a declared approximate size. The count is divided
+                   by the EXPECTED sample size, never by the realised one.
     Reference:     Esipova et al. (2023), DPSGD-Global-Adapt.
 
     Attributes:
@@ -63,9 +63,15 @@ class GlobalAdapt(DPSGDProbe):
         super().require_public(facts, public)
         if facts.size is None:
             raise ArgumentError(
-                "'global-adapt' divides a count by the expected sample size, so it needs an approximate number "
-                "of examples that may be public; none is declared. Pass size=..., on the command line --size."
+                "'global-adapt' divides a count by the expected sample size, so it needs an approximate "
+                "number of examples that may be public; none is declared. "
+                "Pass size=..., on the command line --size."
             )
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Its question is answered on the CPU."""
+        return ("cpu",)
 
     def planned_question(self, outline: FittedFeatures, classes: int) -> L2Query:
         """Gradient and count."""

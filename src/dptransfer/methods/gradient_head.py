@@ -79,12 +79,17 @@ class GradientHead(PrivateMethod):
             object.__setattr__(self, "steps", _check.whole("steps", self.steps))
         if self.noise_multiplier is not None:
             _check.positive("noise_multiplier", self.noise_multiplier)
-        _check.one_of("device", self.device, DEVICES)
+        _check.one_of("device", self.device, self.devices)
 
     @property
     def default_steps(self) -> int:
         """Rounds when neither their number nor their noise is given: more buy little and take longer."""
         return 30
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Where its steps can be computed."""
+        return tuple(DEVICES)
 
     @property
     def rate(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,6 +18,7 @@ from dptransfer.methods.base import Outcome, Plan, PrivateMethod
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget
 from dptransfer.queries import ClassSums, SecondMoments
+from dptransfer.queries.base import L2Query
 from dptransfer.queries.second_moments import OfAll, OfClasses
 from dptransfer.release.heads import LinearHead
 
@@ -41,7 +43,7 @@ class LeastSquares(PrivateMethod):
     Attributes:
         features: the public feature map; the cost grows with the square of its width.
         alpha: weight of the other classes' examples, α.
-        ridge: added to the diagonal, in units of the noise's spectral norm 2·scale·√width.
+        ridge: added to the diagonal, in units of 2·scale·√width, about the noise's spectral norm.
     """
 
     alpha: float = 1.0
@@ -56,7 +58,7 @@ class LeastSquares(PrivateMethod):
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """Three Gaussian releases at one noise multiplier."""
         outline, classes = self.outline(facts, public), len(facts.classes)
-        queries = _queries(outline, classes)
+        queries: tuple[L2Query, ...] = _queries(outline, classes)
         labels = ("second moment of all rows", "second moments of each class", "class sums")
 
         def steps(z: float) -> list[GaussianRounds]:
@@ -77,8 +79,9 @@ class LeastSquares(PrivateMethod):
     ) -> Outcome:
         """Release the three, then solve: post-processing."""
         everyone, each, sums = _queries(features, len(private.facts.classes))
+        asked: tuple[L2Query, ...] = (everyone, each, sums)
         answers, scales = [], []
-        for paid, query in zip(plan.mechanisms, (everyone, each, sums), strict=True):
+        for paid, query in zip(plan.mechanisms, asked, strict=True):
             assert isinstance(paid, GaussianRounds)
             answers.append(paid.open(noise=noise).release(query, private.rows, private.labels))
             scales.append(paid.scale)
@@ -112,4 +115,4 @@ def solved(matrix: FloatArray, target: FloatArray, ridge: float) -> FloatArray:
 
 def _temperature(weights: FloatArray) -> float:
     """Scores of least squares are not log odds: spread them by their usual size."""
-    return max(0.1 * float(np.linalg.norm(weights)) / len(weights) ** 0.5, 1e-12)
+    return max(0.1 * float(np.linalg.norm(weights)) / math.sqrt(len(weights)), 1e-12)

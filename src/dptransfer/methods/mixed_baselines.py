@@ -127,7 +127,8 @@ class PPGD(GradientHead):
     Relation:      add/remove one example, or replace one example; the budget says which.
     Sensitivity:   see `SoftmaxGradient`.
     Assumes:       declared classes; labelled public rows that the private rows did not influence.
-    Reference:     Wang and Zhou (2020), Private-Public SGD, with full batches as Golatkar et al. (2022) run it.
+    Reference:     Wang and Zhou (2020), Private-Public SGD, with full batches as Golatkar et al. (2022) run
+                   it.
 
     Attributes:
         reuse: strength of the pull toward the private model while the shots are fitted.

@@ -30,9 +30,9 @@ FloatArray = NDArray[np.float64]
 class NewtonHead(PrivateMethod):
     """A few second-order steps: each class's gradient is divided by a noisy curvature of its own.
 
-    The curvature of softmax regression is diag(p) − ppᵀ in the classes, times x xᵀ. Its upper bound diag(p) has
-    one block Σ p_c(x)·x xᵀ per class: a step that divides by it never overshoots, and the weights p have norm
-    at most 1, so the release needs no clip.
+    The curvature of softmax regression is diag(p) − ppᵀ in the classes, times x xᵀ. Its upper bound diag(p)
+    has one block Σ p_c(x)·x xᵀ per class: dividing by it is cautious, and the weights p have norm at most 1,
+    so the release needs no clip.
 
     Releases:      per step, the sum of clipped gradients, and one second moment per class weighted by its
                    probability.
@@ -47,7 +47,7 @@ class NewtonHead(PrivateMethod):
         features: the public feature map; the cost grows with the square of its width.
         steps: how many.
         share: of the budget that curvatures get.
-        ridge: added to the diagonal, in units of the noise's spectral norm 2·scale·√width.
+        ridge: added to the diagonal, in units of 2·scale·√width, about the noise's spectral norm.
         clip: norm that each example's gradient is clipped to.
     """
 

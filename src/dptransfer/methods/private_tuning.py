@@ -29,26 +29,29 @@ _HALVINGS = 12  # of the interval a trial's ε is searched in: to one part in 4,
 class PrivateTuning(PrivateMethod):
     """Random search with a random number of trials; only the best trial is released.
 
-    A trial draws one of the candidates uniformly, fits it, and scores it by the noisy number of private rows it
-    gets right. How many trials there were is random and never told: that is what makes the price of many
+    A trial draws one of the candidates uniformly, fits it, and scores it by the noisy number of private rows
+    it gets right. How many trials there were is random and never told: that is what makes the price of many
     trials little more than that of two or three.
 
     Releases:      the result of the best trial, with the candidate's name.
-    Guarantee:     one BestOfManyEvent: each candidate's events and its score's, repeated by the law of trials.
+    Guarantee:     one BestOfManyEvent: each candidate's events and its score's, repeated by the law of
+                   trials.
     Relation:      add/remove one example, or replace one example; the budget says which.
     Sensitivity:   the candidates', and `CorrectCount`'s.
-    Assumes:       the list of candidates was fixed without looking at the private rows. A search that picks its
-                   next candidate by earlier scores (Optuna, say) is not covered: it must pay for every trial.
+    Assumes:       the list of candidates was fixed without looking at the private rows. A search that picks
+                   its next candidate by earlier scores (Optuna, say) is not covered: it must pay for every
+                   trial.
     Reference:     Papernot and Steinke (2022), "Hyperparameter tuning with Rényi differential privacy".
 
     Attributes:
         features: unused; every candidate brings its own.
         candidates: the configurations to choose from; with `tune_on_public`, the first is the default.
         mean_trials: the expected number of trials.
-        shape: law of their number, a truncated negative binomial: 0 for logarithmic, 1 for geometric. There is
-            always one trial at least; a Poisson number, which may be none, is not offered.
+        shape: law of their number, a truncated negative binomial: 0 for logarithmic, 1 for geometric. There
+            is always one trial at least; a Poisson number, which may be none, is not offered.
         score_share: of a trial's budget, in μ², that its score gets.
-        tune_on_public: choose on surrogate tasks made from public rows instead, as `Auto` does; costs nothing.
+        tune_on_public: choose on surrogate tasks made from public rows instead, as `Auto` does; costs
+        nothing.
     """
 
     candidates: tuple[PrivateMethod, ...] = ()
@@ -64,8 +67,8 @@ class PrivateTuning(PrivateMethod):
         if not listed or not all(isinstance(method, PrivateMethod) for method in listed):
             raise ArgumentError(
                 "candidates must be a fixed list of methods, made before any private row is seen; got "
-                f"{type(self.candidates).__name__}. A search that adapts to private scores is not covered by the "
-                "guarantee of private tuning: list the configurations, or search on public rows with "
+                f"{type(self.candidates).__name__}. A search that adapts to private scores is not covered by "
+                "the guarantee of private tuning: list the configurations, or search on public rows with "
                 "tune_on_public=True."
             )
         object.__setattr__(self, "candidates", tuple(listed))
@@ -92,11 +95,12 @@ class PrivateTuning(PrivateMethod):
                 high = middle
         if found is None:
             raise BudgetError(
-                "The budget must leave something for each trial; it does not. Raise epsilon or lower mean_trials."
+                "The budget must leave something for each trial; it does not. "
+                "Raise epsilon or lower mean_trials."
             )
         note = (
-            f"Tuned privately among {len(self.candidates)} configurations: about {self.mean_trials:g} trials of "
-            f"epsilon {low:.3g} each, of which the best was released."
+            f"Tuned privately among {len(self.candidates)} configurations: about {self.mean_trials:g} trials "
+            f"of epsilon {low:.3g} each, of which the best was released."
         )
         return replace(self.make_plan([found], budget), notes=(note,))
 

@@ -26,9 +26,7 @@ class Start(Protocol):
         """Raise, before anything is charged, if what the start needs is not there."""
         ...
 
-    def weights(
-        self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None
-    ) -> FloatArray:
+    def weights(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> FloatArray:
         """(classes, dimension of the mapped rows)."""
         ...
 
@@ -42,9 +40,7 @@ class FromZero:
     def require(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """It needs nothing."""
 
-    def weights(
-        self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None
-    ) -> FloatArray:
+    def weights(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> FloatArray:
         """Zeros."""
         return np.zeros((len(facts.classes), features.dimension))
 
@@ -68,9 +64,7 @@ class FromShots:
         """Labelled public rows of declared classes."""
         mapped_shots(None, facts, public)
 
-    def weights(
-        self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None
-    ) -> FloatArray:
+    def weights(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> FloatArray:
         """The fit to convergence."""
         rows, labels = mapped_shots(features, facts, public)
         zero = np.zeros((len(facts.classes), features.dimension))
@@ -79,10 +73,10 @@ class FromShots:
 
 @dataclass(frozen=True)
 class FromNames:
-    """Class names through a text tower that shares the rows' space, scaled (Golatkar et al. 2022, Section 3.3).
+    """Class names through a text tower that shares the rows' space, scaled.
 
-    The tower is any CLIP-like model of `transformers` whose image side encoded the rows, or, for rows of text,
-    the sentence encoder that made them.
+    The tower is any CLIP-like model of `transformers` whose image side encoded the rows, or, for rows of
+    text, the sentence encoder that made them (Golatkar et al. 2022, Section 3.3).
 
     Attributes:
         tower: the text encoder: a model folder, a hub name, or a name the library knows.
@@ -115,9 +109,7 @@ class FromNames:
             )
         encoded_names(self, facts.classes, facts.dimension)
 
-    def weights(
-        self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None
-    ) -> FloatArray:
+    def weights(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> FloatArray:
         """The mapped names, each of length `scale`."""
         return self.scale * apply(features, encoded_names(self, facts.classes, facts.dimension))
 
@@ -136,9 +128,7 @@ def mapped_shots(
 
 
 @lru_cache(maxsize=4)
-def encoded_names(
-    start: FromNames, classes: tuple[str | int, ...], dimension: int
-) -> NDArray[np.float32]:
+def encoded_names(start: FromNames, classes: tuple[str | int, ...], dimension: int) -> NDArray[np.float32]:
     """One row per class, from its name."""
     from dptransfer.encoders import get_encoder
 
@@ -146,7 +136,7 @@ def encoded_names(
     rows = encoder.encode([start.template.format(name) for name in classes])
     if rows.shape[1] != dimension:
         raise Incompatible(
-            f"A text tower must share the rows' space; '{start.tower}' gives {rows.shape[1]} dimensions and the "
-            f"rows have {dimension}. Use the text side of the model that encoded them."
+            f"A text tower must share the rows' space; '{start.tower}' gives {rows.shape[1]} dimensions and "
+            f"the rows have {dimension}. Use the text side of the model that encoded them."
         )
     return rows

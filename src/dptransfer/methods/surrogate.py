@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.accounting import epsilon_of_mu, mu_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.imbalance import long_tail_counts
+from dptransfer.privacy import Budget
 
-_TEST_PER_CLASS = 20
+_MOST_TEST_PER_CLASS = 200
 _MOST_TEST_ROWS = 2000
 _MOST_ROWS = 5000
+_FEWEST_LABELLED = 30  # rows of a public class that can stand for a private one
 
 
 @dataclass(frozen=True)
@@ -35,16 +38,29 @@ class Family:
 
 # Plain clusters of the pool are too easy a task and rank methods wrongly. Examples that are part class and
 # part unrelated pool row, with classes that overlap, rank them usefully; several families voting beat any
-# single one.
-FAMILIES = (Family(0.5, 0.75, 1.0), Family(0.4, 0.75, 10.0), Family(0.3, 0.6, 3.0))
+# single one. How imbalanced the private classes are is not known, so the families cover what may come.
+FAMILIES = (
+    Family(0.5, 0.75, 1.0),
+    Family(0.3, 0.6, 3.0),
+    Family(0.4, 0.75, 10.0),
+    Family(0.4, 0.6, 100.0),
+)
 _RELATED = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
-    """A task with the declared number of classes, its rows made of public rows: nobody's data."""
+    """A task with the declared number of classes, its rows made of public rows: nobody's data.
+
+    Attributes:
+        private: stands for the private rows.
+        public: the pool, with as many labelled shots of the surrogate's classes as the real one has.
+        test_rows: rows to score on, as many for every class.
+        test_labels: their classes.
+    """
 
     private: PrivateEmbeddings
+    public: PublicEmbeddings
     test_rows: NDArray[np.float32]
     test_labels: NDArray[np.int64]
 
@@ -54,42 +70,101 @@ def surrogate_size(size: int) -> int:
     return min(size, _MOST_ROWS)
 
 
+def scaled_budget(budget: Budget, factor: float) -> Budget:
+    """The budget with noise smaller by `factor`: what a surrogate needs that is smaller by as much.
+
+    It stays in its own currency: a GDP budget, say, would not pay for the selections that an (ε, δ) one does.
+
+    >>> scaled_budget(Budget.zcdp(0.1), 2.0).rho
+    0.4
+    """
+    if factor == 1:
+        return budget
+    if budget.mu is not None:
+        return replace(budget, mu=budget.mu * factor)
+    if budget.rho is not None:
+        return replace(budget, rho=budget.rho * factor**2)
+    assert budget.epsilon is not None  # a Budget has exactly one amount
+    if budget.flavour == "pure":
+        return replace(budget, epsilon=budget.epsilon * factor)
+    epsilon = epsilon_of_mu(mu_for(budget.epsilon, budget.delta) * factor, budget.delta)
+    return replace(budget, epsilon=max(epsilon, budget.epsilon))
+
+
 def surrogates(
-    public: PublicEmbeddings,
-    classes: int,
-    size: int,
-    *,
-    rng: np.random.Generator,
-    families: Sequence[Family] = FAMILIES,
+    public: PublicEmbeddings, classes: int, size: int, *, rng: np.random.Generator
 ) -> Iterator[Surrogate]:
-    """One task per family, with about `size` examples."""
-    for family in families:
+    """One task per family, with about `size` examples.
+
+    Where the public rows have labels of their own, and enough of them, real classes stand for the private
+    ones; otherwise each class is made around a public row.
+    """
+    per_class = min(_MOST_TEST_PER_CLASS, max(2, _MOST_TEST_ROWS // classes))
+    shots = 0 if public.shots is None else max(1, len(public.shots) // classes)
+    for family in FAMILIES:
         counts = _counts(classes, size, family.imbalance, rng)
-        own = _unit(public.rows[rng.integers(0, len(public), classes)])
-        shared = _unit(public.rows[rng.integers(0, len(public), -(-classes // _RELATED))])
-        own = (1 - family.kinship) * own + family.kinship * shared[np.arange(classes) // _RELATED]
-        labels = np.repeat(np.arange(classes), counts)
-        tests = np.repeat(np.arange(classes), min(_TEST_PER_CLASS, max(2, _MOST_TEST_ROWS // classes)))
-        rows, test_rows = (_examples(own, these, family, public, rng) for these in (labels, tests))
+        source = _labelled_classes(public, classes, rng) or _made_classes(public, classes, family, rng)
+        labels, tests, shown = (
+            np.repeat(np.arange(classes), repeats) for repeats in (counts, per_class, shots)
+        )
+        rows, test_rows, shot_rows = (source(these) for these in (labels, tests, shown))
         names = [str(c) for c in range(classes)]
-        yield Surrogate(PrivateEmbeddings(rows, labels, classes=names, name="surrogate"), test_rows, tests)
+        pool = public
+        if shots:
+            pool = public.with_shots(
+                PublicEmbeddings(shot_rows, shown, classes=names, encoder=public.encoder)
+            )
+        private = PrivateEmbeddings(
+            rows, labels, classes=names, name="surrogate", size=size, encoder=public.encoder
+        )
+        yield Surrogate(private, pool, test_rows, tests)
+
+
+Source = Callable[[NDArray[np.int64]], NDArray[np.float32]]
+"""Gives an example of each of these classes; asked again, other examples where it can."""
+
+
+def _labelled_classes(public: PublicEmbeddings, classes: int, rng: np.random.Generator) -> Source | None:
+    """Examples of `classes` of the public rows' own classes; None if too few have enough rows."""
+    if public.labels is None:
+        return None
+    sizes = np.bincount(public.labels)
+    usable = np.flatnonzero(sizes >= _FEWEST_LABELLED)
+    if len(usable) < classes:
+        return None
+    labels = public.labels
+    chosen = rng.choice(usable, size=classes, replace=False)
+    members = [rng.permutation(np.flatnonzero(labels == name)) for name in chosen]
+    given = np.zeros(classes, dtype=np.int64)
+
+    def examples(of: NDArray[np.int64]) -> NDArray[np.float32]:
+        places = np.empty(len(of), dtype=np.int64)
+        for number, own in enumerate(members):
+            wanted = np.flatnonzero(of == number)
+            places[wanted] = own[(given[number] + np.arange(len(wanted))) % len(own)]
+            given[number] += len(wanted)
+        return public.rows[places].astype(np.float32)
+
+    return examples
+
+
+def _made_classes(public: PublicEmbeddings, classes: int, family: Family, rng: np.random.Generator) -> Source:
+    """Examples that are part class, a mix of two public rows, and part another public row."""
+    own = _unit(public.rows[rng.integers(0, len(public), classes)])
+    shared = _unit(public.rows[rng.integers(0, len(public), -(-classes // _RELATED))])
+    own = (1 - family.kinship) * own + family.kinship * shared[np.arange(classes) // _RELATED]
+
+    def examples(of: NDArray[np.int64]) -> NDArray[np.float32]:
+        other = _unit(public.rows[np.sort(rng.integers(0, len(public), len(of)))])
+        mixed = family.class_part * own[of] + (1 - family.class_part) * rng.permutation(other)
+        return mixed.astype(np.float32)
+
+    return examples
 
 
 def _counts(classes: int, size: int, imbalance: float, rng: np.random.Generator) -> NDArray[np.int64]:
     shape = long_tail_counts(1_000_000, imbalance, classes).astype(np.float64)
     return rng.permutation(np.maximum(1, np.rint(size * shape / shape.sum()))).astype(np.int64)
-
-
-def _examples(
-    own: NDArray[np.float32],
-    labels: NDArray[np.int64],
-    family: Family,
-    public: PublicEmbeddings,
-    rng: np.random.Generator,
-) -> NDArray[np.float32]:
-    other = _unit(public.rows[np.sort(rng.integers(0, len(public), len(labels)))])
-    mixed = family.class_part * own[labels] + (1 - family.class_part) * rng.permutation(other)
-    return mixed.astype(np.float32)
 
 
 def _unit(rows: NDArray[Any]) -> NDArray[np.float32]:

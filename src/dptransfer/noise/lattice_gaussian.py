@@ -32,13 +32,9 @@ N·g(k)/W in exact arithmetic (`noise.coin`). Hence the law is exact on the inte
 
 so P(X ≥ 16 s) ≤ exp(−16²/2) with t = 16/s, and both sides together have at most τ = 2·exp(−128) < 2⁻¹⁸³. What
 runs is X given that it is not cut off, at total variation distance P(cut off) ≤ τ from X. For M draws in all,
-in however many adaptive steps, the distance is at most Mτ. If the ideal steps are together (ε, δ)-DP, then
-for neighbours with ideal laws P, Q and actual laws P′, Q′
-
-    P′(S) ≤ P(S) + Mτ ≤ e^ε·Q(S) + δ + Mτ ≤ e^ε·Q′(S) + δ + (1 + e^ε)·Mτ,
-
-and (1 + e^ε)·τ < 2⁻¹⁰⁰ for ε ≤ 50: `lattice_gaussian_delta`. It belongs to (ε, δ) and means nothing for ρ, μ
-or Rényi divergences, which are infinite between laws on different integers; convert the ideal steps first.
+in however many adaptive steps, the distance is at most Mτ: `lattice_gaussian_distance`, which an event
+records and `accounting.compose` turns into δ. It means nothing for ρ, μ or Rényi divergences, which are
+infinite between laws on different integers; the ideal steps are converted first.
 
 Besides the exponential it is assumed that the words are uniform (`noise.stream`).
 """
@@ -115,13 +111,13 @@ def lattice_gaussian(scale: float, count: int) -> Integers:
     return kept
 
 
-def lattice_gaussian_delta(coordinates: int) -> float:
-    """δ to add for `coordinates` draws in all steps together; holds for a total ε of at most 50.
+def lattice_gaussian_distance(coordinates: int) -> float:
+    """Total variation distance of `coordinates` draws, in all steps together, from those of the full law.
 
-    >>> lattice_gaussian_delta(10**9) < 1e-21
+    >>> lattice_gaussian_distance(10**9) < 1e-45
     True
     """
-    return _check.whole("coordinates", coordinates) * 2.0**-100
+    return _check.whole("coordinates", coordinates) * 2.0**-183
 
 
 @lru_cache(maxsize=32)

@@ -60,7 +60,7 @@ class NoiseSource(Protocol):
         ...
 
     def lattice_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
-        """The law of `discrete_gaussian` up to `lattice_gaussian_delta`, fast; from 10 grid steps on."""
+        """The law of `discrete_gaussian` up to `lattice_gaussian_distance`, fast; from 10 grid steps on."""
         ...
 
     def poisson_sample(self, rows: int, rate: float) -> Integers:

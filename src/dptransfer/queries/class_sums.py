@@ -70,7 +70,8 @@ class ClassSums:
         """The mapped rows' norms."""
 
         def norms(chunk: slice) -> FloatArray:
-            return whole_norms(self.features.lattice(rows[chunk], _GRID)) / _GRID
+            own: FloatArray = whole_norms(self.features.lattice(rows[chunk], _GRID)) / _GRID
+            return own
 
         found = over_chunks(norms, len(rows), self.features.input_dimension)
         return np.concatenate([np.zeros(0), *found])

@@ -29,8 +29,9 @@ class CorrectCount:
     Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
     Relation:      add/remove one example, or replace one example.
     Sensitivity:   L2. One example is right or wrong: 1 under either relation.
-    Assumes:       a classifier that is public or released; labels in 0..classes−1; a feature map that works row
-                   by row. Scores are exact integers, so that a row's being right depends on that row alone.
+    Assumes:       a classifier that is public or released; labels in 0..classes−1; a feature map that works
+                   row by row. Scores are exact integers, so that a row's being right depends on that row
+                   alone.
     Reference:     Papernot and Steinke (2022), Section 2: a trial's score is part of its private output.
     """
 

@@ -63,7 +63,7 @@ class OfClasses:
 
 @dataclass(frozen=True, eq=False)
 class OfProbabilities:
-    """One block per class: a row counts its probability under a linear softmax head (rows of grid norm 2¹⁶)."""
+    """One block per class: a row counts its probability under a linear softmax head."""
 
     linear: FloatArray
 
@@ -82,7 +82,8 @@ class OfProbabilities:
 class SecondMoments:
     """Σ over rows of w_b(x) · x xᵀ for each block b, rows of norm at most 1, weights of norm at most 1.
 
-    Releases:      (blocks, d(d+1)/2): the upper triangles, in units of 1/29; `symmetric` restores the matrices.
+    Releases:      (blocks, d(d+1)/2): the upper triangles, in units of 1/29; `symmetric` restores the
+                   matrices.
     Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
     Relation:      add/remove one example, or replace one example.
     Sensitivity:   L2. The answer holds 29·M_ii and 41·M_ij (i < j) for a symmetric M, so its norm is at most
@@ -123,10 +124,10 @@ class SecondMoments:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
             weights = self.weights(mapped, labels[chunk])
             fine = np.trunc(mapped * (_FINE_NORM / ROW_NORM))  # toward zero: norms only shrink
-            # Products of at most 2²⁸·2⁸, a few thousand rows at a time: exact in float64.
+            # Products of at most 2²⁸·2⁸, at most 2¹⁷ rows at a time: exact in float64.
             return [(block, _moment(fine, weights[:, block])) for block in range(weights.shape[1])]
 
-        for found in over_chunks(part, len(rows), self.features.input_dimension):
+        for found in over_chunks(part, len(rows), max(2, self.features.input_dimension)):
             for block, moment in found:
                 moments[block] += moment
         scale = np.where(above[0] == above[1], _DIAGONAL, _OFF_DIAGONAL)

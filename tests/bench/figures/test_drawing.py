@@ -54,3 +54,16 @@ def test_without_matplotlib_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with pytest.raises(MissingDependency, match=r"dptransfer\[bench\]"):
         drawing.sheet()
+
+
+def test_a_long_legend_does_not_squeeze_the_panels():
+    few = grid(("mean", "public"), seeds=1)
+    many = [
+        one for label in range(12) for one in grid(("mean",), seeds=1, label=f"a rather long label {label}")
+    ]
+    short, tall = (curves(records, styles_of(records))[0] for records in (few, many))
+    heights = []
+    for made in (short, tall):
+        made.figure.draw_without_rendering()
+        heights.append(made.figure.axes[0].get_window_extent().height)
+    assert heights[1] > 0.85 * heights[0]

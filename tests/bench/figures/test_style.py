@@ -11,9 +11,17 @@ from ..synthetic import record
 
 # Machado et al. (2009), severity 1: how colours look to people without one kind of cone.
 SEEN = {
-    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
-    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-}  # fmt: skip
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.01182, 0.04294, 0.968881],
+    ],
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+}
 # What one figure of a paper puts side by side.
 TOGETHER = ("public-prior", "mean", "public", "top-k", "least-squares", "global-adapt")
 
@@ -72,6 +80,8 @@ def test_what_is_not_private_is_dotted_with_crosses_in_the_colour_of_the_right_m
         assert found[name].not_private
         assert found[name].marker in "Xx1234"
         assert "NOT PRIVATE" in found[name].words
+    printed = [found["as-published-top-k"], found["as-published-top-k-from-zero"]]
+    assert len({style.marker for style in printed}) == 2
     assert found["as-published-mean"].colour == found["mean"].colour
     assert found["as-published-mean-estimation"].colour == found["mean-estimation"].colour
     assert found["as-published-top-k-from-zero"].colour == found["top-k"].colour

@@ -95,10 +95,9 @@ def _figure(records: list[Record], styles: Mapping[str, Style], metric: str) -> 
     legend(figure, [style for label, style in styles.items() if label in shown], bars=True)
     words = METRIC_WORDS[metric]
     what = (
-        f"Which label has the largest mean {words} in each cell: the large number is that mean in "
-        "percent, the "
-        "small one its lead over the second best in points, with a star where the two 95 % intervals "
-        "do not overlap"
+        f"Which label has the largest mean {words} in each cell: the large number is that mean in percent, "
+        "the small one its lead over the second best in points, with a star where the two 95 % intervals do "
+        "not overlap"
     )
     what += (
         "; what is not private does not compete" if any(r["marks"]["not_private"] for r in records) else ""

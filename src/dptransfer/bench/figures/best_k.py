@@ -66,9 +66,8 @@ def _figure(records: list[Record], metric: str) -> Drawing:
     first = records[0]
     what = (
         f"The K, of {', '.join(map(str, known))}, with the largest mean {METRIC_WORDS[metric]} at each ε on "
-        f"{first['data']}; lines are moved apart by a few percent where they agree. The choice looks "
-        "at test results, so it "
-        "is oracle-tuned: no release may use it without paying"
+        f"{first['data']}; lines are moved apart by a few percent where they agree. The choice looks at test "
+        "results, so it is oracle-tuned: no release may use it without paying"
     )
     return Drawing(
         name=slug(

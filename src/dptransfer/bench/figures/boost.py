@@ -95,9 +95,8 @@ def _figure(
     dropped = sum(point["dropped"] for point in found.values())
     first = records[0]
     what = (
-        f"Performance boost on {first['data']}: (error of the public shots alone − error without "
-        "privacy) ÷ (error of "
-        "the private model − error without privacy); 1, the dotted line, is no better than the "
+        f"Performance boost on {first['data']}: (error of the public shots alone − error without privacy) ÷ "
+        "(error of the private model − error without privacy); 1, the dotted line, is no better than the "
         "public shots alone"
     )
     if dropped:

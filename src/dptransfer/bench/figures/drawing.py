@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _DOTS = 160
+_LEGEND_LINE = 0.175  # inches
 _FONT = ["DejaVu Sans"]
 
 
@@ -122,6 +123,8 @@ def legend(figure: Figure, styles: Sequence[Style], *, bars: bool = False) -> No
     longest = max(len(style.words) for style in styles)
     room = int(figure.get_figwidth() * 14)  # characters of the legend's size that fit beside each other
     columns = max(1, min(len(handles), room // (longest + 8)))
+    lines = -(-len(handles) // columns)
+    figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * (lines - 1))  # panels keep their size
     figure.legend(
         handles=handles,
         loc="outside lower center",

@@ -84,9 +84,8 @@ def _figure(records: list[Record], label: str, pictures: Pictures) -> Drawing | 
         f"the first {len(names)} of {classes} classes" if classes > len(names) else f"all {classes} classes"
     )
     what = (
-        f"Public pictures that '{label}' chose as prototypes for {shown} of {first['data']}, by ε; "
-        f"seed {first_seed} alone, "
-        "and the first prototype where a class has several. No private picture is shown"
+        f"Public pictures that '{label}' chose as prototypes for {shown} of {first['data']}, by ε; seed "
+        f"{first_seed} alone, and the first prototype where a class has several. No private picture is shown"
     )
     setting = [first[name] for name in ("data", "encoder", "pool", "imbalance", "rows", "shots")]
     return Drawing(

@@ -59,14 +59,11 @@ def loss_curves(
     seeds = sorted({len(one) for one in losses.values()})
     number = f"{seeds[0]}" if seeds[0] == seeds[-1] else f"{seeds[0]} to {seeds[-1]}"
     caption = (
-        f"Privacy loss of each example of {data} under the model that was fitted with it, sorted; "
-        "dashed is what was "
-        f"promised to all. Means: {', '.join(means)}. {number} seed{'' if number == '1' else 's'} per line, "
-        f"{' or '.join(f'{count:,}' for count in sorted(counts))} examples each; no interval is "
-        "drawn, each line is all "
-        f"of its examples. Held fixed: {held_fixed}. The losses themselves are private: they are "
-        "computed from the rows "
-        "and may not be released."
+        f"Privacy loss of each example of {data} under the model that was fitted with it, sorted; dashed is "
+        f"what was promised to all. Means: {', '.join(means)}. {number} seed{'' if number == '1' else 's'} "
+        f"per line, {' or '.join(f'{count:,}' for count in sorted(counts))} examples each; no interval is "
+        f"drawn, each line is all of its examples. Held fixed: {held_fixed}. The losses themselves are "
+        "private: they are computed from the rows and may not be released."
     )
     return Drawing(
         slug("instance-loss", data, epsilon), f"Per-instance privacy loss: {data}", caption, figure

@@ -39,9 +39,8 @@ def predicted_curve(outlook: Outlook) -> Drawing:
     axes.text(0.99, 0.02, "PREDICTION", transform=axes.transAxes, ha="right", fontsize=8, color=QUIET)
     legend(figure, list(styles.values()))
     caption = (
-        f"Predicted balanced accuracy against ε. The line is the median of {outlook.tasks} simulated "
-        "tasks, the band reaches "
-        f"from the lowest to the highest. {outlook.how}"
+        f"Predicted balanced accuracy against ε. The line is the median of {outlook.tasks} simulated tasks, "
+        f"the band reaches from the lowest to the highest. {outlook.how}"
     )
     return Drawing("explore", "Predicted accuracy against ε", caption, figure)
 

@@ -140,11 +140,12 @@ def styles_of(records: Iterable[Record]) -> dict[str, Style]:
     for record in records:
         seen.setdefault(record["label"], record)
     labels = sorted(seen, key=lambda label: (_place(seen[label]["method"]), _natural(label)))
-    variants: dict[str, int] = {}
+    variants: dict[tuple[str, bool], int] = {}
     styles: dict[str, Style] = {}
     for label in labels:
         record = seen[label]
-        rank = variants[record["method"]] = variants.get(record["method"], -1) + 1
+        kin = _known(record["method"]), bool(record["marks"]["not_private"])
+        rank = variants[kin] = variants.get(kin, -1) + 1
         styles[label] = _style(label, record, rank)
     return styles
 

@@ -1,0 +1,193 @@
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from dptransfer.accounting import epsilon_of, epsilon_of_mu, mu_for
+from dptransfer.audit import instance_losses
+from dptransfer.audit.instance_loss import own_epsilons
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.errors import ArgumentError, DPTransferError
+from dptransfer.mechanisms.diary import Entry
+from dptransfer.methods import METHODS, MeanPrototypes, NoisyGD, PublicPrototypes
+from dptransfer.noise import SecureNoise, SeededNoise
+from dptransfer.privacy import (
+    BestOfManyEvent,
+    Budget,
+    GaussianEvent,
+    Relation,
+    SampledGaussianEvent,
+    SelectionEvent,
+)
+
+ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+DELTA = 1e-5
+ZERO, LONG = 0, 1
+"""Positions of a row that contributes nothing to sums, and of one labelled against its features."""
+
+
+def example():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 60)
+    centres = np.eye(3, 6) * 3
+    x = centres[y] + rng.normal(size=(60, 6))
+    x[ZERO], x[LONG], y[LONG] = 0.0, centres[0], 1
+    shots = np.repeat([0, 1, 2], 3)
+    public = PublicEmbeddings(centres[shots] + rng.normal(size=(9, 6)), shots, classes=range(3))
+    sizes = np.bincount(y, minlength=3)
+    return PrivateEmbeddings(x, y, classes=range(3), size=60, class_counts=sizes, name="example"), public
+
+
+PRIVATE, PUBLIC = example()
+CASES = [
+    (name, relation)
+    for name in METHODS
+    for relation in Relation
+    if name != "language" and (name, relation) not in {("coinpress", ADD), ("auto", REPLACE)}
+]
+
+
+def losses(method, relation=ADD, epsilon=1.0, private=PRIVATE, **amount):
+    budget = Budget(epsilon=epsilon, relation=relation, **(amount or {"delta": DELTA}))
+    return instance_losses(method, private, PUBLIC, budget=budget, noise=SeededNoise(1))
+
+
+@pytest.mark.parametrize(("name", "relation"), CASES)
+def test_no_row_of_any_method_loses_more_than_was_promised(name, relation):
+    found = losses(METHODS[name](), relation)
+    assert len(found.epsilons) == 60
+    assert (found.epsilons >= 0).all()
+    assert (found.epsilons <= found.guarantee.epsilon * (1 + 1e-9)).all()
+    if name != "only-public":
+        assert found.worst > 0.6 * found.guarantee.epsilon
+
+
+@pytest.mark.parametrize("name", ["mean", "noisy-gd", "dpsgd", "adamix", "least-squares", "public"])
+def test_a_row_that_contributes_nothing_loses_nothing(name):
+    found = losses(METHODS[name]())
+    assert found.epsilons[ZERO] == 0.0
+    assert (np.delete(found.epsilons, ZERO) > 0).all()
+
+
+@pytest.mark.parametrize("name", ["mean", "noisy-gd", "ngd", "dpsgd", "least-squares"])
+def test_a_worst_case_row_loses_all_that_was_promised(name):
+    found = losses(
+        METHODS[name]() if name in {"mean", "least-squares"} else replace(METHODS[name](), clip=0.05)
+    )
+    assert found.epsilons[LONG] >= 0.99 * found.guarantee.epsilon
+
+
+def test_gaussian_losses_follow_the_exact_curve():
+    """Features of any norm below 1, by a map that does not raise them."""
+    found = losses(replace(MeanPrototypes(), features=Shrunk()))
+    norms = np.minimum(np.linalg.norm(PRIVATE.rows, axis=1) / 10, 1)
+    exact = [epsilon_of_mu(norm * mu_for(1.0, DELTA), DELTA) if norm else 0.0 for norm in norms]
+    assert found.epsilons == pytest.approx(exact, rel=1e-2)
+    assert (found.epsilons >= np.array(exact) * (1 - 1e-6)).all()
+    assert np.ptp(found.epsilons[2:]) > 0.1
+
+
+@dataclass(frozen=True)
+class Shrunk:
+    """A tenth of the row, clipped to norm 1."""
+
+    def output_dimension(self, width, public):
+        return width
+
+    def fit(self, width, public):
+        return ShrunkRows(width, width)
+
+
+@dataclass(frozen=True)
+class ShrunkRows:
+    dimension: int
+    input_dimension: int
+
+    def lattice(self, rows, norm):
+        scaled = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 10)
+        return np.trunc(scaled * norm).astype(np.int64)
+
+    def arrays(self):
+        return {}
+
+    def settings(self):
+        return {}
+
+
+def test_a_selection_charges_a_row_by_the_range_of_its_scores():
+    found = losses(PublicPrototypes(), epsilon=0.5, delta=0.0)
+    cosines = PRIVATE.rows @ PUBLIC.rows.T
+    cosines /= np.linalg.norm(PUBLIC.rows, axis=1)
+    cosines /= np.maximum(np.linalg.norm(PRIVATE.rows, axis=1, keepdims=True), 1e-12)
+    lowest, highest = PublicPrototypes().lowest, PublicPrototypes().highest
+    ranges = np.ptp(np.clip(1 + cosines, lowest, highest), axis=1) / (highest - lowest)
+    assert found.epsilons == pytest.approx(0.5 * ranges, abs=5e-3)
+
+
+def test_a_run_takes_its_own_path_and_the_model_is_thrown_away():
+    found = losses(NoisyGD(steps=5))
+    assert not any(hasattr(value, "predict") for value in vars(found).values())
+    assert (found.epsilons == losses(NoisyGD(steps=5)).epsilons).all()
+
+
+def test_the_summary_is_that_of_the_losses():
+    found = losses(NoisyGD())
+    assert found.worst == found.epsilons.max()
+    assert found.quantile(0.5) == np.median(found.epsilons)
+    assert found.share_below_half == (found.epsilons < 0.5 * found.guarantee.epsilon).mean()
+    assert 0 < found.share_below_half < 1
+
+
+def test_an_empty_data_set_has_no_losses():
+    empty = PrivateEmbeddings(PRIVATE.rows[:0], [], classes=range(3), name="empty")
+    found = losses(MeanPrototypes(), private=empty)
+    assert (len(found.epsilons), found.worst, found.share_below_half, found.quantile(0.5)) == (0, 0, 0, 0)
+
+
+def test_only_seeded_noise_is_taken():
+    with pytest.raises(ArgumentError, match="SeededNoise"):
+        instance_losses(
+            MeanPrototypes(), PRIVATE, budget=Budget(epsilon=1.0, delta=DELTA), noise=SecureNoise()
+        )
+
+
+def test_a_row_that_moves_more_than_was_paid_for_is_reported():
+    paid = GaussianEvent(2.0, ADD)
+    fair, one_more = [Entry(paid, np.array([1.0]))], [Entry(paid, np.array([1.0]))] * 2
+    assert own_epsilons([paid], fair, 1, DELTA) == pytest.approx(epsilon_of([paid], DELTA))
+    for entries in (one_more, [Entry(paid, np.array([1.01]))]):  # a round too many; a row too long
+        with pytest.raises(DPTransferError, match="more than was paid for"):
+            own_epsilons([paid], entries, 1, DELTA)
+
+
+def test_sampled_steps_are_bounded_by_the_accountant_and_by_divergences():
+    step = SampledGaussianEvent(1.0, 0.2, 1, ADD)
+    paid = replace(step, times=10)
+    shares = np.array([0.0, 0.3, 1.0, 1.0])
+    steady = [Entry(step, shares)] * 10
+    falling = [Entry(step, shares * [1, 1, 1, 1 if turn == 0 else 0.1]) for turn in range(10)]
+    full = epsilon_of([paid], DELTA)
+    constant, varied = own_epsilons([paid], steady, 4, DELTA), own_epsilons([paid], falling, 4, DELTA)
+    assert constant[[0, 2]] == pytest.approx([0.0, full])
+    exact = epsilon_of([replace(paid, noise_multiplier=1 / 0.3)], DELTA)
+    assert exact * (1 - 1e-6) <= constant[1] <= 1.15 * exact
+    # One step at full length and nine at a tenth: the divergences see that, the largest share does not.
+    assert varied[3] < 0.8 * constant[3]
+    alone = epsilon_of([step, replace(step, noise_multiplier=10.0, times=9)], DELTA)
+    assert alone * (1 - 1e-6) <= varied[3]
+
+
+def test_steps_of_several_kinds_are_charged_by_the_largest_share():
+    noise, choice = GaussianEvent(2.0, ADD), SelectionEvent(0.5, ADD, True, "exponential")
+    entries = [Entry(noise, np.array([1.0, 0.5, 0.0])), Entry(choice, np.array([0.25, 0.25, 0.0]))]
+    found = own_epsilons([noise, choice], entries, 3, DELTA)
+    assert found[0] == pytest.approx(epsilon_of([noise, choice], DELTA))
+    half = [replace(noise, noise_multiplier=4.0), replace(choice, epsilon=0.25)]
+    assert found[1] == pytest.approx(epsilon_of(half, DELTA))
+    assert found[2] == 0.0
+
+
+def test_a_tuned_method_has_no_losses_by_row():
+    tuned = BestOfManyEvent(((GaussianEvent(2.0, ADD),),), mean_trials=3.0, shape=1.0)
+    with pytest.raises(ArgumentError, match="trials are forgotten"):
+        own_epsilons([tuned], [], 1, DELTA)

@@ -1,0 +1,42 @@
+"""`attack` on a release that the command wrote."""
+
+import numpy as np
+import pytest
+
+from dptransfer.audit import membership_attack
+from dptransfer.release import read_release
+
+
+def test_the_numbers_are_those_of_the_library(cli_json, data, model):
+    found = cli_json("attack", model, "--members", data / "private.npz", "--others", data / "test.npz")
+    sets = []
+    for name in ("private", "test"):
+        with np.load(data / f"{name}.npz") as arrays:
+            sets.append((arrays["x"], arrays["y"]))
+    expected = membership_attack(read_release(model), *sets)
+    assert found["auc"] == pytest.approx(expected.auc)
+    assert found["auc_ceiling"] == pytest.approx(expected.auc_ceiling)
+    assert (found["members"], found["others"]) == (300, 60)
+    assert "Do not publish" in found["statement"]
+
+
+def test_the_report_is_in_plain_words_and_says_what_the_guarantee_allows(cli, data, model):
+    text = cli("attack", model, "--members", data / "private.npz", "--others", data / "test.npz").stdout
+    assert "guessing gets 50 %" in text
+    assert "no attack, however clever, gets more than 57." in text  # Φ(0.268/√2) at ε = 1
+    assert "At 0.1% false alarms" in text
+    assert "Do not publish" in text
+    assert "did better than the guarantee allows" not in text
+
+
+def test_rows_from_another_source_are_noticed(cli, data, model, tmp_path):
+    """Others with their labels turned round have large losses: the attack succeeds for the wrong reason."""
+    with np.load(data / "test.npz") as arrays:
+        np.savez(tmp_path / "turned.npz", x=arrays["x"], y=(arrays["y"] + 1) % 3)
+    text = cli("attack", model, "--members", data / "private.npz", "--others", tmp_path / "turned.npz").stdout
+    assert "did better than the guarantee allows" in text
+
+
+def test_rows_without_labels_or_of_another_width_are_refused(cli, data, model):
+    for others in ("pool.npz", "other.npz"):
+        cli("attack", model, "--members", data / "private.npz", "--others", data / others, code=2)
