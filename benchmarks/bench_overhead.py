@@ -76,6 +76,8 @@ def main() -> None:
     print(f"wall {whole:.1f} s; sweep {tally.seconds:.1f} s, of which {tally.starting:.1f} s to start")
     own, beside = 1000 * tally.own_seconds / tally.ran, 1000 * tally.overhead / tally.ran
     print(f"per cell: own {own:.1f} ms (fit {fits.mean():.1f}), overhead {beside:.1f} ms with writing")
+    busy = 1000 * np.array([record["extra"]["overhead_processor_seconds"] for record in records])
+    print(f"of it work, in processor time: mean {busy.mean():.2f} ms, median {np.median(busy):.2f} ms")
     low, high = np.quantile(overhead, [0.5, 0.95])
     print(f"overhead without writing: median {low:.1f} ms, 95 % of cells below {high:.1f} ms")
     used = tally.own_seconds / (tally.workers * (tally.seconds - tally.starting))

@@ -87,6 +87,8 @@ def test_several_studies_share_a_page_and_one_can_be_asked_for(results, tmp_path
     assert "second: Results" in both
     assert "sketch: Results" in both
     assert "Results in sweep" in both
+    files = {path.name for path in (results / "figures").glob("*.svg")}
+    assert {name.split("-")[0] for name in files} == {"second", "sketch"}
     one = write_report(results, study="second", out=tmp_path / "out")[0]
     assert one == tmp_path / "out" / "report.html"
     assert "birds" in one.read_text()

@@ -6,6 +6,7 @@ import os
 import platform
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from dptransfer import __version__
 from dptransfer.bench.catalogue import built_in
 from dptransfer.bench.claims import claims_of
 from dptransfer.bench.exposure_table import exposure_section
-from dptransfer.bench.figures.points import done
+from dptransfer.bench.figures.points import done, slug
 from dptransfer.bench.figures.style import styles_of
 from dptransfer.bench.page import Block, Commands, Findings, Page, Paragraph, Picture, Section, Table
 from dptransfer.bench.report_figures import drawings_of
@@ -108,6 +109,8 @@ def _sections(
     tables += accuracy_tables(records, styles, "minority_accuracy")
     sections.append(Section(f"{prefix}Results", tables or [Paragraph("No cell has a result.")]))
     drawings = drawings_of(records, styles, study, folders)
+    if several:  # two studies may draw the same figure of different cells
+        drawings = [replace(drawing, name=slug(name, drawing.name)) for drawing in drawings]
     if drawings:
         sections.append(Section(f"{prefix}Figures", [Picture(drawing) for drawing in drawings]))
     costs = cost_table(records, styles)

@@ -172,7 +172,8 @@ def _best_k(claim: Claim, records: list[Record]) -> tuple[bool, str] | None:
 
 def _boost(claim: Claim, records: list[Record]) -> tuple[bool, str] | None:
     told, agree = [], 0
-    for data, members in by(records, lambda record: record["data"]).items():
+    settings = by(records, lambda record: (record["data"], record["encoder"], record["imbalance"]))
+    for (data, _, _), members in settings.items():
         found = boosts(members)
         for label, epsilon in sorted({(name, epsilon) for name, _, epsilon in found if name in claim.left}):
             shots = sorted(count for name, count, e in found if (name, e) == (label, epsilon))

@@ -61,14 +61,14 @@ class Descent:
         self._taken += 1
         unit = math.sqrt(len(self._start))
         share = 2 * (self._steps + 1 - self._taken) / (self._steps * (self._steps + 1))
-        seen = max(float(np.linalg.norm(gradient)), 1e-300)
+        seen = max(_length(gradient), 1e-300)
         signal = math.sqrt(max(0.0, 1 - (noise / seen) ** 2)) if self._knows else 1.0
         length = self._pace.reach * unit * share * signal / seen
         away = (self.weights - self._start) * max(
             0.0, 1 - self._pace.weight_decay * share
         ) - length * gradient
         # Projection to the ball, line 5 of Algorithm 1 of Golatkar et al. (2022).
-        away *= min(1.0, self._pace.radius * unit / max(float(np.linalg.norm(away)), 1e-300))
+        away *= min(1.0, self._pace.radius * unit / max(_length(away), 1e-300))
         self.weights = self._start + away
         # Weights 2t/(T(T+1)): later iterates count for more, as in their Theorem 3.
         self._average += (2 * self._taken / (self._steps * (self._steps + 1))) * away
@@ -77,3 +77,8 @@ class Descent:
     def average(self) -> FloatArray:
         """The weighted average of the iterates, once all steps are taken."""
         return self._start + self._average
+
+
+def _length(matrix: FloatArray) -> float:
+    """Frobenius norm, without linear algebra: its threads would go on waiting, on the next step's time."""
+    return math.sqrt(float((matrix * matrix).sum()))

@@ -34,6 +34,11 @@ def test_ties_go_to_the_smaller_k():
     assert best_k(tried({1.0: 99}))[1.0][0] == 1
 
 
+def test_settings_have_figures_of_their_own():
+    both = [*tried({0.1: 1, 1.0: 5}), *({**one, "shots": 5} for one in tried({0.1: 1, 1.0: 5}))]
+    assert len({made.name for made in optimal_k(both)}) == 2
+
+
 def test_the_figure_shows_it_and_says_that_it_is_oracle_tuned():
     (made,) = optimal_k(tried({0.1: 1, 1.0: 5, 10.0: 10}))
     (line,) = [line for line in made.figure.axes[0].lines if line.get_gid()]

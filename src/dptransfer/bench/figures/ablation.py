@@ -13,6 +13,7 @@ from dptransfer.bench.figures.points import (
     by_label,
     caption,
     done,
+    figure_name,
     opening,
     slug,
     split,
@@ -61,10 +62,8 @@ def _figure(records: list[Record], styles: Mapping[str, Style], metric: str, err
         labelled(axes, x=words)
     first = records[0]
     what = f"{opening(words)} of each variant on {first['data']}, at {_listed(chosen)}"
-    keys = ("data", "encoder", "pool", "pool_rows", "rows", "shots", "imbalance")
-    setting = [first[name] for name in keys if first[name] is not None]
     return Drawing(
-        name=slug("ablation", metric, *setting, first["budget"]["flavour"], first["budget"]["relation"]),
+        name=figure_name(("ablation", metric, "error" if error else ""), records),
         title=f"Variants side by side: {first['data']}",
         caption=caption(what, records, bands=_BANDS),
         figure=figure,

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dptransfer.bench.figures.drawing import Drawing, labelled, legend, sheet
-from dptransfer.bench.figures.points import axis_epsilon, by, by_label, caption, done, slug, split, value_of
+from dptransfer.bench.figures.points import (
+    axis_epsilon,
+    by,
+    by_label,
+    caption,
+    done,
+    figure_name,
+    slug,
+    split,
+    value_of,
+)
 from dptransfer.bench.figures.style import QUIET, Style
 from dptransfer.bench.results import Record
 from dptransfer.bench.summary import over_seeds
@@ -51,9 +61,8 @@ def _trade(records: list[Record], styles: Mapping[str, Style]) -> Drawing:
         "left is better, "
         "0.5 (dotted) is a coin toss; the ends of a line say its smallest and largest ε, where they are apart"
     )
-    setting = [first[name] for name in ("data", "encoder", "imbalance", "shots", "rows")]
     return Drawing(
-        name=slug("attack", *setting, first["budget"]["flavour"], first["budget"]["relation"]),
+        name=figure_name(("attack",), records),
         title=f"Attack against error: {first['data']}",
         caption=caption(what, records, bands="points are means over seeds"),
         figure=figure,

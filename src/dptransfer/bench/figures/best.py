@@ -14,6 +14,7 @@ from dptransfer.bench.figures.points import (
     by_label,
     caption,
     done,
+    figure_name,
     slug,
     split,
     spread,
@@ -104,9 +105,7 @@ def _figure(records: list[Record], styles: Mapping[str, Style], metric: str) -> 
     )
     first = records[0]
     return Drawing(
-        name=slug(
-            "best", metric, first["shots"] or "", first["budget"]["flavour"], first["budget"]["relation"]
-        ),
+        name=figure_name(("best", metric), records, over=_WHOLE),
         title=f"Best method per cell by {words}",
         caption=caption(what, records, bands="means over seeds", vary=_WHOLE),
         figure=figure,

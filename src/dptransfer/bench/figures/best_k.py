@@ -7,7 +7,17 @@ from typing import Any
 
 from dptransfer.bench.figures.curves import panel_words, thinned
 from dptransfer.bench.figures.drawing import Drawing, labelled, sheet
-from dptransfer.bench.figures.points import METRIC_WORDS, axis_epsilon, by, caption, done, slug, split, spread
+from dptransfer.bench.figures.points import (
+    METRIC_WORDS,
+    axis_epsilon,
+    by,
+    caption,
+    done,
+    figure_name,
+    slug,
+    split,
+    spread,
+)
 from dptransfer.bench.figures.style import COLOURS, INK
 from dptransfer.bench.results import Record
 
@@ -70,9 +80,7 @@ def _figure(records: list[Record], metric: str) -> Drawing:
         "results, so it is oracle-tuned: no release may use it without paying"
     )
     return Drawing(
-        name=slug(
-            "best-k", metric, first["data"], first["encoder"], first["pool"], first["budget"]["flavour"]
-        ),
+        name=figure_name(("best-k", metric), records, over=("imbalance",)),
         title=f"Best number of prototypes against ε: {first['data']}",
         caption=caption(what, records, bands="means over seeds", vary=("imbalance", "rows")),
         figure=figure,

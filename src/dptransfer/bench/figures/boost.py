@@ -7,14 +7,14 @@ from typing import Any
 
 from dptransfer.bench.figures.curves import columns_for, thinned
 from dptransfer.bench.figures.drawing import Drawing, labelled, legend, sheet, titled
-from dptransfer.bench.figures.points import axis_epsilon, caption, done, slug, split, value_of
+from dptransfer.bench.figures.points import axis_epsilon, caption, done, figure_name, slug, split, value_of
 from dptransfer.bench.figures.style import QUIET, Style
 from dptransfer.bench.results import Record
 from dptransfer.bench.summary import over_seeds
 
 ONLY_PUBLIC = "only-public"
 PARAGON = "as-published-paragon"
-_WHOLE = ("shots", "imbalance")
+_VARIED = ("shots",)
 _BANDS = "the line is the median, the band reaches from the 25 % to the 75 % quantile over seeds"
 
 
@@ -56,7 +56,7 @@ def boosts(records: Sequence[Record]) -> dict[tuple[str, int, float], dict[str, 
 def performance_boost(records: Sequence[Record], styles: Mapping[str, Style]) -> list[Drawing]:
     """Boost against shots, one panel per ε (at most three); a figure per data set with both references."""
     figures = []
-    for members in split(done(records), over=_WHOLE):
+    for members in split(done(records), over=_VARIED):
         found = boosts(members)
         if len({shots for _, shots, _ in found}) > 1:
             figures.append(_figure(members, found, styles))
@@ -102,9 +102,9 @@ def _figure(
     if dropped:
         what += f". Left out: {dropped} fits as good as without privacy, for which the boost has no value"
     return Drawing(
-        name=slug("boost", first["data"], first["encoder"], first["imbalance"], first["budget"]["flavour"]),
+        name=figure_name(("boost",), records, over=_VARIED),
         title=f"Performance boost against public shots: {first['data']}",
-        caption=caption(what, records, bands=_BANDS, vary=("shots", "rows", "imbalance")),
+        caption=caption(what, records, bands=_BANDS, vary=("shots", "rows")),
         figure=figure,
     )
 

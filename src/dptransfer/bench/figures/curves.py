@@ -16,6 +16,7 @@ from dptransfer.bench.figures.points import (
     by_label,
     caption,
     done,
+    figure_name,
     line,
     opening,
     slug,
@@ -111,29 +112,14 @@ def _figure(
     where = f"{first['data']}" if over != "data" else "all data sets"
     what = f"{opening(words)} against ε on {where}; above, the same budget as ρ of zCDP ({_rho_rule(first)})"
     what += f", one panel per {panel_factor(over)}" if over is not None else ""
+    kind = (metric, "error" if error else "", "by", over or "epsilon")
     vary = ("imbalance", "rows") if over == "imbalance" else _freed(over)
     return Drawing(
-        name=slug(metric, "error" if error else "", "by", over or "epsilon", *_setting(records, over)),
+        name=figure_name(kind, records, over=_freed(over)),
         title=f"{opening(words)} against ε: {where}",
         caption=caption(what, records, bands=_BANDS, vary=vary),
         figure=figure,
     )
-
-
-def _setting(records: Sequence[Record], over: str | None) -> list[object]:
-    first = records[0]
-    known = [
-        name
-        for name in ("data", "encoder", "pool", "pool_rows", "rows", "shots", "imbalance")
-        if name not in _freed(over)
-    ]
-    known = [name for name in known if not (over in ("imbalance", "shots") and name == "rows")]
-    budget = first["budget"]
-    return [
-        *(first[name] for name in known if first[name] is not None),
-        budget["flavour"],
-        budget["relation"],
-    ]
 
 
 def _rho_rule(record: Record) -> str:

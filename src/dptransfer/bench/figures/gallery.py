@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dptransfer.bench.figures.curves import thinned
 from dptransfer.bench.figures.drawing import Drawing, sheet
-from dptransfer.bench.figures.points import axis_epsilon, by, caption, done, slug, split
+from dptransfer.bench.figures.points import axis_epsilon, by, caption, done, figure_name, split
 from dptransfer.bench.figures.style import INK, QUIET, Style
 from dptransfer.bench.results import Record
 
@@ -87,9 +87,8 @@ def _figure(records: list[Record], label: str, pictures: Pictures) -> Drawing | 
         f"Public pictures that '{label}' chose as prototypes for {shown} of {first['data']}, by ε; seed "
         f"{first_seed} alone, and the first prototype where a class has several. No private picture is shown"
     )
-    setting = [first[name] for name in ("data", "encoder", "pool", "imbalance", "rows", "shots")]
     return Drawing(
-        name=slug("gallery", label, *setting, first["budget"]["flavour"]),
+        name=figure_name(("gallery", label), records),
         title=f"Prototypes chosen by {label}: {first['data']}",
         caption=caption(what, [record for some in chosen.values() for record in some]),
         figure=figure,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -82,12 +83,21 @@ def split(records: Iterable[Record], *, over: Sequence[str] = ()) -> list[list[R
 
     Budgets vary in their amount only: another relation, δ or flavour is another figure.
     """
-    free = {*over, *(("rows",) if {"imbalance", "shots"} & set(over) else ())}
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
-        fixed = tuple(record[name] for name in FACTORS if name not in free)
-        groups.setdefault((*fixed, *currency(record)), []).append(record)
+        groups.setdefault(_fixed(record, over), []).append(record)
     return list(groups.values())
+
+
+def _fixed(record: Record, over: Sequence[str]) -> tuple[Any, ...]:
+    free = {*over, *(("rows",) if {"imbalance", "shots"} & set(over) else ())}
+    return (*(record[name] for name in FACTORS if name not in free), *currency(record))
+
+
+def figure_name(kind: Sequence[object], records: Sequence[Record], *, over: Sequence[str] = ()) -> str:
+    """A name for a figure of records that `split` put together: another for every other setting."""
+    place = hashlib.sha256(repr(_fixed(records[0], over)).encode()).hexdigest()[:6]
+    return slug(*kind, "all" if "data" in over else records[0]["data"], place)
 
 
 def by(records: Iterable[Record], key: Callable[[Record], Any]) -> dict[Any, list[Record]]:

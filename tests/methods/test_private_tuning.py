@@ -1,0 +1,155 @@
+"""Tuning is spending: what it costs, what it tells, and what it refuses."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from dptransfer.accounting import epsilon_of, fits
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.facts import Facts
+from dptransfer.errors import ArgumentError, BudgetError
+from dptransfer.ledger import Ledger
+from dptransfer.methods import LeastSquares, MeanPrototypes, NoisyGD, PrivateTuning, PublicPrototypes
+from dptransfer.noise import SeededNoise
+from dptransfer.privacy import BestOfManyEvent, Budget, Relation
+from dptransfer.release import read_release
+from dptransfer.release.heads import CosineHead
+
+WIDTH = 8
+FACTS = Facts(("ant", "bee", "cat"), WIDTH)
+BUDGET = Budget(epsilon=4.0, delta=1e-5)
+GOOD = MeanPrototypes()
+
+
+@dataclass(frozen=True)
+class Backwards(MeanPrototypes):
+    """Planted to be bad: it takes the class that is least alike."""
+
+    name: ClassVar[str] = "backwards"
+
+    def run(self, plan, features, private, noise, public):
+        outcome = super().run(plan, features, private, noise, public)
+        return replace(outcome, head=CosineHead(-outcome.head.prototypes))
+
+
+BAD = Backwards()
+
+
+def data(rows=600):
+    y = np.arange(rows) % 3
+    x = np.eye(3, WIDTH)[y] * 3 + np.random.default_rng(0).normal(size=(rows, WIDTH))
+    return PrivateEmbeddings(x, y, classes=FACTS.classes, name="tuned")
+
+
+def fitted(method, seed=1, **given):
+    return method.fit(data(), budget=BUDGET, ledger=Ledger.in_memory(), noise=SeededNoise(seed), **given)
+
+
+def test_the_better_candidate_is_nearly_always_released():
+    """About ten trials of two candidates: that all were of the bad one is unlikely."""
+    tuned = PrivateTuning(candidates=(BAD, GOOD), mean_trials=10)
+    rights = [fitted(tuned, seed).score(data().rows, data().labels) > 0.8 for seed in range(12)]
+    assert sum(rights) >= 8
+    alone = PrivateTuning(candidates=(BAD,), mean_trials=10)
+    assert fitted(alone).score(data().rows, data().labels) < 0.4
+
+
+def test_one_event_covers_the_candidates_and_their_scores_and_fits_the_budget():
+    tuned = PrivateTuning(candidates=(GOOD, NoisyGD(steps=5)), mean_trials=10)
+    plan = tuned.plan(FACTS, BUDGET)
+    (event,) = plan.events
+    assert isinstance(event, BestOfManyEvent)
+    assert [len(trial) for trial in event.candidates] == [2, 2]
+    assert all(trial[-1].label == "number of examples classified correctly" for trial in event.candidates)
+    assert fits(plan.events, BUDGET)
+    assert 0.98 * BUDGET.epsilon <= plan.guarantee.epsilon <= BUDGET.epsilon
+    # A trial alone costs less than the whole, and without its score it would look cheaper than it is.
+    assert epsilon_of(event.candidates[0][:1], 1e-5) < epsilon_of(event.candidates[0], 1e-5) < BUDGET.epsilon
+    assert fitted(tuned).events == plan.events
+
+
+def test_more_trials_leave_less_for_each():
+    def noise(mean):
+        (event,) = PrivateTuning(candidates=(GOOD,), mean_trials=mean).plan(FACTS, BUDGET).events
+        return event.candidates[0][0].noise_multiplier
+
+    assert noise(2) < noise(10) < noise(50)
+
+
+def test_under_replace_one_it_is_dearer():
+    tuned = PrivateTuning(candidates=(GOOD,), mean_trials=5)
+    plans = [tuned.plan(FACTS, replace(BUDGET, relation=relation)) for relation in Relation]
+    assert {plan.guarantee.relation for plan in plans} == set(Relation)
+    scales = {plan.guarantee.relation: plan.events[0].candidates[0][0].scale for plan in plans}
+    assert scales[Relation.REPLACE_ONE] > 1.8 * scales[Relation.ADD_REMOVE]
+
+
+def test_what_is_told_is_the_winner_and_never_how_many_trials_there_were():
+    tuned = PrivateTuning(candidates=(BAD, GOOD), mean_trials=10)
+    first, second = fitted(tuned, 1), fitted(tuned, 2)
+    assert first.provenance.notes[0] == second.provenance.notes[0]  # the plan's own note
+    assert first.provenance.notes[-1].startswith("The best trial was of")
+    assert len(first.provenance.notes) == 2
+
+
+def test_the_trials_are_as_many_as_the_source_says_and_drawn_uniformly():
+    class Counting(SeededNoise):
+        asked: ClassVar[list] = []
+
+        def trials(self, mean, shape):
+            Counting.asked.append((mean, shape))
+            return 3
+
+        def subset(self, population, size):
+            Counting.asked.append(population)
+            return super().subset(population, size)
+
+    tuned = PrivateTuning(candidates=(BAD, GOOD), mean_trials=7, shape=1.0)
+    tuned.fit(data(), budget=BUDGET, ledger=Ledger.in_memory(), noise=Counting(1))
+    assert Counting.asked == [(7, 1.0), 2, 2, 2]
+
+
+def test_a_release_of_it_can_be_written_and_read(tmp_path):
+    model = fitted(PrivateTuning(candidates=(GOOD, LeastSquares()), mean_trials=3))
+    model.save(tmp_path / "model", unsafe_for_publication=True)
+    again = read_release(tmp_path / "model")
+    assert again.events == model.events
+    assert (again.predict(data().rows) == model.predict(data().rows)).all()
+
+
+@pytest.mark.parametrize("found", [(), None, "optuna", lambda trial: GOOD, (GOOD, "mean")])
+def test_anything_but_a_fixed_list_of_methods_is_refused(found):
+    with pytest.raises(ArgumentError, match="fixed list of methods"):
+        PrivateTuning(candidates=found)
+
+
+def test_settings_that_have_no_meaning_are_refused():
+    with pytest.raises(ArgumentError, match="shape"):
+        PrivateTuning(candidates=(GOOD,), shape=float("inf"))
+    with pytest.raises(ArgumentError, match="score_share"):
+        PrivateTuning(candidates=(GOOD,), score_share=1.0)
+
+
+@pytest.mark.parametrize("budget", [Budget(epsilon=1.0), Budget.zcdp(0.1), Budget.gdp(0.5)], ids=str)
+def test_a_budget_in_another_currency_is_refused_with_a_reason(budget):
+    with pytest.raises(BudgetError, match=r"epsilon, delta"):
+        PrivateTuning(candidates=(GOOD,)).plan(FACTS, budget)
+
+
+def test_what_a_candidate_needs_is_asked_for_before_anything_is_charged():
+    ledger = Ledger.in_memory()
+    tuned = PrivateTuning(candidates=(GOOD, PublicPrototypes()))
+    with pytest.raises(ArgumentError, match="public rows"):
+        tuned.fit(data(), budget=BUDGET, ledger=ledger, noise=SeededNoise(1))
+    assert ledger.history() == []
+
+
+def test_on_public_rows_tuning_is_free_and_the_winner_costs_what_it_costs_alone():
+    pool = PublicEmbeddings(np.random.default_rng(5).normal(size=(300, WIDTH)))
+    tuned = PrivateTuning(candidates=(BAD, GOOD), tune_on_public=True)
+    plan = tuned.plan(replace(FACTS, size=600), BUDGET, pool)
+    assert plan.method is GOOD
+    assert plan.events == GOOD.plan(FACTS, BUDGET, pool).events
+    assert "no private row was read" in plan.notes[0]
