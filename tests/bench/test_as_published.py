@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from dptransfer.bench.as_published import AS_PUBLISHED, PREFIX, PrintedTopK, Unprotected
+from dptransfer.bench.as_published import AS_PUBLISHED, PrintedTopK
+from dptransfer.bench.unprotected import PREFIX, Unprotected
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import DataError
 from dptransfer.methods import METHODS, PrivateMethod
@@ -52,26 +53,6 @@ def test_a_tiny_budget_is_noise(name, task):
         (run(name, task, 0.001, s).predict(test) == np.asarray(CLASSES)[labels]).mean() for s in range(8)
     ]
     assert np.mean(right) < 0.7
-
-
-def test_references_without_noise_do_not_look_at_the_budget(task):
-    for name in ("as-published-paragon", "as-published-class-means"):
-        assert (run(name, task, 0.001).weights == run(name, task, 50.0).weights).all()
-
-
-def test_the_paragon_learns_from_shots_too(task):
-    private, pool, test, _ = task
-    shots = PublicEmbeddings(-5 * np.eye(3, 12), [0, 1, 2], classes=CLASSES)
-    paragon, budget = AS_PUBLISHED["as-published-paragon"], Budget(epsilon=1.0, delta=1e-5)
-    alone, both = (
-        paragon(private, p, budget, np.random.default_rng(0)) for p in (pool, pool.with_shots(shots))
-    )
-    assert not np.allclose(alone.weights, both.weights)
-    one = PrivateEmbeddings(np.ones((3, 12)), [1, 1, 1], classes=CLASSES)
-    assert set(paragon(one, None, budget, np.random.default_rng(0)).predict(test)) == {"dog"}
-    two = PrivateEmbeddings(np.array([[1.0, 0, 0], [0, 1.0, 0]]), [0, 2], classes=CLASSES)
-    found = paragon(two, None, budget, np.random.default_rng(0)).predict([[1.0, 0, 0], [0, 1.0, 0]])
-    assert found.tolist() == ["cat", "bird"]
 
 
 def test_top_k_needs_a_pool_that_is_large_enough(task):

@@ -14,6 +14,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.bench.paragons import ClassMeans, Paragon
 from dptransfer.bench.printed import (
     epsilon_delta,
     printed_log_weights,
@@ -24,6 +25,7 @@ from dptransfer.bench.printed import (
     selection_epsilon,
 )
 from dptransfer.bench.unprotected import (
+    PREFIX,
     FloatArray,
     OpenHead,
     Unprotected,
@@ -36,7 +38,6 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import DataError
 from dptransfer.privacy import Budget
 
-PREFIX = "as-published-"
 _REACH = 50.0  # length of the whole path of a descent, per √class
 
 
@@ -230,69 +231,6 @@ class PrintedNoisyGD:
         return Unprotected(
             private.facts.classes, average, np.zeros(len(average)), head=OpenHead(1.0), notes=(note,)
         )
-
-
-@dataclass(frozen=True)
-class Paragon:
-    """Softmax regression on all rows, private ones and shots, without any privacy: the ceiling papers print.
-
-    Attributes:
-        strength: pull toward zero; unit rows need little.
-    """
-
-    strength: float = 1e-4
-    name: ClassVar[str] = PREFIX + "paragon"
-    safe: ClassVar[bool] = False
-    why: ClassVar[str] = "it has no noise at all; the non-private reference of a table"
-
-    def __call__(
-        self,
-        private: PrivateEmbeddings,
-        public: PublicEmbeddings | None,
-        budget: Budget,
-        rng: np.random.Generator,
-    ) -> Unprotected:
-        """Fit; the budget is not looked at."""
-        from sklearn.linear_model import LogisticRegression
-
-        rows, labels = unit_rows(private.rows), private.labels
-        if public is not None and public.shots is not None:
-            shots, their = public.shots_for(private.facts)
-            rows, labels = np.concatenate([rows, unit_rows(shots)]), np.concatenate([labels, their])
-        classes = len(private.facts.classes)
-        weights, offset = np.zeros((classes, rows.shape[1])), np.full(classes, -1e9)
-        seen = np.unique(labels)
-        if len(seen) == 1:
-            offset[seen] = 0.0
-            return Unprotected(private.facts.classes, weights, offset, head=OpenHead(1.0))
-        fitted = LogisticRegression(C=1 / (self.strength * len(rows)), max_iter=2000, tol=1e-3).fit(
-            rows, labels
-        )
-        both = len(seen) == 2  # scikit-learn keeps one row of weights for two classes
-        weights[seen] = np.concatenate([-fitted.coef_, fitted.coef_]) / 2 if both else fitted.coef_
-        offset[seen] = (
-            np.concatenate([-fitted.intercept_, fitted.intercept_]) / 2 if both else fitted.intercept_
-        )
-        return Unprotected(private.facts.classes, weights, offset, head=OpenHead(1.0))
-
-
-@dataclass(frozen=True)
-class ClassMeans:
-    """The nearest class mean without any noise: the ceiling of noisy class sums."""
-
-    name: ClassVar[str] = PREFIX + "class-means"
-    safe: ClassVar[bool] = False
-    why: ClassVar[str] = "it has no noise at all; the non-private reference of a table"
-
-    def __call__(
-        self,
-        private: PrivateEmbeddings,
-        public: PublicEmbeddings | None,
-        budget: Budget,
-        rng: np.random.Generator,
-    ) -> Unprotected:
-        """Fit; the budget is not looked at."""
-        return nearest(private, class_sums(private)[0], "no noise")
 
 
 Fit = Callable[[PrivateEmbeddings, PublicEmbeddings | None, Budget, np.random.Generator], Unprotected]

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from dptransfer.bench.as_published import AS_PUBLISHED, PREFIX, Published
+from dptransfer.bench.as_published import AS_PUBLISHED, Published
+from dptransfer.bench.unprotected import PREFIX
 from dptransfer.errors import ArgumentError
 from dptransfer.methods import METHODS, PrivateMethod
 from dptransfer.methods.base import configuration_of

@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from dptransfer.data import PrivateEmbeddings
 
 FloatArray = NDArray[np.float64]
+PREFIX = "as-published-"
+"""How the names of what is not private begin, wherever they are shown."""
 
 
 @dataclass(frozen=True)

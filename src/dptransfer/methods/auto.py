@@ -17,7 +17,6 @@ from dptransfer.features import FittedFeatures, PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods.adamix import AdaMix
 from dptransfer.methods.base import Outcome, Plan, PrivateMethod
-from dptransfer.methods.feature_covariance import FeatureCovariance
 from dptransfer.methods.mean_prototypes import MeanPrototypes
 from dptransfer.methods.mixed_baselines import OnlyPublic
 from dptransfer.methods.noisy_gd import NoisyGD
@@ -121,9 +120,7 @@ def _candidates(facts: Facts, budget: Budget, public: PublicEmbeddings | None) -
         PublicPriorPrototypes(step_threshold=0.5),
         MeanPrototypes(),
         MeanPrototypes(features=some),
-        NoisyGD(),
         NoisyGD(features=some),
-        FeatureCovariance(features=some),
     )
     if not _has_shots(facts, public):
         return unlabelled

@@ -95,7 +95,7 @@ def _bars(axes: object, records: Sequence[Record], shown: Sequence[Style], metri
             half = 0.0 if point["low"] is None else point["mean"] - point["low"]
             edge = mean + half + 0.015 * reach
             axes.text(edge, place, f"{100 * mean:.1f}", va="center", fontsize=7, color=INK)
-    axes.set_xlim(0, max(reach * 1.22, 1e-3))
+    axes.set_xlim(0, min(max(reach * 1.22, 1e-3), 1.2))  # a share; a whisker beyond it says little
     axes.grid(False)
     percent_x(axes)
 

@@ -103,7 +103,6 @@ def _figure(records: list[Record], styles: Mapping[str, Style], metric: str) -> 
     what += (
         "; what is not private does not compete" if any(r["marks"]["not_private"] for r in records) else ""
     )
-    first = records[0]
     return Drawing(
         name=figure_name(("best", metric), records, over=_WHOLE),
         title=f"Best method per cell by {words}",

@@ -84,7 +84,7 @@ def _panel(
     axes: object, records: Sequence[Record], styles: Mapping[str, Style], size: str, cost: str
 ) -> dict[str, float]:
     from matplotlib.axes import Axes
-    from matplotlib.ticker import NullLocator
+    from matplotlib.ticker import LogLocator, NullLocator
 
     assert isinstance(axes, Axes)
     slopes: dict[str, float] = {}
@@ -112,6 +112,9 @@ def _panel(
     ticks = thinned(sorted({float(record[size]) for record in records}), most=6)
     axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
     labelled(axes, x=SIZES[size])
     return slopes
 

@@ -204,7 +204,7 @@ def thinned(values: Sequence[float], most: int = _MOST_TICKS) -> list[float]:
 def _short(value: float) -> str:
     """Two digits, and a power of ten where that is shorter.
 
-    >>> _short(0.125), _short(0.00012)
+    >>> _short(0.128), _short(0.00012)
     ('0.13', '1e-4')
     """
     if value >= 0.01:
