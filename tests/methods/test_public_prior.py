@@ -103,9 +103,14 @@ def test_a_weak_signal_takes_no_steps_and_keeps_few_axes(spy):
 
 def test_between_the_two_axes_double_but_no_step_is_taken(spy):
     """60 less one standard deviation of 22 is above 3.7·√16 and below twice 3.7·√16 ÷ √0.6."""
-    model = fit(SMALL, private([60] * CLASSES))
+    model = fit(replace(SMALL, step_threshold=2.0), private([60] * CLASSES))
     assert kinds(spy) == [ClassCounts, ClassSums]
     assert model.features.dimension == 16
+
+
+def test_a_lower_threshold_takes_steps_there(spy):
+    fit(replace(SMALL, step_threshold=1.0), private([60] * CLASSES))
+    assert SoftmaxGradient in kinds(spy)
 
 
 class Planted(SeededNoise):

@@ -17,6 +17,7 @@ from dptransfer.privacy import Budget
 _MOST_TEST_PER_CLASS = 200
 _MOST_TEST_ROWS = 2000
 _MOST_ROWS = 5000
+_LARGEST_MU = 8.0
 _FEWEST_LABELLED = 30  # rows of a public class that can stand for a private one
 
 
@@ -74,6 +75,8 @@ def scaled_budget(budget: Budget, factor: float) -> Budget:
     """The budget with noise smaller by `factor`: what a surrogate needs that is smaller by as much.
 
     It stays in its own currency: a GDP budget, say, would not pay for the selections that an (ε, δ) one does.
+    Noise of an eighth of one example is none beside thousands of them, so no budget is raised beyond that:
+    samplers that cut their tails pay for no such thing.
 
     >>> scaled_budget(Budget.zcdp(0.1), 2.0).rho
     0.4
@@ -81,14 +84,14 @@ def scaled_budget(budget: Budget, factor: float) -> Budget:
     if factor == 1:
         return budget
     if budget.mu is not None:
-        return replace(budget, mu=budget.mu * factor)
+        return replace(budget, mu=max(budget.mu, min(budget.mu * factor, _LARGEST_MU)))
     if budget.rho is not None:
-        return replace(budget, rho=budget.rho * factor**2)
+        return replace(budget, rho=max(budget.rho, min(budget.rho * factor**2, _LARGEST_MU**2 / 2)))
     assert budget.epsilon is not None  # a Budget has exactly one amount
     if budget.flavour == "pure":
         return replace(budget, epsilon=budget.epsilon * factor)
-    epsilon = epsilon_of_mu(mu_for(budget.epsilon, budget.delta) * factor, budget.delta)
-    return replace(budget, epsilon=max(epsilon, budget.epsilon))
+    mu = min(mu_for(budget.epsilon, budget.delta) * factor, _LARGEST_MU)
+    return replace(budget, epsilon=max(epsilon_of_mu(mu, budget.delta), budget.epsilon))
 
 
 def surrogates(
