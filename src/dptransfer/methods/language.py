@@ -5,20 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
-
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
-from dptransfer.features import FittedFeatures
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.mixed_baselines import OnlyPublic
 from dptransfer.methods.start import FromNames
-from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget
-from dptransfer.release.heads import LinearHead
 
 
 @dataclass(frozen=True)
-class LanguageInit(PrivateMethod):
+class LanguageInit(OnlyPublic):
     """Zero-shot: each class's weights are the encoding of its name; no private row is looked at.
 
     The same weights start the other heads: `NoisyGD(start=FromNames(...))`, `AdaMix(start=FromNames(...))`.
@@ -37,24 +29,4 @@ class LanguageInit(PrivateMethod):
 
     start: FromNames = field(default_factory=FromNames)
     name: ClassVar[str] = "language"
-
-    def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
-        """A tower, and names."""
-        super().require_public(facts, public)
-        self.start.require(facts, public)
-
-    def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
-        """No steps."""
-        return self.make_plan([], budget)
-
-    def run(
-        self,
-        plan: Plan,
-        features: FittedFeatures,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
-    ) -> Outcome:
-        """The encoded names."""
-        weights = self.start.weights(features, private.facts, public)
-        return Outcome(LinearHead(weights, np.zeros(len(weights))), ())
+    needs_public: ClassVar[bool] = False

@@ -18,7 +18,7 @@ from dptransfer.methods.base import Outcome, Plan, PrivateMethod
 from dptransfer.methods.descent import Pace
 from dptransfer.methods.gradient_head import GradientHead, Guide, PlainGuide
 from dptransfer.methods.softmax import clipped_gradient, fitted_softmax
-from dptransfer.methods.start import FromShots, FromZero, mapped_shots
+from dptransfer.methods.start import FromNames, FromShots, FromZero, mapped_shots
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget
 from dptransfer.queries import SoftmaxGradient
@@ -44,12 +44,12 @@ class OnlyPublic(PrivateMethod):
         start: how the shots are fitted.
     """
 
-    start: FromShots = field(default_factory=FromShots)
+    start: FromShots | FromNames = field(default_factory=FromShots)
     name: ClassVar[str] = "only-public"
     needs_public: ClassVar[bool] = True
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
-        """Labelled rows."""
+        """What the start needs."""
         super().require_public(facts, public)
         self.start.require(facts, public)
 
@@ -65,7 +65,7 @@ class OnlyPublic(PrivateMethod):
         noise: NoiseSource,
         public: PublicEmbeddings | None,
     ) -> Outcome:
-        """The fit to the shots."""
+        """The start is all there is."""
         weights = self.start.weights(features, private.facts, public)
         return Outcome(LinearHead(weights, np.zeros(len(weights))), ())
 
