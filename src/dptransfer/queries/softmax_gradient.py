@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -125,10 +126,14 @@ class SoftmaxGradient:
             gradient += clipped_gradient(rows[chunk], labels[chunk], logits, self.clip)
         return gradient
 
+    @cached_property
+    def _axes(self) -> FloatArray:
+        """The projection's axes as integers of norm at most 2³⁴; the same for every chunk of rows."""
+        assert self.projection is not None
+        return clipped_lattice(self.projection.T, _AXIS_NORM, clip=1.0).T.astype(np.float64)
+
     def _projected(self, mapped: FloatArray) -> FloatArray:
         """Integer rows in the projection's axes, of norm at most `ROW_NORM` whatever the axes are."""
-        assert self.projection is not None
-        axes = clipped_lattice(self.projection.T, _AXIS_NORM, clip=1.0).T.astype(np.float64)
         # Exact: |row · axis| ≤ 2¹⁶ · 2³⁴. The second clip makes up for axes that are not quite orthonormal.
-        projected = (mapped @ axes) * (1.0 / _AXIS_NORM)
+        projected = (mapped @ self._axes) * (1.0 / _AXIS_NORM)
         return clipped_lattice(projected, ROW_NORM, clip=float(ROW_NORM)).astype(np.float64)
