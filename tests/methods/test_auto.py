@@ -82,11 +82,19 @@ def test_the_default_is_kept_within_the_margin(monkeypatch, better, margin, take
 
 
 def test_a_candidate_that_fails_on_one_task_is_not_taken_for_its_mean(monkeypatch):
-    accuracy = np.array([[0.7, 0.6], [0.95, 0.55], [0.72, 0.63]])
+    accuracy = np.array([[0.7, 0.6], [0.95, 0.59], [0.72, 0.63]])
     monkeypatch.setattr(auto, "_tried", lambda trial: accuracy)
-    candidates = (GOOD, NARROW, BAD)
-    assert Auto(candidates=candidates).plan(FACTS, BUDGET, POOL).method is BAD
-    assert Auto(candidates=candidates, margin=0.06).plan(FACTS, BUDGET, POOL).method is NARROW
+    other = MeanPrototypes(features=PublicMap(axes=2))
+    assert Auto(candidates=(GOOD, NARROW, other)).plan(FACTS, BUDGET, POOL).method is other
+    accuracy[1, 1] = 0.6
+    assert Auto(candidates=(GOOD, NARROW, other)).plan(FACTS, BUDGET, POOL).method is NARROW
+
+
+def test_another_method_needs_a_lead_three_times_as_long(monkeypatch):
+    for lead, taken in ((0.029, GOOD), (0.031, BAD)):
+        scores_of(monkeypatch, 0.7, 0.7 + lead)
+        assert Auto(candidates=(GOOD, BAD)).plan(FACTS, BUDGET, POOL).method is taken
+        assert Auto(candidates=(GOOD, NARROW)).plan(FACTS, BUDGET, POOL).method is NARROW
 
 
 def test_too_few_public_rows_to_make_tasks_from_leave_the_default(monkeypatch):

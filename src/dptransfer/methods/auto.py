@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar
@@ -31,6 +32,7 @@ from dptransfer.progress import steps as counted
 
 _EXAMPLES_PER_CLASS = 100  # assumed when the owner declares no size
 _FEWEST_ROWS = 200  # public rows that tasks can be made from
+_OTHER_METHOD = 3
 _SEED = 20_250  # the surrogates' own randomness: public, and the same for everyone
 
 
@@ -48,8 +50,8 @@ class Auto(PrivateMethod):
     Attributes:
         features: unused; every candidate brings its own.
         candidates: methods to try, the first being the default; empty for the library's own list.
-        margin: how much better than the default, in balanced accuracy, a candidate must do on average to be
-            taken; it must also do worse by as much on no task.
+        margin: how much better than the default, in balanced accuracy, a variant of it must do on average to
+            be taken, and another method three times as much; neither may do worse on any task.
     """
 
     candidates: tuple[PrivateMethod, ...] = field(default=())
@@ -69,7 +71,7 @@ class Auto(PrivateMethod):
             note = f"Auto took '{_short(candidates[0])}': {why_not}."
             return _explained(candidates[0].plan(facts, budget, public), note)
         accuracy = _tried(_Trial(public, facts, budget, candidates))
-        winner = _winner(accuracy, self.margin)
+        winner = _winner(accuracy, [self._needed(method, candidates[0]) for method in candidates])
         scores = "; ".join(
             f"{_short(m)} {a:.1%}" for m, a in zip(candidates, accuracy.mean(axis=1), strict=True)
         )
@@ -83,6 +85,10 @@ class Auto(PrivateMethod):
             f"tasks made from the public pool ({size}; no private row was read): {scores}."
         )
         return _explained(candidates[winner].plan(facts, budget, public), note)
+
+    def _needed(self, candidate: PrivateMethod, default: PrivateMethod) -> float:
+        """The lead it needs: surrogates rank variants of one method better than they rank methods."""
+        return self.margin * (1 if type(candidate) is type(default) else _OTHER_METHOD)
 
     def run(
         self,
@@ -149,10 +155,10 @@ def _why_not_tried(candidates: tuple[PrivateMethod, ...], public: PublicEmbeddin
     return ""
 
 
-def _winner(accuracy: NDArray[np.float64], margin: float) -> int:
-    """The best on average, if it beats the default by the margin and loses by as much on no task."""
+def _winner(accuracy: NDArray[np.float64], needed: Sequence[float]) -> int:
+    """The best on average of those that beat the default by what is needed and lose to it on no task."""
     ahead = accuracy - accuracy[0]
-    fit = (ahead.mean(axis=1) > margin) & (ahead.min(axis=1) > -margin)
+    fit = (ahead.mean(axis=1) > np.array(needed)) & (ahead.min(axis=1) >= 0)
     return int(np.argmax(np.where(fit, ahead.mean(axis=1), 0.0)))
 
 

@@ -60,5 +60,5 @@ def fitted_softmax(rows: FloatArray, labels: Labels, centre: FloatArray, strengt
         gradient = clipped_gradient(weights, rows, labels) / len(rows) + strength * away
         return loss + 0.5 * strength * float((away * away).sum()), gradient.ravel()
 
-    found = minimize(objective, centre.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 500})
+    found = minimize(objective, centre.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 100})
     return np.asarray(found.x, dtype=np.float64).reshape(centre.shape)
