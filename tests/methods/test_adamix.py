@@ -54,9 +54,9 @@ def test_shots_without_a_gradient_left_keep_a_smallest_clip():
     assert asked(replace(PLAIN, quantile=0.9), certain)[1].clip == 1e-3
 
 
-def test_the_axes_are_singular_vectors_of_the_public_gradient_or_none(weights):
+def test_the_axes_are_singular_vectors_of_the_public_gradient_at_zero_weights_or_none(weights):
     made = shots()
-    gradient = clipped_gradient(weights, unit(made.rows), made.labels)
+    gradient = clipped_gradient(np.zeros_like(weights), unit(made.rows), made.labels)
     right = np.linalg.svd(gradient)[2]
     _, projected = asked(replace(PLAIN, axes=2), weights)
     assert projected.projection.shape == (WIDTH, 2)

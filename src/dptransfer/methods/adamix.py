@@ -28,9 +28,8 @@ _SMALLEST_CLIP = 1e-3  # shots that are fitted well have no gradient left to tak
 class AdaMix(GradientHead):
     """Softmax regression on public shots and private rows together, each adaptive part switchable.
 
-    Every step takes its clip from a quantile of the public gradients' norms and its axes from the singular
-    vectors of the public gradient, asks the private rows for their clipped gradient in those axes, and adds
-    the public gradient to the answer.
+    Every step takes its clip from a quantile of the public gradients' norms, asks the private rows for their
+    clipped gradient in the public gradient's axes, and adds the public gradient to the answer.
 
     Releases:      `steps` sums of clipped gradients over all rows, in public axes, with Gaussian noise.
     Guarantee:     GaussianEvent(z, times=steps): √steps/z-GDP, exactly.
@@ -40,6 +39,9 @@ class AdaMix(GradientHead):
                    axes come from public rows and released weights.
     Reference:     Golatkar et al. (2022), Section 3.2 and Algorithm 2, with T/2σ² for the printed T²/2σ². The
                    gradient is clipped after the projection, which only shortens it, so that less is cut off.
+                   Printed there: axes of the public gradient at the current weights. Weights that fit the
+                   shots leave it nothing but what the hardest shots lack; here the axes are those at zero
+                   weights, where it spans what tells the shots' classes apart.
 
     Attributes:
         features: the public feature map.
@@ -50,7 +52,7 @@ class AdaMix(GradientHead):
         start: where the weights start, and what weight decay pulls toward.
         quantile: of the public gradients' norms that a step's clip is; None for the fixed `clip`.
         clip: norm that each example's gradient is clipped to, where no quantile is taken.
-        axes: how many singular vectors of the public gradient a step looks along; None for all axes.
+        axes: how many singular vectors of the public gradient the steps look along; None for all axes.
         public_weight: how often a public example counts for one private one.
     """
 
@@ -97,23 +99,27 @@ class AdaMix(GradientHead):
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """Clip, axes and public gradient from the shots."""
         rows, labels = mapped_shots(features, facts, public)
-        axes = None if self.axes is None else self._axes_of(features.dimension, len(facts.classes))
         start = self.start.weights(features, facts, public)
+        axes = None
+        if self.axes is not None:
+            # Left singular vectors of the (dimension, classes) gradient: right ones of ours.
+            gradient = residuals(np.zeros_like(start), rows, labels).T @ rows
+            count = self._axes_of(features.dimension, len(facts.classes))
+            axes = np.linalg.svd(gradient, full_matrices=False)[2][:count].T
         return _PublicGuide(start, rows, labels, self.quantile, self.clip, axes, self.public_weight)
 
 
 @dataclass(eq=False)
 class _PublicGuide:
-    """What the public rows say at the current weights; `clip` and `axes` are those of the latest question."""
+    """What the public rows say at the current weights; `clip` is that of the latest question."""
 
     start: FloatArray
     rows: FloatArray
     labels: NDArray[np.int64]
     quantile: float | None
     clip: float
-    most_axes: int | None
+    axes: FloatArray | None
     public_weight: float
-    axes: FloatArray | None = None
     public_gradient: FloatArray | None = None
 
     def question(self, weights: FloatArray, features: FittedFeatures) -> L2Query:
@@ -123,9 +129,6 @@ class _PublicGuide:
         if self.quantile is not None:
             norms = gradient_norms(residual, self.rows)
             self.clip = max(float(np.quantile(norms, self.quantile)), _SMALLEST_CLIP)
-        if self.most_axes is not None:
-            # Left singular vectors of the (dimension, classes) gradient: right ones of ours.
-            self.axes = np.linalg.svd(self.public_gradient, full_matrices=False)[2][: self.most_axes].T
         return SoftmaxGradient(
             features, weights, np.zeros(len(weights)), clip=self.clip, projection=self.axes
         )

@@ -100,7 +100,8 @@ class SoftmaxGradient:
             return clipped_gradient(mapped, labels[chunk], logits, self.clip, inputs)
 
         gradient = np.zeros(self.shape, dtype=np.int64)
-        for summand in over_chunks(part, len(rows), self.features.input_dimension):
+        # Products want larger chunks than elementwise passes do.
+        for summand in over_chunks(part, len(rows), -(-self.features.input_dimension // 4)):
             gradient += summand
         return gradient
 
