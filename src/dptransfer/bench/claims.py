@@ -15,13 +15,15 @@ A claim is a table of a study:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from dptransfer.bench.figures.points import axis_epsilon
 from dptransfer.bench.results import Record
 from dptransfer.errors import DataError
+
+_Entry = TypeVar("_Entry", bound=BaseModel)
 
 Kind = Literal["above", "below", "close", "rises", "falls", "best-k-rises", "boost-falls"]
 
@@ -99,14 +101,19 @@ class Claim(BaseModel):
 
 def claims_of(study: Mapping[str, Any]) -> list[Claim]:
     """The claims of a resolved study."""
+    return entries_of(study, "claim", Claim)
+
+
+def entries_of(study: Mapping[str, Any], table: str, model: type[_Entry]) -> list[_Entry]:
+    """A resolved study's tables of that name, read and checked."""
     found = []
-    for place, fields in enumerate(study.get("claim", ())):
+    for place, fields in enumerate(study.get(table, ())):
         try:
-            found.append(Claim.model_validate(fields))
+            found.append(model.model_validate(fields))
         except ValidationError as problem:
             first = problem.errors(include_url=False)[0]
             at = ".".join(map(str, first["loc"]))
             raise DataError(
-                f"Claim {place + 1} of the study cannot be read; at {at}: {first['msg']}."
+                f"{table.capitalize()} {place + 1} of the study cannot be read; at {at}: {first['msg']}."
             ) from None
     return found

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from dptransfer.bench.claims import Where
+from dptransfer.bench.claims import Where, entries_of
 from dptransfer.bench.figures.ablation import ablation
 from dptransfer.bench.figures.attack import attack_trade
 from dptransfer.bench.figures.best import best_methods
@@ -60,27 +60,13 @@ def drawings_of(
         study: the study, resolved.
         folders: where its files are looked for, for the pictures behind public rows.
     """
-    entries = _asked(study) or _fitting(records)
+    entries = entries_of(study, "figure", FigureEntry) or _fitting(records)
     found: dict[str, Drawing] = {}
     for entry in entries:
         some = [record for record in records if entry.where.holds(record)]
         for drawing in _drawn(entry, some, styles, pictures_of(study, folders)):
             found.setdefault(drawing.name, drawing)
     return list(found.values())
-
-
-def _asked(study: Mapping[str, Any]) -> list[FigureEntry]:
-    entries = []
-    for place, fields in enumerate(study.get("figure", ())):
-        try:
-            entries.append(FigureEntry.model_validate(fields))
-        except ValidationError as problem:
-            first = problem.errors(include_url=False)[0]
-            at = ".".join(map(str, first["loc"]))
-            raise DataError(
-                f"Figure {place + 1} of the study cannot be read; at {at}: {first['msg']}."
-            ) from None
-    return entries
 
 
 def _fitting(records: Sequence[Record]) -> list[FigureEntry]:
