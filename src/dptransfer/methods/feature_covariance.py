@@ -94,8 +94,7 @@ class FeatureCovariance(NoisyGD):
         seen = head_rows(features, private)
         query = SecondMoments(seen.features, OfAll())
         moment = query.symmetric(of_moment.open(noise=noise).release(query, seen.rows, seen.labels))[0]
-        noise_norm = 2 * query.entry_scale(of_moment.scale) * float(np.sqrt(features.dimension))
-        inverse = _inverse(moment, self.ridge * noise_norm)
+        inverse = _inverse(moment, self.ridge * query.noise_norm(of_moment.scale))
 
         start = self.start.weights(features, private.facts, public)
         descent, offset = Descent(start, of_gradients.times, self.pace), np.zeros(len(start))

@@ -87,8 +87,7 @@ class LeastSquares(PrivateMethod):
             scales.append(paid.scale)
         everything = everyone.symmetric(answers[0])[0]
         own = each.symmetric(answers[1])
-        scale = each.entry_scale(scales[1]) * float(np.hypot(1, self.alpha))
-        strength = self.ridge * 2 * scale * float(np.sqrt(features.dimension))
+        strength = self.ridge * each.noise_norm(scales[1]) * math.hypot(1, self.alpha)
         weights = np.stack(
             [
                 solved(own_c + self.alpha * everything, target, strength)

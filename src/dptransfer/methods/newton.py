@@ -100,9 +100,7 @@ class NewtonHead(PrivateMethod):
             bend = SecondMoments(seen.features, OfProbabilities(weights))
             gradient = self.clip * gradients.release(slope, seen.rows, seen.labels)
             curvature = bend.symmetric(curvatures.release(bend, seen.rows, seen.labels))
-            strength = (
-                self.ridge * 2 * bend.entry_scale(of_curvatures.scale) * float(np.sqrt(features.dimension))
-            )
+            strength = self.ridge * bend.noise_norm(of_curvatures.scale)
             weights = weights - np.stack(
                 [solved(own, against, strength) for own, against in zip(curvature, gradient, strict=True)]
             )

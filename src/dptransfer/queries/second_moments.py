@@ -163,6 +163,10 @@ class SecondMoments:
         """Standard deviation of a diagonal entry's noise, from that of the answer's coordinates."""
         return scale / _DIAGONAL
 
+    def noise_norm(self, scale: float) -> float:
+        """About the spectral norm of a matrix's noise, 2·entry scale·√width: what a ridge is measured in."""
+        return 2 * self.entry_scale(scale) * math.sqrt(self.features.dimension)
+
 
 def _moment(rows: FloatArray, weights: FloatArray) -> Integers:
     """Σ w·x xᵀ over the rows that count."""
