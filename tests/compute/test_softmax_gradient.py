@@ -1,4 +1,6 @@
+import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +13,7 @@ from dptransfer.compute import softmax_gradient as kernel
 from dptransfer.compute.softmax_gradient import (
     RESIDUAL_NORM,
     IntegerLogits,
+    Residuals,
     clipped_gradient,
     logit_steps,
     norms_above,
@@ -24,23 +27,39 @@ ROW_NORM = 2**16
 SIZES = [0.0, 1e-9, 1.0, 50.0, 1e6]
 
 
-def problem(count=257, width=9, classes=5, size=3.0, seed=0, curved=False):
+KINDS = ["coarse", "fine", "curved"]
+
+
+def logits_of(kind, linear, offset, precision):
+    if kind == "coarse":
+        return IntegerLogits.coarse(linear, offset, ROW_NORM)
+    return IntegerLogits.of(linear, offset, precision if kind == "curved" else None, ROW_NORM)
+
+
+def problem(count=257, width=9, classes=5, size=3.0, seed=0, kind="coarse"):
     """Integer rows as floats, labels, and a head of weights of about this size."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(count, width))
     rows = np.trunc(x * (ROW_NORM * (1 - 2**-20) / np.linalg.norm(x, axis=1, keepdims=True)))
     labels = rng.integers(0, classes, count)
-    precision = np.abs(rng.normal(size=(classes, width))) * size if curved else None
+    precision = np.abs(rng.normal(size=(classes, width))) * size
     linear, offset = rng.normal(size=(classes, width)) * size, rng.normal(size=classes) * size
-    return rows, labels, IntegerLogits.of(linear, offset, precision, ROW_NORM)
+    return rows, labels, logits_of(kind, linear, offset, precision)
+
+
+def as_floats(residual):
+    """(rows, classes) residuals, entries in [−1, 1]."""
+    whole = residual.others.copy()
+    whole[residual.labels, np.arange(whole.shape[1])] = -residual.short
+    return (whole / residual.total).T
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("curved", [False, True])
-def test_numpy_and_torch_give_the_same_integers(size, curved):
+@pytest.mark.parametrize("kind", KINDS)
+def test_numpy_and_torch_give_the_same_integers(size, kind):
     torch = pytest.importorskip("torch")
     for seed, (count, width, classes) in enumerate([(257, 9, 5), (1, 1, 2), (64, 130, 31), (0, 4, 3)]):
-        rows, labels, logits = problem(count, width, classes, size, seed, curved)
+        rows, labels, logits = problem(count, width, classes, size, seed, kind)
         there = torch.from_numpy(rows), torch.from_numpy(labels)
         for clip in (1e-3, 0.7, 1.0, 2.0):
             here = clipped_gradient(rows, labels, logits, clip)
@@ -50,12 +69,12 @@ def test_numpy_and_torch_give_the_same_integers(size, curved):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("curved", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(257, 9, 5), (4096, 768, 100), (5000, 64, 1000), (1, 1, 2), (0, 4, 3)])
-def test_cuda_and_numpy_give_the_same_integers(size, curved, shape):
+def test_cuda_and_numpy_give_the_same_integers(size, kind, shape):
     import torch
 
-    rows, labels, logits = problem(*shape, size, 1, curved)
+    rows, labels, logits = problem(*shape, size, 1, kind)
     there = torch.from_numpy(rows).cuda(), torch.from_numpy(labels).cuda()
     for clip in (1e-3, 1.0):
         wanted = clipped_gradient(rows, labels, logits, clip)
@@ -66,7 +85,7 @@ def test_cuda_and_numpy_give_the_same_integers(size, curved, shape):
 @steady
 @given(st.lists(st.integers(0, 200), max_size=6), st.integers(0, 99))
 def test_any_cut_and_any_order_give_the_same_sum(cuts, seed):
-    rows, labels, logits = problem(200, curved=bool(seed % 2))
+    rows, labels, logits = problem(200, kind=KINDS[seed % 3])
     wanted = clipped_gradient(rows, labels, logits, 1.0)
     order = np.random.default_rng(seed).permutation(200)
     parts = np.split(order, sorted(cuts))
@@ -74,11 +93,12 @@ def test_any_cut_and_any_order_give_the_same_sum(cuts, seed):
 
 
 def test_a_rows_residual_is_its_own_to_the_last_bit():
-    for width in (3, 64, 513):
-        rows, labels, logits = problem(70, width, 7, 20.0, curved=True)
-        together = residuals(rows, labels, logits)
-        alone = [residuals(rows[i : i + 1], labels[i : i + 1], logits)[0] for i in range(70)]
-        assert (together == np.array(alone)).all()
+    for width, kind in itertools.product((3, 64, 513), KINDS):
+        rows, labels, logits = problem(70, width, 7, 20.0, kind=kind)
+        together = residual_lattice(residuals(rows, labels, logits), 0.9).T
+        for i in range(70):
+            alone = residual_lattice(residuals(rows[i : i + 1], labels[i : i + 1], logits), 0.9)
+            assert (together[i] == alone[:, 0]).all()
 
 
 @pytest.mark.parametrize("size", SIZES[1:])
@@ -89,7 +109,7 @@ def test_logits_are_exact_products_rounded_once(size):
     rows = np.trunc(rng.normal(size=(20, 6)) * (ROW_NORM / 8))
     rows[-1] = np.trunc(linear[0] / np.linalg.norm(linear[0]) * ROW_NORM)
     logits = IntegerLogits.of(linear, np.zeros(4), None, ROW_NORM)
-    found = logit_steps(rows, logits)
+    found = logit_steps(rows, logits).T
     for i, row in enumerate(rows):
         for c in range(4):
             product = sum(int(a) * int(b) for a, b in zip(row, logits.linear[c], strict=True))
@@ -98,54 +118,128 @@ def test_logits_are_exact_products_rounded_once(size):
     assert np.abs(found / 2**10 - rows @ linear.T / ROW_NORM).max() <= 2**-10 + 1e-9 * size
 
 
+@pytest.mark.parametrize("size", SIZES[1:])
+@pytest.mark.parametrize("width", [1, 6, 400, 2**14])
+def test_coarse_logits_are_exact_products_of_rounded_rows_and_near_the_fine_ones(size, width):
+    """In float32 and any order; the last rows point along weights, where products are largest."""
+    rng = np.random.default_rng(3)
+    linear = rng.normal(size=(4, width)) * size
+    x = np.concatenate([rng.normal(size=(12, width)), linear, -linear])
+    rows = np.trunc(x * (ROW_NORM * (1 - 2**-20) / np.linalg.norm(x, axis=1, keepdims=True)))
+    logits = IntegerLogits.coarse(linear, np.zeros(4), ROW_NORM)
+    assert logits.linear.dtype == np.float32
+    coarse = np.rint(rows / 2**5).astype(np.int64)
+    products = coarse @ logits.linear.T.astype(np.int64)
+    # Every partial sum is at most the sum of the absolute values' products, by norm.
+    reach = np.linalg.norm(coarse, axis=1).max() * np.linalg.norm(logits.linear, axis=1).max()
+    assert np.abs(products).max() <= reach < 2**24
+    for order in (np.arange(width), rng.permutation(width)):
+        shuffled = replace(logits, linear=np.ascontiguousarray(logits.linear[:, order]))
+        found = logit_steps(np.ascontiguousarray(rows[:, order]), shuffled).T
+        assert (found == np.rint(products * logits.linear_factor)).all()
+    longest = np.linalg.norm(linear, axis=1).max()
+    assert np.abs(found / 2**10 - rows @ linear.T / ROW_NORM).max() <= 2**-11 + 6 * 2**-12 * longest
+
+
+def test_a_finer_grid_would_not_be_exact_in_float32(monkeypatch):
+    """The half that can fail: with norms of 2¹⁵ and 2¹⁶ the order of a float32 sum shows."""
+    monkeypatch.setattr(kernel, "_COARSE_ROW_NORM", 2**15)
+    monkeypatch.setattr(kernel, "_COARSE_LINEAR_NORM", 2**16)
+    rows, _, logits = problem(50, 400, size=30.0)
+    coarse = np.rint(rows / 2).astype(np.int64)
+    products = coarse @ logits.linear.T.astype(np.int64)
+    assert (kernel._coarse_product(rows, logits).T != products).any()
+
+
+def test_torch_is_exact_though_told_to_multiply_with_fewer_bits():
+    torch = pytest.importorskip("torch")
+    rows, labels, logits = problem(300, 200, size=30.0)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        found = clipped_gradient(torch.from_numpy(rows), torch.from_numpy(labels), logits, 1.0)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert (found == clipped_gradient(rows, labels, logits, 1.0)).all()
+
+
 @pytest.mark.parametrize("clip", [0.05, 0.5, 1.0, 1.5])
 @pytest.mark.parametrize("classes", [2, 10, 100])
-def test_it_is_the_clipped_gradient_of_the_definition_up_to_the_stated_rounding(clip, classes):
-    """Per row: logits are off by 2⁻¹¹ each and the softmax has slope ½; the grid takes off up to a step in
-    each class. Clipping and dividing by the clip stretches an error by at most 1/clip. Rows are exact.
+@pytest.mark.parametrize("kind", ["coarse", "fine"])
+def test_it_is_the_clipped_gradient_of_the_definition_up_to_the_stated_rounding(clip, classes, kind):
+    """Per row: logits are off by 2⁻¹¹ each, coarse ones by 2⁻¹¹ of the weights' norm too, and the softmax has
+    slope ½; the grid takes off up to a step in each class. Clipping and dividing by the clip stretches an
+    error by at most 1/clip. Rows are exact.
     """
     rng, count = np.random.default_rng(classes), 50
     rows, labels, _ = problem(count, 12, classes, seed=classes)
     weights = rng.normal(size=(classes, 12)) * 4
-    found = clipped_gradient(rows, labels, IntegerLogits.of(weights, np.zeros(classes), None, ROW_NORM), clip)
+    logits = logits_of(kind, weights, np.zeros(classes), None)
+    found = clipped_gradient(rows, labels, logits, clip)
     wanted = softmax.clipped_gradient(weights, rows / ROW_NORM, labels, clip) / clip
     gap = float(np.linalg.norm(found / (RESIDUAL_NORM * ROW_NORM) - wanted))
-    per_row = math.sqrt(classes) * (0.5 * 2**-11 / clip + 1.0 / RESIDUAL_NORM) + 1e-5
+    off = 2**-11 * (1 + np.linalg.norm(weights, axis=1).max() * (kind == "coarse"))
+    per_row = math.sqrt(classes) * (0.5 * off / clip + 1.0 / RESIDUAL_NORM) + 1e-5
     assert gap <= count * per_row
     assert gap <= 0.02 * float(np.linalg.norm(wanted))
 
 
+def made_of(weights, label):
+    """The residual of one row with these exponentials; the largest is what exp(0) is in the table."""
+    whole = np.array(weights, dtype=np.float64)
+    whole[int(whole.argmax())] = kernel._table(len(whole))[0]
+    others, total = whole[:, None].copy(), whole[None].sum(axis=1)
+    others[label] = 0.0
+    return Residuals(others, total - whole[label], total, np.array([label]))
+
+
 @steady
 @given(
-    st.lists(st.one_of(st.floats(-1, 1), st.sampled_from([1.0, -1.0, 0.0, 1e-300])), min_size=2, max_size=8),
+    st.lists(st.one_of(st.integers(0, 2**19), st.sampled_from([0, 1, 2**19])), min_size=2, max_size=40),
+    st.integers(0, 39),
     st.sampled_from([1e-6, 0.1, 1.0, math.sqrt(2)]),
 )
-def test_no_clipped_residual_is_longer_than_the_grid_norm(entries, clip):
-    residual = np.array([entries])
+def test_no_clipped_residual_is_longer_than_the_grid_norm(weights, label, clip):
+    residual = made_of(weights, label % len(weights))
+    entries = [Fraction(float(entry)) for entry in as_floats(residual)[0] * residual.total]
+    squares = sum(entry**2 for entry in entries) / Fraction(float(residual.total[0])) ** 2
+    above = float(norms_above(residual)[0])
+    assert squares <= Fraction(above) ** 2 <= squares * (1 + Fraction(1, 10**9))
     made = residual_lattice(residual, clip)
     assert (made == np.trunc(made)).all()
-    assert squared_length(made) <= RESIDUAL_NORM**2
-    assert Fraction(float(norms_above(residual)[0])) ** 2 >= sum(Fraction(entry) ** 2 for entry in entries)
-    length = float(np.linalg.norm(residual))
-    if length >= clip:
-        assert squared_length(made) ** 0.5 >= 0.999 * RESIDUAL_NORM - math.sqrt(len(entries))
-    else:  # rows inside the clip keep their length relative to it
-        assert squared_length(made) ** 0.5 >= 0.999 * RESIDUAL_NORM * length / clip - math.sqrt(len(entries))
+    assert squared_length(made[:, 0]) <= RESIDUAL_NORM**2
+    # Clipped ones fill the ball, and those inside the clip keep their length relative to it.
+    wanted = RESIDUAL_NORM * min(1.0, math.sqrt(squares) / clip)
+    assert squared_length(made[:, 0]) ** 0.5 >= 0.999 * wanted - math.sqrt(len(weights))
 
 
 def test_with_a_norm_that_is_rounded_down_the_check_fails(monkeypatch):
     """A norm taken a little short lets residuals out of the ball, which the check above would see."""
-    residual = np.full((1, 5), 0.6)
-    assert squared_length(residual_lattice(residual, 1.0)) <= RESIDUAL_NORM**2
+    rows, labels, logits = problem(50, size=50.0)
+
+    def longest():
+        made = residual_lattice(residuals(rows, labels, logits), 0.1)
+        return max(squared_length(column) for column in made.T)
+
+    assert longest() <= RESIDUAL_NORM**2
     short = norms_above
     monkeypatch.setattr(kernel, "norms_above", lambda residual: short(residual) * (1 - 1e-3))
-    assert squared_length(residual_lattice(residual, 1.0)) > RESIDUAL_NORM**2
+    assert longest() > RESIDUAL_NORM**2
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3, 100, 1000, 2**14])
+def test_squares_of_a_tables_largest_entries_add_up_exactly(classes):
+    table = kernel._table(classes)
+    assert classes * int(table[0]) ** 2 <= 2**52
+    assert table[0] >= 2**19
+    assert (table == np.rint(table)).all()
+    assert table[-1] == 0
 
 
 def test_probabilities_are_those_of_the_softmax():
     rows, _, _ = problem(40, 6, 4)
     linear = np.random.default_rng(1).normal(size=(4, 6)) * 5
-    found = probabilities(rows, IntegerLogits.of(linear, np.zeros(4), None, ROW_NORM))
+    found = probabilities(rows, IntegerLogits.of(linear, np.zeros(4), None, ROW_NORM)).T
     logits = rows @ linear.T / ROW_NORM
     wanted = np.exp(logits - logits.max(axis=1, keepdims=True))
     wanted /= wanted.sum(axis=1, keepdims=True)
@@ -157,4 +251,4 @@ def test_other_inputs_than_the_rows_can_be_multiplied_with():
     rows, labels, logits = problem(60)
     halves = np.trunc(rows[:, :3] / 2)
     grid = residual_lattice(residuals(rows, labels, logits), 1.0).astype(np.int64)
-    assert (clipped_gradient(rows, labels, logits, 1.0, halves) == grid.T @ halves.astype(np.int64)).all()
+    assert (clipped_gradient(rows, labels, logits, 1.0, halves) == grid @ halves.astype(np.int64)).all()

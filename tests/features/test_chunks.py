@@ -1,7 +1,6 @@
 import threading
 
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from dptransfer.features import chunks
 from dptransfer.features.chunks import over_chunks, row_chunks
@@ -54,21 +53,11 @@ def test_every_core_gets_its_share(monkeypatch, count, sizes):
     assert len(parts) % 2 == 0
 
 
-def test_the_threads_of_linear_algebra_are_given_back(monkeypatch):
+@pytest.mark.parametrize(("count", "shares"), [(1, 1), (7, 1), (8, 2), (63, 2), (64, 2), (65, 4)])
+def test_a_single_chunk_is_shared_too_if_that_is_worth_it(monkeypatch, count, shares):
+    """Chunks hold at most 32 rows here, and fewer than four are not worth a thread."""
     monkeypatch.setattr(chunks, "usable_cores", lambda: 2)
-    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", 1)
-    before = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
-    inside = set()
-
-    def work(chunk):
-        inside.update(info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas")
-
-    with threadpool_limits(2, user_api="blas"):
-        for _ in range(2):
-            list(over_chunks(work, 10, 1))
-            after = {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
-            assert after == {2}
-    assert inside == {1}
-    assert before == [
-        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
-    ]
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", 32)
+    parts = list(over_chunks(lambda chunk: chunk, count, 1))
+    assert [row for part in parts for row in range(count)[part]] == list(range(count))
+    assert len(parts) == shares

@@ -15,13 +15,13 @@ from dptransfer.queries import SoftmaxGradient
 from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, data_sets, examples, reach, squared_gap, stays_within
 
 
-def query(seed=0, size=1.0, features="unit norm"):
+def query(seed=0, size=1.0, features="unit norm", curved=True):
     rng, width = np.random.default_rng(seed), MAPS[features].dimension
     return SoftmaxGradient(
         MAPS[features],
         linear=rng.normal(size=(CLASSES, width)) * size,
         offset=rng.normal(size=CLASSES) * size,
-        precision=np.abs(rng.normal(size=(CLASSES, width))) * size,
+        precision=np.abs(rng.normal(size=(CLASSES, width))) * size if curved else None,
     )
 
 
@@ -32,9 +32,10 @@ def query(seed=0, size=1.0, features="unit norm"):
     second=examples,
     seed=st.integers(0, 9),
     size=st.sampled_from([0.0, 1e-9, 1.0, 50.0, 1e6]),
+    curved=st.booleans(),
 )
-def test_gradients_stay_within_their_sensitivity(data, first, second, seed, size):
-    assert stays_within(query(seed, size), data, first, second)
+def test_gradients_stay_within_their_sensitivity(data, first, second, seed, size, curved):
+    assert stays_within(query(seed, size, curved=curved), data, first, second)
 
 
 def steep():
@@ -52,22 +53,25 @@ def test_the_sensitivity_is_reached():
 def test_without_the_clip_the_check_fails(monkeypatch):
     right, left = ([1.0, 0.0, 0.0], 0), ([-1.0, 0.0, 0.0], 0)
     assert stays_within(steep(), EMPTY, right, left)
-    monkeypatch.setattr(
-        kernel, "residual_lattice", lambda residual, clip: np.trunc(residual * kernel.RESIDUAL_NORM)
-    )
+    lattice = kernel.residual_lattice
+    monkeypatch.setattr(kernel, "residual_lattice", lambda residual, clip: lattice(residual, 2.0) * 2)
     assert not stays_within(steep(), EMPTY, right, left)
 
 
-@pytest.mark.parametrize("elements", [1, 64, 10**9])
-@pytest.mark.parametrize("threads", [1, 2])
-def test_chunks_order_and_threads_do_not_change_an_integer(monkeypatch, elements, threads):
+@pytest.mark.parametrize("elements", [1, 64, 4096, 10**9])
+@pytest.mark.parametrize("cores", [1, 2, 5])
+@pytest.mark.parametrize("curved", [False, True])
+def test_chunks_order_and_threads_do_not_change_an_integer(monkeypatch, elements, cores, curved):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(300, WIDTH)), rng.integers(0, CLASSES, 300)
-    wanted = query()(x, y)
+    asked = query(curved=curved)
+    wanted = asked(x, y)
+    monkeypatch.setattr(chunks, "usable_cores", lambda: cores)
     monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
     order = rng.permutation(300)
-    with threadpool_limits(threads):
-        assert (query()(x[order], y[order]) == wanted).all()
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            assert (asked(x[order], y[order]) == wanted).all()
     assert squared_gap(query(1), (x, y), (x[1:], y[1:])) > 0
 
 

@@ -4,11 +4,14 @@ The gradient of one example is residual ⊗ row, with residual = softmax(logits)
 product of two norms, and clipping needs no per-example gradient in memory.
 
 Exactness. A row's residual must not depend, even in its last bit, on the rows next to it or on the device.
-Logits are integer products that stay below 2⁵², so float64 gets them right in any order; the exponential is
-looked up in a table of integers at 2⁻¹⁰ steps of the logit, rather than computed by a vector routine whose
-tail may round otherwise; sums over classes are sums of integers; the rest is elementwise and correctly
-rounded (IEEE 754 division and square root, on NVIDIA GPUs too). The product of residuals and rows is again
-one of integers below 2⁵³.
+Logits are integer products that are exact in any order, in float64 or, on a coarser grid, in float32 (see
+`IntegerLogits`); the exponential is looked up in a table of integers at 2⁻¹⁰ steps of the logit, rather than
+computed by a vector routine whose tail may round otherwise; sums over classes, of exponentials and of their
+squares, are sums of integers below 2⁵³; the rest is elementwise and correctly rounded (IEEE 754 division and
+square root, on NVIDIA GPUs too). The product of residuals and rows is again one of integers below 2⁵³.
+
+Matrices by class and row have the shape (classes, rows): passes over them then run along memory, and the last
+product takes them as they are.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +33,8 @@ MOST_ROWS = 2**20
 """Rows in one call: products of at most 2³⁰ then add up to less than 2⁵³."""
 
 _EXACT = 2**52
+_COARSE_ROW_NORM = 2**11
+_COARSE_LINEAR_NORM = 2**12
 _LOGIT_BITS = 10
 _LOGIT_DEPTH = 24  # exp(−24) is below the table's resolution
 _HAIR = 1 + 2.0**-40
@@ -39,29 +44,41 @@ _HAIR = 1 + 2.0**-40
 class IntegerLogits:
     """offset + linear·x − ½ precision·x² for integer rows x of norm at most `row_norm`, in steps of 2⁻¹⁰.
 
+    **Fine**, by `of`: coefficients are so small that products with rows stay below 2⁵², so float64 gets them
+    right in any order.
+
+    **Coarse**, by `coarse`, for logits that are linear in x: rows are rounded to norm 2¹¹, coefficients to
+    norm 2¹². Rounding moves each of at most 2¹⁴ coordinates by at most ½, so norms grow by at most 64, and
+    all partial sums of a product are at most (2¹¹ + 64)(2¹² + 64) < 2²⁴ (Cauchy-Schwarz): float32 gets them
+    right in any order, and takes half as long. A logit is then off by about 2⁻¹² times the norm of its
+    coefficients, as if the row had been rounded to 12 bits: nothing to a gradient, and too much for a count
+    of near ties.
+
     Attributes:
-        linear: integer (classes, dimension) matrix.
-        linear_factor: what a unit of its product is, in logit steps.
-        offset: (classes,), in logit steps.
+        linear: integer (classes, dimension) matrix; float32 if coarse.
+        linear_factor: what a unit of its product is, in logit steps; a power of two, and so exact.
+        offset: (classes,), in logit steps; float32 if coarse.
+        row_step: what rows are divided by before they are rounded; 1 if fine.
         square: integer (classes, dimension) matrix, or None for logits that are linear in x.
         square_factor: what a unit of its product is, in logit steps.
     """
 
-    linear: FloatArray
+    linear: NDArray[Any]
     linear_factor: float
-    offset: FloatArray
-    square: FloatArray | None
-    square_factor: float
+    offset: NDArray[Any]
+    row_step: float = 1.0
+    square: FloatArray | None = None
+    square_factor: float = 1.0
 
     @classmethod
     def of(
         cls, linear: FloatArray, offset: FloatArray, precision: FloatArray | None, row_norm: int
     ) -> IntegerLogits:
         """Round the coefficients so that products with rows of norm at most `row_norm` are exact."""
-        steps = _steps(float(np.linalg.norm(linear, axis=1).max()), row_norm)
+        steps = _steps(_longest(linear), _EXACT / 2 / row_norm)
         square, squared = None, 1.0
         if precision is not None and precision.any():
-            squared = _steps(float(np.abs(precision).max()), row_norm**2)
+            squared = _steps(float(np.abs(precision).max()), _EXACT / 2 / row_norm**2)
             square = np.trunc(precision * squared)
         return cls(
             linear=np.trunc(linear * steps),
@@ -70,6 +87,39 @@ class IntegerLogits:
             square=square,
             square_factor=0.5 * 2.0**_LOGIT_BITS / (squared * row_norm**2),
         )
+
+    @classmethod
+    def coarse(cls, linear: FloatArray, offset: FloatArray, row_norm: int) -> IntegerLogits:
+        """Round the coefficients so that products with coarse rows are exact in float32."""
+        steps = _steps(_longest(linear), _COARSE_LINEAR_NORM)
+        whole = linear * steps
+        return cls(
+            linear=np.rint(whole, out=whole).astype(np.float32),
+            linear_factor=2.0**_LOGIT_BITS / (steps * _COARSE_ROW_NORM),
+            offset=np.rint(offset * 2.0**_LOGIT_BITS).astype(np.float32),
+            row_step=row_norm / _COARSE_ROW_NORM,
+        )
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether products are taken in float32."""
+        return self.row_step != 1
+
+
+class Residuals(NamedTuple):
+    """Softmax of the logits less one at the label, times the sum of the exponentials: integers.
+
+    Attributes:
+        others: (classes, rows) exponentials; 0 at the label.
+        short: what the label's exponential lacks of the sum; the entry at the label is −short.
+        total: the sum; a residual is these integers ÷ total.
+        labels: class of each row.
+    """
+
+    others: Any
+    short: Any
+    total: Any
+    labels: Any
 
 
 def clipped_gradient(
@@ -85,46 +135,63 @@ def clipped_gradient(
         inputs: what the residuals are multiplied with, if not the rows themselves.
     """
     grid = residual_lattice(residuals(rows, labels, logits), clip)
-    return whole_numbers(grid.T @ (rows if inputs is None else inputs))
+    return whole_numbers(grid @ (rows if inputs is None else inputs))
+
+
+def exponentials(rows: Any, logits: IntegerLogits) -> Any:
+    """(classes, rows) exp(logit − largest logit) as integers, whose squares add up to at most 2⁵²."""
+    xp = _namespace(rows)
+    depth = logit_steps(rows, logits)
+    xp.subtract(xp.amax(depth, 0), depth, out=depth)
+    xp.clip(depth, None, _LOGIT_DEPTH * 2**_LOGIT_BITS, out=depth)
+    return _there(xp, _table(len(depth)), rows)[_whole(xp, depth)]
 
 
 def probabilities(rows: Any, logits: IntegerLogits) -> Any:
-    """Softmax of the logits, (rows, classes): each row a function of itself alone, to the last bit."""
-    xp = _namespace(rows)
-    depth = logit_steps(rows, logits)
-    depth -= xp.amax(depth, 1)[:, None]
-    xp.clip(depth, -_LOGIT_DEPTH * 2**_LOGIT_BITS, None, out=depth)
-    weights = _there(xp, _exponentials(), rows)[_whole(xp, -depth)]
-    weights /= weights.sum(1)[:, None]
+    """(classes, rows) softmax of the logits: each row's a function of that row alone, to the last bit."""
+    weights = exponentials(rows, logits)
+    weights /= weights.sum(0)
     return weights
 
 
-def residuals(rows: Any, labels: Any, logits: IntegerLogits) -> Any:
-    """Softmax of the logits less one at the label; entries in [−1, 1]."""
-    residual = probabilities(rows, logits)
-    residual[_there(_namespace(rows), np.arange(len(rows)), rows), labels] -= 1.0
-    return residual
+def residuals(rows: Any, labels: Any, logits: IntegerLogits) -> Residuals:
+    """Softmax of the logits less one at the label, in integers."""
+    others = exponentials(rows, logits)
+    at = labels, _there(_namespace(rows), np.arange(len(rows)), rows)
+    total = others.sum(0)
+    short = total - others[at]
+    others[at] = 0.0
+    return Residuals(others, short, total, labels)
 
 
-def norms_above(residual: Any) -> Any:
-    """A bound on each residual's norm, larger by a few parts in a million, from exact integers."""
-    xp = _namespace(residual)
-    bits = (52 - math.ceil(math.log2(residual.shape[1]))) // 2
-    units = xp.ceil(xp.abs(residual) * 2.0**bits)
-    return xp.sqrt((units * units).sum(1)) * (_HAIR / 2.0**bits)
+def norms_above(residual: Residuals) -> Any:
+    """An upper bound on each residual's norm, larger by a hair.
 
-
-def residual_lattice(residual: Any, clip: float) -> Any:
-    """Residuals, whose entries lie in [−1, 1], clipped to L2 norm `clip` and put on the integer ball of 2¹⁴.
-
-    Rounded toward zero after division by an upper bound on the norm, which is taken in exact integers (see
-    `features.lattice`), so that the norm is at most 2¹⁴ in exact arithmetic.
-
-    >>> residual_lattice(np.array([[0.6, -0.8]]), clip=0.5)
-    array([[  9830., -13107.]])
+    The squares of the others add up exactly. What is done to their sum is five correctly rounded operations,
+    each off by a factor of at most 1 ± 2⁻⁵³, and the hair is 2⁻⁴⁰.
     """
-    factor = RESIDUAL_NORM / norms_above(residual).clip(clip * _HAIR, None)
-    return _namespace(residual).trunc(residual * factor[:, None])
+    squares = (residual.others * residual.others).sum(0) + residual.short * residual.short
+    return _namespace(squares).sqrt(squares) * _HAIR / residual.total
+
+
+def residual_lattice(residual: Residuals, clip: float) -> Any:
+    """(classes, rows) residuals clipped to L2 norm `clip` and put on the integer ball of 2¹⁴.
+
+    Rounded toward zero after division by an upper bound on the norm, or by the clip where that is larger.
+    Both are a hair (2⁻⁴⁰) above, and the few float operations that follow are off by less than 2⁻⁵⁰, so the
+    norm is at most 2¹⁴ in exact arithmetic. The residual's memory becomes the result's.
+
+    >>> entries = Residuals(np.array([[0.0], [4.0], [3.0]]), np.array([7.0]), np.array([8.0]), np.array([0]))
+    >>> residual_lattice(entries, clip=1.0).T
+    array([[-13332.,   7618.,   5713.]])
+    """
+    xp = _namespace(residual.others)
+    factor = RESIDUAL_NORM / (norms_above(residual).clip(clip * _HAIR, None) * residual.total)
+    grid = residual.others
+    grid *= factor
+    xp.trunc(grid, out=grid)
+    grid[residual.labels, _there(xp, np.arange(len(factor)), grid)] = -xp.trunc(residual.short * factor)
+    return grid
 
 
 def whole_numbers(values: Any) -> NDArray[np.int64]:
@@ -134,29 +201,47 @@ def whole_numbers(values: Any) -> NDArray[np.int64]:
 
 
 def logit_steps(rows: Any, logits: IntegerLogits) -> Any:
-    """(rows, classes) logits as whole numbers of steps of 2⁻¹⁰, exactly the same in any batch."""
+    """(classes, rows) logits as whole numbers of steps of 2⁻¹⁰, exactly the same in any batch."""
     xp = _namespace(rows)
-    # The product of the transposes is the same integers, and a fifth faster where classes are few.
-    found = (_there(xp, logits.linear, rows) @ rows.T).T
+    found = _coarse_product(rows, logits) if logits.is_coarse else _there(xp, logits.linear, rows) @ rows.T
     found *= logits.linear_factor
     xp.round(found, out=found)
     if logits.square is not None:
         square = _there(xp, logits.square, rows)
-        found -= xp.round(((rows * rows) @ square.T) * logits.square_factor)
-    found += _there(xp, logits.offset, rows)
+        found -= xp.round((square @ (rows * rows).T) * logits.square_factor)
+    found += _there(xp, logits.offset, rows)[:, None]
     return found
 
 
-def _steps(largest: float, row_norm: int) -> float:
-    """A power of two that keeps products of rows with coefficients of at most `largest` below 2⁵²."""
-    return float(2.0 ** np.floor(np.log2(_EXACT / 2 / row_norm / max(largest, 1e-12))))
+def _coarse_product(rows: Any, logits: IntegerLogits) -> Any:
+    """(classes, rows), exact, in float32."""
+    if isinstance(rows, np.ndarray):
+        coarse = rows.astype(np.float32)  # exact, for integers of at most 2²⁴
+        coarse *= 1.0 / logits.row_step
+        return logits.linear @ np.rint(coarse, out=coarse).T
+    import torch
+
+    # Torch may have been told to multiply float32 with fewer bits (TF32, or bfloat16), which is not exact.
+    rounded = torch.round(rows / logits.row_step)
+    return (_there(torch, logits.linear, rows).double() @ rounded.T).float()
+
+
+def _longest(linear: FloatArray) -> float:
+    """The largest norm of a class's coefficients."""
+    return math.sqrt(float(np.einsum("ij,ij->i", linear, linear).max()))
+
+
+def _steps(largest: float, most: float) -> float:
+    """The largest power of two that keeps coefficients of at most `largest`, times it, at most `most`."""
+    return float(2.0 ** np.floor(np.log2(most / max(largest, 1e-12))))
 
 
 @cache
-def _exponentials() -> FloatArray:
-    """exp(−t·2⁻¹⁰) in steps of 2⁻⁴⁰, as integers: their sums over classes are exact in float64."""
+def _table(classes: int) -> FloatArray:
+    """exp(−t·2⁻¹⁰) by t, in steps so fine that the squares of this many add up to at most 2⁵²."""
+    bits = (52 - math.ceil(math.log2(classes))) // 2
     steps = np.arange(_LOGIT_DEPTH * 2**_LOGIT_BITS + 1) * 2.0**-_LOGIT_BITS
-    return np.rint(np.exp(-steps) * 2.0**40)
+    return np.rint(np.exp(-steps) * 2.0**bits)
 
 
 def _namespace(array: Any) -> Any:

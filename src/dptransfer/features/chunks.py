@@ -7,11 +7,10 @@ a result; they only decide how much memory is in use and how long it takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dptransfer.compute.cores import usable_cores
+from dptransfer.compute.threads import side_by_side
 
 _CHUNK_ELEMENTS = 2**18  # two megabytes of float64: the passes over one chunk stay in the cache
 _Result = TypeVar("_Result")
@@ -19,9 +18,7 @@ _Result = TypeVar("_Result")
 
 def row_chunks(count: int, dimension: int) -> Iterator[slice]:
     """Slices over `count` rows, each small enough that working copies stay in the processor's cache."""
-    step = max(1, _CHUNK_ELEMENTS // max(1, dimension))
-    for start in range(0, count, step):
-        yield slice(start, min(count, start + step))
+    return _slices(count, _chunks(count, dimension))
 
 
 def over_chunks(work: Callable[[slice], _Result], count: int, dimension: int) -> Iterator[_Result]:
@@ -30,22 +27,21 @@ def over_chunks(work: Callable[[slice], _Result], count: int, dimension: int) ->
     >>> sum(over_chunks(lambda chunk: chunk.stop - chunk.start, count=10**6, dimension=100))
     1000000
     """
-    chunks = list(row_chunks(count, dimension))
-    workers = min(len(chunks), usable_cores())
-    if workers < 2:
-        yield from map(work, chunks)
-        return
-    rounds = -(-len(chunks) // workers)
-    step = -(-count // (rounds * workers))  # as many chunks for each worker: none waits for another's last
-    shares = [slice(start, min(count, start + step)) for start in range(0, count, step)]
-    # One thread of linear algebra per chunk: its own threads would only wait for one another.
-    with _linear_algebra().limit(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(work, shares)
+    # Less than an eighth of a chunk is done sooner than another thread has begun with it.
+    worthwhile = count * dimension // max(1, _CHUNK_ELEMENTS // 8)
+    workers = max(1, min(usable_cores(), worthwhile))
+    # As many for each worker: none waits for another's last.
+    rounds = -(-_chunks(count, dimension) // workers)
+    return side_by_side(work, list(_slices(count, rounds * workers)), workers)
 
 
-@cache
-def _linear_algebra() -> Any:
-    """Who can be told how many threads to use; to look for them takes milliseconds, so it is done once."""
-    from threadpoolctl import ThreadpoolController
+def _chunks(count: int, dimension: int) -> int:
+    """How many it takes."""
+    return -(-count // max(1, _CHUNK_ELEMENTS // max(1, dimension)))
 
-    return ThreadpoolController()
+
+def _slices(count: int, chunks: int) -> Iterator[slice]:
+    """At most so many, of one size; the last may be smaller."""
+    step = max(1, -(-count // max(1, chunks)))
+    for start in range(0, count, step):
+        yield slice(start, min(count, start + step))

@@ -52,6 +52,7 @@ class Descent:
     def __init__(self, start: FloatArray, steps: int, pace: Pace) -> None:
         self.weights = start
         self._start, self._steps, self._pace = start, steps, pace
+        self._away = np.zeros_like(start)
         self._knows = bool(start.any())
         self._taken = 0
         self._average = np.zeros_like(start)
@@ -64,9 +65,9 @@ class Descent:
         seen = max(_length(gradient), 1e-300)
         signal = math.sqrt(max(0.0, 1 - (noise / seen) ** 2)) if self._knows else 1.0
         length = self._pace.reach * unit * share * signal / seen
-        away = (self.weights - self._start) * max(
-            0.0, 1 - self._pace.weight_decay * share
-        ) - length * gradient
+        away = self._away  # changed in place: with many classes these passes are a good part of a step
+        away *= max(0.0, 1 - self._pace.weight_decay * share)
+        away -= length * gradient
         # Projection to the ball, line 5 of Algorithm 1 of Golatkar et al. (2022).
         away *= min(1.0, self._pace.radius * unit / max(_length(away), 1e-300))
         self.weights = self._start + away
@@ -81,4 +82,4 @@ class Descent:
 
 def _length(matrix: FloatArray) -> float:
     """Frobenius norm, without linear algebra: its threads would go on waiting, on the next step's time."""
-    return math.sqrt(float((matrix * matrix).sum()))
+    return math.sqrt(float(np.einsum("ij,ij->", matrix, matrix)))

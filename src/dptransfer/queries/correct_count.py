@@ -57,7 +57,7 @@ class CorrectCount:
 
         def right(chunk: slice) -> int:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
-            return int((logit_steps(mapped, logits).argmax(axis=1) == labels[chunk]).sum())
+            return int((logit_steps(mapped, logits).argmax(axis=0) == labels[chunk]).sum())
 
         count = sum(over_chunks(right, len(rows), self.features.input_dimension))
         return np.array([count * self.grid], dtype=np.int64)

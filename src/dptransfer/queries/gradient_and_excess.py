@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.compute.softmax_gradient import IntegerLogits, norms_above, residuals
+from dptransfer.compute.softmax_gradient import norms_above, residuals
 from dptransfer.data.embeddings import Labels
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.on_lattice import lattice_floats
@@ -73,7 +73,7 @@ class GradientAndExcess:
     def _long_ones(self, rows: RawRows, labels: Labels) -> Iterator[NDArray[np.bool_]]:
         """For each chunk, whose gradients are longer than the threshold."""
         asked = self.gradient
-        logits = IntegerLogits.of(asked.linear, asked.offset, asked.precision, ROW_NORM)
+        logits = asked.logits
 
         def long_ones(chunk: slice) -> NDArray[np.bool_]:
             mapped = lattice_floats(asked.features, rows[chunk], ROW_NORM)

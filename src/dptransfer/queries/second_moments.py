@@ -74,8 +74,8 @@ class OfProbabilities:
 
     def __call__(self, rows: FloatArray, labels: Labels) -> FloatArray:
         """The probabilities, whose norm is at most 1, rounded toward zero."""
-        logits = IntegerLogits.of(self.linear, np.zeros(len(self.linear)), None, ROW_NORM)
-        return clipped_lattice(probabilities(rows, logits), _WEIGHT_NORM, clip=1.0).astype(np.float64)
+        logits = IntegerLogits.coarse(self.linear, np.zeros(len(self.linear)), ROW_NORM)
+        return clipped_lattice(probabilities(rows, logits).T, _WEIGHT_NORM, clip=1.0).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,13 +84,20 @@ class SoftmaxGradient:
         width = self.features.dimension if self.projection is None else self.projection.shape[1]
         return len(self.offset), width
 
+    @property
+    def logits(self) -> IntegerLogits:
+        """The logits in integers: coarse ones are fine enough for a gradient, where they are linear in x."""
+        if self.precision is None:
+            return IntegerLogits.coarse(self.linear, self.offset, ROW_NORM)
+        return IntegerLogits.of(self.linear, self.offset, self.precision, ROW_NORM)
+
     def l2_sensitivity(self, relation: Relation) -> float:
         """1 under add/remove, 2 under replace-one."""
         return 1.0 if relation is Relation.ADD_REMOVE else 2.0
 
     def __call__(self, rows: RawRows, labels: Labels) -> Integers:
         """The summed gradient in steps of clip·2⁻³⁰; rows on a GPU (see `methods.head_rows`) stay there."""
-        logits = IntegerLogits.of(self.linear, self.offset, self.precision, ROW_NORM)
+        logits = self.logits
         if not isinstance(rows, np.ndarray):
             return self._on_device(rows, labels, logits)
 
@@ -107,13 +114,13 @@ class SoftmaxGradient:
 
     def contribution_norms(self, rows: RawRows, labels: Labels) -> FloatArray:
         """A contribution is a product of two integer vectors, so its norm is that of theirs."""
-        logits = IntegerLogits.of(self.linear, self.offset, self.precision, ROW_NORM)
+        logits = self.logits
 
         def norms(chunk: slice) -> FloatArray:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
             inputs = mapped if self.projection is None else self._projected(mapped)
             residual = residual_lattice(residuals(mapped, labels[chunk], logits), self.clip)
-            return whole_norms(residual) * whole_norms(inputs) / self.grid
+            return whole_norms(residual.T) * whole_norms(inputs) / self.grid
 
         found = over_chunks(norms, len(rows), self.features.input_dimension)
         return np.concatenate([np.zeros(0), *found])

@@ -1,0 +1,65 @@
+"""Work shared among threads that are kept: starting new ones takes longer than a small piece of work.
+
+Nothing here may decide a result: what is handed out must give the same on one thread and on many.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cache
+from typing import Any, TypeVar
+
+_Part = TypeVar("_Part")
+_Result = TypeVar("_Result")
+_own = threading.local()
+
+
+def side_by_side(work: Callable[[_Part], _Result], parts: Sequence[_Part], threads: int) -> Iterator[_Result]:
+    """What `work` gives for each part, in order, on this many threads.
+
+    Work that is shared out by work that was itself shared out stays on its thread: all cores are busy then,
+    and threads that wait for a place among themselves would wait forever.
+
+    >>> list(side_by_side(abs, [-1, 2, -3], threads=2))
+    [1, 2, 3]
+    """
+    if min(threads, len(parts)) < 2 or getattr(_own, "is_kept", False):
+        yield from map(work, parts)
+        return
+    # One thread of linear algebra each: its own threads would only wait for one another.
+    with _linear_algebra().limit(limits=1, user_api="blas"):
+        pool = _kept(threads)
+        # With a part for each, one is done here: this thread would only sleep, and waking one takes time.
+        handed = parts if len(parts) > threads else parts[:-1]
+        pending: list[Future[_Result]] = [pool.submit(work, part) for part in handed]
+        pending.reverse()
+        try:
+            own = [work(part) for part in parts[len(handed) :]]
+            while pending:
+                yield pending.pop().result()  # popped, so that what was fetched is not kept
+            yield from own
+        finally:  # an error, or nobody wants the rest: nothing runs on after this
+            for future in pending:
+                future.cancel()
+            wait(pending)
+
+
+@cache
+def _kept(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, "dptransfer", initializer=lambda: setattr(_own, "is_kept", True))
+
+
+# A forked child has the executor and none of its threads; it makes its own.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_kept.cache_clear)
+
+
+@cache
+def _linear_algebra() -> Any:
+    """Who can be told how many threads to use; to look for them takes milliseconds, so it is done once."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
