@@ -15,7 +15,7 @@ from dptransfer.mechanisms import Purse
 from dptransfer.methods import MeanPrototypes, PublicPriorPrototypes, hierarchical, public_prior
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
-from dptransfer.queries import ClassCounts, ClassSums, SoftmaxGradient
+from dptransfer.queries import ClassCounts, ClassSums, SoftmaxGradient, WeightedTotal
 from dptransfer.release import read_release
 
 CLASSES, WIDTH = 4, 24
@@ -84,27 +84,29 @@ def kinds(seen):
 
 def test_a_strong_signal_takes_steps_in_more_axes(spy):
     model = fit(SMALL, STRONG)
-    assert kinds(spy) == [ClassCounts, ClassSums, *[SoftmaxGradient] * SMALL.steps]
+    assert kinds(spy) == [ClassCounts, WeightedTotal, ClassSums, *[SoftmaxGradient] * SMALL.steps]
     assert model.features.dimension == 16
     assert model.provenance.notes == (
-        "Spent 3% of the budget on counts, 37% on sums in 16 axes, 60% on 15 gradient steps; "
+        "Spent 3% of the budget on counts, 2% on the centre, 37% on sums in 16 axes, "
+        "58% on 15 gradient steps; "
         "decided from the noisy counts.",
     )
 
 
 def test_a_weak_signal_takes_no_steps_and_keeps_few_axes(spy):
     model = fit(SMALL, WEAK)
-    assert kinds(spy) == [ClassCounts, ClassSums]
+    assert kinds(spy) == [ClassCounts, WeightedTotal, ClassSums]
     assert model.features.dimension == 4
     assert model.provenance.notes == (
-        "Spent 3% of the budget on counts, 97% on sums in 4 axes; decided from the noisy counts.",
+        "Spent 3% of the budget on counts, 2% on the centre, 95% on sums in 4 axes; "
+        "decided from the noisy counts.",
     )
 
 
 def test_between_the_two_axes_double_but_no_step_is_taken(spy):
     """60 less one standard deviation of 22 is above 3.7·√16 and below twice 3.7·√16 ÷ √0.6."""
     model = fit(replace(SMALL, step_threshold=2.0), private([60] * CLASSES))
-    assert kinds(spy) == [ClassCounts, ClassSums]
+    assert kinds(spy) == [ClassCounts, WeightedTotal, ClassSums]
     assert model.features.dimension == 16
 
 
@@ -149,6 +151,8 @@ SETTINGS = (
     replace(SMALL, count_share=0.2, sum_share=0.1, steps=1),
     replace(SMALL, count_share=1 / 3, sum_share=1 / 3, steps=7),
     replace(SMALL, steps=0),
+    replace(SMALL, centre_share=0.0),
+    replace(SMALL, centre_share=0.3),
 )
 
 
@@ -203,13 +207,14 @@ def released(model):
     return [
         *(array.tobytes() for array in model.weights.values()),
         model.provenance.notes,
-        model.features.dimension,
+        model.features.identity,
     ]
 
 
 def asked(query, share):
     """What a release asks, to the last bit; a query made from a private value would show here."""
-    arrays = [getattr(query, name, np.zeros(0)).tobytes() for name in ("linear", "offset", "precision")]
+    parts = ("linear", "offset", "precision", "weights")
+    arrays = [getattr(query, name, np.zeros(0)).tobytes() for name in parts]
     return type(query), share, query.shape, *arrays
 
 
@@ -265,7 +270,16 @@ def test_everything_after_the_releases_is_a_function_of_them(data, other, monkey
     assert same_from_the_same_answers(SMALL, data, changed, monkeypatch)
 
 
-@pytest.mark.parametrize("cheat", [PeeksAtTheEnd, PeeksInItsSteps])
+@dataclass(frozen=True)
+class PeeksAtTheCentre(PublicPriorPrototypes):
+    """Lets true class sizes weight the centre's sum."""
+
+    def _recentred(self, features, counts, purse, rows, labels):
+        true = np.bincount(labels, minlength=CLASSES) + 1.0
+        return super()._recentred(features, true, purse, rows, labels)
+
+
+@pytest.mark.parametrize("cheat", [PeeksAtTheEnd, PeeksInItsSteps, PeeksAtTheCentre])
 def test_a_private_value_outside_the_releases_is_caught(cheat, monkeypatch):
     facts = dict(classes=range(CLASSES), name="samples")
     fewer = PrivateEmbeddings(STRONG.rows[::7], STRONG.labels[::7], **facts)
@@ -319,17 +333,18 @@ def test_the_last_half_of_equal_steps_along_the_noisy_gradient_is_averaged(spy):
 def test_rows_of_the_steps_are_the_mapped_ones_cut_toward_zero(spy):
     """So that none grows beyond the norm, where it would count as a row of zeros."""
     fit(SMALL, STRONG)
-    fine, coarse = spy[1].rows, spy[2].rows
+    fine, coarse = spy[2].rows, spy[3].rows
     assert (np.abs(coarse) == np.abs(fine) // 2**14).all()
     assert (np.sign(coarse) * np.sign(fine) >= 0).all()
-    assert (spy[2].query.features.lattice(coarse, 2**16) == coarse).all()
+    assert (spy[3].query.features.lattice(coarse, 2**16) == coarse).all()
     floored = fine // 2**14
-    assert not (spy[2].query.features.lattice(floored, 2**16) == floored).all()
+    assert not (spy[3].query.features.lattice(floored, 2**16) == floored).all()
 
 
 def test_probabilities_are_tempered_alike_on_both_paths():
     """Log densities count for 25.6 independent axes, however many there are: by temperature or beforehand."""
-    weak, strong = fit(SMALL, WEAK), fit(SMALL, STRONG)
+    around_the_pool = replace(SMALL, centre_share=0.0)  # the map, and so the precision, is the same for both
+    weak, strong = fit(around_the_pool, WEAK), fit(around_the_pool, STRONG)
     assert weak.head.temperature == pytest.approx(4 / 25.6)
     assert strong.head.temperature == 1.0
     precision = [np.median(model.head.precision / model.head.temperature) for model in (weak, strong)]
@@ -383,10 +398,17 @@ def test_a_plan_needs_no_pool():
     alone, pooled = (SMALL.plan(facts, BUDGET, public) for public in (None, POOL))
     assert alone.events == pooled.events
     assert alone.mechanisms[0].query.shape == (CLASSES, 16)
-    assert SMALL.plan(facts, BUDGET, PublicEmbeddings(POOL.rows[:3])).mechanisms[0].query.shape == (
-        CLASSES,
-        2,
-    )
+
+
+def test_the_plan_is_for_the_largest_release():
+    """With three public rows the sums have 4 × 2 coordinates, and the centre has all 24 of them."""
+    few = PublicEmbeddings(POOL.rows[:3])
+    largest = [
+        method.plan(STRONG.facts, BUDGET, few).mechanisms[0].query.shape
+        for method in (SMALL, replace(SMALL, centre_share=0.0))
+    ]
+    assert largest == [(WIDTH,), (CLASSES, 2)]
+    assert fit(SMALL, STRONG, public=few)
 
 
 def test_a_pure_budget_is_refused():
@@ -401,6 +423,8 @@ def test_a_pure_budget_is_refused():
         ({"fewest_axes": 2.5}, "fewest_axes"),
         ({"count_share": 0.0}, "count_share"),
         ({"count_share": float("nan")}, "count_share"),
+        ({"centre_share": -0.1}, "centre_share"),
+        ({"centre_share": 0.6}, "add up to 1"),
         ({"sum_share": 1.0}, "sum_share"),
         ({"sum_share": -0.1}, "sum_share"),
         ({"steps": -1}, "steps"),
@@ -429,7 +453,10 @@ def test_the_release_stores_the_narrowed_map_and_predicts_the_same(data, axes, t
     fresh = rows(np.arange(200) % CLASSES, seed=9)
     assert again.weights["features.matrix"].shape == (WIDTH, axes)
     assert again.features.identity == model.features.identity
-    assert (again.features.identity == SMALL.features.fit(WIDTH, POOL).identity) == (axes == 16)
+    public = SMALL.features.fit(WIDTH, POOL).first(axes)
+    assert (again.features.matrix == public.matrix).all()
+    moved = np.abs(again.features.mean - public.mean).max()
+    assert (moved > 1) == (data is STRONG)  # a weak signal moves no centre, but for rounding
     assert (again.scores(fresh) == model.scores(fresh)).all()
     assert again.provenance.notes == model.provenance.notes
 

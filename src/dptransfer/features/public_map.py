@@ -89,7 +89,7 @@ class PublicMap:
         # Clipped on the lattice, so that both norms hold exactly, whatever rounding the floats went through.
         return FittedPublicMap(
             root=base.root,
-            mean=clipped_lattice(base.mean[None], ROW_NORM, clip=1.0)[0].astype(np.int32),
+            mean=_lattice_mean(base.mean),
             matrix=clipped_lattice(matrix.T, _COLUMN_NORM, clip=1.0).T.astype(np.int32),
             pool=pool.fingerprint,
             whitening=self.whitening,
@@ -149,16 +149,33 @@ class FittedPublicMap:
         mean, matrix = self.mean.astype(np.float64), self.matrix.astype(np.float64)
 
         def fill(chunk: slice) -> None:
-            centred = unit_lattice(_rooted(rows[chunk]) if self.root else rows[chunk], ROW_NORM) - mean
+            centred = self.uncentred.lattice(rows[chunk], ROW_NORM) - mean
             result[chunk] = unit_lattice(centred @ matrix, norm)
 
         for _ in over_chunks(fill, len(rows), self.input_dimension):
             pass
         return result
 
+    @property
+    def uncentred(self) -> UncentredRows:
+        """What it does to rows before it subtracts the mean."""
+        return UncentredRows(self.input_dimension, self.root)
+
     def first(self, axes: int) -> FittedPublicMap:
         """The same map with only its first `axes` axes; rows have unit norm inside those."""
         return replace(self, matrix=self.matrix[:, :axes])
+
+    def recentred(self, mean: FloatRows) -> FittedPublicMap:
+        """The same map around another mean, a public or released vector of norm at most 1."""
+        return replace(self, mean=_lattice_mean(mean))
+
+    def axis_vectors(self) -> FloatRows:
+        """(dimension, axes) columns: an axis, scaled by its stretch."""
+        return self.matrix.astype(np.float64) / _COLUMN_NORM
+
+    def centre(self) -> FloatRows:
+        """The mean that is subtracted from unit rows."""
+        return self.mean.astype(np.float64) / ROW_NORM
 
     def arrays(self) -> Arrays:
         """Mean and matrix."""
@@ -181,6 +198,38 @@ class FittedPublicMap:
         if fitted.identity != settings["identity"]:
             raise DataError("The feature map's arrays must have the recorded identity; they do not.")
         return fitted
+
+
+@dataclass(frozen=True)
+class UncentredRows:
+    """Rows as a public map sees them before it centres them: rooted where it takes roots, of unit norm."""
+
+    input_dimension: int
+    root: bool
+    kind: ClassVar[str] = "uncentred-rows"
+
+    @property
+    def dimension(self) -> int:
+        """Rows keep their width."""
+        return self.input_dimension
+
+    def lattice(self, rows: NDArray[Any], norm: int) -> IntegerRows:
+        """Unit-norm integer rows."""
+        return unit_lattice(_rooted(rows) if self.root else rows, norm)
+
+    def arrays(self) -> Arrays:
+        """It has none."""
+        return {}
+
+    def settings(self) -> dict[str, Any]:
+        """Whether roots are taken."""
+        return {"root": self.root}
+
+
+def _lattice_mean(mean: FloatRows) -> NDArray[np.int32]:
+    """The mean as integers of norm at most 2²⁶."""
+    integers: NDArray[np.int32] = clipped_lattice(mean[None], ROW_NORM, clip=1.0)[0].astype(np.int32)
+    return integers
 
 
 def _rooted(rows: NDArray[Any]) -> FloatRows:

@@ -1,4 +1,4 @@
-"""Our own method: noisy class counts, sums and, where it pays, gradient steps; public data do the rest."""
+"""Our own method: noisy counts, a centre, sums and perhaps gradient steps; public data do the rest."""
 
 from __future__ import annotations
 
@@ -11,16 +11,26 @@ from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.embeddings import Labels
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError
-from dptransfer.features import Features, FittedFeatures, FittedPublicMap, OnLattice, PublicMap, apply
+from dptransfer.features import (
+    Features,
+    FittedFeatures,
+    FittedPublicMap,
+    FittedUnitNorm,
+    OnLattice,
+    PublicMap,
+    apply,
+)
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.mechanisms import GaussianShares, Purse
 from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.centre import class_weights, recentred
 from dptransfer.methods.hierarchical import Posterior, count_estimates, posterior
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget
-from dptransfer.queries import ClassCounts, ClassSums, SoftmaxGradient
+from dptransfer.queries import ClassCounts, ClassSums, L2Query, SoftmaxGradient, WeightedTotal
 from dptransfer.queries.softmax_gradient import ROW_NORM
 from dptransfer.release.heads import QuadraticHead
 
@@ -33,21 +43,24 @@ _STEP_LENGTH = 1.6  # of one gradient step, per √class: at most 1.6 logits for
 class PublicPriorPrototypes(PrivateMethod):
     """Class means under a hierarchical prior learned from public rows; the default.
 
-    Releases:      noisy class counts; noisy class sums of mapped rows; and, if the smallest class is well
-                   above the noise, noisy softmax gradients. All in shares of one Gaussian budget.
+    Releases:      noisy class counts; a noisy sum of all rows, around which the map is centred; noisy class
+                   sums of mapped rows; and, if the smallest class is well above the noise, noisy softmax
+                   gradients. All in shares of one Gaussian budget.
     Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget; see
                    `GaussianShares`.
     Relation:      add/remove one example, or replace one example; the budget says which.
-    Sensitivity:   see `ClassCounts`, `ClassSums` and `SoftmaxGradient`.
+    Sensitivity:   see `ClassCounts`, `WeightedTotal`, `ClassSums` and `SoftmaxGradient`.
     Assumes:       declared classes; a public pool and a public feature map. How many axes are kept and
-                   whether steps are taken is decided from the noisy counts, which is post-processing; the
-                   shares add up to 1 on either path.
+                   whether steps are taken is decided from the noisy counts, and the centre from the noisy
+                   sum, which is post-processing; the shares add up to 1 on every path.
     Reference:     docs/methods/public-prior.md derives the model and says what was measured.
 
     Attributes:
         features: the public feature map; fewer of its axes are used when the smallest class is small.
         fewest_axes: axes kept when the smallest class is small; doubled while it exceeds the noise in them.
         count_share: share of the budget for counts; they set scales only, so a little is enough.
+        centre_share: share of the budget for the centre of the map; 0 to keep the pool's. A map without a
+            centre has none to move, and spends it on sums.
         sum_share: share of the budget for sums when gradient steps follow.
         steps: how many gradient steps there are, if any are taken; 0 to never take any.
         step_threshold: steps are taken if the smallest class is this many times the noise of its gradient.
@@ -56,6 +69,7 @@ class PublicPriorPrototypes(PrivateMethod):
     features: Features = field(default_factory=lambda: PublicMap(axes=256))
     fewest_axes: int = 128
     count_share: float = 0.03
+    centre_share: float = 0.02
     sum_share: float = 0.37
     steps: int = 15
     step_threshold: float = 1.0
@@ -67,23 +81,30 @@ class PublicPriorPrototypes(PrivateMethod):
         checked = {
             "fewest_axes": _check.whole("fewest_axes", self.fewest_axes),
             "count_share": _check.fraction("count_share", self.count_share),
+            "centre_share": _check.non_negative("centre_share", self.centre_share),
             "sum_share": _check.fraction("sum_share", self.sum_share),
             "steps": _check.whole("steps", self.steps, at_least=0),
             "step_threshold": _check.non_negative("step_threshold", self.step_threshold),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        if self.count_share + self.sum_share >= 1:
+        spent = self.count_share + self.centre_share + self.sum_share
+        if spent >= 1:
             raise ArgumentError(
-                "count_share and sum_share must leave something for the gradient steps; they add up to "
-                f"{self.count_share + self.sum_share:g}. Keep their sum below 1."
+                "count_share, centre_share and sum_share must leave something for the gradient steps; they "
+                f"add up to {spent:g}. Keep their sum below 1."
             )
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One Gaussian budget, spent in shares."""
-        query = ClassSums(self.outline(facts, public), len(facts.classes))
+        classes = len(facts.classes)
+        queries: list[L2Query] = [ClassSums(self.outline(facts, public), classes)]
         label = "class counts, class sums and gradient steps, in shares"
-        return self.calibrated_plan(lambda z: [GaussianShares(query, z, budget.relation, label)], budget)
+        if self._recentres:
+            queries.append(WeightedTotal(FittedUnitNorm(facts.dimension), np.ones(classes)))
+            label = "class counts, a centre, class sums and gradient steps, in shares"
+        largest = max(queries, key=lambda query: math.prod(query.shape))
+        return self.calibrated_plan(lambda z: [GaussianShares(largest, z, budget.relation, label)], budget)
 
     def run(
         self,
@@ -93,7 +114,7 @@ class PublicPriorPrototypes(PrivateMethod):
         noise: NoiseSource,
         public: PublicEmbeddings | None,
     ) -> Outcome:
-        """Counts, then sums, then perhaps steps; everything between them is post-processing."""
+        """Counts, a centre, sums, then perhaps steps; everything between them is post-processing."""
         assert public is not None
         (shares,) = plan.mechanisms
         assert isinstance(shares, GaussianShares)
@@ -104,8 +125,11 @@ class PublicPriorPrototypes(PrivateMethod):
         counting = ClassCounts(len(private.facts.classes))
         counts = purse.release(counting, self.count_share, rows, labels)
         count_scale = purse.scale(counting, self.count_share)
+        estimates = count_estimates(counts, count_scale)
         # Less one standard deviation, so that luck alone rarely makes the smallest class look large.
-        smallest = float(count_estimates(counts, count_scale).min()) - count_scale
+        smallest = float(estimates.min()) - count_scale
+        if self._recentres and isinstance(features, FittedPublicMap):
+            features = self._recentred(features, estimates, purse, rows, labels)
         features = self._narrowed(features, smallest, purse)
         takes_steps = self._takes_steps(features, smallest, purse)
 
@@ -114,16 +138,18 @@ class PublicPriorPrototypes(PrivateMethod):
         summing = ClassSums(
             OnLattice(features.dimension, 2**SUM_BITS) if takes_steps else features, counting.classes
         )
-        sum_share = self.sum_share if takes_steps else 1 - self.count_share
+        sum_share = self.sum_share if takes_steps else self._main_share
         sums = purse.release(summing, sum_share, rows, labels)
         moment = (apply(features, public.rows[:_MOMENT_ROWS]) ** 2).mean(axis=0)
         model = posterior(sums, counts, purse.scale(summing, sum_share), count_scale, moment)
 
         axes = features.dimension
-        spent = f"{self.count_share:.0%} of the budget on counts, {sum_share:.0%} on sums in {axes} axes"
+        spent = f"{self.count_share:.0%} of the budget on counts, "
+        spent += f"{self.centre_share:.0%} on the centre, " if self._recentres else ""
+        spent += f"{sum_share:.0%} on sums in {axes} axes"
         if takes_steps:
+            spent += f", {self._main_share - sum_share:.0%} on {self.steps} gradient steps"
             head = self._descend(model, purse, rows, private)
-            spent += f", {1 - self.count_share - sum_share:.0%} on {self.steps} gradient steps"
         else:
             linear, offset, precision = model.predictive()
             head = QuadraticHead(linear, offset, precision, features.dimension / _INDEPENDENT_AXES)
@@ -133,6 +159,31 @@ class PublicPriorPrototypes(PrivateMethod):
             notes=(f"Spent {spent}; decided from the noisy counts.",),
             features=features,
         )
+
+    @property
+    def _recentres(self) -> bool:
+        """Whether the map has a centre, and a share of the budget to move it."""
+        return isinstance(self.features, PublicMap) and self.centre_share > 0
+
+    @property
+    def _main_share(self) -> float:
+        """Share of the budget for sums and steps together."""
+        return 1 - self.count_share - (self.centre_share if self._recentres else 0.0)
+
+    def _recentred(
+        self,
+        features: FittedPublicMap,
+        counts: NDArray[np.float64],
+        purse: Purse,
+        rows: NDArray[Any],
+        labels: Labels,
+    ) -> FittedPublicMap:
+        """The map around a mean of the private rows in which no class outweighs the typical one."""
+        weights = class_weights(counts)
+        totalling = WeightedTotal(features.uncentred, weights)
+        total = purse.release(totalling, self.centre_share, rows, labels)
+        scale = purse.scale(totalling, self.centre_share)
+        return recentred(features, total, float(weights @ counts), scale)
 
     def _narrowed(self, features: FittedFeatures, smallest: float, purse: Purse) -> FittedFeatures:
         """As many axes, in steps of doubling, as keep the noise of a class's sum below the smallest class."""
@@ -148,7 +199,7 @@ class PublicPriorPrototypes(PrivateMethod):
 
     def _takes_steps(self, features: FittedFeatures, smallest: float, purse: Purse) -> bool:
         """Whether the smallest class is large enough beside the noise of its row of the summed gradients."""
-        share = 1 - self.count_share - self.sum_share
+        share = self._main_share - self.sum_share
         needed = self.step_threshold * self._noise_norm(features.dimension, share, purse)
         return self.steps > 0 and smallest >= needed
 
@@ -171,7 +222,7 @@ class PublicPriorPrototypes(PrivateMethod):
         temper = _INDEPENDENT_AXES / axes
         linear, offset, precision = (temper * part for part in model.predictive())
         prior = np.log(model.counts)
-        share = (1 - self.count_share - self.sum_share) / self.steps
+        share = (self._main_share - self.sum_share) / self.steps
         weights, kept = np.zeros_like(linear), []
         for index in range(self.steps):
             query = SoftmaxGradient(OnLattice(axes, ROW_NORM), linear + weights, offset + prior, precision)

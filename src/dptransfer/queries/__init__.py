@@ -8,6 +8,7 @@ from dptransfer.queries.recentred_sums import RecentredSums
 from dptransfer.queries.second_moments import SecondMoments
 from dptransfer.queries.similarity import SimilarityScores
 from dptransfer.queries.softmax_gradient import SoftmaxGradient
+from dptransfer.queries.weighted_total import WeightedTotal
 
 __all__ = [
     "ClassCounts",
@@ -21,4 +22,5 @@ __all__ = [
     "SecondMoments",
     "SimilarityScores",
     "SoftmaxGradient",
+    "WeightedTotal",
 ]

@@ -1,0 +1,80 @@
+"""One sum over all rows, those of each class with a weight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.data.embeddings import Labels
+from dptransfer.errors import ArgumentError
+from dptransfer.features import FittedFeatures
+from dptransfer.features.chunks import over_chunks
+from dptransfer.features.lattice import SUM_BITS
+from dptransfer.privacy import Relation
+from dptransfer.queries.base import Integers, RawRows
+from dptransfer.queries.contributions import FloatArray, whole_norms
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedTotal:
+    """Σ over rows of weight(class of the row) · mapped row, each row of L2 norm at most 1.
+
+    Releases:      a vector as wide as the mapped rows.
+    Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
+    Relation:      add/remove one example, or replace one example.
+    Sensitivity:   L2. Add/remove: the sum moves by one weighted row, of norm at most 1. Replace: by the
+                   difference of two of them, at most 2.
+    Assumes:       weights in [0, 1], public or released (checked); labels in 0..classes−1; a feature map that
+                   works row by row. Exact: the float product of an integer below 2⁵³ and a weight of at most
+                   1 is no larger than the integer, and is rounded toward zero to an integer again.
+    Reference:     class-balanced means; docs/methods/public-prior.md says what they are used for.
+
+    Attributes:
+        features: map of the rows.
+        weights: (classes,).
+    """
+
+    features: FittedFeatures
+    weights: NDArray[np.float64]
+
+    label = "weighted sum of all rows"
+    grid = 2**SUM_BITS
+
+    def __post_init__(self) -> None:
+        """Refuse weights that the sensitivity does not cover."""
+        if not np.all((self.weights >= 0) & (self.weights <= 1)):
+            raise ArgumentError("Weights must lie in [0, 1]; divide them by the largest.")
+
+    @property
+    def shape(self) -> tuple[int]:
+        """(dimension,)."""
+        return (self.features.dimension,)
+
+    def l2_sensitivity(self, relation: Relation) -> float:
+        """1 under add/remove, 2 under replace-one."""
+        return 1.0 if relation is Relation.ADD_REMOVE else 2.0
+
+    def __call__(self, rows: RawRows, labels: Labels) -> Integers:
+        """The sum in steps of 2⁻³⁰."""
+        total = np.zeros(self.shape, dtype=np.int64)
+        for weighted in self._weighted(rows, labels):
+            total += weighted.sum(axis=0)
+        return total
+
+    def contribution_norms(self, rows: RawRows, labels: Labels) -> FloatArray:
+        """The weighted rows' norms."""
+        norms = [whole_norms(weighted) / self.grid for weighted in self._weighted(rows, labels)]
+        return np.concatenate([np.zeros(0), *norms])
+
+    def _weighted(self, rows: RawRows, labels: Labels) -> Iterable[Integers]:
+        """Each chunk's weighted rows on the lattice."""
+
+        def part(chunk: slice) -> Integers:
+            mapped = self.features.lattice(rows[chunk], self.grid)
+            weighted: Integers = np.trunc(mapped * self.weights[labels[chunk]][:, None]).astype(np.int64)
+            return weighted
+
+        return over_chunks(part, len(rows), self.features.input_dimension)

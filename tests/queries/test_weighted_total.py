@@ -1,0 +1,64 @@
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from contracts.rows import steady
+from dptransfer.errors import ArgumentError
+from dptransfer.features import chunks
+from dptransfer.privacy import Relation
+from dptransfer.queries import WeightedTotal
+
+from .neighbours import CLASSES, MAPS, WIDTH, data_sets, examples, reach, stays_within
+
+WEIGHTS = np.array([1.0, 0.3, 0.0])
+UNIT = MAPS["unit norm"]
+UNCENTRED = {name: MAPS[name].uncentred for name in ("public map", "rooted public map")}
+
+
+@pytest.mark.parametrize("name", [*MAPS, *(f"before {name}" for name in UNCENTRED)])
+@steady
+@given(data=data_sets(), first=examples, second=examples)
+def test_it_stays_within_its_sensitivity(name, data, first, second):
+    features = MAPS[name] if name in MAPS else UNCENTRED[name.removeprefix("before ")]
+    assert stays_within(WeightedTotal(features, WEIGHTS), data, first, second)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_the_sensitivity_is_reached(relation):
+    right, left = ([1.0, 0.0, 0.0], 0), ([-1.0, 0.0, 0.0], 0)
+    assert 0.99 <= reach(WeightedTotal(UNIT, WEIGHTS), right, left, relation) <= 1
+
+
+@dataclass(frozen=True, eq=False)
+class Unweighted(WeightedTotal):
+    """A planted bug: weights are applied after the claim was made for weights of at most 1."""
+
+    def _weighted(self, rows, labels):
+        return [2 * part for part in super()._weighted(rows, labels)]
+
+
+def test_the_check_can_fail():
+    right = [1.0, 0.0, 0.0], 0
+    assert reach(Unweighted(UNIT, WEIGHTS), right, right, Relation.ADD_REMOVE) > 1
+
+
+def test_rows_count_by_the_weight_of_their_class(monkeypatch):
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", 2 * WIDTH)
+    rows = np.array([[3.0, 4.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0], [np.nan, 1.0, 1.0]])
+    query = WeightedTotal(UNIT, WEIGHTS)
+    total = query(rows, np.array([0, 1, 2, 0])) / query.grid
+    assert total == pytest.approx([0.6, 0.8 + 0.3, 0.0], abs=1e-8)
+    assert query.contribution_norms(rows, np.array([0, 1, 2, 0])) == pytest.approx([1, 0.3, 0, 0], abs=1e-8)
+    assert query(rows[:0], np.zeros(0, dtype=np.int64)).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("weights", [[1.0, 1.1, 0.5], [-0.1, 1.0, 1.0], [np.nan, 1.0, 1.0]])
+def test_weights_that_the_sensitivity_does_not_cover_are_refused(weights):
+    with pytest.raises(ArgumentError, match="Weights"):
+        WeightedTotal(UNIT, np.array(weights))
+
+
+def test_weights_are_as_many_as_classes():
+    assert len(WEIGHTS) == CLASSES
