@@ -14,6 +14,7 @@ WORKERS ?= 2
 OUT ?= demo-output
 DATA ?= digits
 EPSILON ?= 1
+STUDY ?= demo
 BENCH_DATA ?= $(DPTRANSFER_DATA)
 
 # The builds of torch on PyPI for Linux carry CUDA, several gigabytes of it. The same version without CUDA is asked for
@@ -62,10 +63,10 @@ test-gpu: $(VENV)/.dev ## the tests that need a CUDA device
 docs-check: $(VENV)/.dev ## run the documents' examples, follow their links
 	$(BIN)/pytest --quiet tests/test_docs.py
 
-bench: $(VENV)/.dev ## speed of the default fit; with BENCH_DATA there, the table of accuracies
+bench: $(VENV)/.dev ## speed of the default fit, and a study: STUDY=heads BENCH_DATA=FOLDER for all methods, in hours
 	$(BIN)/python benchmarks/fit_speed.py
-	@if [ -d "$(BENCH_DATA)" ]; then $(BIN)/python benchmarks/utility.py "$(BENCH_DATA)"; \
-	else echo "No accuracies: '$(BENCH_DATA)' is not there. Pass BENCH_DATA=FOLDER."; fi
+	$(BIN)/dptransfer bench run $(STUDY) --out bench-output/$(STUDY) --workers $(WORKERS) $(if $(BENCH_DATA),--data "$(BENCH_DATA)")
+	$(BIN)/dptransfer bench report bench-output/$(STUDY)
 
 lock: ## resolve the newest versions pyproject.toml allows, and write constraints.txt
 	@echo "Resolving in a fresh environment; this takes a few minutes."

@@ -118,6 +118,28 @@ def grid(methods=("public-prior", "mean", "public"), epsilons=(0.1, 0.5, 1.0, 4.
     ]
 
 
+def measured_losses(methods=("mean", "adamix"), epsilons=(1.0,), seeds=2, class_rows=(5, 10, 20, 40)):
+    """Records with per-instance losses: a straight line to 90 % of the promise, at seed 1 to all of it."""
+
+    def summary(epsilon, seed):
+        top = (0.9 + 0.1 * seed) * epsilon
+        return {
+            "promised": epsilon,
+            "delta": 1e-5,
+            "mean": top / 2,
+            "largest": top,
+            "share_below_half": 0.5,
+            "percentiles": [top * place / 100 for place in range(101)],
+            "class_rows": list(class_rows),
+            "class_medians": [epsilon * share for share in (0.8, 0.6, 0.4, 0.2)],
+        }
+
+    return [
+        record(method, epsilon=epsilon, seed=seed, extra={"instance_loss": summary(epsilon, seed)})
+        for method, epsilon, seed in itertools.product(methods, epsilons, range(seeds))
+    ]
+
+
 def folder(path, records, study=None):
     """A results folder with these records, and with what was asked for."""
     path.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 
-from dptransfer.bench.as_published import AS_PUBLISHED, PrintedTopK
+from dptransfer.bench.as_published import AS_PUBLISHED
 from dptransfer.bench.unprotected import PREFIX, Unprotected
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.errors import DataError
 from dptransfer.methods import METHODS, PrivateMethod
 from dptransfer.privacy import Budget
 
@@ -53,30 +52,3 @@ def test_a_tiny_budget_is_noise(name, task):
         (run(name, task, 0.001, s).predict(test) == np.asarray(CLASSES)[labels]).mean() for s in range(8)
     ]
     assert np.mean(right) < 0.7
-
-
-def test_top_k_needs_a_pool_that_is_large_enough(task):
-    private, _, _, _ = task
-    mechanism, budget, rng = PrintedTopK(k=5), Budget(epsilon=1.0, delta=1e-5), np.random.default_rng(0)
-    with pytest.raises(DataError, match="public rows"):
-        mechanism(private, None, budget, rng)
-    with pytest.raises(DataError, match="more than 5"):
-        mechanism(private, PublicEmbeddings(np.eye(5, 12)), budget, rng)
-
-
-def test_top_k_draws_sets_by_the_printed_weights():
-    scores, epsilon, k, runs = np.array([3.0, 2.0, 1.0, 0.0]), 1.0, 2, 40_000
-    chosen = PrintedTopK(k=k).choose(scores, epsilon, np.random.default_rng(0), times=runs)
-    assert (np.diff(chosen, axis=1) > 0).all()
-    worst = np.bincount(chosen.max(axis=1), minlength=4) / runs
-    weights = np.array([0, 1, 3, 6]) * np.exp(epsilon / 2 * scores)
-    assert worst == pytest.approx(weights / weights.sum(), abs=0.012)
-    right = np.array([0, 1, 2, 3]) * np.exp(epsilon / 2 * scores)
-    assert worst != pytest.approx(right / right.sum(), abs=0.012)
-
-
-def test_from_zero_never_chooses_the_best_set():
-    scores, rng = np.array([9.0, 9.0, 0.0, 0.0]), np.random.default_rng(0)
-    best = [0, 1]
-    assert best not in PrintedTopK(k=2, from_zero=True).choose(scores, 1.0, rng, times=5000).tolist()
-    assert best in PrintedTopK(k=2).choose(scores, 1.0, rng, times=5000).tolist()

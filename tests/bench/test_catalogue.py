@@ -45,7 +45,16 @@ def test_a_starting_point_for_ones_own_data(toy):
 
 def test_commented_lines_are_valid_too(tmp_path):
     text = starting_point(tmp_path / "sweep.toml")
-    hints = ("# shots", "# attack", "# oracle", "# declare", "# only", "# [[budget]]", "# pure")
+    hints = (
+        "# shots",
+        "# attack",
+        "# instance_loss",
+        "# oracle",
+        "# declare",
+        "# only",
+        "# [[budget]]",
+        "# pure",
+    )
     lines = [line[2:] if line.startswith(hints) else line for line in text.splitlines()]
     assert "\n".join(lines) != text.rstrip("\n")
     tomllib.loads("\n".join(lines))

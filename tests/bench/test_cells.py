@@ -43,6 +43,7 @@ def test_the_address_is_what_determines_the_result():
         dataclasses.replace(first, settings={**first.settings, "k": 2}),
         dataclasses.replace(first, declare="size"),
         dataclasses.replace(first, attack=False),
+        dataclasses.replace(first, instance_loss=True),
         dataclasses.replace(first, task=dataclasses.replace(first.task, seed=9)),
         dataclasses.replace(first, task=dataclasses.replace(first.task, data_fingerprint="0")),
         dataclasses.replace(first, task=dataclasses.replace(first.task, pool_fingerprint=None)),

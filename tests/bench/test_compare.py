@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from dptransfer.bench.compare import compare_runs
+from dptransfer.errors import ArgumentError
 
 from .test_summary import record
 
@@ -83,3 +84,19 @@ def test_costs_can_be_compared_and_other_data_are_noticed():
     second = [record(seed, 0.5, fit=2.0, made={"data_fingerprint": "g"}) for seed in range(4)]
     (change,) = compare_runs(first, second, metric="fit_seconds").changed
     assert not change.same_data
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({"metric": "acuracy"}, "accuracy"), ({"metric": "per_class"}, "metric"), ({"level": 2}, "level")],
+)
+def test_what_cannot_be_compared_is_refused(given, said):
+    with pytest.raises(ArgumentError, match=said):
+        compare_runs(*runs(), **given)
+
+
+def test_other_settings_under_the_same_label_are_told():
+    first = [record(seed, 0.5 + 0.01 * seed, settings={"k": 3, "axes": 64}) for seed in range(3)]
+    second = [{**one, "settings": {"k": 5, "axes": 64, "new": 0.1}} for one in first]
+    assert compare_runs(first, second).shared[0].other_settings == ("k", "new")
+    assert compare_runs(first, first).shared[0].other_settings == ()

@@ -10,6 +10,7 @@ from dptransfer.bench.exposure import (
     GaussianPair,
     exposures,
     mean_epsilon,
+    public_epsilon,
     steps_epsilon,
     theorem_epsilon,
     top_k_epsilon,
@@ -72,4 +73,15 @@ def test_claims_are_unsafe_but_for_the_wasteful_one():
     assert [one.mechanism for one in found] == ["as-published-mean-estimation", "as-published-noisy-gd"]
     assert [one.unsafe for one in found] == [True, False]
     assert found[0].claimed < found[0].audited < found[0].exact
-    assert len(MECHANISMS) == 5
+    assert len(MECHANISMS) == 6
+
+
+def test_the_script_of_public_prototypes_selects_at_twice_its_epsilon():
+    n, epsilon = 5, 0.5
+    raised = np.exp(2 * epsilon * np.eye(n)[0])
+    ratio = math.log(raised[0] / raised.sum() * n)
+    assert public_epsilon(epsilon, n) == pytest.approx(ratio)
+    assert public_epsilon(1.0, 1_281_167) == pytest.approx(2.0, abs=1e-5)
+    (found,) = exposures(["as-published-public"], epsilon=1.0)
+    assert found.unsafe
+    assert found.claimed < found.audited <= public_epsilon(1.0, 30)

@@ -1,5 +1,15 @@
-from dptransfer.bench.exposure import mean_epsilon, theorem_epsilon, top_k_epsilon
-from dptransfer.bench.exposure_audit import audited_mean, audited_theorem, audited_top_k
+import numpy as np
+
+from dptransfer.audit.lower_bound import counted_epsilon
+from dptransfer.bench.exposure import mean_epsilon, public_epsilon, theorem_epsilon, top_k_epsilon
+from dptransfer.bench.exposure_audit import (
+    ERROR,
+    audited_mean,
+    audited_public,
+    audited_theorem,
+    audited_top_k,
+)
+from dptransfer.bench.printed_choices import ScriptedPublic
 
 
 def test_the_audit_refutes_the_printed_mean_of_a_small_class_and_not_more():
@@ -18,6 +28,16 @@ def test_the_audit_refutes_the_printed_theorem():
     found = audited_theorem(1.0, 1e-5, runs=50_000)
     assert 1.0 < found <= theorem_epsilon(1.0, 1e-5)
     assert audited_theorem(1.0, 1e-5, runs=50_000) == found
+
+
+def test_the_audit_refutes_the_script_of_public_prototypes_and_not_the_paper():
+    found, where = audited_public(1.0, candidates=12, runs=60_000)
+    assert 1.0 < found <= public_epsilon(1.0, 12)
+    assert where == "12 candidates"
+    # Algorithm 1 as printed, exp(ε·u), on the same pair.
+    rng, scores = np.random.default_rng(0), (np.zeros(12), np.eye(12)[0])
+    hits = [(ScriptedPublic().choose(u, 1.0, rng, times=60_000) == 0).astype(float) for u in scores]
+    assert counted_epsilon(*hits, 0.0, error=ERROR) < 1.0
 
 
 def test_the_audit_refutes_the_printed_weights():

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 
 from dptransfer.bench.as_published import AS_PUBLISHED
@@ -120,6 +121,41 @@ def test_time_is_accounted_for(toy):
     assert 0 < cost["fit_seconds"] < cost["cell_seconds"]
     assert 0 <= cost["overhead_seconds"] < cost["cell_seconds"]
     assert cost["peak_mib"] >= 0
+
+
+def test_losses_of_rows_are_measured_where_they_are_asked_for(toy):
+    """Unit-norm rows lose all that was promised, rows of zeros nothing: half of the first class is zeros."""
+    rng = np.random.default_rng(0)
+    rows = {part: np.full((40, 3), 1.0) + rng.random((40, 3)) for part in ("train", "test")}
+    rows["train"][:10] = 0.0
+    labels = np.repeat([0, 1], 20)
+    np.savez(toy / "toy.npz", x_train=rows["train"], y_train=labels, x_test=rows["test"], y_test=labels)
+    text = SMALL.replace("imbalance = [1, 4]", "instance_loss = true")
+    cells, tasks = bench(text, toy)
+    record = measure(cells[0], tasks)
+    found = record["extra"]["instance_loss"]
+    assert cells[0].method == "mean"
+    assert found["promised"] == record["guarantee"]["epsilon"]
+    assert found["percentiles"][:24] == [0.0] * 24
+    assert found["percentiles"][27:] == pytest.approx([found["promised"]] * 74, rel=0.01)
+    assert found["largest"] <= found["promised"]
+    assert found["class_rows"] == [20, 20]
+    assert found["class_medians"] == pytest.approx([found["promised"] / 2, found["promised"]], rel=0.01)
+    assert record["metrics"]["instance_loss"] == pytest.approx(1.0, rel=0.01)
+    assert record["extra"]["instance_loss_seconds"] > 0
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    plain = measure(dataclasses.replace(cells[0], instance_loss=False), tasks)
+    assert "instance_loss" not in plain["extra"]
+    assert plain["metrics"]["instance_loss"] is None
+    assert {**record["metrics"], "instance_loss": None, "instance_loss_spread": None} == plain["metrics"]
+
+
+def test_what_is_not_private_has_no_losses(toy):
+    text = SMALL.replace('name = "mean"', 'name = "as-published-mean"')
+    cells, tasks = bench(text.replace("seeds = 2", "seeds = 2\ninstance_loss = true"), toy)
+    record = measure(cells[0], tasks)
+    assert record["status"] == "done"
+    assert record["metrics"]["instance_loss"] is None
 
 
 def test_without_the_attack_there_is_no_area(toy):

@@ -11,6 +11,7 @@ from dptransfer.bench.printed import (
     printed_steps,
     printed_theorem_noise,
     rho_of_budget,
+    script_epsilon,
     selection_epsilon,
 )
 from dptransfer.errors import BudgetError
@@ -57,3 +58,9 @@ def test_budgets_are_converted_by_exact_curves():
     for refused in (rho_of_budget, epsilon_delta):
         with pytest.raises(BudgetError, match="pure"):
             refused(Budget.pure(1.0))
+
+
+def test_the_script_doubles_a_pure_epsilon_and_keeps_a_rho():
+    assert script_epsilon(Budget.pure(0.7)) == pytest.approx(1.4)
+    assert script_epsilon(Budget(epsilon=0.7, delta=1e-5)) == pytest.approx(1.4)
+    assert script_epsilon(Budget.zcdp(0.5)) == selection_epsilon(Budget.zcdp(0.5))

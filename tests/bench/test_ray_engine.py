@@ -4,9 +4,11 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from dptransfer.bench.results import read_records
 from dptransfer.bench.run import run_study
 from dptransfer.bench.study import parse_study
 from dptransfer.errors import MissingDependency
@@ -21,6 +23,49 @@ def test_without_ray_the_extra_is_named(toy, small, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingDependency, match=r"dptransfer\[ray\]"):
         run_study(small, toy / "out", folders=[toy], engine="ray")
+
+
+def cores_of(folder):
+    """How many cores each cell could use."""
+    return {record["made"]["host_cores"] for record in read_records(folder)}
+
+
+class Here:
+    """What the engine needs of Ray, in this process."""
+
+    exceptions = SimpleNamespace(RayError=ArithmeticError)
+
+    def is_initialized(self):
+        return True
+
+    def remote(self, **options):
+        self.options = options
+        return lambda call: SimpleNamespace(remote=lambda *given: lambda: call(*given))
+
+    def put(self, array):
+        return lambda: array
+
+    def get(self, promise):
+        return promise()
+
+    def wait(self, promises, num_returns):
+        return promises[:num_returns], promises[num_returns:]
+
+
+def test_a_task_has_one_core_and_one_thread(toy, small, monkeypatch):
+    here = Here()
+    monkeypatch.setitem(sys.modules, "ray", here)
+    before = os.sched_getaffinity(0)
+    tally = run_study(small, toy / "out", folders=[toy], engine="ray", workers=2)
+    assert tally.counts == {"done": tally.total}
+    assert cores_of(toy / "out") == {1}
+    assert os.sched_getaffinity(0) == before
+    assert here.options["num_cpus"] == 1
+    given = here.options["runtime_env"]["env_vars"]
+    assert given["OPENBLAS_NUM_THREADS"] == given["OMP_NUM_THREADS"] == "1"
+    assert given["PYTHONPATH"]
+    run_study(small, toy / "whole", folders=[toy], workers=0)
+    assert results_of(toy / "out") == results_of(toy / "whole")
 
 
 def workers_at_work():
@@ -98,3 +143,4 @@ def test_a_cluster_of_two_nodes_loses_a_worker_and_no_cell(toy, monkeypatch):
     assert killed, "a worker must have been killed in the middle of a cell"
     assert tally.counts == {"done": tally.total}
     assert results_of(toy / "cluster") == results_of(toy / "whole")
+    assert cores_of(toy / "cluster") == {1}

@@ -6,7 +6,7 @@ from dptransfer.bench.report import page_of, write_report
 from dptransfer.bench.results import read_records, read_study
 from dptransfer.errors import DataError
 
-from .synthetic import folder, grid, record
+from .synthetic import folder, grid, measured_losses, record
 
 CLAIM = {
     "text": "Public is better.",
@@ -63,6 +63,16 @@ def test_figures_are_written_beside_it_as_svg_and_png(results):
     files = sorted(path.name for path in (results / "figures").iterdir())
     assert [name.rsplit(".", 1)[1] for name in files] == ["png", "svg"]
     assert f"](figures/{files[1]})" in markdown.read_text()
+
+
+def test_losses_of_rows_come_with_a_warning(tmp_path):
+    asked = {"figure": [{"kind": "instance-loss"}]}
+    home = folder(tmp_path / "losses", measured_losses(), asked)
+    for report in write_report(home):
+        text = report.read_text()
+        assert "Per-instance privacy loss at ε = 1: flowers" in text
+        assert text.count("must not be published with a release") == 2  # at the table and in the caption
+    assert list((home / "figures").glob("instance-loss-1-flowers-*.svg"))
 
 
 def test_a_sweep_that_is_not_finished_says_so(results):

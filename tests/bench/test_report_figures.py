@@ -8,7 +8,7 @@ from dptransfer.bench.report_figures import drawings_of, pictures_of
 from dptransfer.data.store import write_embeddings
 from dptransfer.errors import DataError
 
-from .synthetic import grid, record
+from .synthetic import grid, measured_losses, record
 
 
 def names(records, study=None):
@@ -21,6 +21,14 @@ def test_what_the_results_have_is_drawn():
     assert len(set(found)) == len(found)
     sizes = [record(rows=n, seed=s) for n in (100, 200) for s in range(2)]
     assert [name.split("-")[0] for name in names(sizes)] == ["cost", "cost"]
+
+
+def test_losses_of_rows_are_drawn_where_they_were_measured():
+    records = measured_losses()
+    assert [name for name in names(records) if name.startswith("instance-loss")]
+    (name,) = names(records, {"figure": [{"kind": "instance-loss"}]})
+    assert name.startswith("instance-loss")
+    assert names(grid(), {"figure": [{"kind": "instance-loss"}]}) == []
 
 
 def test_a_study_says_which_figures_it_wants():

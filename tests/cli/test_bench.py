@@ -70,6 +70,23 @@ def test_compare_says_what_changed(cli, cli_json, study, tmp_path):
     assert whole["shared"][0]["beyond_noise"]
 
 
+def test_compare_shows_what_stays_within_its_noise(cli, study, tmp_path):
+    cli("bench", "run", "tiny.toml", "--out", "a", "--data", study)
+    (tmp_path / "b").mkdir()
+    lines = [json.loads(line) for line in (tmp_path / "a" / "results.jsonl").read_text().splitlines()]
+    for record in lines:
+        if record["status"] == "done":
+            record["metrics"]["balanced_accuracy"] += 0.01 * (1 if record["seed"] else -1.1)
+            record["settings"]["features"] = "other"
+    (tmp_path / "b" / "results.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    said = cli("bench", "compare", "a", "b").stdout
+    assert "0 of 1 groups of cells changed" in said
+    assert "within what seeds make of them" in said
+    assert "-0.0005" in said
+    assert "Settings differ (features) in 1 of 1 groups, such as toy (made), ε = 1, mean" in said
+    assert "metric must be one of" in cli("bench", "compare", "a", "b", "--metric", "acuracy", code=2).stderr
+
+
 def test_the_data_folder_may_come_from_the_environment(cli, study, monkeypatch):
     assert "DPTRANSFER_DATA" in cli("bench", "run", "tiny.toml", code=2).stderr
     monkeypatch.setenv("DPTRANSFER_DATA", str(study / "nowhere"))

@@ -48,6 +48,11 @@ def test_explore_predicts_from_a_pool_and_says_so(cli, pool, tmp_path):
     assert (tmp_path / "figures" / "explore.svg").is_file()
 
 
+def test_explore_has_glyphs_of_its_own(cli_json):
+    found = cli_json("bench", "explore", "--public", "demo", "--classes", "3", *QUICK)
+    assert [line["epsilon"] for line in found["prediction"]] == [0.5, 8.0]
+
+
 def test_explore_takes_classes_from_a_sample(cli_json, sample):
     found = cli_json("bench", "explore", "--sample", sample, *QUICK)
     lines = found["prediction"]

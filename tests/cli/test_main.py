@@ -14,7 +14,10 @@ from dptransfer.cli import demo
 from dptransfer.cli.failures import one_line
 from dptransfer.cli.main import app
 
-HEAVY = ("numpy", "scipy", "torch", "opendp", "pandas", "sklearn", "dp_accounting", "PIL")
+HEAVY = (
+    "numpy", "scipy", "torch", "opendp", "pandas", "sklearn", "dp_accounting", "PIL", "pydantic",
+    "matplotlib",
+)  # fmt: skip
 COMMANDS = (
     "demo",
     "plan",
@@ -36,17 +39,31 @@ def python(*words: str, **env: str) -> subprocess.CompletedProcess:
     )
 
 
-def test_help_loads_nothing_heavy():
+def told(*words: str) -> str:
+    """The help of a command, and then which heavy modules it has loaded."""
     code = (
-        "import sys\nfrom dptransfer.cli.main import run\nsys.argv = ['dptransfer', '--help']\n"
+        f"import sys\nfrom dptransfer.cli.main import run\nsys.argv = ['dptransfer', *{words!r}, '--help']\n"
         "try:\n    run()\nexcept SystemExit as end:\n    assert end.code == 0\n"
         f"print('LOADED', [name for name in {HEAVY!r} if name in sys.modules])"
     )
     done = python("-W", "error", "-c", code)
     assert done.returncode == 0, done.stderr
-    assert "LOADED []" in done.stdout
-    places = [done.stdout.index(f"│ {name} ") for name in COMMANDS]
-    assert places == sorted(places)  # in the order of the story
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(), ("fit",), ("plan",), ("encode",), ("demo",), ("ledger",), ("ledger", "show"), ("bench",)]
+    + [("bench", name) for name in ("new", "run", "report", "compare", "list", "explore")],
+)
+def test_help_loads_nothing_heavy(words):
+    assert told(*words).endswith("LOADED []\n")
+
+
+def test_commands_are_in_the_order_of_the_story():
+    shown = told()
+    places = [shown.index(f"│ {name} ") for name in COMMANDS]
+    assert places == sorted(places)
 
 
 def test_the_check_for_heavy_modules_can_fail():

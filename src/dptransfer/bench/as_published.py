@@ -1,4 +1,4 @@
-"""Mechanisms as papers print them, whose printed form is NOT PRIVATE, or not what it could be.
+"""Mechanisms as papers or their scripts have them, which are NOT PRIVATE, or not what they could be.
 
 They run in the laboratory alone, beside the right ones, so that the difference can be seen. They are no
 `PrivateMethod`: no plan, no ledger, no guarantee, and what they return cannot be saved. Each is called with
@@ -12,21 +12,18 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer.bench.paragons import ClassMeans, Paragon
 from dptransfer.bench.printed import (
     epsilon_delta,
-    printed_log_weights,
     printed_mean_deviation,
     printed_steps,
     printed_theorem_noise,
     rho_of_budget,
-    selection_epsilon,
 )
+from dptransfer.bench.printed_choices import PrintedTopK, ScriptedPublic
 from dptransfer.bench.unprotected import (
     PREFIX,
-    FloatArray,
     OpenHead,
     Unprotected,
     class_sums,
@@ -35,7 +32,6 @@ from dptransfer.bench.unprotected import (
     unit_rows,
 )
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.errors import DataError
 from dptransfer.privacy import Budget
 
 _REACH = 50.0  # length of the whole path of a descent, per √class
@@ -122,76 +118,6 @@ class PrintedMeanEstimation:
 
 
 @dataclass(frozen=True)
-class PrintedTopK:
-    """DPPL-PublicK as printed: worst rank y with weight C(y, K)·exp(ε·u/2Δ), where C(y−1, K−1) is right.
-
-    Wahdany et al. (2025), Appendix C.3.
-
-    Attributes:
-        k: prototypes per class.
-        from_zero: count ranks from 0 in the weight, as an array does: the best set then has probability 0.
-    """
-
-    k: int = 5
-    from_zero: bool = False
-    safe: ClassVar[bool] = False
-
-    @property
-    def name(self) -> str:
-        """Its name in studies."""
-        return PREFIX + ("top-k-from-zero" if self.from_zero else "top-k")
-
-    @property
-    def why(self) -> str:
-        """What is wrong."""
-        if self.from_zero:
-            return "ranks counted from 0 give the best set probability 0, and its neighbour's best set too"
-        return "C(y, K) counts sets whose worst member is another, so a set's weight depends on its rank"
-
-    def __call__(
-        self,
-        private: PrivateEmbeddings,
-        public: PublicEmbeddings | None,
-        budget: Budget,
-        rng: np.random.Generator,
-    ) -> Unprotected:
-        """Fit."""
-        if public is None:
-            raise DataError("Top-K chooses public rows; none were given. Name a pool in the study.")
-        if len(public) <= self.k:
-            raise DataError(f"Top-K needs more than {self.k} public rows; there are {len(public)}.")
-        epsilon = selection_epsilon(budget)
-        pool = unit_rows(public.rows)
-        sums, counts = class_sums(private)
-        utility = (counts[:, None] + sums @ pool.T) / 2  # Σ (1 + cos) ÷ 2: sensitivity 1
-        chosen = [self.choose(scores, epsilon, rng)[0] for scores in utility]
-        rows = {
-            str(name): [int(p) for p in some]
-            for name, some in zip(private.facts.classes, chosen, strict=True)
-        }
-        prototypes = np.stack([pool[some].mean(axis=0) for some in chosen])
-        note = f"K = {self.k} at exponent {epsilon:.4g}/2"
-        return Unprotected(
-            private.facts.classes, prototypes, np.zeros(len(chosen)), notes=(note,), prototypes=rows
-        )
-
-    def choose(
-        self, scores: FloatArray, epsilon: float, rng: np.random.Generator, *, times: int = 1
-    ) -> NDArray[np.int64]:
-        """(times, K) positions: worst rank by the printed weight, the others uniform among better ones."""
-        order = np.argsort(-scores, kind="stable")
-        logits = (
-            printed_log_weights(len(scores), self.k, from_zero=self.from_zero) + epsilon / 2 * scores[order]
-        )
-        worst = (logits + rng.gumbel(size=(times, len(order)))).argmax(axis=1)
-        lots = rng.random((times, len(order)))
-        lots[np.arange(len(order)) >= worst[:, None]] = 2.0  # only better ranks are drawn
-        better = np.argpartition(lots, self.k - 1, axis=1)[:, : self.k - 1]
-        chosen: NDArray[np.int64] = np.sort(order[np.column_stack([better, worst])], axis=1)
-        return chosen
-
-
-@dataclass(frozen=True)
 class PrintedNoisyGD:
     """NoisyGD with the printed ρ = T²/2σ² (it is T/2σ²): not unsafe but wasteful, with far too few steps.
 
@@ -240,6 +166,7 @@ AS_PUBLISHED: dict[str, Published] = {
     for one in (
         PrintedMean(),
         PrintedMeanEstimation(),
+        ScriptedPublic(),
         PrintedTopK(),
         PrintedTopK(from_zero=True),
         PrintedNoisyGD(),

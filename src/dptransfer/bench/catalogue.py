@@ -107,6 +107,7 @@ seeds = 3                  # how many, or a list. A seed decides what is drawn, 
 imbalance = {ratios}       # largest class over smallest, in a long tail; 0 leaves class sizes as they are
 # shots = [0, 5]           # labelled public examples per class, taken out of the training rows
 # attack = false           # leaves out how well members are told from non-members
+# instance_loss = true     # measures how much of the promised ε each private row really uses, by a second fit
 
 [[data]]
 name = "{rows}"

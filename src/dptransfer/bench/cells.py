@@ -65,6 +65,7 @@ class Cell:
         settings: all of its settings, defaults included.
         declare: what the owner declares public beyond the classes.
         attack: whether members are attacked.
+        instance_loss: whether each row's own privacy loss is measured.
         label: what tables call the method.
         oracle_tuned: whether the settings were chosen by looking at results.
         study: the study's name.
@@ -78,6 +79,7 @@ class Cell:
     settings: dict[str, Any]
     declare: str
     attack: bool
+    instance_loss: bool
     label: str
     oracle_tuned: bool
     study: str
@@ -95,6 +97,8 @@ class Cell:
             "settings": self.settings,
             "declare": self.declare,
             "attack": self.attack,
+            # Only where it is asked for: cells from before there was such a thing keep their address.
+            **({"instance_loss": True} if self.instance_loss else {}),
         }
         return hashlib.sha256(canonical(whole).encode()).hexdigest()
 
@@ -140,6 +144,7 @@ def cells_of(study: Study, shelf: Shelf) -> list[Cell]:
                         settings=settings,
                         declare=entry.declare,
                         attack=study.attack,
+                        instance_loss=study.instance_loss,
                         label=entry.label or entry.name,
                         oracle_tuned=entry.oracle_tuned,
                         study=study.name,

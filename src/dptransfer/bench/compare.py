@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from dptransfer import _check
+from dptransfer.bench.measure import METRICS
 from dptransfer.bench.results import Record, canonical
-from dptransfer.bench.summary import SIZES, coordinates, grouped
+from dptransfer.bench.summary import COST, SIZES, coordinates, grouped
 
 # Settings are left out: a new default of the library's is a change to be seen, not another cell.
 _NAMED = ("data", "encoder", "pool", "shots", "imbalance", "budget", "method", "label")
@@ -33,6 +35,7 @@ class Change:
         beyond_noise: whether the change survives Holm's correction.
         test: which test was made, in words.
         same_data: whether both runs read the same bytes.
+        other_settings: settings of the method that differ between the runs, by name.
     """
 
     where: Mapping[str, Any]
@@ -43,6 +46,7 @@ class Change:
     beyond_noise: bool
     test: str
     same_data: bool
+    other_settings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,8 @@ def compare_runs(
         metric: a name in the records' metrics, or in their cost.
         level: chance of a single false alarm, over all groups.
     """
+    _check.one_of("metric", metric, (*METRICS, *COST))
+    _check.fraction("level", level)
     before, after = _by_place(first), _by_place(second)
     tested: list[Change] = []
     other: list[tuple[Mapping[str, Any], str, str]] = []
@@ -95,7 +101,8 @@ def compare_runs(
             where = coordinates(after[place][0])
             if old and new:
                 prints = {record["made"]["data_fingerprint"] for record in (*before[place], *after[place])}
-                tested.append(_tested(where, old, new, len(prints) == 1))
+                found = _tested(where, old, new, len(prints) == 1)
+                tested.append(replace(found, other_settings=_other_settings(before[place], after[place])))
             elif old or new:
                 other.append((where, _status(before[place]), _status(after[place])))
     return Comparison(
@@ -175,6 +182,11 @@ def _corrected(changes: Sequence[Change], level: float) -> list[Change]:
 
 def _order(change: Change) -> tuple[bool, float]:
     return not change.beyond_noise, -abs(change.after - change.before)
+
+
+def _other_settings(before: Sequence[Record], after: Sequence[Record]) -> tuple[str, ...]:
+    old, new = before[0]["settings"], after[0]["settings"]
+    return tuple(sorted(name for name in {*old, *new} if old.get(name) != new.get(name)))
 
 
 def _status(members: Sequence[Record]) -> str:

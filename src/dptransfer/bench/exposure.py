@@ -8,6 +8,8 @@ The pairs:
   degrees of freedom and δ(ε) is one integral.
 - *Printed theorem.* Sums and counts together move by √2: Gaussian noise of deviation σ is μ-GDP with μ =
   √2/σ.
+- *Script of DPPL-Public.* An empty class, where all candidates tie, against one row that is most similar to
+  one candidate and least similar to the others.
 - *Printed weights.* All candidates tie; the neighbour raises every score but that of one member of a set.
 """
 
@@ -26,9 +28,10 @@ from dptransfer.bench.printed import printed_mean_deviation, printed_steps, prin
 
 FloatArray = NDArray[np.float64]
 MEAN, THEOREM = "as-published-mean", "as-published-mean-estimation"
+PUBLIC = "as-published-public"
 TOP_K, FROM_ZERO = "as-published-top-k", "as-published-top-k-from-zero"
 STEPS = "as-published-noisy-gd"
-MECHANISMS = (MEAN, THEOREM, TOP_K, FROM_ZERO, STEPS)
+MECHANISMS = (MEAN, THEOREM, PUBLIC, TOP_K, FROM_ZERO, STEPS)
 _NODES = 8001
 _REACH = 14  # deviations on either side of the mean; beyond them nothing counts at δ above 1e-15
 
@@ -119,6 +122,20 @@ def theorem_epsilon(epsilon: float, delta: float) -> float:
     return epsilon_of_mu(math.sqrt(2) / printed_theorem_noise(epsilon, delta), delta)
 
 
+def public_epsilon(epsilon: float, candidates: int) -> float:
+    """Log-ratio that DPPL-Public's script reaches on two neighbours when it is given `epsilon`.
+
+    It weighs by exp(2ε·u). In an empty class each of N candidates has P = 1/N; a row with u = 1 for one of
+    them and u = 0 for the others makes that one e^(2ε)/(N − 1 + e^(2ε)). The quotient is e^(2ε) ÷ (1 +
+    (e^(2ε) − 1)/N). No pair exceeds e^(2ε): the choice is 2ε-DP.
+
+    >>> round(public_epsilon(1.0, 1_281_167), 4)
+    2.0
+    """
+    rate = 2 * epsilon
+    return rate - math.log1p(math.expm1(rate) / candidates)
+
+
 def top_k_epsilon(epsilon: float, k: int, candidates: int) -> float:
     """Log-ratio that the printed weight C(y, K)·exp(ε·u/2) reaches on two neighbours.
 
@@ -173,7 +190,7 @@ def exposures(
         candidates: size of the pool.
         k: prototypes per class.
     """
-    from dptransfer.bench.exposure_audit import audited_mean, audited_theorem, audited_top_k
+    from dptransfer.bench.exposure_audit import audited_mean, audited_public, audited_theorem, audited_top_k
 
     rho = mu_for(epsilon, delta) ** 2 / 2
 
@@ -185,6 +202,12 @@ def exposures(
     def theorem() -> Exposure:
         true, bound = (rate(epsilon, delta) for rate in (theorem_epsilon, audited_theorem))
         return Exposure(THEOREM, "any class", epsilon, true, delta, bound)
+
+    def public() -> Exposure:
+        where = f"{candidates:,} candidates, pure"
+        return Exposure(
+            PUBLIC, where, epsilon, public_epsilon(epsilon, candidates), 0.0, *audited_public(epsilon)
+        )
 
     def top_k() -> Exposure:
         where = f"{candidates:,} candidates, K = {k}, pure"
@@ -203,6 +226,7 @@ def exposures(
     makers: list[tuple[str, Callable[[], Exposure]]] = [
         *((MEAN, partial(mean, size)) for size in (5, 50, 500)),
         (THEOREM, theorem),
+        (PUBLIC, public),
         (TOP_K, top_k),
         (FROM_ZERO, from_zero),
         (STEPS, steps),

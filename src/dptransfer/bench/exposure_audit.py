@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.audit.lower_bound import counted_epsilon
-from dptransfer.bench.as_published import PrintedTopK
-from dptransfer.bench.printed import printed_mean_deviation, printed_theorem_noise
+from dptransfer.bench.printed import printed_mean_deviation, printed_theorem_noise, script_epsilon
+from dptransfer.bench.printed_choices import PrintedTopK, ScriptedPublic
+from dptransfer.privacy import Budget
 
 FloatArray = NDArray[np.float64]
 ERROR = 0.05
@@ -50,6 +51,20 @@ def audited_theorem(epsilon: float, delta: float, *, runs: int = 200_000) -> flo
         return total
 
     return max(0.0, counted_epsilon(statistic(0), statistic(1), delta, error=ERROR))
+
+
+def audited_public(epsilon: float, *, candidates: int = 30, runs: int = 400_000) -> tuple[float, str]:
+    """How often one candidate is chosen for an empty class, and for one row that is most similar to it."""
+    mechanism, rate = ScriptedPublic(), script_epsilon(Budget.pure(epsilon))
+    rng = np.random.default_rng(_SEED)
+
+    def hits(scores: FloatArray) -> FloatArray:
+        hit: FloatArray = (mechanism.choose(scores, rate, rng, times=runs) == 0).astype(np.float64)
+        return hit
+
+    similar = np.eye(candidates)[0]
+    bound = max(0.0, counted_epsilon(hits(np.zeros(candidates)), hits(similar), 0.0, error=ERROR))
+    return bound, f"{candidates} candidates"
 
 
 def audited_top_k(

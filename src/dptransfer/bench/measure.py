@@ -13,9 +13,10 @@ from typing import Any, cast
 import numpy as np
 
 from dptransfer import __version__
-from dptransfer.audit import membership_attack
+from dptransfer.audit import instance_losses, membership_attack
 from dptransfer.audit.membership import row_losses, smaller_share
 from dptransfer.bench.cells import Cell
+from dptransfer.bench.instance_loss import loss_metrics, loss_summary
 from dptransfer.bench.lineup import entrant, is_private
 from dptransfer.bench.results import Record
 from dptransfer.bench.tasks import Task, TaskBench, as_labels
@@ -37,9 +38,11 @@ METRICS = (
     "macro_f1",
     "calibration_error",
     "attack_auc",
+    "instance_loss",
+    "instance_loss_spread",
 )
 """The metrics of a record that are one number; None where a cell has none."""
-OWN = ("evaluate_seconds", "attack_seconds", "public_map_seconds")
+OWN = ("evaluate_seconds", "attack_seconds", "instance_loss_seconds", "public_map_seconds")
 """What a record's extra says of the method's own time, besides the fit."""
 _MOST_PROTOTYPES = 200
 _PRINTED = 7  # another stream of random numbers than those of tasks and of the noise
@@ -52,6 +55,7 @@ class _Clock:
     fit: float = 0.0
     evaluate: float = 0.0
     attack: float = 0.0
+    instance_loss: float = 0.0
     public_map: float = 0.0
     processor: float = 0.0
 
@@ -85,7 +89,7 @@ def measure(cell: Cell, tasks: TaskBench) -> Record:
     except DPTransferError as refusal:
         outcome = _without_result("refused", str(refusal))
     whole = time.perf_counter() - started
-    spent = clock.fit + clock.evaluate + clock.attack + clock.public_map
+    spent = clock.fit + clock.evaluate + clock.attack + clock.instance_loss + clock.public_map
     cost = {
         "fit_seconds": clock.fit,
         "cell_seconds": whole,
@@ -98,6 +102,7 @@ def measure(cell: Cell, tasks: TaskBench) -> Record:
         "pool_fingerprint": cell.task.pool_fingerprint,
         "evaluate_seconds": clock.evaluate,
         "attack_seconds": clock.attack,
+        "instance_loss_seconds": clock.instance_loss,
         "public_map_seconds": clock.public_map,
         "overhead_processor_seconds": time.process_time() - before - clock.processor,
     }
@@ -180,13 +185,23 @@ def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
         tested = _evaluated(model, task)
     with clock.on("attack"):
         attack = _attacked(model, task) if cell.attack else {}
+    losses = None
+    if cell.instance_loss and isinstance(method, PrivateMethod):
+        with clock.on("instance_loss"):
+            noise = SeededNoise(cell.task.seed)  # the path of the fit above, once more
+            own = instance_losses(method, private, public, budget=budget, noise=noise)
+            losses = loss_summary(own, task.labels, len(task.classes))
     return {
         "status": "done",
         "message": None,
         "guarantee": _promise(model.guarantee) if isinstance(model, PrivateClassifier) else None,
-        "metrics": _metrics(tested, attack.pop("auc", None)),
+        "metrics": {**_metrics(tested, attack.pop("auc", None)), **loss_metrics(losses)},
         "peak_mib": None if peak is None or before is None else max(0.0, peak - before),
-        "extra": {**_extra(model, cell), **({"attack": attack} if attack else {})},
+        "extra": {
+            **_extra(model, cell),
+            **({"attack": attack} if attack else {}),
+            **({"instance_loss": losses} if losses else {}),
+        },
     }
 
 

@@ -85,6 +85,16 @@ def epsilon_delta(budget: Budget) -> tuple[float, float]:
     return epsilon_of_mu(math.sqrt(2 * rho_of_budget(budget)), budget.delta), budget.delta
 
 
+def script_epsilon(budget: Budget) -> float:
+    """ε of the selection that DPPL's script runs: it takes ρ = ε²/2 for the ε it is given, and then √(8ρ).
+
+    >>> script_epsilon(Budget.pure(1.0))
+    2.0
+    """
+    rho = rho_of_budget(budget) if budget.epsilon is None else budget.epsilon**2 / 2
+    return math.sqrt(8 * rho)
+
+
 def selection_epsilon(budget: Budget) -> float:
     """ε of a selection: the budget's own if it is pure, else √(8ρ), which is ρ-zCDP."""
     if budget.flavour == "pure":

@@ -1,7 +1,8 @@
 """Cells on a Ray cluster: arrays go into its object store once, records come back to this process.
 
 Ray tries a cell again when the worker process or the machine under it dies; a cell that raises is tried again
-here. Records are written by this process alone, as they arrive, so that none is lost or doubled.
+here. Records are written by this process alone, as they arrive, so that none is lost or doubled. A cell has
+one core and one thread for its arithmetic, as its task asks Ray for.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import dptransfer
 from dptransfer.bench.cells import Cell
 from dptransfer.bench.measure import measure
+from dptransfer.bench.pinning import own_core, thread_variables
 from dptransfer.bench.queue import ATTEMPTS
 from dptransfer.bench.results import Record
 from dptransfer.bench.shelf import Stored
@@ -65,13 +67,17 @@ def _ray() -> Any:
 
 
 def _connect(ray: Any, address: str | None, workers: int) -> None:
+    if address is not None:
+        ray.init(address=address, log_to_driver=False)
+    else:
+        ray.init(address="local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
+
+
+def _environment() -> dict[str, str]:
+    """What a task's process is started with: this library, and one thread before numpy is loaded."""
     source = str(Path(dptransfer.__file__).parents[1])
     paths = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH", ""))))
-    shared = {"runtime_env": {"env_vars": {"PYTHONPATH": paths}}, "log_to_driver": False}
-    if address is not None:
-        ray.init(address=address, **shared)
-    else:
-        ray.init(address="local", num_cpus=workers, include_dashboard=False, **shared)
+    return {"PYTHONPATH": paths, **thread_variables(1)}
 
 
 def _sweep(
@@ -83,7 +89,8 @@ def _sweep(
     finished: Callable[[Cell, Record], None],
     failed: Callable[[Cell, str], Record],
 ) -> None:
-    remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(_measured)
+    environment = {"env_vars": _environment()}
+    remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1, runtime_env=environment)(_measured)
     notes = {name: one.to_json() for name, one in stored.items()}
     arrays = {
         name: {part: ray.put(array) for part, array in one.open().items()} for name, one in stored.items()
@@ -136,6 +143,7 @@ def _measured(
         shelf = {name: Stored.from_json(fields) for name, fields in notes.items()}
         _BENCHES[key] = TaskBench(shelf, opened)
     try:
-        return {"record": measure(Cell.from_json(cell), _BENCHES[key])}
+        with own_core():
+            return {"record": measure(Cell.from_json(cell), _BENCHES[key])}
     except Exception as problem:
         return {"problem": explained(problem)}

@@ -16,6 +16,7 @@ from dptransfer.bench.claims import claims_of
 from dptransfer.bench.exposure_table import exposure_section
 from dptransfer.bench.figures.points import done, slug
 from dptransfer.bench.figures.style import styles_of
+from dptransfer.bench.loss_table import loss_section
 from dptransfer.bench.page import Block, Commands, Findings, Page, Paragraph, Picture, Section, Table
 from dptransfer.bench.report_figures import drawings_of
 from dptransfer.bench.report_html import render_html
@@ -117,8 +118,9 @@ def _sections(
     more: list[Block] = [*other_metrics(records, styles), *([costs] if costs else [])]
     if more:
         sections.append(Section(f"{prefix}Other measures and cost", more))
-    if (exposed := exposure_section(records)) is not None:
-        sections.append(Section(f"{prefix}{exposed.title}", exposed.blocks))
+    for part in (loss_section(records, styles), exposure_section(records)):
+        if part is not None:
+            sections.append(Section(f"{prefix}{part.title}", part.blocks))
     unfinished = unfinished_table(records, styles)
     nothing = Paragraph("Every cell has a result; none was refused and none failed.")
     sections.append(Section(f"{prefix}Refused and failed cells", [unfinished or nothing]))

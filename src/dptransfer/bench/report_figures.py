@@ -19,12 +19,13 @@ from dptransfer.bench.figures.cost import cost
 from dptransfer.bench.figures.curves import curves
 from dptransfer.bench.figures.drawing import Drawing
 from dptransfer.bench.figures.gallery import Picture, Pictures, gallery, picture_file
+from dptransfer.bench.figures.instance import loss_curves
 from dptransfer.bench.figures.points import done
 from dptransfer.bench.figures.style import Style
 from dptransfer.bench.results import Record
 from dptransfer.errors import DataError
 
-Kind = Literal["curves", "best", "ablation", "cost", "boost", "attack", "best-k", "gallery"]
+Kind = Literal["curves", "best", "ablation", "cost", "boost", "attack", "instance-loss", "best-k", "gallery"]
 
 
 class FigureEntry(BaseModel):
@@ -80,6 +81,7 @@ def _fitting(records: Sequence[Record]) -> list[FigureEntry]:
         FigureEntry(kind="cost"),
         FigureEntry(kind="cost", metric="peak_mib"),
         FigureEntry(kind="boost"),
+        FigureEntry(kind="instance-loss"),
         FigureEntry(kind="best-k"),
         FigureEntry(kind="gallery"),
     ]
@@ -107,6 +109,8 @@ def _drawn(
         return performance_boost(records, styles)
     if entry.kind == "attack":
         return attack_trade(records, styles)
+    if entry.kind == "instance-loss":
+        return loss_curves(records, styles)
     return optimal_k(records, metric=metric) if entry.kind == "best-k" else gallery(records, styles, pictures)
 
 

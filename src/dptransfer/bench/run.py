@@ -74,7 +74,7 @@ class Tally:
         seconds: wall time of the sweep, without reading the data.
         workers: how many cells ran side by side.
         starting: wall time until the first cell began.
-        own_seconds: time spent in fits, predictions and attacks.
+        own_seconds: time spent in fits, predictions, attacks and losses.
         overhead: time that cells took beyond that, from being handed out to being on disk.
     """
 

@@ -171,6 +171,7 @@ class Study(_Part):
         imbalance: ratios of the largest class to the smallest; 0 leaves the class sizes as they are.
         shots: labelled public examples per class, taken out of the training rows.
         attack: whether to measure how well members are told from non-members.
+        instance_loss: whether to measure each private row's own privacy loss, by a second fit.
         data: the data sets.
         pool: the public pools they name.
         budget: the budgets.
@@ -187,6 +188,7 @@ class Study(_Part):
     imbalance: Numbers = (0.0,)
     shots: Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_listed)] = (0,)
     attack: bool = True
+    instance_loss: bool = False
     data: Annotated[tuple[DataSet, ...], Field(min_length=1)]
     pool: tuple[Pool, ...] = ()
     budget: Annotated[tuple[BudgetGrid, ...], Field(min_length=1)]

@@ -16,6 +16,7 @@ from typing import Any
 
 import dptransfer
 from dptransfer.bench.cells import Cell, TaskKey
+from dptransfer.bench.pinning import thread_variables
 from dptransfer.bench.queue import CellQueue
 from dptransfer.bench.results import Record
 from dptransfer.bench.shelf import Stored
@@ -24,7 +25,6 @@ from dptransfer.errors import DPTransferError
 
 Started = Callable[[int, Cell], None]
 Finished = Callable[[Cell, Record], None]
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 class WorkerDied(Exception):
@@ -42,7 +42,7 @@ class Worker:
     def __init__(self, stored: Mapping[str, Stored], cores: Sequence[int]) -> None:
         source = str(Path(dptransfer.__file__).parents[1])
         paths = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH", ""))))
-        threads = dict.fromkeys(_THREADS, str(max(1, len(cores))))
+        threads = thread_variables(len(cores))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "dptransfer.bench.worker"],
             stdin=subprocess.PIPE,

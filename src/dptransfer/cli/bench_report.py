@@ -69,6 +69,8 @@ def explore(
 ) -> None:
     """Predict accuracy against ε for your sizes from public rows alone; no private row is read.
 
+    --public demo stands for the demo's glyphs, to see what comes out.
+
     Example: dptransfer bench explore --public pool.emb --classes 20 --rows 8000 --imbalance 10
     """
     from dptransfer.bench.explore import Sizes
@@ -127,7 +129,7 @@ def explore(
         for one, epsilon, ends in found
     ]
     show_table(("Method", "ε", "lowest", "median", "highest"), shown, numbers=(1, 2, 3, 4))
-    for name, refusal in {(one.method, one.refusal) for one, _, _ in found if one.refusal}:
+    for name, refusal in dict.fromkeys((one.method, one.refusal) for one, _, _ in found if one.refusal):
         say(f"'{name}' cannot be fitted: {refusal}")
     say()
     say(f"PREDICTION. {outlook.how}")
@@ -136,9 +138,13 @@ def explore(
 
 
 def _public(path: Path) -> PublicEmbeddings:
-    """The training rows of a file that has splits, or all rows of one that has none."""
-    from dptransfer.data import read_public
+    """The training rows of a file that has splits, all rows of one that has none, or the demo's glyphs."""
+    from dptransfer.data import PublicEmbeddings, read_public
 
+    if str(path) == "demo" and not path.exists():
+        from dptransfer.bench.demo_data import demo_glyphs
+
+        return PublicEmbeddings(demo_glyphs("pixels").rows, name="demo")
     try:
         return read_public(path, split="train")
     except DataError:

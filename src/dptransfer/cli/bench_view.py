@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dptransfer.bench.run import Tally
 
 _SHOWN = 40
+_WITHIN = 3
 
 
 def show_tally(tally: Tally, folder: Path) -> None:
@@ -59,6 +60,11 @@ def show_comparison(found: Comparison, first: str, second: str) -> None:
     )
     if found.changed:
         show_table(_HEADER, [_row(change) for change in found.changed[:_SHOWN]], numbers=(1, 2, 3, 4))
+    elif moved := [
+        change for change in found.shared if change.p is not None and change.before != change.after
+    ]:
+        say("The largest differences, all within what seeds make of them:")
+        show_table(_HEADER, [_row(change) for change in moved[:_WITHIN]], numbers=(1, 2, 3, 4))
     if len(found.changed) > _SHOWN:
         say(f"... and {len(found.changed) - _SHOWN} more; --json gives all of them.")
     if unknown:
@@ -66,6 +72,12 @@ def show_comparison(found: Comparison, first: str, second: str) -> None:
         show_table(_HEADER, [_row(change) for change in unknown[:_SHOWN]], numbers=(1, 2, 3, 4))
     if any(not change.same_data for change in found.shared):
         say("Some groups were run on other data than before: their fingerprints differ.")
+    if others := [change for change in found.shared if change.other_settings]:
+        names = sorted({name for change in others for name in change.other_settings})
+        say(
+            f"Settings differ ({', '.join(names)}) in {len(others)} of {len(found.shared)} groups, such as "
+            f"{described(others[0].where)}."
+        )
     for where, before, after in found.other_status:
         say(f"{described(where)}: {before} in '{first}', {after} in '{second}'.")
     for name, places in ((first, found.only_first), (second, found.only_second)):

@@ -10,8 +10,8 @@ import re
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
+from dptransfer.cli.quick_help import QuickHelp
 from dptransfer.errors import DPTransferError
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -25,7 +25,7 @@ _SPELLINGS = (  # what the library's messages say in Python, as it is said here
 )
 
 
-class OneLineErrors(TyperGroup):
+class OneLineErrors(QuickHelp):
     """Commands whose expected errors are one line long; `--debug`, anywhere, shows the traceback."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -39,6 +39,8 @@ _SHARES = {
     "worst_class",
     "macro_f1",
     "calibration_error",
+    "instance_loss",
+    "instance_loss_spread",
 }
 
 

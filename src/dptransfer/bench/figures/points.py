@@ -21,11 +21,15 @@ METRIC_WORDS = {
     "macro_f1": "macro F1",
     "calibration_error": "expected calibration error",
     "attack_auc": "membership-attack AUC",
+    "instance_loss": "median per-instance loss, share of the promised ε",
+    "instance_loss_spread": "quartile distance of per-instance losses, share of the promised ε",
 }
 AXIS_WORDS = {
     **METRIC_WORDS,
     "minority_accuracy": "accuracy, smallest 25 %",
     "calibration_error": "calibration error",
+    "instance_loss": "median loss ÷ promised ε",
+    "instance_loss_spread": "quartile distance ÷ promised ε",
 }
 """The same, short enough to stand beside an axis."""
 _WORDS = {"pool_rows": "public rows", "rows": "private rows", "dimension": "dimensions", "classes": "classes"}
