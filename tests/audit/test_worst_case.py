@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dptransfer.audit import excess_over_claim, gaussian_epsilon
-from dptransfer.compute.softmax_gradient import RESIDUAL_NORM, residuals, whole_numbers
+from dptransfer.compute.softmax_gradient import RESIDUAL_NORM, probabilities, whole_numbers
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import UnitNorm
 from dptransfer.ledger import Ledger
@@ -52,8 +52,9 @@ class Unbounded:
 
 
 def without_clipping(rows, labels, logits, clip, inputs=None):
-    grid = np.trunc(residuals(rows, labels, logits) * (RESIDUAL_NORM / clip))
-    return whole_numbers(grid.T @ (rows if inputs is None else inputs))
+    residual = probabilities(rows, logits) - np.eye(len(logits.linear))[:, labels]
+    grid = np.trunc(residual * (RESIDUAL_NORM / clip))
+    return whole_numbers(grid @ (rows if inputs is None else inputs))
 
 
 @pytest.fixture
@@ -91,6 +92,11 @@ def test_gradients_that_are_not_clipped_are_caught(name, no_clip):
 def test_sampled_rounds_keep_their_promise_and_half_the_noise_is_caught(name, relation):
     assert excess(over_rounds(name, relation, 900)) <= 0
     assert excess(over_rounds(name, relation, 900, noise=Quieter)) > 0
+
+
+def test_counts_before_rounds_keep_their_promise_and_half_the_noise_is_caught():
+    assert 0.5 * EPSILON < gaussian(over_runs("adamix", ADD, 250, count_share=0.5)) <= EPSILON
+    assert gaussian(over_runs("adamix", ADD, 250, count_share=0.5, noise=Quieter)) > EPSILON
 
 
 @pytest.mark.parametrize("name", OF_RUNS)

@@ -3,15 +3,38 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dptransfer.accounting import epsilon_of
+from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.ledger import Ledger
-from dptransfer.methods import AdaMix, FromShots, FromZero, NoisyGD, Pace
+from dptransfer.methods import AdaMix, FromShots, FromZero, NoisyGD, OnlyPublic, Pace
 from dptransfer.methods.softmax import clipped_gradient, gradient_norms, residuals
 from dptransfer.privacy import Budget
 
-from .samples import BUDGET, REPLACE, WIDTH, Silent, clusters, fit, muddled, pool, private, shots, unit
+from .samples import (
+    BUDGET,
+    CLASSES,
+    REPLACE,
+    WIDTH,
+    Silent,
+    clusters,
+    fit,
+    muddled,
+    pool,
+    private,
+    shots,
+    unit,
+)
 
-PLAIN = AdaMix(steps=6, start=FromZero(), quantile=None, axes=None, public_weight=0.0, pace=Pace())
+PLAIN = AdaMix(
+    steps=6,
+    start=FromZero(),
+    quantile=None,
+    axes=None,
+    public_weight=0.0,
+    count_share=0.0,
+    pace=Pace(),
+)
 
 
 def asked(method, weights):
@@ -30,6 +53,74 @@ def test_with_everything_switched_off_it_is_noisy_descent():
     one, other = fit(PLAIN, public=shots(), noise=Silent()), fit(NoisyGD(steps=6), noise=Silent())
     assert np.allclose(one.weights["weights"], other.weights["weights"], atol=1e-9)
     assert one.events == other.events
+
+
+@pytest.mark.parametrize("budget", [BUDGET, REPLACE])
+def test_counts_get_their_share_of_the_budget_and_gradients_the_rest(budget):
+    for method in (AdaMix(steps=7, count_share=0.2), AdaMix(noise_multiplier=9.0, count_share=0.2)):
+        counts, slopes = method.plan(private().facts, budget, shots()).events
+        assert counts.label == "class counts"
+        assert counts.sensitivity == pytest.approx(1.0 if budget is BUDGET else 2**0.5)
+        costs = [event.times / event.noise_multiplier**2 for event in (counts, slopes)]
+        assert costs[0] / sum(costs) == pytest.approx(0.2)
+        assert epsilon_of([counts, slopes], 1e-5) <= 1.0
+    assert epsilon_of([counts, replace(slopes, times=slopes.times + 1)], 1e-5) > 1.0  # of the last one
+
+
+def slanted(count, seed):
+    """The muddled problem with a direction that all rows share, along which sizes can be learned."""
+    x, y = muddled(count, seed)
+    x[:, -1] += 2.0
+    return x, y
+
+
+def first(x, y, counts):
+    """So many rows of each class."""
+    kept = np.concatenate([np.flatnonzero(y == c)[:count] for c, count in enumerate(counts)])
+    return x[kept], y[kept]
+
+
+UNEVEN = first(*slanted(6000, 3), (1800, 140, 60))
+SLANTED_SHOTS = PublicEmbeddings(*first(*slanted(300, 12), (20, 20, 20)), classes=CLASSES)
+
+
+def test_declared_class_sizes_are_used_and_cost_nothing():
+    known, method = private(*UNEVEN, class_counts=(1800, 140, 60)), AdaMix(steps=6)
+    assert len(method.plan(known.facts, BUDGET, SLANTED_SHOTS).events) == 1
+
+    def weights(method, data):
+        return fit(method, data, public=SLANTED_SHOTS, noise=Silent()).weights["weights"]
+
+    declared, counted = weights(method, known), weights(method, private(*UNEVEN))
+    ignored = weights(replace(method, count_share=0.0), known)
+    # Without noise the counts are the sizes; their estimates still allow for some.
+    assert np.abs(counted - declared).max() < 0.1 * np.abs(ignored - declared).max()
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+def test_class_sizes_do_not_become_part_of_the_weights(epsilon):
+    """Rows of large classes teach the shots' classifier something, and not that their classes are large."""
+    x, y = slanted(3000, 11)
+
+    def found(method):
+        budget = Budget(epsilon=epsilon, delta=1e-5)
+        model = fit(method, private(*UNEVEN), public=SLANTED_SHOTS, budget=budget)
+        right = model.scores(x).argmax(axis=1) == y
+        return np.array([right[y == c].mean() for c in range(3)])
+
+    alone, mixed = found(OnlyPublic()), found(AdaMix(axes=None))
+    assert mixed.mean() > alone.mean()
+    misled = found(AdaMix(axes=None, count_share=0.0))
+    assert misled.mean() < alone.mean() - 0.05
+    assert misled[1:].max() < 0.3 < mixed.min()
+
+
+def test_an_empty_class_still_has_a_size():
+    x, y = clusters()
+    model = fit(AdaMix(), private(x[y != 2], y[y != 2]), public=shots())
+    assert np.isfinite(model.weights["weights"]).all()
+    declared = private(x[y != 2], y[y != 2], class_counts=(*np.bincount(y)[:2].tolist(), 0))
+    assert np.isfinite(fit(AdaMix(), declared, public=shots()).weights["weights"]).all()
 
 
 def test_the_start_is_switchable(weights):
@@ -114,7 +205,16 @@ def test_an_unlabelled_pool_with_shots_at_its_side_will_do_and_one_without_will_
 
 
 @pytest.mark.parametrize(
-    "bad", [{"quantile": 1.5}, {"quantile": 0.0}, {"axes": 0}, {"clip": 0.0}, {"public_weight": -1.0}]
+    "bad",
+    [
+        {"quantile": 1.5},
+        {"quantile": 0.0},
+        {"axes": 0},
+        {"clip": 0.0},
+        {"public_weight": -1.0},
+        {"count_share": 1.0},
+        {"count_share": -0.1},
+    ],
 )
 def test_bad_settings_are_refused(bad):
     with pytest.raises(ArgumentError, match=next(iter(bad))):

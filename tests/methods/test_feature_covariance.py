@@ -4,7 +4,6 @@ import pytest
 from dptransfer.accounting import epsilon_of
 from dptransfer.errors import ArgumentError
 from dptransfer.methods import FeatureCovariance, FromShots, NoisyGD, Pace
-from dptransfer.methods.feature_covariance import _inverse
 
 from .samples import BUDGET, REPLACE, Silent, clusters, fit, loss, muddled, private, shots
 
@@ -44,11 +43,6 @@ def test_a_very_large_ridge_makes_it_plain_descent():
     assert np.allclose(one, other, rtol=1e-4, atol=1e-4 * np.abs(other).max())
     shaped = fit(FeatureCovariance(steps=5, ridge=1e-3), data, noise=Silent()).weights["weights"]
     assert np.abs(shaped - other).max() > 0.01 * np.abs(other).max()
-
-
-def test_the_inverse_is_that_of_the_positive_part():
-    noisy = np.diag([4.0, -3.0, 0.5])
-    assert np.allclose(_inverse(noisy, 0.5), np.diag([1 / 4.5, 2.0, 1.0]))
 
 
 @pytest.mark.parametrize("budget", [BUDGET, REPLACE])

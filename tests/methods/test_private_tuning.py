@@ -11,7 +11,14 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.ledger import Ledger
-from dptransfer.methods import LeastSquares, MeanPrototypes, NoisyGD, PrivateTuning, PublicPrototypes
+from dptransfer.methods import (
+    CoinPressPrototypes,
+    LeastSquares,
+    MeanPrototypes,
+    NoisyGD,
+    PrivateTuning,
+    PublicPrototypes,
+)
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import BestOfManyEvent, Budget, Relation
 from dptransfer.release import read_release
@@ -119,6 +126,33 @@ def test_a_release_of_it_can_be_written_and_read(tmp_path):
     assert (again.predict(data().rows) == model.predict(data().rows)).all()
 
 
+def test_the_notes_say_what_was_tuned_what_it_cost_and_what_won():
+    tuned = PrivateTuning(candidates=(NoisyGD(steps=3), NoisyGD(steps=9)), mean_trials=3)
+    plan_note, best = fitted(tuned).provenance.notes
+    assert "among 2 configurations ('noisy-gd' with steps 3 or 9): about 3 trials" in plan_note
+    assert "and not the 4 that a fit without tuning could have" in plan_note
+    assert best in {f"The best trial was of 'noisy-gd' with steps {steps}." for steps in (3, 9)}
+
+
+def test_candidates_with_noise_of_their_own_get_the_trial_that_they_need():
+    """A small trial cannot pay for one step at the smallest of these noises; a larger one can."""
+    tuned = PrivateTuning(candidates=tuple(NoisyGD(noise_multiplier=z) for z in (10.0, 40.0)))
+    budget = Budget(epsilon=1.0, delta=1e-5)
+    with pytest.raises(BudgetError):
+        NoisyGD(noise_multiplier=10.0).plan(FACTS, replace(budget, epsilon=0.25))
+    plan = tuned.plan(FACTS, budget)
+    assert [trial[0].noise_multiplier for trial in plan.events[0].candidates] == [10.0, 40.0]
+    assert fits(plan.events, budget)
+    with pytest.raises(BudgetError, match=r"must pay for about 10 trials .* not even one fits"):
+        PrivateTuning(candidates=(NoisyGD(noise_multiplier=1.0),)).plan(FACTS, budget)
+
+
+def test_it_plans_by_facts_where_a_candidate_or_the_public_way_does():
+    assert not PrivateTuning(candidates=(GOOD,)).plans_by_facts
+    assert PrivateTuning(candidates=(GOOD, CoinPressPrototypes())).plans_by_facts
+    assert PrivateTuning(candidates=(GOOD,), tune_on_public=True).plans_by_facts
+
+
 @pytest.mark.parametrize("found", [(), None, "optuna", lambda trial: GOOD, (GOOD, "mean")])
 def test_anything_but_a_fixed_list_of_methods_is_refused(found):
     with pytest.raises(ArgumentError, match="fixed list of methods"):
@@ -153,3 +187,5 @@ def test_on_public_rows_tuning_is_free_and_the_winner_costs_what_it_costs_alone(
     assert plan.method is GOOD
     assert plan.events == GOOD.plan(FACTS, BUDGET, pool).events
     assert "no private row was read" in plan.notes[0]
+    with pytest.raises(ArgumentError, match="Tuning on public rows needs some"):
+        tuned.plan(FACTS, BUDGET)

@@ -25,6 +25,7 @@ from dptransfer.cli.screen import show_json
 from dptransfer.cli.settings import method_from
 from dptransfer.cli.step_bar import step_bar
 from dptransfer.cli.target import require_writable, room_for, save_or_rescue
+from dptransfer.cli.tuning import Tuning
 from dptransfer.errors import UnsafeRelease
 from dptransfer.privacy import Relation
 
@@ -69,12 +70,15 @@ def fit(
     sampling_rate: options.SamplingRate = None,
     start: options.Start = None,
     assignments: options.Assignments = None,
+    tune: options.Tune = None,
+    tune_on_public: options.TuneOnPublic = False,
+    mean_trials: options.MeanTrials = None,
+    device: options.FitDevice = None,
     classes: options.Classes = None,
     size: options.DeclaredSize = None,
     class_counts: options.ClassCounts = None,
     encoder: options.EncoderName = None,
     image_size: options.ImageSize = None,
-    device: options.Device = "cpu",
     batch: options.Batch = 32,
     allow_unreadable: options.AllowUnreadable = False,
 ) -> None:
@@ -105,13 +109,18 @@ def fit(
         "noise_multiplier": noise_multiplier, "steps": steps, "clip": clip, "sampling_rate": sampling_rate,
         "start": start,
     }  # fmt: skip
-    chosen = method_from(method, shortcuts, assignments)
+    tuning = Tuning(tune or (), tune_on_public, mean_trials)
+    chosen = method_from(
+        method, shortcuts, assignments, tuning=tuning, device=device, encodes=encoder is not None
+    )
     pool_rows = None if public is None else read_public(public)
     if shots is not None:
         beside(pool_rows, labelled_shots(shots, None if classes is None else class_list(classes)))
     book = open_ledger(ledger)  # like all of the above, before minutes of encoding
     told = Declaration(classes, name, size, class_counts, split, labels)
-    rows = private_rows(private, told, Encoding(encoder, image_size, device, batch, allow_unreadable))
+    rows = private_rows(
+        private, told, Encoding(encoder, image_size, device or "cpu", batch, allow_unreadable)
+    )
     shown = None if shots is None else labelled_shots(shots, rows.facts.classes)
     tested = None if test is None else labelled_rows(test, rows.facts)
     require_writable(out, overwrite=overwrite, room=room_for(rows.facts, chosen))

@@ -66,6 +66,34 @@ Assignments = Annotated[
         rich_help_panel=_METHOD,
     ),
 ]
+Tune = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tune",
+        metavar="FIELD=A,B,...",
+        help="Choose a setting on the private rows; the budget pays for it.",
+        rich_help_panel=_METHOD,
+    ),
+]
+TuneOnPublic = Annotated[
+    bool,
+    typer.Option(
+        "--tune-on-public", help="Choose it on the public rows instead, for nothing.", rich_help_panel=_METHOD
+    ),
+]
+MeanTrials = Annotated[
+    float | None,
+    typer.Option("--mean-trials", help="How often to try, on average; default 10.", rich_help_panel=_METHOD),
+]
+MethodDevice = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        help="Where the method computes: cpu or cuda.",
+        rich_help_panel=_METHOD,
+        show_default=False,
+    ),
+]
 PublicPool = Annotated[
     Path | None, typer.Option("--public", help="Public rows, such as pool.emb.", show_default=False)
 ]
@@ -109,6 +137,15 @@ AllowUnreadable = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1 or mps.", rich_help_panel=_ENCODING)]
+FitDevice = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        help="cpu, cuda, cuda:1 or mps: for the encoder, and the method where it can.",
+        rich_help_panel=_METHOD,
+        show_default=False,
+    ),
+]
 ScoringDevice = Annotated[str, typer.Option("--device", help="Where rows are scored: cpu or cuda.")]
 Batch = Annotated[
     int, typer.Option("--batch", min=1, help="Examples encoded at a time.", rich_help_panel=_ENCODING)

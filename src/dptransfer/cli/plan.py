@@ -13,6 +13,7 @@ from dptransfer.cli.plan_facts import PlanFacts, facts_for_plan
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json, working
 from dptransfer.cli.settings import method_from
+from dptransfer.cli.tuning import Tuning
 from dptransfer.privacy import Relation
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ def plan(
     sampling_rate: options.SamplingRate = None,
     start: options.Start = None,
     assignments: options.Assignments = None,
+    tune: options.Tune = None,
+    tune_on_public: options.TuneOnPublic = False,
+    mean_trials: options.MeanTrials = None,
+    device: options.MethodDevice = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what a fit would cost and add; no data are touched.
@@ -62,7 +67,8 @@ def plan(
         "noise_multiplier": noise_multiplier, "steps": steps, "clip": clip, "sampling_rate": sampling_rate,
         "start": start,
     }  # fmt: skip
-    chosen = method_from(method, shortcuts, assignments)
+    tuning = Tuning(tune or (), tune_on_public, mean_trials)
+    chosen = method_from(method, shortcuts, assignments, tuning=tuning, device=device)
     pool_rows = None if public is None else read_public(public)
     rows = beside(pool_rows, None if shots is None else labelled_shots(shots, names))
     declared = facts_for_plan(chosen, rows, classes=classes, width=dim, size=size, class_counts=class_counts)

@@ -18,7 +18,8 @@ _CHUNK = 2**20
 
 def room_for(facts: Facts, method: PrivateMethod) -> int:
     """Bytes that a release of this method may take, on the safe side."""
-    prototypes = int(getattr(method, "k", None) or 1)
+    kinds = getattr(method, "candidates", ()) or (method,)
+    prototypes = max(int(getattr(kind, "k", None) or 1) for kind in kinds)
     return 24 * facts.dimension * len(facts.classes) * prototypes + 4 * facts.dimension * 1024 + _CHUNK
 
 

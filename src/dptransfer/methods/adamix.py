@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer import _check
-from dptransfer.data import PublicEmbeddings
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
+from dptransfer.mechanisms import GaussianRounds, Step
+from dptransfer.methods.base import Outcome, Plan
 from dptransfer.methods.descent import Pace
-from dptransfer.methods.gradient_head import GradientHead, Guide
+from dptransfer.methods.gradient_head import GradientHead
+from dptransfer.methods.head_rows import head_rows
+from dptransfer.methods.hierarchical import count_estimates
 from dptransfer.methods.softmax import gradient_norms, residuals
 from dptransfer.methods.start import FromNames, FromShots, FromZero, mapped_shots
-from dptransfer.queries import SoftmaxGradient
+from dptransfer.noise import NoiseSource
+from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER
+from dptransfer.queries import ClassCounts, SoftmaxGradient
 from dptransfer.queries.base import L2Query
 
 FloatArray = NDArray[np.float64]
 
-_SMALLEST_CLIP = 1e-3  # shots that are fitted well have no gradient left to take a quantile of
+SMALLEST_CLIP = 1e-3  # shots that are fitted well have no gradient left to take a quantile of
 
 
 @dataclass(frozen=True)
@@ -29,19 +37,25 @@ class AdaMix(GradientHead):
     """Softmax regression on public shots and private rows together, each adaptive part switchable.
 
     Every step takes its clip from a quantile of the public gradients' norms, asks the private rows for their
-    clipped gradient in the public gradient's axes, and adds the public gradient to the answer.
+    clipped gradient in the public gradient's axes, and adds the public gradient to the answer. Private rows
+    are asked as rows whose classes have the sizes that a noisy count said, so that the weights learn what
+    tells classes apart, as the shots do, and not which of them is large.
 
-    Releases:      `steps` sums of clipped gradients over all rows, in public axes, with Gaussian noise.
-    Guarantee:     GaussianEvent(z, times=steps): √steps/z-GDP, exactly.
+    Releases:      the class counts, then `steps` sums of clipped gradients over all rows, in public axes,
+                   with Gaussian noise. Counts that are declared public are not released.
+    Guarantee:     GaussianEvents: `steps` gradients at z, and counts at z·√((1 − share)/(share·steps)) with
+                   share = `count_share`; together √(steps/(1 − share))/z-GDP, exactly.
     Relation:      add/remove one example, or replace one example; the budget says which.
-    Sensitivity:   see `SoftmaxGradient`: in units of the step's clip it does not depend on the clip.
+    Sensitivity:   see `SoftmaxGradient`: in units of the step's clip it does not depend on the clip; and
+                   `ClassCounts`.
     Assumes:       declared classes; labelled public rows, which the private rows did not influence. Clips and
                    axes come from public rows and released weights.
     Reference:     Golatkar et al. (2022), Section 3.2 and Algorithm 2, with T/2σ² for the printed T²/2σ². The
                    gradient is clipped after the projection, which only shortens it, so that less is cut off.
                    Printed there: axes of the public gradient at the current weights. Weights that fit the
                    shots leave it nothing but what the hardest shots lack; here the axes are those at zero
-                   weights, where it spans what tells the shots' classes apart.
+                   weights, where it spans what tells the shots' classes apart. The counts are ours; what they
+                   are for is the adjusted softmax of Ren et al. (2020) and Menon et al. (2021).
 
     Attributes:
         features: the public feature map.
@@ -54,6 +68,8 @@ class AdaMix(GradientHead):
         clip: norm that each example's gradient is clipped to, where no quantile is taken.
         axes: how many singular vectors of the public gradient the steps look along; None for all axes.
         public_weight: how often a public example counts for one private one.
+        count_share: share of the budget, in μ², for class counts; 0 to take the private classes for as large
+            as one another. Free where class sizes are declared.
     """
 
     pace: Pace = field(default_factory=lambda: Pace(reach=20.0))
@@ -62,6 +78,7 @@ class AdaMix(GradientHead):
     clip: float = 1.0
     axes: int | None = 64
     public_weight: float = 1.0
+    count_share: float = 0.1
     name: ClassVar[str] = "adamix"
     needs_public: ClassVar[bool] = True
 
@@ -74,6 +91,8 @@ class AdaMix(GradientHead):
             object.__setattr__(self, "axes", _check.whole("axes", self.axes))
         _check.positive("clip", self.clip)
         _check.non_negative("public_weight", self.public_weight)
+        if self.count_share != 0:
+            _check.fraction("count_share", self.count_share)
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Labelled rows, and what the start needs."""
@@ -92,11 +111,50 @@ class AdaMix(GradientHead):
         """A projected gradient is computed on the CPU."""
         return super().devices if self.axes is None else ("cpu",)
 
+    def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
+        """The class counts; where they are declared, or not wanted, nothing."""
+        if self.count_share == 0 or facts.class_counts is not None:
+            return []
+        beside = math.sqrt((1 - self.count_share) / (self.count_share * rounds.times))
+        z = max(beside * rounds.noise_multiplier, SMALLEST_NOISE_MULTIPLIER)
+        return [GaussianRounds(ClassCounts(len(facts.classes)), z, rounds.relation, 1)]
+
+    def run(
+        self,
+        plan: Plan,
+        features: FittedFeatures,
+        private: PrivateEmbeddings,
+        noise: NoiseSource,
+        public: PublicEmbeddings | None,
+    ) -> Outcome:
+        """The counts, then step by step."""
+        *counting, paid = plan.mechanisms
+        assert isinstance(paid, GaussianRounds)
+        offset = self._log_sizes(counting, private, noise)
+        guide = replace(self.guide(features, private.facts, public), offset=offset)
+        weights = self.descended(guide, paid, head_rows(features, private, self.device), noise)
+        return Outcome(self.finished(weights, features, private.facts, public), plan.events)
+
+    def _log_sizes(
+        self, counting: Sequence[Step], private: PrivateEmbeddings, noise: NoiseSource
+    ) -> FloatArray:
+        """Logarithms of the classes' sizes, as far as they are known; an empty class counts as one row."""
+        facts = private.facts
+        sizes = np.ones(len(facts.classes))
+        if self.count_share > 0 and facts.class_counts is not None:
+            sizes = np.array(facts.class_counts, dtype=np.float64)
+        for paid in counting:
+            assert isinstance(paid, GaussianRounds)
+            noisy = paid.open(noise=noise).release(paid.query, private.rows, private.labels)
+            sizes = count_estimates(noisy, paid.scale)
+        log_sizes: FloatArray = np.log(np.maximum(sizes, 1.0))
+        return log_sizes
+
     def _axes_of(self, width: int, classes: int) -> int:
         """A public gradient has as many singular vectors as its smaller side."""
         return width if self.axes is None else min(self.axes, width, classes)
 
-    def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
+    def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> _PublicGuide:
         """Clip, axes and public gradient from the shots."""
         rows, labels = mapped_shots(features, facts, public)
         start = self.start.weights(features, facts, public)
@@ -106,12 +164,16 @@ class AdaMix(GradientHead):
             gradient = residuals(np.zeros_like(start), rows, labels).T @ rows
             count = self._axes_of(features.dimension, len(facts.classes))
             axes = np.linalg.svd(gradient, full_matrices=False)[2][:count].T
-        return _PublicGuide(start, rows, labels, self.quantile, self.clip, axes, self.public_weight)
+        level = np.zeros(len(start))
+        return _PublicGuide(start, rows, labels, self.quantile, self.clip, axes, self.public_weight, level)
 
 
 @dataclass(eq=False)
 class _PublicGuide:
-    """What the public rows say at the current weights; `clip` is that of the latest question."""
+    """What the public rows say at the current weights; `clip` is that of the latest question.
+
+    `offset` is what the private rows' logits have beyond the shots': the log of their classes' sizes.
+    """
 
     start: FloatArray
     rows: FloatArray
@@ -120,6 +182,7 @@ class _PublicGuide:
     clip: float
     axes: FloatArray | None
     public_weight: float
+    offset: FloatArray
     public_gradient: FloatArray | None = None
 
     def question(self, weights: FloatArray, features: FittedFeatures) -> L2Query:
@@ -128,18 +191,15 @@ class _PublicGuide:
         self.public_gradient = residual.T @ self.rows
         if self.quantile is not None:
             norms = gradient_norms(residual, self.rows)
-            self.clip = max(float(np.quantile(norms, self.quantile)), _SMALLEST_CLIP)
-        return SoftmaxGradient(
-            features, weights, np.zeros(len(weights)), clip=self.clip, projection=self.axes
-        )
-
-    @property
-    def unit(self) -> float:
-        """The step's clip."""
-        return self.clip
+            self.clip = max(float(np.quantile(norms, self.quantile)), SMALLEST_CLIP)
+        return SoftmaxGradient(features, weights, self.offset, clip=self.clip, projection=self.axes)
 
     def gradient(self, weights: FloatArray, answer: FloatArray) -> FloatArray:
         """The private gradient, back from its axes and units, and the public one."""
         assert self.public_gradient is not None
         private = answer if self.axes is None else answer @ self.axes.T
         return self.clip * private + self.public_weight * self.public_gradient
+
+    def noise_norm(self, answer: FloatArray, scale: float) -> float:
+        """The answer is in units of the step's clip, and carrying it back from its axes lengthens nothing."""
+        return self.clip * scale * math.sqrt(answer.size)

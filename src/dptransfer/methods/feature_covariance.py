@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +16,13 @@ from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.base import Outcome, Plan
-from dptransfer.methods.descent import Descent
+from dptransfer.methods.gradient_head import PlainGuide
 from dptransfer.methods.head_rows import head_rows
 from dptransfer.methods.noisy_gd import NoisyGD
+from dptransfer.methods.spectrum import inverse
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget
-from dptransfer.progress import steps as counted
-from dptransfer.queries import SecondMoments, SoftmaxGradient
+from dptransfer.queries import SecondMoments
 from dptransfer.queries.second_moments import OfAll
 from dptransfer.release.heads import LinearHead
 
@@ -94,20 +95,22 @@ class FeatureCovariance(NoisyGD):
         seen = head_rows(features, private)
         query = SecondMoments(seen.features, OfAll())
         moment = query.symmetric(of_moment.open(noise=noise).release(query, seen.rows, seen.labels))[0]
-        inverse = _inverse(moment, self.ridge * query.noise_norm(of_moment.scale))
-
-        start = self.start.weights(features, private.facts, public)
-        descent, offset = Descent(start, of_gradients.times, self.pace), np.zeros(len(start))
-        rounds = of_gradients.open(noise=noise)
-        for _ in counted(of_gradients.times, "noisy gradient step"):
-            slope: Any = SoftmaxGradient(seen.features, descent.weights, offset, clip=self.clip)
-            gradient = rounds.release(slope, seen.rows, seen.labels) @ inverse
-            descent.step(gradient, of_gradients.scale * float(np.linalg.norm(inverse)) * len(start) ** 0.5)
-        return Outcome(LinearHead(descent.average, offset), plan.events)
+        metric = inverse(moment, self.ridge * query.noise_norm(of_moment.scale))
+        guide = _InMetric(self.start.weights(features, private.facts, public), self.clip, metric)
+        weights = self.descended(guide, of_gradients, seen, noise)
+        return Outcome(LinearHead(weights, np.zeros(len(weights))), plan.events)
 
 
-def _inverse(moment: FloatArray, ridge: float) -> FloatArray:
-    """(moment⁺ + ridge)⁻¹, with the noisy matrix's negative eigenvalues set to zero."""
-    values, vectors = np.linalg.eigh(moment)
-    inverse: FloatArray = (vectors / (np.maximum(values, 0.0) + ridge)) @ vectors.T
-    return inverse
+@dataclass(frozen=True, eq=False)
+class _InMetric(PlainGuide):
+    """The private gradient, times a released matrix."""
+
+    metric: FloatArray
+
+    def gradient(self, weights: FloatArray, answer: FloatArray) -> FloatArray:
+        """The answer in the metric."""
+        return answer @ self.metric
+
+    def noise_norm(self, answer: FloatArray, scale: float) -> float:
+        """Each class's noise has the covariance scale²·metric², whose trace is the squared norm to expect."""
+        return scale * float(np.linalg.norm(self.metric)) * math.sqrt(len(answer))

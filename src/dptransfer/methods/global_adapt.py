@@ -93,7 +93,6 @@ class _AdaptingGuide:
     method: GlobalAdapt
     expected: float
     upper: float
-    unit: float = 1.0
 
     def question(self, weights: FloatArray, features: FittedFeatures) -> L2Query:
         """Gradient in units of the upper clip, and how many are longer."""
@@ -106,3 +105,7 @@ class _AdaptingGuide:
         above = min(1.0, max(0.0, float(share))) - self.method.tolerance
         self.upper = min(_LONGEST, max(1e-2, self.upper * math.exp(self.method.adapt_rate * above)))
         return answer[:-1].reshape(weights.shape)
+
+    def noise_norm(self, answer: FloatArray, scale: float) -> float:
+        """That of the answer's noise; the count is one entry of thousands."""
+        return scale * math.sqrt(answer.size)

@@ -20,9 +20,9 @@ from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.base import Outcome, Plan, PrivateMethod
 from dptransfer.methods.descent import Descent, Pace
-from dptransfer.methods.head_rows import head_rows
+from dptransfer.methods.head_rows import HeadRows, head_rows
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Budget, Event
 from dptransfer.progress import steps as counted
 from dptransfer.queries import SoftmaxGradient
 from dptransfer.queries.base import L2Query
@@ -42,17 +42,16 @@ class Guide(Protocol):
         """(classes, dimension)."""
         ...
 
-    @property
-    def unit(self) -> float:
-        """What a unit of the latest answer is in the gradient made of it."""
-        ...
-
     def question(self, weights: FloatArray, features: FittedFeatures) -> L2Query:
         """What to ask at these weights; of the planned shape and sensitivity."""
         ...
 
     def gradient(self, weights: FloatArray, answer: FloatArray) -> FloatArray:
         """The direction to step against, from the noisy answer; (classes, dimension)."""
+        ...
+
+    def noise_norm(self, answer: FloatArray, scale: float) -> float:
+        """About the norm of the noise in that gradient, if the answer has noise of this scale."""
         ...
 
 
@@ -104,27 +103,34 @@ class GradientHead(PrivateMethod):
         """A question of the shape that will be asked."""
         return SoftmaxGradient(outline, np.zeros((classes, outline.dimension)), np.zeros(classes))
 
+    def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
+        """What is released before these rounds, for a share of what they cost; nothing, mostly."""
+        return []
+
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """Rounds of noisy gradients; what is not given of their number and noise is made to fit."""
         query = self.planned_question(self.outline(facts, public), len(facts.classes))
 
-        def rounds(z: float, times: int) -> GaussianRounds:
-            return GaussianRounds(query, z, budget.relation, times, sampling_rate=self.rate)
+        def releases(z: float, times: int) -> list[GaussianRounds]:
+            rounds = GaussianRounds(query, z, budget.relation, times, sampling_rate=self.rate)
+            return [*self.beforehand(facts, rounds), rounds]
+
+        def events(z: float, times: int) -> list[Event]:
+            return [release.event for release in releases(z, times)]
 
         steps, z = self.steps, self.noise_multiplier
         if z is not None and steps is None:
             given = z
-            steps = largest_times(budget, lambda times: [rounds(given, times).event])
+            steps = largest_times(budget, lambda times: events(given, times))
         taken = steps or self.default_steps
         if z is None:
-            z = noise_multiplier_for(budget, lambda z: [rounds(z, taken).event])
-        asked = rounds(z, taken)
-        if not fits([asked.event], budget):
+            z = noise_multiplier_for(budget, lambda z: events(z, taken))
+        if not fits(events(z, taken), budget):
             raise BudgetError(
                 f"Steps and noise that are both given must fit the budget; {taken} steps at noise multiplier "
                 f"{z:g} do not. Leave one of them out, or raise epsilon."
             )
-        return self.make_plan([asked], budget)
+        return self.make_plan(releases(z, taken), budget)
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """A GPU that is asked for must be there too."""
@@ -145,27 +151,30 @@ class GradientHead(PrivateMethod):
         """Step by step; everything but the noisy answers is post-processing."""
         (paid,) = plan.mechanisms
         assert isinstance(paid, GaussianRounds)
-        rounds = paid.open(noise=noise)
         guide = self.guide(features, private.facts, public)
+        weights = self.descended(guide, paid, head_rows(features, private, self.device), noise)
+        return Outcome(self.finished(weights, features, private.facts, public), plan.events)
+
+    def descended(self, guide: Guide, paid: GaussianRounds, seen: HeadRows, noise: NoiseSource) -> FloatArray:
+        """The loop: ask, make a gradient of the answer, step; the averaged weights."""
+        rounds = paid.open(noise=noise)
         descent = Descent(guide.start, paid.times, self.pace)
-        seen = head_rows(features, private, self.device)
         for _ in counted(paid.times, "noisy gradient step"):
             question: Any = guide.question(descent.weights, seen.features)
             answer = rounds.release(question, seen.rows, seen.labels)
-            noise_norm = guide.unit * paid.scale * math.sqrt(answer.size)
-            descent.step(guide.gradient(descent.weights, answer), noise_norm)
-        return self.finished(descent.average, features, paid, private.facts, public)
+            gradient = guide.gradient(descent.weights, answer)
+            descent.step(gradient, guide.noise_norm(answer, paid.scale))
+        return descent.average
 
     def finished(
         self,
         weights: FloatArray,
         features: FittedFeatures,
-        paid: GaussianRounds,
         facts: Facts,
         public: PublicEmbeddings | None,
-    ) -> Outcome:
+    ) -> LinearHead:
         """The head from the averaged weights."""
-        return Outcome(LinearHead(weights, np.zeros(len(weights))), (paid.event,))
+        return LinearHead(weights, np.zeros(len(weights)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +183,6 @@ class PlainGuide:
 
     start: FloatArray
     clip: float
-    unit: float = 1.0
 
     def question(self, weights: FloatArray, features: FittedFeatures) -> L2Query:
         """The clipped gradient at these weights."""
@@ -183,3 +191,7 @@ class PlainGuide:
     def gradient(self, weights: FloatArray, answer: FloatArray) -> FloatArray:
         """The answer itself; its length does not matter."""
         return answer
+
+    def noise_norm(self, answer: FloatArray, scale: float) -> float:
+        """That of the answer's noise."""
+        return scale * math.sqrt(answer.size)

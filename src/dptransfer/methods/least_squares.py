@@ -15,6 +15,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.spectrum import solved
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget
 from dptransfer.queries import ClassSums, SecondMoments
@@ -103,13 +104,6 @@ def _queries(features: FittedFeatures, classes: int) -> tuple[SecondMoments, Sec
         SecondMoments(features, OfClasses(classes)),
         ClassSums(features, classes),
     )
-
-
-def solved(matrix: FloatArray, target: FloatArray, ridge: float) -> FloatArray:
-    """(matrix⁺ + ridge)⁻¹ target, with the noisy matrix's negative eigenvalues set to zero."""
-    values, vectors = np.linalg.eigh(matrix)
-    solution: FloatArray = vectors @ ((vectors.T @ target) / (np.maximum(values, 0.0) + ridge))
-    return solution
 
 
 def _temperature(weights: FloatArray) -> float:

@@ -12,8 +12,7 @@ from dptransfer import _check
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
-from dptransfer.mechanisms import GaussianRounds
-from dptransfer.methods.adamix import AdaMix
+from dptransfer.methods.adamix import SMALLEST_CLIP, AdaMix
 from dptransfer.methods.base import Outcome, Plan, PrivateMethod
 from dptransfer.methods.descent import Pace
 from dptransfer.methods.gradient_head import GradientHead, Guide, PlainGuide
@@ -112,6 +111,7 @@ class NGD(AdaMix):
 
     quantile: float | None = None
     axes: int | None = None
+    count_share: float = 0.0
     name: ClassVar[str] = "ngd"
 
 
@@ -152,37 +152,31 @@ class PPGD(GradientHead):
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """Clips from the mean public gradient."""
         rows, labels = mapped_shots(features, facts, public)
-        return _MeanClipGuide(FromZero().weights(features, facts, public), rows, labels)
+        start = FromZero().weights(features, facts, public)
+        return _MeanClipGuide(start, SMALLEST_CLIP, rows, labels)
 
     def finished(
         self,
         weights: FloatArray,
         features: FittedFeatures,
-        paid: GaussianRounds,
         facts: Facts,
         public: PublicEmbeddings | None,
-    ) -> Outcome:
+    ) -> LinearHead:
         """The shots, fitted near the private model."""
         rows, labels = mapped_shots(features, facts, public)
         reused = fitted_softmax(rows, labels, weights, self.reuse)
-        return Outcome(LinearHead(reused, np.zeros(len(reused))), (paid.event,))
+        return LinearHead(reused, np.zeros(len(reused)))
 
 
 @dataclass(frozen=True, eq=False)
-class _MeanClipGuide:
-    """The private gradient, clipped to the norm of the mean public one."""
+class _MeanClipGuide(PlainGuide):
+    """The private gradient, clipped to the norm of the mean public one; `clip` is the least it may be."""
 
-    start: FloatArray
     rows: FloatArray
     labels: NDArray[np.int64]
-    unit: float = 1.0
 
     def question(self, weights: FloatArray, features: FittedFeatures) -> L2Query:
         """The clipped gradient at these weights."""
         mean = clipped_gradient(weights, self.rows, self.labels) / len(self.rows)
-        clip = max(float(np.linalg.norm(mean)), 1e-3)  # fitted shots have no gradient left
+        clip = max(float(np.linalg.norm(mean)), self.clip)
         return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=clip)
-
-    def gradient(self, weights: FloatArray, answer: FloatArray) -> FloatArray:
-        """The answer itself; its length does not matter."""
-        return answer

@@ -15,7 +15,7 @@ from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.base import Outcome, Plan, PrivateMethod
 from dptransfer.methods.head_rows import head_rows
-from dptransfer.methods.least_squares import solved
+from dptransfer.methods.spectrum import solved
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget
 from dptransfer.progress import steps as counted

@@ -17,6 +17,7 @@ from dptransfer.features import FittedFeatures, UnitNorm
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.auto import Auto
 from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.configurations import configuration_in_words, tuned_settings
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import BestOfManyEvent, Budget
 from dptransfer.queries import CorrectCount
@@ -51,7 +52,7 @@ class PrivateTuning(PrivateMethod):
             is always one trial at least; a Poisson number, which may be none, is not offered.
         score_share: of a trial's budget, in μ², that its score gets.
         tune_on_public: choose on surrogate tasks made from public rows instead, as `Auto` does; costs
-        nothing.
+            nothing.
     """
 
     candidates: tuple[PrivateMethod, ...] = ()
@@ -75,32 +76,46 @@ class PrivateTuning(PrivateMethod):
         _check.fraction("score_share", self.score_share)
         if not -1 < self.shape < math.inf:
             raise ArgumentError(f"shape must be a finite number above -1; got {self.shape!r}.")
+        by_facts = self.tune_on_public or any(one.plans_by_facts for one in self.candidates)
+        object.__setattr__(self, "plans_by_facts", by_facts)
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """The largest trials whose best fits the budget; on public rows, the winner's own plan."""
         if self.tune_on_public:
+            if public is None:
+                raise ArgumentError(
+                    "Tuning on public rows needs some; none were given. "
+                    "Pass public=PublicEmbeddings(...), or on the command line --public pool.emb."
+                )
             return Auto(candidates=self.candidates).plan(facts, budget, public)
         if budget.flavour != "approximate":
             raise BudgetError(
                 f"Private tuning is accounted for in (epsilon, delta); got {budget}. State the budget so."
             )
         assert budget.epsilon is not None
-        low, high, found = 0.0, budget.epsilon, None
+        low, high, found, too_little = 0.0, budget.epsilon, None, ""
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            made = self._trials(facts, replace(budget, epsilon=middle), public)
+            try:
+                made = self._trials(facts, replace(budget, epsilon=middle), public)
+            except BudgetError as problem:  # a candidate with given noise needs more
+                low, too_little = middle, f" At epsilon {middle:.3g} of one trial: {problem}"
+                continue
             if fits([made.event], budget):
                 low, found = middle, made
             else:
                 high = middle
         if found is None:
             raise BudgetError(
-                "The budget must leave something for each trial; it does not. "
-                "Raise epsilon or lower mean_trials."
+                "The budget must pay for about "
+                f"{self.mean_trials:g} trials of every configuration; it does not.{too_little} "
+                "Raise epsilon, lower mean_trials or leave out the dearest configuration."
             )
         note = (
-            f"Tuned privately among {len(self.candidates)} configurations: about {self.mean_trials:g} trials "
-            f"of epsilon {low:.3g} each, of which the best was released."
+            f"Tuned on the private rows, among {len(self.candidates)} configurations "
+            f"({tuned_settings(self.candidates)}): about {self.mean_trials:g} trials, of which the best is "
+            f"released. Choosing is paid for: a trial's fit has epsilon {low:.3g} and not the "
+            f"{budget.epsilon:.3g} that a fit without tuning could have."
         )
         return replace(self.make_plan([found], budget), notes=(note,))
 
@@ -141,7 +156,8 @@ class PrivateTuning(PrivateMethod):
             question = CorrectCount(seen_by, linear, offset, precision)
             score = trials.score.open(noise=noise).release(question, private.rows, private.labels)
             if score[0] > highest:
-                note = f"The best trial was of {chosen.method}."
+                which = configuration_in_words(chosen.method, self.candidates)
+                note = f"The best trial was of {which}."
                 best = replace(outcome, features=seen_by, notes=(*outcome.notes, note))
                 highest = float(score[0])
         assert best is not None  # the law begins at one trial

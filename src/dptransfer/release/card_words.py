@@ -99,8 +99,9 @@ _METHODS: dict[str, MethodWords] = {
     ),
     "adamix": MethodWords(
         "A linear softmax head was trained on private rows and a few labelled public rows together; "
-        f"{_STEPS_SEE}. Its start, and the clip and axes of every step, were fixed or came from public "
-        "data, which are not protected.",
+        f"{_STEPS_SEE}. The sizes of the private classes were declared, counted with noise or left out of "
+        "account. Its start, and the clip and axes of every step, were fixed or came from public data, which "
+        "are not protected.",
         f"{_MIXED}, Algorithm 2, {_STEPS}",
     ),
     "only-public": MethodWords(
