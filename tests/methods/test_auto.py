@@ -12,7 +12,14 @@ from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import PublicMap, UnitNorm
 from dptransfer.ledger import Ledger
-from dptransfer.methods import Auto, MeanPrototypes, PublicPrototypes, TopKPrototypes, auto
+from dptransfer.methods import (
+    Auto,
+    MeanPrototypes,
+    PublicPriorPrototypes,
+    PublicPrototypes,
+    TopKPrototypes,
+    auto,
+)
 from dptransfer.methods.surrogate import FAMILIES, scaled_budget
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation, SelectionEvent
@@ -235,6 +242,23 @@ def test_without_a_pool_the_noisy_sums_are_taken_with_a_note():
     assert Auto(candidates=(NARROW,)).plan(FACTS, BUDGET, POOL).notes == (
         "Auto took 'mean(features=PublicMap(axes=1, whitening=0.25))': it is the only candidate.",
     )
+
+
+@pytest.mark.parametrize(
+    ("size", "budget", "wide"),
+    [
+        (None, BUDGET, False),  # 100 per class are assumed
+        (1000 * 4, BUDGET, False),
+        (1480 * 4, BUDGET, False),  # 3.73 × √16 × 100 = 1,492
+        (1500 * 4, BUDGET, True),
+        (1500 * 4, replace(BUDGET, relation=Relation.REPLACE_ONE), False),
+        (3000 * 4, replace(BUDGET, relation=Relation.REPLACE_ONE), True),
+    ],
+)
+def test_more_axes_are_a_candidate_only_far_above_the_noise(size, budget, wide):
+    candidates = auto._candidates(replace(FACTS, size=size), budget, POOL)
+    assert candidates[0] == PublicPriorPrototypes()
+    assert (PublicPriorPrototypes(features=PublicMap(axes=512)) in candidates) == wide
 
 
 def test_without_a_pool_the_first_of_several_candidates_is_taken():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -16,6 +17,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.errors import BudgetError
 from dptransfer.features import FittedFeatures, PublicMap
 from dptransfer.ledger import Ledger
+from dptransfer.mechanisms import GaussianShares
 from dptransfer.methods.adamix import AdaMix
 from dptransfer.methods.base import Outcome, Plan, PrivateMethod
 from dptransfer.methods.mean_prototypes import MeanPrototypes
@@ -32,7 +34,9 @@ from dptransfer.progress import steps as counted
 
 _EXAMPLES_PER_CLASS = 100  # assumed when the owner declares no size
 _FEWEST_ROWS = 200  # public rows that tasks can be made from
-_OTHER_METHOD = 3
+_OTHER_METHOD = 6
+_WIDE_AXES = 512
+_WIDE_SIGNAL = 100  # mean class size, in norms of the noise on one class's sum in that many axes
 _SEED = 20_250  # the surrogates' own randomness: public, and the same for everyone
 
 
@@ -51,11 +55,11 @@ class Auto(PrivateMethod):
         features: unused; every candidate brings its own.
         candidates: methods to try, the first being the default; empty for the library's own list.
         margin: how much better than the default, in balanced accuracy, a variant of it must do on average to
-            be taken, and another method three times as much; neither may do worse on any task.
+            be taken, and another method six times as much; neither may do worse on any task.
     """
 
     candidates: tuple[PrivateMethod, ...] = field(default=())
-    margin: float = 0.01
+    margin: float = 0.005
     name: ClassVar[str] = "auto"
     plans_by_facts: ClassVar[bool] = True
 
@@ -122,8 +126,7 @@ def _candidates(facts: Facts, budget: Budget, public: PublicEmbeddings | None) -
     some = PublicMap(axes=128)
     unlabelled = (
         PublicPriorPrototypes(),
-        PublicPriorPrototypes(features=PublicMap(axes=512)),
-        PublicPriorPrototypes(step_threshold=0.5),
+        *_wide(facts, budget, public),
         MeanPrototypes(),
         MeanPrototypes(features=some),
         NoisyGD(features=some),
@@ -136,6 +139,25 @@ def _candidates(facts: Facts, budget: Budget, public: PublicEmbeddings | None) -
         AdaMix(features=some, axes=None),
         NoisyGD(features=some, start=FromShots()),
     )
+
+
+def _wide(facts: Facts, budget: Budget, public: PublicEmbeddings) -> tuple[PrivateMethod, ...]:
+    """The default with more axes, where classes are far above the noise in them.
+
+    Tasks made of mixed public rows have more to learn in the last axes than real ones, so that alone they
+    would take it too early.
+    """
+    wide = PublicPriorPrototypes(features=PublicMap(axes=_WIDE_AXES))
+    axes = wide.features.output_dimension(facts.dimension, public)
+    (shares,) = wide.plan(facts, budget, public).mechanisms
+    assert isinstance(shares, GaussianShares)
+    noise = shares.noise_multiplier * shares.query.l2_sensitivity(budget.relation) * math.sqrt(axes)
+    return (wide,) if _size(facts) >= _WIDE_SIGNAL * noise * len(facts.classes) else ()
+
+
+def _size(facts: Facts) -> int:
+    """Declared, or assumed."""
+    return facts.size or _EXAMPLES_PER_CLASS * len(facts.classes)
 
 
 def _has_shots(facts: Facts, public: PublicEmbeddings) -> bool:
@@ -186,7 +208,7 @@ class _Trial:
 def _tried(trial: _Trial) -> NDArray[np.float64]:
     """(candidates, tasks) balanced accuracies, each candidate fitted as on real rows."""
     classes = len(trial.facts.classes)
-    size = trial.facts.size or _EXAMPLES_PER_CLASS * classes
+    size = _size(trial.facts)
     made = surrogate_size(size)
     tasks = list(surrogates(trial.public, classes, made, rng=np.random.default_rng(_SEED)))
     budget = scaled_budget(trial.budget, size / made)
