@@ -29,7 +29,7 @@ def test_a_claim_holds_in_the_share_of_cells_it_asks_for():
     assert "ahead in 3 of 4 cells" in found.because
     assert "mean difference +5.0 points" in found.because
     assert "least so at flowers, ε = 8: 20.0 % against 30.0 %" in found.because
-    assert "n = 2 seeds per mean" in found.because
+    assert "n = 2 runs per mean" in found.because
     assert check(claim("above", "a", "b", share=1.0), records).outcome == "not confirmed here"
     assert check(claim("below", "a", "b"), records).outcome == "not confirmed here"
     assert (

@@ -33,9 +33,9 @@ def test_the_methods_that_have_a_choice_are_these():
 
 
 def test_a_setting_decides_whether_a_method_can_move():
-    assert on_device(AdaMix(axes=None), "cuda").device == "cuda"
+    assert on_device(AdaMix(), "cuda").device == "cuda"
     with pytest.raises(ArgumentError, match="as it is set"):
-        on_device(AdaMix(), "cuda")
+        on_device(AdaMix(axes=64), "cuda")
 
 
 def test_no_device_and_the_cpu_change_nothing():

@@ -108,9 +108,10 @@ def test_class_sizes_do_not_become_part_of_the_weights(epsilon):
         right = model.scores(x).argmax(axis=1) == y
         return np.array([right[y == c].mean() for c in range(3)])
 
-    alone, mixed = found(OnlyPublic()), found(AdaMix(axes=None))
+    steady = AdaMix(pace=Pace(reach=20.0))
+    alone, mixed = found(OnlyPublic()), found(steady)
     assert mixed.mean() > alone.mean()
-    misled = found(AdaMix(axes=None, count_share=0.0))
+    misled = found(replace(steady, count_share=0.0))
     assert misled.mean() < alone.mean() - 0.05
     assert misled[1:].max() < 0.3 < mixed.min()
 

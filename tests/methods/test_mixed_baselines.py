@@ -38,7 +38,8 @@ def test_fully_private_is_noisy_descent_from_zero_and_uses_no_shots():
 
 def test_ngd_is_adamix_without_its_adaptive_parts():
     one = fit(NGD(steps=5), public=shots())
-    other = fit(AdaMix(steps=5, quantile=None, axes=None, count_share=0.0), public=shots())
+    plain = AdaMix(steps=5, quantile=None, count_share=0.0, pace=NGD().pace)
+    other = fit(plain, public=shots())
     assert (one.weights["weights"] == other.weights["weights"]).all()
     adaptive = fit(AdaMix(steps=5), public=shots()).weights["weights"]
     assert np.abs(one.weights["weights"] - adaptive).max() > 1e-3

@@ -233,7 +233,7 @@ def _place(record: Record, records: Sequence[Record], *, budget: bool = True) ->
 def _seeds(found: Sequence[_Difference]) -> str:
     counts = sorted({one.seeds for one in found})
     span = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
-    return f"n = {span} seeds per mean"
+    return f"n = {span} runs per mean"
 
 
 def _names(claim: Claim) -> str:

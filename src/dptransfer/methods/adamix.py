@@ -37,12 +37,12 @@ class AdaMix(GradientHead):
     """Softmax regression on public shots and private rows together, each adaptive part switchable.
 
     Every step takes its clip from a quantile of the public gradients' norms, asks the private rows for their
-    clipped gradient in the public gradient's axes, and adds the public gradient to the answer. Private rows
-    are asked as rows whose classes have the sizes that a noisy count said, so that the weights learn what
-    tells classes apart, as the shots do, and not which of them is large.
+    clipped gradient, along the public gradient's axes if `axes` says so, and adds the public gradient to the
+    answer. Private rows are asked as rows whose classes have the sizes that a noisy count said, so that the
+    weights learn what tells classes apart, as the shots do, and not which of them is large.
 
-    Releases:      the class counts, then `steps` sums of clipped gradients over all rows, in public axes,
-                   with Gaussian noise. Counts that are declared public are not released.
+    Releases:      the class counts, then `steps` sums of clipped gradients over all rows, with Gaussian
+                   noise. Counts that are declared public are not released.
     Guarantee:     GaussianEvents: `steps` gradients at z, and counts at z·√((1 − share)/(share·steps)) with
                    share = `count_share`; together √(steps/(1 − share))/z-GDP, exactly.
     Relation:      add/remove one example, or replace one example; the budget says which.
@@ -66,17 +66,18 @@ class AdaMix(GradientHead):
         start: where the weights start, and what weight decay pulls toward.
         quantile: of the public gradients' norms that a step's clip is; None for the fixed `clip`.
         clip: norm that each example's gradient is clipped to, where no quantile is taken.
-        axes: how many singular vectors of the public gradient the steps look along; None for all axes.
+        axes: how many singular vectors of the public gradient the steps look along; None, the default, for
+            all axes: what few shots leave out is more than what the smaller noise gains.
         public_weight: how often a public example counts for one private one.
         count_share: share of the budget, in μ², for class counts; 0 to take the private classes for as large
             as one another. Free where class sizes are declared.
     """
 
-    pace: Pace = field(default_factory=lambda: Pace(reach=20.0))
+    pace: Pace = field(default_factory=lambda: Pace(reach=80.0))
     start: FromZero | FromShots | FromNames = field(default_factory=FromShots)
     quantile: float | None = 0.9
     clip: float = 1.0
-    axes: int | None = 64
+    axes: int | None = None
     public_weight: float = 1.0
     count_share: float = 0.1
     name: ClassVar[str] = "adamix"

@@ -136,7 +136,7 @@ def _candidates(facts: Facts, budget: Budget, public: PublicEmbeddings | None) -
     return (
         *unlabelled,
         OnlyPublic(features=some),
-        AdaMix(features=some, axes=None),
+        AdaMix(features=some),
         NoisyGD(features=some, start=FromShots()),
     )
 

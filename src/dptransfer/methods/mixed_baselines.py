@@ -109,8 +109,9 @@ class NGD(AdaMix):
     Reference:     Golatkar et al. (2022), Section 4, "NGD".
     """
 
+    # Short: without counts long steps learn which classes are large, and the shots are forgotten.
+    pace: Pace = field(default_factory=lambda: Pace(reach=20.0))
     quantile: float | None = None
-    axes: int | None = None
     count_share: float = 0.0
     name: ClassVar[str] = "ngd"
 
