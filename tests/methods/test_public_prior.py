@@ -111,8 +111,14 @@ def test_between_the_two_axes_double_but_no_step_is_taken(spy):
 
 
 def test_a_lower_threshold_takes_steps_there(spy):
-    fit(replace(SMALL, step_threshold=1.0), private([60] * CLASSES))
+    fit(replace(SMALL, step_threshold=1.0, steps=3), private([60] * CLASSES))
     assert SoftmaxGradient in kinds(spy)
+
+
+def test_no_step_is_taken_along_what_is_mostly_noise(spy):
+    """240 rows are 3.5 times the noise of one of 3 steps, 3.7·√(4·16) ÷ √(0.58/3); one of 15: 1.6 times."""
+    fit(replace(SMALL, step_threshold=1.0, steps=15), private([60] * CLASSES))
+    assert SoftmaxGradient not in kinds(spy)
 
 
 class Planted(SeededNoise):

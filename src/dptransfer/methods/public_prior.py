@@ -37,6 +37,7 @@ from dptransfer.release.heads import QuadraticHead
 _MOMENT_ROWS = 5_000  # public rows that say how much each axis varies; more change nothing
 _INDEPENDENT_AXES = 25.6  # log densities are tempered as if rows had this many independent axes: they are not
 _STEP_LENGTH = 1.6  # of one gradient step, per √class: at most 1.6 logits for a unit row and a class
+_STEP_SIGNAL = 3.0  # rows, in norms of the noise on one step's gradient, from which steps lead anywhere
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ class PublicPriorPrototypes(PrivateMethod):
         if self._recentres and isinstance(features, FittedPublicMap):
             features = self._recentred(features, estimates, purse, rows, labels)
         features = self._narrowed(features, smallest, purse)
-        takes_steps = self._takes_steps(features, smallest, purse)
+        takes_steps = self._takes_steps(features, smallest, estimates, purse)
 
         if takes_steps:  # the rows are visited many times, so they are mapped once
             rows = features.lattice(rows, 2**SUM_BITS)
@@ -197,14 +198,23 @@ class PublicPriorPrototypes(PrivateMethod):
             axes = more
         return features.first(axes)
 
-    def _takes_steps(self, features: FittedFeatures, smallest: float, purse: Purse) -> bool:
-        """Whether the smallest class is large enough beside the noise of its row of the summed gradients."""
+    def _takes_steps(
+        self, features: FittedFeatures, smallest: float, counts: NDArray[np.float64], purse: Purse
+    ) -> bool:
+        """Whether the smallest class, and all rows together, are large enough beside the noise of gradients.
+
+        The smallest class beside the noise of its row in the sum of all steps; all rows, which a gradient is
+        hardly longer than, beside the noise of one step.
+        """
+        if self.steps == 0:
+            return False
         share = self._main_share - self.sum_share
-        needed = self.step_threshold * self._noise_norm(features.dimension, share, purse)
-        return self.steps > 0 and smallest >= needed
+        of_class = self._noise_norm(features.dimension, share, purse)
+        of_step = self._noise_norm(features.dimension * len(counts), share / self.steps, purse)
+        return bool(smallest >= self.step_threshold * of_class and counts.sum() >= _STEP_SIGNAL * of_step)
 
     def _noise_norm(self, dimension: int, share: float, purse: Purse) -> float:
-        """Norm of the noise on one class's sum, at that share of the budget."""
+        """Norm of the noise on so many coordinates, at that share of the budget."""
         return purse.scale(purse.budget.query, share) * math.sqrt(dimension)
 
     def _descend(
