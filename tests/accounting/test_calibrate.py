@@ -1,5 +1,4 @@
 import math
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -144,15 +143,16 @@ def test_a_budget_that_nothing_fits_is_refused_with_a_remedy():
         selection_epsilon_for(Budget.zcdp(0.1), lambda e: [noise(1.0), choice(e)])
 
 
-def test_the_common_calibrations_take_milliseconds():
-    budget = Budget(epsilon=1.0, delta=1e-5)
-    noise_multiplier_for(budget, lambda z: [noise(z)])  # imports
-    best = math.inf
-    for _ in range(5):
-        start = time.perf_counter()
-        noise_multiplier_for(budget, lambda z: [noise(z)])
-        best = min(best, time.perf_counter() - start)
-    assert best < 0.02
+def test_the_common_calibration_tries_few_multipliers():
+    """Each try is priced, and some prices take a second."""
+    tried = []
+
+    def events(z):
+        tried.append(z)
+        return [noise(z)]
+
+    noise_multiplier_for(Budget(epsilon=1.0, delta=1e-5), events)
+    assert len(tried) <= 50
 
 
 def test_no_events_fit_every_budget():

@@ -162,7 +162,7 @@ def test_the_pool_gives_the_dimension(cli_json, data):
         ((*BUDGET, "-m", "noisy-gd", "--shots", "missing.emb"), "--shots: "),
         ((*BUDGET, "-m", "noisy-gd", "--noise-multiplier", "0.1"), "a larger noise multiplier"),
         ((*BUDGET, "-m", "noisy-gd", "--noise-multiplier", "20", "--steps", "29"), "29 steps at noise"),
-        ((*BUDGET, "-m", "adamix", "--set", "device=cuda"), "device must be one of"),
+        ((*BUDGET, "-m", "adamix", "--set", "axes=64", "--set", "device=cuda"), "device must be one of"),
         ((*BUDGET, "-m", "global-adapt", "--set", "device=cuda"), "device must be one of"),
         ((*BUDGET, "-m", "feature-covariance", "--set", "device=cuda"), "device must be one of"),
         ((*BUDGET, "-m", "feature-covariance", "--noise-multiplier", "20"), "its own noise"),
