@@ -30,8 +30,9 @@ _STEPS_SEE = "every step saw the private rows only through a sum of clipped grad
 
 _METHODS: dict[str, MethodWords] = {
     "public-prior": MethodWords(
-        "Sums of the private rows of each class, and class counts, were released once with Gaussian "
-        "noise, in axes learned from public data. Everything after that is post-processing: a "
+        "Class counts, one mean of all private rows, and the sums of the rows of each class in axes learned "
+        "from public data were released with Gaussian noise; and, where classes are well above the noise, "
+        "the gradients of a few steps. The notes say what was spent on what. All else is post-processing: a "
         "hierarchical model turns the noisy sums into class means with honest uncertainty.",
         _OURS,
     ),
