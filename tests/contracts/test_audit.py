@@ -190,8 +190,8 @@ def likelihood_ratios(releases, change, seed, trials=12_000):
 
 def releases_of_a_run(relation, change_plan=lambda plan: plan):
     """Two classes far apart, and last an example of the one that is labelled as the other: the worst case."""
-    rows = np.repeat([EAST, -EAST, EAST], [80, 80, 1], axis=0)
-    private = PrivateEmbeddings(rows, np.repeat([0, 1, 1], [80, 80, 1]), classes=range(2), name="audit")
+    rows = np.repeat([EAST, -EAST, EAST], [160, 160, 1], axis=0)
+    private = PrivateEmbeddings(rows, np.repeat([0, 1, 1], [160, 160, 1]), classes=range(2), name="audit")
     plan = change_plan(STEPPING.plan(private.facts, Budget(**APPROXIMATE, relation=relation), POOL))
     releases = recorded(plan, private)
     steps = [isinstance(query, SoftmaxGradient) for query, *_ in releases]
