@@ -32,8 +32,8 @@ def test_the_sensitivity_is_reached(relation):
 
 
 @dataclass(frozen=True, eq=False)
-class Unweighted(WeightedTotal):
-    """A planted bug: weights are applied after the claim was made for weights of at most 1."""
+class Doubled(WeightedTotal):
+    """A planted bug: every row counts twice."""
 
     def _weighted(self, rows, labels):
         return [2 * part for part in super()._weighted(rows, labels)]
@@ -41,11 +41,12 @@ class Unweighted(WeightedTotal):
 
 def test_the_check_can_fail():
     right = [1.0, 0.0, 0.0], 0
-    assert reach(Unweighted(UNIT, WEIGHTS), right, right, Relation.ADD_REMOVE) > 1
+    assert reach(Doubled(UNIT, WEIGHTS), right, right, Relation.ADD_REMOVE) > 1
 
 
 def test_rows_count_by_the_weight_of_their_class(monkeypatch):
     monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", 2 * WIDTH)
+    assert len(WEIGHTS) == CLASSES
     rows = np.array([[3.0, 4.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0], [np.nan, 1.0, 1.0]])
     query = WeightedTotal(UNIT, WEIGHTS)
     total = query(rows, np.array([0, 1, 2, 0])) / query.grid
@@ -58,7 +59,3 @@ def test_rows_count_by_the_weight_of_their_class(monkeypatch):
 def test_weights_that_the_sensitivity_does_not_cover_are_refused(weights):
     with pytest.raises(ArgumentError, match="Weights"):
         WeightedTotal(UNIT, np.array(weights))
-
-
-def test_weights_are_as_many_as_classes():
-    assert len(WEIGHTS) == CLASSES

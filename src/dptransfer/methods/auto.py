@@ -148,7 +148,7 @@ def _wide(facts: Facts, budget: Budget, public: PublicEmbeddings) -> tuple[Priva
     would take it too early.
     """
     wide = PublicPriorPrototypes(features=PublicMap(axes=_WIDE_AXES))
-    axes = wide.features.output_dimension(facts.dimension, public)
+    axes = wide.outline(facts, public).dimension
     (shares,) = wide.plan(facts, budget, public).mechanisms
     assert isinstance(shares, GaussianShares)
     noise = shares.noise_multiplier * shares.query.l2_sensitivity(budget.relation) * math.sqrt(axes)

@@ -18,14 +18,13 @@ from dptransfer.features import (
     Features,
     FittedFeatures,
     FittedPublicMap,
-    FittedUnitNorm,
     OnLattice,
     PublicMap,
     apply,
 )
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.mechanisms import GaussianShares, Purse
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.base import Outcome, Outline, Plan, PrivateMethod
 from dptransfer.methods.centre import class_weights, recentred
 from dptransfer.methods.hierarchical import Posterior, count_estimates, posterior
 from dptransfer.noise import NoiseSource
@@ -102,7 +101,7 @@ class PublicPriorPrototypes(PrivateMethod):
         queries: list[L2Query] = [ClassSums(self.outline(facts, public), classes)]
         label = "class counts, class sums and gradient steps, in shares"
         if self._recentres:
-            queries.append(WeightedTotal(FittedUnitNorm(facts.dimension), np.ones(classes)))
+            queries.append(WeightedTotal(Outline(facts.dimension, facts.dimension), np.ones(classes)))
             label = "class counts, a centre, class sums and gradient steps, in shares"
         largest = max(queries, key=lambda query: math.prod(query.shape))
         return self.calibrated_plan(lambda z: [GaussianShares(largest, z, budget.relation, label)], budget)
@@ -149,7 +148,7 @@ class PublicPriorPrototypes(PrivateMethod):
         spent += f"{self.centre_share:.0%} on the centre, " if self._recentres else ""
         spent += f"{sum_share:.0%} on sums in {axes} axes"
         if takes_steps:
-            spent += f", {self._main_share - sum_share:.0%} on {self.steps} gradient steps"
+            spent += f", {self._steps_share:.0%} on {self.steps} gradient steps"
             head = self._descend(model, purse, rows, private)
         else:
             linear, offset, precision = model.predictive()
@@ -170,6 +169,11 @@ class PublicPriorPrototypes(PrivateMethod):
     def _main_share(self) -> float:
         """Share of the budget for sums and steps together."""
         return 1 - self.count_share - (self.centre_share if self._recentres else 0.0)
+
+    @property
+    def _steps_share(self) -> float:
+        """Share of the budget for all steps, where steps are taken."""
+        return self._main_share - self.sum_share
 
     def _recentred(
         self,
@@ -208,9 +212,8 @@ class PublicPriorPrototypes(PrivateMethod):
         """
         if self.steps == 0:
             return False
-        share = self._main_share - self.sum_share
-        of_class = self._noise_norm(features.dimension, share, purse)
-        of_step = self._noise_norm(features.dimension * len(counts), share / self.steps, purse)
+        of_class = self._noise_norm(features.dimension, self._steps_share, purse)
+        of_step = self._noise_norm(features.dimension * len(counts), self._steps_share / self.steps, purse)
         return bool(smallest >= self.step_threshold * of_class and counts.sum() >= _STEP_SIGNAL * of_step)
 
     def _noise_norm(self, dimension: int, share: float, purse: Purse) -> float:
@@ -232,7 +235,7 @@ class PublicPriorPrototypes(PrivateMethod):
         temper = _INDEPENDENT_AXES / axes
         linear, offset, precision = (temper * part for part in model.predictive())
         prior = np.log(model.counts)
-        share = (self._main_share - self.sum_share) / self.steps
+        share = self._steps_share / self.steps
         weights, kept = np.zeros_like(linear), []
         for index in range(self.steps):
             query = SoftmaxGradient(OnLattice(axes, ROW_NORM), linear + weights, offset + prior, precision)
