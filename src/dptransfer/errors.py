@@ -18,6 +18,9 @@ The tree::
 A message has three parts, one sentence each: the rule, what was found, what to do. It never contains
 a number that was computed from private rows. ``python -m dptransfer`` and the ``dptransfer`` command
 turn any of these into one line on standard error and exit code 2.
+
+`PrivacyWarning` is the one warning: something the guarantee does not cover, or a budget that hardly promises
+anything. Whether it appears never depends on private values.
 """
 
 from __future__ import annotations
@@ -25,6 +28,10 @@ from __future__ import annotations
 
 class DPTransferError(Exception):
     """Base of every error raised on purpose."""
+
+
+class PrivacyWarning(UserWarning):
+    """What was asked for is allowed, but promises less than it may seem to."""
 
 
 class ArgumentError(DPTransferError, ValueError):
