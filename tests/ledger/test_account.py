@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from dptransfer.accounting import guarantee_of
-from dptransfer.errors import BudgetExceeded, RelationMismatch
+from dptransfer.accounting import fits, guarantee_of
+from dptransfer.errors import ArgumentError, BudgetExceeded, LedgerError, RelationMismatch
+from dptransfer.ledger import Charge, Ledger
+from dptransfer.ledger.entry import charge_fields, stamped
+from dptransfer.ledger.store import Store
 from dptransfer.privacy import BestOfManyEvent, Budget, GaussianEvent, Relation, SampledGaussianEvent
 
 from .samples import ADD, GAUSS, REPLACE, Content, chosen
@@ -160,10 +163,64 @@ def test_sampled_and_tuned_steps_are_counted_with_what_was_there_before(ledger):
     ledger.charge("clinic-a", [sampled], label="linear-probe")
     assert ledger.spent("clinic-a") == guarantee_of([sampled], 1e-5)
     ledger.charge("clinic-a", [tuned], label="search")
-    assert ledger.spent("clinic-a") == guarantee_of([sampled, tuned], 1e-5)
-    with pytest.raises(BudgetExceeded, match="Lower the request"):
+    whole = guarantee_of([sampled, tuned], 1e-5)
+    assert whole.epsilon < ledger.spent("clinic-a").epsilon < 1.2 * whole.epsilon
+    with pytest.raises(BudgetExceeded, match=r"by the rule 'renyi'.*Lower the request"):
         ledger.charge("clinic-a", [SampledGaussianEvent(1.0, 0.01, 5000, ADD)], label="linear-probe")
     assert ledger.spent("clinic-a", relation=REPLACE).epsilon > ledger.spent("clinic-a").epsilon
+
+
+def test_every_charge_and_the_overview_say_which_rule_counted(ledger):
+    ledger.set_budget("clinic-a", Budget(epsilon=3.0, delta=1e-5))
+    for _ in range(2):
+        ledger.charge("clinic-a", [GAUSS], label="fit")
+    ledger.charge("clinic-b", [GAUSS], label="fit")
+    first, second, other = (one for one in ledger.history() if isinstance(one, Charge))
+    assert first.rule == "one request, composed exactly"
+    assert "'gaussian'" in second.rule
+    assert other.rule == "no budget is set"
+    summary = ledger.datasets()[0]
+    assert summary.rule == second.rule
+    assert f"is spent, by {second.rule}; the budget is" in summary.sentence
+    ledger.set_budget("clinic-a", Budget(epsilon=1.2, delta=1e-5))
+    assert ledger.datasets()[0].sentence.endswith("add/remove, and nothing more is granted")
+
+
+def test_the_owner_declares_a_rule_before_the_first_charge_and_not_after(ledger):
+    tuned = BestOfManyEvent(((GaussianEvent(20.0, ADD),),), 5, 1.0)
+    budget = Budget(epsilon=1.0, delta=1e-5)
+    for name, rule in (("a", None), ("b", "renyi")):
+        ledger.set_budget(name, budget, rule=rule)
+        ledger.charge(name, [GaussianEvent(9.0, ADD)], label="fit")
+    with pytest.raises(BudgetExceeded, match="in the first request, or by the rule 'renyi'"):
+        ledger.charge("a", [tuned], label="search")
+    ledger.charge("b", [tuned], label="search")
+    with pytest.raises(LedgerError, match=r"settled before the first.*counts by 'gaussian'"):
+        ledger.set_budget("a", budget, rule="renyi")
+    ledger.set_budget("b", replace(budget, epsilon=2.0))  # a raised limit keeps the rule
+    assert "'renyi'" in next(one for one in ledger.datasets() if one.dataset.name == "b").sentence
+    ledger.set_budget("b", budget, rule="renyi")
+    with pytest.raises(ArgumentError, match="rule"):
+        ledger.set_budget("c", budget, rule="pld")
+
+
+def test_an_account_filled_before_rules_were_recorded_keeps_its_charges_and_grants_nothing_more(tmp_path):
+    """The first version granted both steps at (1, 1e-5); neither is forgotten, and both count as now."""
+    budget = Budget(epsilon=1.0, delta=1e-5)
+    steps = GaussianEvent(1 / 0.2144, ADD), SampledGaussianEvent(0.28796, 1e-4, 1, ADD)
+    path = tmp_path / "ledger.sqlite"
+    Ledger(path).set_budget("clinic-a", budget)
+    dataset = Ledger(path).find("clinic-a")
+    for step in steps:
+        with Store(path).transaction(write=True) as chain:
+            chain.append(stamped(charge_fields("fit", [step]), dataset))
+    ledger = Ledger(path)
+    assert [one.rule for one in ledger.history() if isinstance(one, Charge)] == [None, None]
+    assert fits(steps, budget)  # as the first version saw it
+    assert ledger.spent("clinic-a").epsilon > 2
+    assert ledger.datasets()[0].sentence.endswith("and nothing more is granted")
+    with pytest.raises(BudgetExceeded):
+        ledger.charge("clinic-a", [GaussianEvent(1e4, ADD)], label="fit")
 
 
 def test_tuning_is_refused_by_a_budget_in_rho_with_a_way_out(ledger):

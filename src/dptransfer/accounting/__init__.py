@@ -19,14 +19,19 @@ from dptransfer.accounting.compose import (
     rho_of,
 )
 from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu, mu_for, mu_with_slack
+from dptransfer.accounting.gdp_price import gdp_price
 from dptransfer.accounting.pure import selection_delta, selection_rho
+from dptransfer.accounting.requests import Requests, Rule
 
 __all__ = [
+    "Requests",
+    "Rule",
     "delta_of",
     "delta_of_mu",
     "epsilon_of",
     "epsilon_of_mu",
     "fits",
+    "gdp_price",
     "guarantee_of",
     "halting_probability",
     "largest_times",

@@ -1,9 +1,8 @@
 """A sequence of events → one curve, one guarantee.
 
-Every number here is an upper bound on what the events cost together. The steps of a sequence may be chosen in
-the light of earlier answers as long as their parameters were fixed in advance; for parameters chosen on the
-way, sums of ε, of ρ and (all Gaussian) of μ² are still bounds, and the curve of a mixture is not proven to be
-one.
+Every number here is an upper bound on what the events cost together. The steps of a sequence may look at
+earlier answers as long as their parameters were fixed in advance; for parameters chosen on the way the curve
+of a mixture is not a bound, and `requests` says what is.
 
 - Gaussian steps compose exactly, to μ = √(Σ T/z²) for T releases at noise multiplier z; zCDP is never used
   for them.

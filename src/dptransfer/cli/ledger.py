@@ -91,6 +91,13 @@ def budget(
     mu: budgets.Mu = None,
     relation: budgets.Neighbours = Relation.ADD_REMOVE,
     note: Annotated[str, typer.Option("--note", help="Why, for the record.")] = "",
+    rule: Annotated[
+        str | None,
+        typer.Option(
+            "--rule",
+            help="How charges after the first are counted: gaussian or renyi. Before the first charge only.",
+        ),
+    ] = None,
     ledger: options.LedgerFile = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -98,11 +105,11 @@ def budget(
 
     Example: dptransfer ledger budget clinic-a --epsilon 3 --delta 1e-5
     """
-    setting = any(amount is not None for amount in (epsilon, delta, rho, mu))
+    setting = any(amount is not None for amount in (epsilon, delta, rho, mu, rule))
     limit = budgets.budget_from(epsilon, delta, rho, mu, relation) if setting else None
     book = open_ledger(ledger, must_exist=not setting)
     if limit is not None:
-        book.set_budget(_known_or_new(book, dataset), limit, note=note)
+        book.set_budget(_known_or_new(book, dataset), limit, note=note, rule=rule)
     found = book.find(dataset)
     summary = next(one for one in book.datasets() if one.dataset.id == found.id)
     if as_json:

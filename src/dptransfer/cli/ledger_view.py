@@ -32,6 +32,7 @@ def summary_json(summary: DatasetSummary) -> dict[str, Any]:
         "unfinished": summary.unfinished,
         "spent": None if summary.spent is None else summary.spent.to_dict(),
         "budget": None if summary.budget is None else summary.budget.to_dict(),
+        "rule": summary.rule,
         "sentence": summary.sentence,
     }
 
@@ -53,12 +54,18 @@ def entry_json(entry: Entry) -> dict[str, Any]:
             "kind": "charge",
             "label": entry.label,
             "events": [event_to_dict(event) for event in entry.events],
+            "rule": entry.rule,
             "outcome": entry.outcome,
             "status": entry.status,
             "detail": entry.detail,
         }
     elif isinstance(entry, BudgetChange):
-        own = {"kind": "budget", "budget": entry.budget.to_dict(), "note": entry.note}
+        own = {
+            "kind": "budget",
+            "budget": entry.budget.to_dict(),
+            "note": entry.note,
+            "rule": entry.rule,
+        }
     else:
         assert isinstance(entry, Closing)
         own = {"kind": "closing", "charge": entry.charge, "outcome": entry.outcome, "detail": entry.detail}
@@ -73,5 +80,6 @@ def entry_words(entry: Entry) -> tuple[str, str]:
         steps = "; ".join(map(event_words, entry.events)) or "no private row used, nothing spent"
         return f"{entry.label}: {steps}", entry.status + (f" ({entry.detail})" if entry.detail else "")
     if isinstance(entry, BudgetChange):
-        return f"budget set to {entry.budget}", entry.note
+        rule = "" if entry.rule is None else f", counted by '{entry.rule}'"
+        return f"budget set to {entry.budget}{rule}", entry.note
     return "", ""

@@ -1,10 +1,7 @@
 """One data set's account: what was charged, what is allowed, and whether more fits.
 
-The rule is that past and new events together fit the limit. The next request may be made after the last
-release was seen, so its noise, too, may depend on earlier results. For running totals of pure ε (Rogers,
-Roth, Ullman and Vadhan 2016), of ρ (Feldman and Zrnic 2021) and of Gaussian noise in μ² (Smith and Thakurta
-2022) the rule is sound for such choices as well. For selections against a budget in ε and δ > 0 the
-accountant takes the best of several curves, which is proven for requests that were fixed in advance.
+Each charge is one request, fixed as a whole when it was made; the next may be made after its answer was seen.
+How such requests add up, and why, is in `accounting.requests`.
 """
 
 from __future__ import annotations
@@ -15,10 +12,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 
-from dptransfer.accounting import fits, guarantee_of
-from dptransfer.errors import BudgetExceeded, DPTransferError, RelationMismatch
+from dptransfer.accounting import Requests, Rule
+from dptransfer.errors import BudgetExceeded, DPTransferError, LedgerError, RelationMismatch
 from dptransfer.ledger.entry import BudgetChange, Charge, DataSet, DatasetSummary, Entry
-from dptransfer.privacy import Budget, Event, Guarantee, Relation, SelectionEvent, in_relation
+from dptransfer.privacy import (
+    Budget,
+    Event,
+    GaussianEvent,
+    Guarantee,
+    Relation,
+    SelectionEvent,
+    in_relation,
+)
 
 QUOTED_DELTA = 1e-5
 """δ at which ε is stated when nobody set a budget that names one."""
@@ -31,18 +36,17 @@ class Account:
     dataset: DataSet
     charges: tuple[Charge, ...] = ()
     budget: Budget | None = None
+    declared_rule: Rule | None = None
 
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """Everything paid for, in order."""
-        return tuple(event for charge in self.charges for event in charge.events)
+    def require_room(self, new: Sequence[Event]) -> str:
+        """Raise unless the budget covers past and new charges; no new events are always covered.
 
-    def require_room(self, new: Sequence[Event]) -> None:
-        """Raise unless the budget covers past and new events together; no new events are always covered.
+        Returns the rule that granted them, in words.
 
         >>> from dptransfer.privacy import SelectionEvent
         >>> account = Account(DataSet("3fa9" * 16, "clinic-a"), budget=Budget(epsilon=1.0))
         >>> account.require_room([SelectionEvent(1.0, Relation.ADD_REMOVE, True, "exponential")])
+        'one request, composed exactly'
         >>> account.require_room([SelectionEvent(1.3, Relation.ADD_REMOVE, True, "exponential")])
         Traceback (most recent call last):
         ...
@@ -51,11 +55,22 @@ above its budget of epsilon 1; nothing is spent yet. Lower the request, or ask t
 the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
         """
         if self.budget is None or not new:
-            return
-        past = self._restated(self.events, self.budget.relation, "is on record")
-        whole = past + self._restated(new, self.budget.relation, "was asked for")
-        if not fits(whole, self.budget):
+            return "no budget is set" if self.budget is None else "nothing is spent"
+        past = self._requests(self.budget.relation)
+        whole = self._requests(self.budget.relation, new)
+        if not whole.fit(self.budget):
             raise BudgetExceeded(_refusal(self.dataset, self.budget, past, whole))
+        return counted_by(whole, self.budget)
+
+    def require_rule(self, rule: Rule) -> None:
+        """Raise unless the owner may still declare this rule: it is settled by the first charge."""
+        charged = self._requests(Relation.REPLACE_ONE)
+        if charged.first and charged.rule != rule:
+            raise LedgerError(
+                f"How requests are counted is settled before the first of them; {self.dataset} was charged "
+                f"already and counts by '{charged.rule}'. Leave the rule out, or file other data under "
+                "another name."
+            )
 
     def spent(self, delta: float | None = None, relation: Relation | None = None) -> Guarantee | None:
         """What all charges together promise; None before the first.
@@ -71,13 +86,13 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
         limit = self.budget
         if relation is None:
             relation = limit.relation if limit else Relation.ADD_REMOVE
-            if any(event.relation is Relation.REPLACE_ONE for event in self.events):
+            if any(event.relation is Relation.REPLACE_ONE for one in self.charges for event in one.events):
                 relation = Relation.REPLACE_ONE
-        events = self._restated(self.events, relation, "is on record")
+        requests = self._requests(relation)
         if delta is None:
-            pure = all(isinstance(event, SelectionEvent) for event in events)
+            pure = all(isinstance(event, SelectionEvent) for event in requests.events)
             delta = (limit.delta if limit else 0.0) or (0.0 if pure else QUOTED_DELTA)
-        return guarantee_of(events, delta, relation=relation)
+        return requests.guarantee(delta, relation, _limit(limit, delta))
 
     def summary(self) -> DatasetSummary:
         """The account in a line."""
@@ -88,6 +103,7 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
             unfinished=sum(charge.outcome is None for charge in self.charges),
             spent=spent,
             budget=self.budget,
+            rule=None if spent is None else counted_by(self._requests(spent.relation), self.budget),
             sentence=self._sentence(spent),
         )
 
@@ -104,7 +120,16 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
         if amount is None:
             currency, amount = "epsilon", spent.epsilon
         at = f" at delta {spent.delta:g}" if spent.delta and currency == "epsilon" else ""
-        return f"{currency} {_up(amount)}{at} ({spent.relation.value}) is spent; {limit}"
+        requests = self._requests(spent.relation)
+        rule = f", by {counted_by(requests, self.budget)}" if requests.later and at else ""
+        if self.budget is not None and spent.relation is self.budget.relation:
+            limit += "" if requests.fit(self.budget) else ", and nothing more is granted"
+        return f"{currency} {_up(amount)}{at} ({spent.relation.value}) is spent{rule}; {limit}"
+
+    def _requests(self, relation: Relation, new: Sequence[Event] = ()) -> Requests:
+        """Past charges, and a new one, as requests under one relation."""
+        past = [self._restated(charge.events, relation, "is on record") for charge in self.charges]
+        return Requests.of([*past, self._restated(new, relation, "was asked for")], self.declared_rule)
 
     def _restated(self, events: Iterable[Event], relation: Relation, which: str) -> tuple[Event, ...]:
         try:
@@ -123,6 +148,7 @@ def accounts(entries: Iterable[Entry]) -> dict[str, Account]:
     found: dict[str, DataSet] = {}
     charges: dict[str, list[Charge]] = {}
     budgets: dict[str, Budget] = {}
+    rules: dict[str, Rule] = {}
     for entry in entries:
         key = entry.dataset.id
         found.setdefault(key, entry.dataset)
@@ -130,17 +156,45 @@ def accounts(entries: Iterable[Entry]) -> dict[str, Account]:
             charges.setdefault(key, []).append(entry)
         elif isinstance(entry, BudgetChange):
             budgets[key] = entry.budget
-    return {key: Account(found[key], tuple(charges.get(key, ())), budgets.get(key)) for key in found}
+            if entry.rule is not None:
+                rules[key] = entry.rule
+    return {
+        key: Account(found[key], tuple(charges.get(key, ())), budgets.get(key), rules.get(key))
+        for key in found
+    }
 
 
-def _refusal(dataset: DataSet, budget: Budget, past: Sequence[Event], whole: Sequence[Event]) -> str:
+def counted_by(requests: Requests, budget: Budget | None) -> str:
+    """How these requests are counted against this budget, in words."""
+    if not requests.later:
+        return "one request, composed exactly"
+    currency = "epsilon" if budget is None else _currency(budget)
+    if currency != "epsilon":
+        return {"rho": "the sum of rho", "mu": "the sum of mu squared"}[currency]
+    if budget is not None and budget.flavour == "pure":
+        return "the sum of epsilon"
+    return _RULE_WORDS[requests.rule]
+
+
+_RULE_WORDS: dict[Rule, str] = {
+    "gaussian": "the rule 'gaussian' (the first request exactly, later ones in mu squared)",
+    "renyi": "the rule 'renyi' (one order for all requests)",
+}
+
+
+def _limit(budget: Budget | None, delta: float) -> float | None:
+    """The ε to compare with, where the budget has one at this δ."""
+    return budget.epsilon if budget is not None and budget.delta == delta else None
+
+
+def _refusal(dataset: DataSet, budget: Budget, past: Requests, whole: Requests) -> str:
     """The sentence that says what the whole would reach, what is allowed and spent, and what to do."""
     currency = _currency(budget)
     at = f" at delta {budget.delta:g}" if budget.flavour == "approximate" else ""
     limit = f"{currency} {getattr(budget, currency):g}"
     limit += f", delta {budget.delta:g}" if budget.flavour == "approximate" else ""
     reached, spent = _amount(whole, budget, currency), _amount(past, budget, currency)
-    already = "nothing is spent yet" if not past else "what is spent already has no such bound"
+    already = "nothing is spent yet" if not past.first else "what is spent already has no such bound"
     if spent is not None:
         already = f"{currency} {_up(spent)} is spent already"
     if reached is None:
@@ -151,9 +205,14 @@ def _refusal(dataset: DataSet, budget: Budget, past: Sequence[Event], whole: Seq
             f"data owner for a budget in epsilon and delta, for example: {remedy}"
         )
     remedy = _command(dataset, budget, currency, _up(reached), budget.delta)
+    rule = hint = ""
+    if whole.later and at:
+        rule = f", by {counted_by(whole, budget)}"
+        if whole.rule == "gaussian" and not all(isinstance(one, GaussianEvent) for one in whole.later[-1]):
+            hint = " Steps other than Gaussian ones cost less in the first request, or by the rule 'renyi'."
     return (
-        f"This release would bring {dataset} to {currency} {_up(reached)}{at} ({budget.relation.value}), "
-        f"above its budget of {limit}; {already}. "
+        f"This release would bring {dataset} to {currency} {_up(reached)}{at} "
+        f"({budget.relation.value}){rule}, above its budget of {limit}; {already}.{hint} "
         f"Lower the request, or ask the data owner to raise the budget with: {remedy}"
     )
 
@@ -162,14 +221,15 @@ def _currency(budget: Budget) -> str:
     return {"zcdp": "rho", "gdp": "mu"}.get(budget.flavour, "epsilon")
 
 
-def _amount(events: Sequence[Event], budget: Budget, currency: str) -> float | None:
-    """What the events cost in a currency; None when it cannot be said."""
-    if not events:
+def _amount(requests: Requests, budget: Budget, currency: str) -> float | None:
+    """What the requests cost in a currency; None when it cannot be said."""
+    if not requests.first:
         return None
     try:
-        amount: float | None = getattr(guarantee_of(events, budget.delta), currency)
+        total = requests.guarantee(budget.delta, budget.relation, _limit(budget, budget.delta))
     except DPTransferError:
         return None
+    amount: float | None = getattr(total, currency)
     return amount if amount is not None and math.isfinite(amount) else None
 
 

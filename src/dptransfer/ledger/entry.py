@@ -12,6 +12,8 @@ from functools import cache, lru_cache
 from importlib import metadata
 from typing import Any, Protocol
 
+from dptransfer.accounting import Rule
+from dptransfer.accounting.requests import RULES
 from dptransfer.errors import ArgumentError, LedgerTampered
 from dptransfer.ledger.chain import Row
 from dptransfer.privacy import Budget, Event, Guarantee, event_from_dict, event_to_dict
@@ -69,13 +71,15 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Charge(Entry):
-    """Events that were paid for, before any row was read; `outcome` is None until it is closed.
+    """One request: events that were fixed and paid for as a whole, before any row was read for them.
 
-    No events mean that no private row was to be used.
+    No events mean that no private row was to be used. `rule` says in words how it was counted when it was
+    granted, and is None in ledgers of the first version; `outcome` is None until the charge is closed.
     """
 
     label: str
     events: tuple[Event, ...]
+    rule: str | None = None
     outcome: str | None = None
     detail: str = ""
 
@@ -96,10 +100,11 @@ class Closing(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetChange(Entry):
-    """The owner's limit from here on."""
+    """The owner's limit from here on, and the rule declared with it, if one was."""
 
     budget: Budget
     note: str
+    rule: Rule | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,7 @@ class DatasetSummary:
         unfinished: how many of those have no outcome on record.
         spent: what all charges together promise; None before the first.
         budget: the limit in force; None when everything is recorded and nothing refused.
+        rule: how the charges are counted together, in words; None before the first.
         sentence: what is spent of what is allowed, in words.
     """
 
@@ -139,6 +145,7 @@ class DatasetSummary:
     unfinished: int
     spent: Guarantee | None
     budget: Budget | None
+    rule: str | None
     sentence: str
 
 
@@ -165,9 +172,10 @@ def closing_fields(charge: int, outcome: str, detail: str) -> dict[str, Any]:
     return {"kind": "closing", "charge": charge, "outcome": outcome, "detail": detail}
 
 
-def budget_fields(budget: Budget, note: str) -> dict[str, Any]:
+def budget_fields(budget: Budget, note: str, rule: Rule | None = None) -> dict[str, Any]:
     """The JSON of a change of budget."""
-    return {"kind": "budget", "budget": budget.to_dict(), "note": note}
+    declared = {} if rule is None else {"rule": rule}
+    return {"kind": "budget", "budget": budget.to_dict(), "note": note, **declared}
 
 
 def stamped(fields: dict[str, Any], dataset: DataSet) -> dict[str, Any]:
@@ -234,12 +242,14 @@ def _read(row: Row) -> Entry:
     }
     if kind == "charge":
         events = tuple(event_from_dict(event) for event in fields.pop("events"))
-        if set(fields) != {"label"}:
+        if not {"label"} <= set(fields) <= {"label", "rule"}:
             raise ValueError("it is not a list of events with a label")
         return Charge(**shared, events=events, **fields)
     if kind == "closing":
         return Closing(**shared, **fields)
     if kind == "budget":
+        if fields.get("rule") not in (None, *RULES):
+            raise ValueError(f"its rule {fields['rule']!r} is unknown")
         return BudgetChange(**shared, budget=Budget.from_dict(fields.pop("budget")), **fields)
     raise ValueError(f"its kind {kind!r} is unknown")
 

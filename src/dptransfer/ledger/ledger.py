@@ -6,11 +6,13 @@ import hmac
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import platformdirs
 
 from dptransfer import _check
+from dptransfer.accounting import Rule
+from dptransfer.accounting.requests import RULES
 from dptransfer.errors import ArgumentError, LedgerError, LedgerTampered
 from dptransfer.ledger.account import Account, accounts
 from dptransfer.ledger.entry import (
@@ -130,8 +132,8 @@ raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6
         identity = _identity(dataset)
         with self._store.transaction(write=True) as chain:
             account = _account(chain, identity)
-            account.require_room(events)
-            stamp = stamped(fields, account.dataset)
+            rule = account.require_room(events)
+            stamp = stamped({**fields, "rule": rule}, account.dataset)
             row = chain.append(stamp)
         return Receipt(row.number, row.hash, account.dataset.id, fields["label"], stamp["time"])
 
@@ -155,18 +157,31 @@ raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6
                 )
             chain.append(stamped(closing_fields(charge.number, outcome, str(detail)), charge.dataset))
 
-    def set_budget(self, dataset: AnyDataSet, budget: Budget, *, note: str = "") -> None:
+    def set_budget(
+        self, dataset: AnyDataSet, budget: Budget, *, note: str = "", rule: str | None = None
+    ) -> None:
         """Put a limit on a data set from here on; the change itself is recorded.
 
         A limit below what is spent already is allowed and means that nothing more is granted. A string is
         always a name, also one that was never charged; for an unnamed data set pass `find(prefix)`.
+
+        Args:
+            dataset: whose limit it is.
+            budget: the limit. Set it before the first charge: a limit that is set, or raised, after answers
+                were seen is a promise about what is released from then on.
+            note: why, for the record.
+            rule: how requests that depend on earlier answers are counted against a budget in ε and δ,
+                'gaussian' or 'renyi' (`accounting.requests`); without one the first charge settles it.
         """
         if not isinstance(budget, Budget):
             raise ArgumentError(f"budget must be a Budget; got {type(budget).__name__}.")
+        declared = None if rule is None else cast(Rule, _check.one_of("rule", rule, RULES))
         identity = _identity(dataset)
         with self._store.transaction(write=True) as chain:
             account = _account(chain, identity)
-            chain.append(stamped(budget_fields(budget, str(note)), account.dataset))
+            if declared is not None:
+                account.require_rule(declared)
+            chain.append(stamped(budget_fields(budget, str(note), declared), account.dataset))
 
     def budget_of(self, dataset: AnyDataSet) -> Budget | None:
         """The limit in force; None when there is none."""

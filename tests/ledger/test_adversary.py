@@ -1,0 +1,140 @@
+"""The ledger against requests that depend on earlier answers."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from dptransfer.accounting import Requests, delta_of, fits, mu_for
+from dptransfer.errors import BudgetExceeded
+from dptransfer.ledger import Ledger
+from dptransfer.privacy import Budget, GaussianEvent
+
+from .adversary import KINDS, WITH, WITHOUT, adaptive_delta, strongest, tuned
+from .samples import ADD
+
+BUDGET = Budget(epsilon=1.0, delta=1e-5)
+
+
+def old_rule(past, new, budget=BUDGET):
+    """What the ledger went by before: past and new events together, as if fixed in advance."""
+    return fits([*past, *new], budget)
+
+
+def new_rule(rule=None, budget=BUDGET):
+    return lambda past, new: Requests.of([past, new], rule).fit(budget)
+
+
+UNSAMPLED = [name for name in KINDS if not name.startswith("sampled")]
+
+
+def continuations(first, grants, names=KINDS):
+    """Steps of these kinds, each as strong as the account grants it after the first one."""
+    found = {name: strongest(KINDS[name], lambda new: grants([first], new)) for name in names}
+    return [(KINDS[name], strength) for name, strength in found.items() if strength is not None]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("direction", [WITH, WITHOUT])
+def test_the_adversary_realises_the_worst_case_that_is_accounted_for(kind, direction):
+    step = KINDS[kind]
+    strength = 3.0 if kind.startswith("sampled") else 0.7
+    for epsilon in (0.05, 0.3):
+        real = step.curve(strength, [epsilon], direction)[0]
+        assert real <= delta_of([step.event(strength)], epsilon) * (1 + 1e-3)
+    if kind in ("gaussian", "pure") or (kind.startswith("sampled") and direction == WITH):
+        assert real >= delta_of([step.event(strength)], epsilon) * (1 - 2e-3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule", "part", "names"),
+    [
+        *(("gaussian", None, part, [*UNSAMPLED, "sampled 0.001"]) for part in (0.5, 0.8, 0.95)),
+        *(("gaussian", "renyi", part, KINDS) for part in (0.5, 0.8)),
+        ("exponential", None, 0.5, [*UNSAMPLED, "sampled 0.01"]),
+        ("exponential", "renyi", 0.4, KINDS),
+        ("sampled 0.01", None, 0.3, KINDS),
+        ("sampled 0.01", "gaussian", 0.9, ["gaussian", "exponential"]),
+        pytest.param("gaussian", None, 0.8, KINDS, marks=pytest.mark.slow),
+    ],
+)
+def test_no_choice_made_after_an_answer_exceeds_the_budget(kind, rule, part, names):
+    first = KINDS[kind]
+    strength = part * strongest(first, lambda new: fits(new, BUDGET))
+    options = continuations(first.event(strength), new_rule(rule), names)
+    adaptive, alone = adaptive_delta(first, strength, options, BUDGET.epsilon)
+    assert alone <= adaptive <= BUDGET.delta * (1 + 1e-4)  # the grids of the computation
+    if kind == "gaussian" and rule is None:
+        assert adaptive >= 0.99 * BUDGET.delta  # nothing is lost, and the bound is reached
+
+
+@pytest.mark.parametrize("budget", [Budget(epsilon=4.0, delta=1e-5), Budget(epsilon=0.25, delta=1e-6)])
+def test_no_choice_exceeds_a_larger_or_a_smaller_budget(budget):
+    strength = 0.8 * mu_for(budget.epsilon, budget.delta)
+    first = KINDS["gaussian"]
+    options = continuations(first.event(strength), new_rule(budget=budget), [*UNSAMPLED, "sampled 0.01"])
+    adaptive, _ = adaptive_delta(first, strength, options, budget.epsilon)
+    assert adaptive <= budget.delta * (1 + 1e-4)
+
+
+def test_the_old_rule_is_seen_to_break_its_promise():
+    strength = 0.8 * mu_for(BUDGET.epsilon, BUDGET.delta)
+    names = ["gaussian", "sampled 0.0001"]
+    options = continuations(KINDS["gaussian"].event(strength), old_rule, names)
+    adaptive, alone = adaptive_delta(KINDS["gaussian"], strength, options, BUDGET.epsilon)
+    assert alone <= BUDGET.delta * (1 + 1e-3)  # each request alone looks right
+    assert adaptive > 1.8 * BUDGET.delta
+
+
+@pytest.mark.slow
+def test_three_requests_of_which_two_are_chosen_on_the_way_stay_within_the_budget():
+    epsilon, delta = BUDGET.epsilon, BUDGET.delta
+    m = mu_for(epsilon, delta)
+    first, start = KINDS["gaussian"], 0.5 * m
+
+    def value(grants):
+        """Backwards: the best last step after each middle one, then the best middle one after the first."""
+        losses, masses = first.losses(start, WITH)
+        best = np.zeros_like(losses)
+        for name in ("gaussian", "sampled 0.01"):
+            middle = KINDS[name]
+            most = strongest(middle, lambda new: grants([[first.event(start)], new]))
+            strength = 0.8 * most
+            ends = np.linspace(-4, 9, 2601)
+            last = np.zeros_like(ends)
+            for kind in (
+                KINDS[other] for other in ("gaussian", "sampled 0.001", "sampled 0.0001", "exponential")
+            ):
+                found = strongest(
+                    kind,
+                    lambda new: grants([[first.event(start)], [middle.event(strength)], new]),  # noqa: B023
+                )
+                last = np.maximum(last, kind.curve(found, epsilon - ends, WITH))
+            more, weights = middle.losses(strength, WITH)
+            after = np.array([(weights * np.interp(loss + more, ends, last)).sum() for loss in losses])
+            best = np.maximum(best, after)
+        return (masses * best).sum()
+
+    assert value(lambda requests: Requests.of(requests).fit(BUDGET)) <= delta * (1 + 1e-3)
+    assert value(lambda requests: fits([e for one in requests for e in one], BUDGET)) > 1.2 * delta
+
+
+def test_a_real_ledger_grants_exactly_these_continuations(tmp_path):
+    strength = 0.8 * mu_for(BUDGET.epsilon, BUDGET.delta)
+    first = KINDS["gaussian"].event(strength)
+    start = tmp_path / "start.sqlite"
+    ledger = Ledger(start)
+    ledger.set_budget("clinic-a", BUDGET)
+    ledger.charge("clinic-a", [first], label="mean")
+    for number, (kind, most) in enumerate(continuations(first, new_rule(), [*UNSAMPLED, "sampled 0.01"])):
+        book = Ledger(shutil.copy(start, tmp_path / f"{number}.sqlite"))
+        with pytest.raises(BudgetExceeded):
+            book.charge("clinic-a", [kind.event(most * 1.005)], label="second")
+        book.charge("clinic-a", [kind.event(most)], label="second")
+        assert book.spent("clinic-a").epsilon == pytest.approx(BUDGET.epsilon, rel=5e-3)
+    for step in (GaussianEvent(6.218, ADD), tuned(0.001)):
+        Ledger(shutil.copy(start, tmp_path / f"{step.kind}.sqlite")).charge(
+            "clinic-a", [step], label="second"
+        )
+    with pytest.raises(BudgetExceeded, match="by the rule 'gaussian'"):
+        ledger.charge("clinic-a", [KINDS["sampled 0.0001"].event(1 / 0.28795)], label="second")
