@@ -47,7 +47,7 @@ def gdp_price(events: Sequence[Event], lost: float) -> float:
     return _price(replace(Steps.of(events), cut=0.0), lost)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)  # an account asks for the price of each of its charges again and again
 def _price(steps: Steps, lost: float) -> float:
     if steps.is_nothing:
         return 0.0
