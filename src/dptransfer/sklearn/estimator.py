@@ -105,7 +105,7 @@ class PrivateEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy; a label that was not declared counts as missed. The guarantee does not cover these rows.
 
-        Counted here, because scikit-learn's count warns by what the labels are.
+        Counted here, because scikit-learn's own count tells lengths and kinds of labels when it refuses.
         """
         scores, labels = self._scores(X), labels_of(y, of=self)
         require_one_label_a_row(scores, labels)

@@ -20,8 +20,8 @@ from dptransfer.sklearn.notices import checked_front
 class FiniteRows(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Rows as they are, with zeros for a row that holds a NaN or an infinity.
 
-    Stands first, so that no step of scikit-learn refuses a row by its values, or prints them. (Its steps still
-    refuse to have no rows at all, which the estimators do not.)
+    Stands first, so that no step of scikit-learn refuses a row by its values, or prints them. (Its steps
+    still refuse to have no rows at all, which the estimators do not.)
     """
 
     def fit(self, X: Any, y: object = None) -> Self:
