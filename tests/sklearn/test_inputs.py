@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import DataConversionWarning
 
 from dptransfer import Ledger
-from dptransfer.errors import ArgumentError, DataError
+from dptransfer.errors import DataError
 from dptransfer.sklearn import PrivateClassifier
 from dptransfer.sklearn.inputs import labels_of, rows_of
 
@@ -73,17 +73,6 @@ def test_nor_does_a_score():
     with pytest.raises(DataError, match="lengths differ") as refused:
         model.score(X, Y[:41])
     assert not re.search(r"57|41", str(refused.value))
-
-
-@pytest.mark.parametrize("labels", [Y + 0.5, Y.astype(complex), np.array([0, "a", None] * 19, dtype=object)])
-def test_observed_classes_are_words_or_whole_numbers(labels):
-    with pytest.raises(ArgumentError, match="Unknown label type"):
-        declared(classes="observed").fit(X, labels)
-
-
-@pytest.mark.parametrize("labels", [Y, Y.astype(bool), Y.astype(str), Y.astype("S1"), Y.astype(object)])
-def test_observed_classes_of_each_kind_are_found(labels):
-    assert declared(classes="observed").fit(X, labels).classes_.tolist() == np.unique(labels).tolist()
 
 
 def told(labels, **given):
