@@ -29,11 +29,7 @@ def grid(model, x, y, jobs):
     return search.fit(x, y)
 
 
-def folds_of_a_pipeline(model, x, y, jobs):
-    return folds(make_private_pipeline(model), x, y, jobs)
-
-
-@pytest.mark.parametrize("search", [folds, grid, folds_of_a_pipeline])
+@pytest.mark.parametrize("search", [folds, grid])
 @pytest.mark.parametrize(
     ("backend", "jobs"),
     [
@@ -54,6 +50,12 @@ def test_five_folds_on_a_budget_for_three_are_refused_loudly(search, backend, jo
     assert account.sentence in str(stopped.value)
     assert isinstance(stopped.value.refusal, BudgetExceeded)
     assert str(stopped.value.refusal) in str(stopped.value)
+
+
+def test_it_comes_through_a_pipeline(blobs, for_three):
+    x, y = blobs
+    with pytest.raises(SearchStopped, match="3 fits of 'pets'"):
+        folds(make_private_pipeline(PrivateClassifier("mean", **PETS, ledger=for_three)), x, y, 1)
 
 
 def test_an_ordinary_error_would_have_been_swallowed(blobs, monkeypatch):
