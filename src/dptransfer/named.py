@@ -49,10 +49,18 @@ def named_method(
         close = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1, cutoff=0.5)
         remedy = f"Did you mean '{close[0]}'?" if close else "Choose one of these."
         raise ArgumentError(f"The method must be one of {', '.join(known)}; got '{name}'. {remedy}")
-    return _configured(known[name](**{}), given)  # every field has a default
+    return configured(known[name](**{}), given)  # every field has a default
 
 
-def _configured(method: PrivateMethod, given: Mapping[str, Any]) -> PrivateMethod:
+def as_method(method: str | PrivateMethod) -> PrivateMethod:
+    """A method object as it is; a name as the method of that name, with its defaults."""
+    from dptransfer.methods import PrivateMethod
+
+    return method if isinstance(method, PrivateMethod) else named_method(str(method), {})
+
+
+def configured(method: PrivateMethod, given: Mapping[str, Any]) -> PrivateMethod:
+    """The same method with these settings changed, named as for `named_method`."""
     own: dict[str, Any] = {}
     inner: dict[str, Any] = {}
     features = method.features

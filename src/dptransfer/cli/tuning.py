@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from dptransfer.named import named_method
 if TYPE_CHECKING:
     from dptransfer.methods import PrivateMethod
 
-_MOST = 100  # configurations: each is planned a dozen times before it is known what the best of them costs
 _EXAMPLE = "Example: --tune steps=10,30"
 
 
@@ -41,13 +39,17 @@ def tuned_method(name: str, given: Mapping[str, Any], tuning: Tuning) -> Private
             raise ArgumentError(f"{option} needs something to tune; there is no --tune. {_EXAMPLE}")
         return named_method(name, given)
     from dptransfer.methods import PrivateTuning
+    from dptransfer.methods.grid import every_combination
 
     if tuning.on_public and tuning.mean_trials is not None:
         raise ArgumentError(
             "--mean-trials is for tuning on private rows; --tune-on-public tries every configuration. "
             "Leave one of them out."
         )
-    candidates = _grid(name, given, _lists(tuning.fields, given))
+    lists = _lists(tuning.fields, given)
+    named_method(name, given)  # what is wrong with the settings is not the tuning's fault
+    found = every_combination(lambda one: named_method(name, {**given, **one}), lists, option="--tune ")
+    candidates = tuple(candidate for _, candidate in found)
     made = PrivateTuning(candidates=candidates, tune_on_public=tuning.on_public)
     return made if tuning.mean_trials is None else replace(made, mean_trials=tuning.mean_trials)
 
@@ -79,27 +81,3 @@ def _values(listed: str) -> list[Any]:
     except ValueError:
         values = None
     return values if isinstance(values, list) else [part.strip() for part in listed.split(",")]
-
-
-def _grid(name: str, given: Mapping[str, Any], lists: Mapping[str, list[Any]]) -> tuple[PrivateMethod, ...]:
-    """Every combination of the listed values, as a method."""
-    named_method(name, given)  # what is wrong with the settings is not the tuning's fault
-    found = []
-    for values in itertools.islice(itertools.product(*lists.values()), _MOST + 1):
-        one = dict(zip(lists, values, strict=True))
-        try:
-            found.append(named_method(name, {**given, **one}))
-        except ArgumentError as problem:
-            tried = " ".join(f"--tune {field}={value}" for field, value in one.items())
-            raise ArgumentError(f"{tried}: {problem}") from problem
-    if len(found) > _MOST:
-        raise ArgumentError(
-            f"Tuning tries at most {_MOST} configurations; these are more. List fewer values."
-        )
-    if any(one in found[:place] for place, one in enumerate(found)):
-        raise ArgumentError(
-            "Tuning chooses among different configurations; two of these are the same. List every value once."
-        )
-    if len(found) == 1:
-        raise ArgumentError(f"Tuning chooses among two configurations at least; this is one. {_EXAMPLE}")
-    return tuple(found)

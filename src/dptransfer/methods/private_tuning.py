@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -148,7 +149,8 @@ class PrivateTuning(PrivateMethod):
         facts, highest = private.facts, -math.inf
         best: Outcome | None = None
         for _ in range(noise.trials(self.mean_trials, self.shape)):
-            chosen = trials.plans[int(noise.subset(len(trials.plans), 1)[0])]
+            place = int(noise.subset(len(trials.plans), 1)[0])
+            chosen = trials.plans[place]
             fitted = chosen.method.features.fit(facts.dimension, public)
             outcome = chosen.method.run(chosen, fitted, private, noise, public)
             seen_by = outcome.features or fitted
@@ -156,12 +158,16 @@ class PrivateTuning(PrivateMethod):
             question = CorrectCount(seen_by, linear, offset, precision)
             score = trials.score.open(noise=noise).release(question, private.rows, private.labels)
             if score[0] > highest:
-                which = configuration_in_words(chosen.method, self.candidates)
-                note = f"The best trial was of {which}."
+                note = best_trial_note(self.candidates[place], self.candidates)
                 best = replace(outcome, features=seen_by, notes=(*outcome.notes, note))
                 highest = float(score[0])
         assert best is not None  # the law begins at one trial
         return replace(best, events=plan.events)
+
+
+def best_trial_note(best: PrivateMethod, candidates: Sequence[PrivateMethod]) -> str:
+    """What a release says of its choice; no two different candidates have the same."""
+    return f"The best trial was of {configuration_in_words(best, candidates)}."
 
 
 @dataclass(frozen=True, eq=False)

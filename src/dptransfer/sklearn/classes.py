@@ -1,0 +1,83 @@
+"""Classes of any kind, as the user declares them, and the words they are called by inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.data import PublicEmbeddings
+from dptransfer.errors import ArgumentError
+
+_OBSERVED = "observed"
+
+
+def declared_values(classes: Sequence[Any] | str | None, labels: NDArray[Any]) -> NDArray[Any]:
+    """The declared list; the classes in `labels` only where that set is declared to be public."""
+    if isinstance(classes, str) and classes == _OBSERVED:
+        return _observed(labels)
+    if classes is None or isinstance(classes, str):
+        raise ArgumentError(
+            "Classes must be declared, because the set of classes that occur is itself private; got "
+            f"classes={classes!r}. Pass the full public list, classes=[...], or classes='observed' "
+            "if that set is public anyway."
+        )
+    declared = np.asarray(classes)
+    if declared.ndim != 1 or len(np.unique(declared)) != len(declared):
+        raise ArgumentError(
+            "classes must be one list of distinct classes; these are something else. "
+            "Pass each class once: classes=['cat', 'dog']."
+        )
+    return declared
+
+
+def _observed(labels: NDArray[Any]) -> NDArray[Any]:
+    """What occurs in the labels; whether that can be a list of classes depends on this public set alone."""
+    kinds = {_kind(label) for label in labels.tolist()}
+    if len(kinds) > 1 or None in kinds:
+        raise ArgumentError(
+            "Unknown label type: observed classes must be all words or all whole numbers; these are not. "
+            "Convert them, for example with y.astype(int) or y.astype(str), or declare classes=[...]."
+        )
+    return np.unique(labels)
+
+
+def _kind(label: object) -> type | None:
+    if isinstance(label, int | np.integer | np.bool_):
+        return int
+    return next((kind for kind in (str, bytes) if isinstance(label, kind)), None)
+
+
+def positions(values: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int64]:
+    """Each label's position among the declared values; -1 for one that is none of them."""
+    places = {value: place for place, value in enumerate(values.tolist())}
+    return np.array([_place(places, label) for label in labels.tolist()], dtype=np.int64)
+
+
+def _place(places: dict[Any, int], label: Any) -> int:
+    try:
+        return places.get(label, -1)
+    except TypeError:  # a list, say, is no class
+        return -1
+
+
+def class_words(values: NDArray[Any]) -> list[str]:
+    """The classes as words, for a release of the model; positions where two of them read the same."""
+    words = [str(value) for value in values.tolist()]
+    return words if len(set(words)) == len(words) else [str(place) for place in range(len(words))]
+
+
+def with_class_words(public: PublicEmbeddings | None, values: NDArray[Any]) -> PublicEmbeddings | None:
+    """The public rows, with their labels called as the classes are called inside."""
+    shots = None if public is None else public.shots
+    if public is None or shots is None or shots.classes is None or shots.labels is None:
+        return public
+    inside = dict(zip(values.tolist(), class_words(values), strict=True))
+    renamed = tuple(inside.get(name, str(name)) for name in shots.classes)
+    if renamed == shots.classes:
+        return public
+    return public.with_shots(
+        PublicEmbeddings(shots.rows, shots.labels, classes=renamed, name=shots.name, encoder=shots.encoder)
+    )

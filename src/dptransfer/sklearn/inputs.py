@@ -1,0 +1,97 @@
+"""Rows and labels as scikit-learn's users pass them, checked without telling anything about them.
+
+scikit-learn's own checks print lengths, and at times values, of what they refuse, and warn by the number of
+distinct labels. Dimensions and types are public here; the number of rows and whatever they hold are not, so
+these messages contain neither. The wording keeps the key words that scikit-learn's common checks look for.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.exceptions import DataConversionWarning
+
+from dptransfer.errors import DataError
+
+
+class NotNumbers(DataError, TypeError):
+    """An array of Python objects that are not all numbers."""
+
+
+def rows_of(X: ArrayLike) -> NDArray[Any]:
+    """The rows as an array of real numbers with two dimensions."""
+    if issparse(X):
+        raise DataError("X must be a dense array; it is sparse. Convert it with X.toarray().")
+    rows = _array(X)
+    if rows is None or rows.ndim != 2:
+        found = "lists of unequal length" if rows is None else f"the number of dimensions {rows.ndim}"
+        raise DataError(
+            f"X must have two dimensions, (examples, features); got {found}. Reshape your data: "
+            "X.reshape(1, -1) is one example, X.reshape(-1, 1) has one feature."
+        )
+    if rows.shape[1] == 0:
+        raise DataError(
+            "X must have features; it has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required. "
+            "Pass one column per feature."
+        )
+    if rows.dtype.kind == "c":
+        raise DataError("Complex data not supported: X must hold real numbers. Pass X.real, say.")
+    if rows.dtype.kind not in "fiubO":
+        kind = rows.dtype.type.__name__  # not the type itself, which tells how long the longest text is
+        raise DataError(f"X must hold real numbers; got the type {kind}. Encode texts first.")
+    numbers = _floats(rows) if rows.dtype.kind == "O" else rows
+    if numbers is None:
+        raise NotNumbers(
+            "Every argument must be a number, or a string that reads as a number; at least one entry of X is "
+            "neither. Convert X to an array of numbers."
+        )
+    return numbers
+
+
+def labels_of(y: ArrayLike | None, *, of: object) -> NDArray[Any]:
+    """One label per example, as an array with one dimension."""
+    if y is None:
+        raise DataError(
+            f"This {type(of).__name__} requires y to be passed, but the target y is None. "
+            "Pass one class per example."
+        )
+    labels = None if issparse(y) else _array(y)
+    if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected. Change its shape with y.ravel().",
+            DataConversionWarning,
+            stacklevel=3,
+        )
+        return labels.ravel()
+    if labels is None or labels.ndim != 1:
+        raise DataError("y should be a 1d array, one class per example; it is something else. Pass a list.")
+    return labels
+
+
+def require_one_label_a_row(rows: NDArray[Any], labels: NDArray[Any]) -> None:
+    """Raise unless there are as many labels as rows, without telling how many."""
+    if len(rows) != len(labels):
+        raise DataError(
+            "X and y must have one entry per example; their lengths differ. Pass the labels of these rows."
+        )
+
+
+def _array(values: ArrayLike) -> NDArray[Any] | None:
+    """NumPy's array; None where it makes none, as its own error tells how many rows there are."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        return None
+
+
+def _floats(objects: NDArray[Any]) -> NDArray[np.float64] | None:
+    """None where an entry is no number: NumPy's own error would show it."""
+    try:
+        with np.errstate(all="ignore"):
+            return objects.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -1,0 +1,114 @@
+"""A search over settings that is charged once: the private stand-in for scikit-learn's searches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dptransfer.data import PublicEmbeddings
+from dptransfer.errors import ArgumentError
+from dptransfer.ledger import Ledger
+from dptransfer.methods import PrivateMethod, PrivateTuning
+from dptransfer.methods.grid import every_combination
+from dptransfer.methods.private_tuning import best_trial_note
+from dptransfer.named import as_method, configured
+from dptransfer.privacy import Relation
+from dptransfer.sklearn.estimator import PrivateEstimator
+
+
+class PrivateSearch(PrivateEstimator):
+    """A choice among settings of a method, made on private rows and paid for as a whole.
+
+    Where `GridSearchCV` pays for folds × candidates and chooses by scores that no guarantee covers, this fits
+    a random number of randomly drawn candidates, compares noisy counts of right answers, and releases the
+    best; see `PrivateTuning`. One fit is one charge, which covers the search and the model.
+
+    >>> import numpy as np
+    >>> from dptransfer import Ledger
+    >>> from dptransfer.sklearn import make_private_pipeline
+    >>> x, y = np.eye(4)[[0, 1] * 500], np.array(["cat", "dog"] * 500)
+    >>> search = PrivateSearch("noisy-gd", {"steps": [2, 5]}, epsilon=3.0, classes=["cat", "dog"],
+    ...                        mean_trials=2, name="pets", ledger=Ledger.in_memory())
+    >>> make_private_pipeline(search).fit(x, y).predict(np.eye(4)[:2]).tolist()
+    ['cat', 'dog']
+    >>> search.best_params_["steps"] in (2, 5)
+    True
+
+    Args:
+        method: a command-line name such as 'noisy-gd', or a method object whose other settings are kept.
+        grid: values to try, by setting; every combination is a candidate. What the command line's `--tune`
+            reaches is reached here by the same names, such as 'steps', 'axes' and 'pace.reach'.
+        mean_trials: expected number of candidates that are drawn and fitted.
+        epsilon: ε of the whole search.
+        delta: δ of the whole search.
+        classes: as for `PrivateClassifier`, like all that follow.
+        public: public rows, for methods that use some.
+        relation: 'add/remove' or 'replace-one'.
+        name: what the ledger files the data set under; required.
+        ledger: where the search is charged; the user's default ledger file if None.
+        random_state: None for secure noise.
+
+    Attributes:
+        best_params_: the settings of the best trial, as listed in `grid`; released.
+        classes_: the declared classes.
+        model_: the released classifier of the best trial, which can be saved.
+        guarantee_: what it promises, choice included.
+    """
+
+    def __init__(
+        self,
+        method: str | PrivateMethod = "noisy-gd",
+        grid: Mapping[str, Sequence[Any]] | None = None,
+        *,
+        mean_trials: float = 10.0,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        classes: Sequence[Any] | str | None = None,
+        public: PublicEmbeddings | None = None,
+        relation: str = Relation.ADD_REMOVE.value,
+        name: str | None = None,
+        ledger: Ledger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.method = method
+        self.grid = grid
+        self.mean_trials = mean_trials
+        self.epsilon = epsilon
+        self.delta = delta
+        self.classes = classes
+        self.public = public
+        self.relation = relation
+        self.name = name
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Search once, and charge the ledger once."""
+        super().fit(X, y)
+        listed = self._listed()
+        candidates = [candidate for _, candidate in listed]
+        self.best_params_ = next(
+            settings
+            for settings, candidate in listed
+            if best_trial_note(candidate, candidates) in self.model_.provenance.notes
+        )
+        return self
+
+    def _method(self) -> PrivateMethod:
+        return PrivateTuning(
+            candidates=tuple(candidate for _, candidate in self._listed()), mean_trials=self.mean_trials
+        )
+
+    def _listed(self) -> list[tuple[dict[str, Any], PrivateMethod]]:
+        """Each combination of settings, with the method that has them."""
+        if not isinstance(self.grid, Mapping):
+            raise ArgumentError(
+                f"grid must list the values to try, by setting; got {type(self.grid).__name__}. "
+                "Example: grid={'steps': [10, 30]}"
+            )
+        base = as_method(self.method)
+        lists = {key: one.tolist() if isinstance(one, np.ndarray) else one for key, one in self.grid.items()}
+        return every_combination(lambda settings: configured(base, settings), lists)

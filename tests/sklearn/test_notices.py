@@ -1,0 +1,80 @@
+"""What is not covered is told once, whatever the data are."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from dptransfer import Ledger
+from dptransfer.errors import PrivacyWarning
+from dptransfer.sklearn import PrivateClassifier, make_private_pipeline
+from dptransfer.sklearn.notices import FRONT, SCORES, warn_once
+
+
+def model():
+    return PrivateClassifier("mean", classes=[0, 1, 2], name="pets", ledger=Ledger.in_memory())
+
+
+def told(act):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        act()
+    assert all(issubclass(one.category, PrivacyWarning) for one in caught)
+    return [str(one.message) for one in caught]
+
+
+def rows(seed):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(30 + seed, 4)), rng.integers(0, 3, 30 + seed)
+
+
+def test_a_fit_tells_of_steps_in_front_once():
+    x, y = rows(0)
+    assert told(lambda: model().fit(x, y)) == [FRONT]
+    assert told(lambda: make_pipeline(StandardScaler(), model()).fit(x, y)) == []
+
+
+def test_a_checked_pipeline_has_nothing_to_tell():
+    x, y = rows(0)
+    assert told(lambda: make_private_pipeline(model()).fit(x, y)) == []
+    assert told(lambda: model().fit(x, y)) == [FRONT]  # the check was of that pipeline alone
+
+
+def test_cross_validation_tells_of_scores_once_for_all_folds():
+    x, y = rows(0)
+    assert told(lambda: cross_val_score(model(), x, y, cv=3)) == [FRONT, SCORES]
+    assert told(lambda: cross_val_score(model(), x, y, cv=3, scoring="accuracy")) == []
+    warn_once.cache_clear()
+    assert told(lambda: cross_val_score(make_private_pipeline(model()), x, y, cv=3)) == [SCORES]
+
+
+def test_the_same_is_told_of_other_rows_and_labels():
+    heard = []
+    for seed in (0, 1):
+        x, y = rows(seed)
+        warn_once.cache_clear()
+        heard.append(told(lambda x=x, y=y: clone(model()).fit(x, y)))
+    assert heard[0] == heard[1] == [FRONT, SCORES]
+
+
+def test_a_filter_that_raises_stops_every_fit_before_its_charge():
+    x, y = rows(0)
+    made = model()
+    for _ in range(2):
+        with pytest.raises(PrivacyWarning, match="Steps in front"):
+            made.fit(x, y)
+    assert made.ledger.history() == []
+
+
+def test_each_can_be_silenced_as_its_text_says():
+    x, y = rows(0)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Steps in front")
+        warnings.filterwarnings("ignore", "Scores that cross-validation")
+        clone(model()).fit(x, y)
+    assert "('ignore', 'Steps in front')" in FRONT
+    assert "('ignore', 'Scores that cross-validation')" in SCORES

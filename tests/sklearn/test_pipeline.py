@@ -1,0 +1,114 @@
+"""Pipelines whose steps in front treat each row by itself."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dptransfer import Ledger
+from dptransfer.errors import ArgumentError, DataError
+from dptransfer.sklearn import PrivateClassifier, PrivatePipeline, make_private_pipeline
+from dptransfer.sklearn.pipeline import ROW_WISE, FiniteRows
+
+
+def model(**given):
+    given = {"classes": ["cat", "dog", "owl"], "name": "pets", "ledger": Ledger.in_memory()} | given
+    return PrivateClassifier("mean", **given)
+
+
+@parametrize_with_checks(
+    [FiniteRows()],
+    expected_failed_checks=lambda step: {
+        "check_estimators_empty_data_messages": "whether there are rows at all is private"
+    },
+)
+def test_the_first_step_keeps_the_conventions_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_a_pipeline_of_row_wise_steps_fits_and_predicts(blobs):
+    x, y = blobs
+    made = make_private_pipeline(Normalizer(), model(epsilon=4.0, random_state=3)).fit(x, y)
+    assert made.score(x, y) > 0.9
+    assert made[-1].guarantee_.epsilon <= 4.0
+
+
+class Learns(Normalizer):
+    """A subclass may do anything."""
+
+
+@pytest.mark.parametrize(
+    "step", [StandardScaler(), PCA(2), FunctionTransformer(np.log1p), Learns(), make_pipeline(Normalizer())]
+)
+def test_a_step_that_may_learn_is_refused_early_and_again_at_the_fit(step, blobs):
+    last = model()
+    with pytest.raises(ArgumentError, match=f"{type(step).__name__} is not known to"):
+        make_private_pipeline(step, last)
+    changed = make_private_pipeline(Normalizer(), last).set_params(normalizer=step)
+    with pytest.raises(ArgumentError, match=f"{type(step).__name__} is not known to"):
+        changed.fit(*blobs)
+    assert last.ledger.history() == []
+
+
+def test_a_step_may_be_left_out(blobs):
+    x, y = blobs
+    made = make_private_pipeline(Normalizer(), model()).set_params(normalizer="passthrough")
+    assert made.fit(x, y).predict(x).shape == (600,)
+
+
+@pytest.mark.parametrize("steps", [(), (Normalizer(),), (model(), Normalizer())])
+def test_it_ends_in_a_private_estimator(steps):
+    with pytest.raises(ArgumentError, match="must end in a private estimator"):
+        make_private_pipeline(*steps)
+
+
+@pytest.mark.parametrize("step", [one() for one in ROW_WISE])
+def test_the_known_steps_map_each_row_by_itself(step):
+    rows = np.random.default_rng(0).normal(size=(50, 33))
+    rows[7] *= 1e300
+    whole = clone(step).fit(rows).transform(rows)
+    for part in (slice(0, 1), slice(7, 9), slice(20, 50)):
+        # Learning from the part alone, too, changes no bit of it.
+        assert (clone(step).fit(rows[part]).transform(rows[part]) == whole[part]).all()
+
+
+def test_a_scaler_does_not():
+    rows = np.random.default_rng(0).normal(size=(50, 33))
+    step = StandardScaler()
+    assert (step.fit_transform(rows)[:1] != clone(step).fit_transform(rows[:1])).any()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("step", [Normalizer(), Binarizer()])
+def test_a_row_that_is_not_finite_is_refused_by_no_step(value, step, blobs):
+    x, y = blobs
+    x = x.copy()
+    x[5, 3] = value
+    made = make_private_pipeline(step, model()).fit(x, y)
+    assert made.predict(x[5:6]).shape == (1,)
+    with pytest.raises(ValueError, match="contains"):
+        clone(step).fit_transform(x)  # by itself it tells
+
+
+def test_rows_and_labels_that_do_not_match_are_refused_in_our_words(blobs):
+    x, y = blobs
+    with pytest.raises(DataError, match="their lengths differ") as refused:
+        make_private_pipeline(Normalizer(), model()).fit(x, y[:-1])
+    assert not any(letter.isdigit() for letter in str(refused.value))
+    with pytest.raises(DataError, match="Reshape your data"):
+        make_private_pipeline(Normalizer(), model()).fit(x[0], y)
+
+
+@pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")
+def test_it_can_be_cloned_and_searched_over(blobs):
+    x, y = blobs
+    ledger = Ledger.in_memory()
+    made = clone(make_private_pipeline(Normalizer(), model(ledger=ledger)))
+    assert isinstance(made, PrivatePipeline)
+    search = GridSearchCV(made, {"privateclassifier__epsilon": [0.5, 4.0]}, cv=2).fit(x, y)
+    assert ledger.datasets()[0].charges == 5
+    assert search.best_estimator_[-1].ledger is ledger
