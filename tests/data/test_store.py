@@ -1,5 +1,6 @@
 import errno
 import json
+import os
 
 import numpy as np
 import pytest
@@ -188,3 +189,24 @@ def test_arguments_that_do_not_fit_are_refused(tmp_path, rows):
     with pytest.raises(ArgumentError):
         write_embeddings(out, rows, dtype="int8")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+@pytest.mark.parametrize("public", [False, True])
+def test_nobody_else_can_read_private_rows_at_any_moment(tmp_path, rows, monkeypatch, public):
+    """The modes are looked at whenever a file has been flushed, and at the end."""
+    seen, flush = set(), os.fsync
+
+    def look(descriptor):
+        flush(descriptor)
+        inside = [path for folder in tmp_path.iterdir() for path in (folder, *folder.iterdir())]
+        seen.update(path.stat().st_mode & 0o077 for path in inside)
+
+    monkeypatch.setattr(os, "fsync", look)
+    before = os.umask(0)
+    try:
+        labels = [0] * len(rows)
+        write_embeddings(tmp_path / "a.emb", rows, labels, sources=["x"] * len(rows), public=public)
+    finally:
+        os.umask(before)
+    assert seen == ({0o077, 0o066} if public else {0})
