@@ -280,7 +280,7 @@ def _file_digest(file: Path) -> str:
 def _mapped(file: Path, rows: int) -> NDArray[Any]:
     try:
         return cast("NDArray[Any]", np.load(file, mmap_mode="r" if rows else None, allow_pickle=False))
-    except (OSError, ValueError, EOFError):
+    except Exception:  # NumPy parses the header as Python: a damaged one raises a dozen types, TokenError too
         raise unreadable(
             file, "the file must be a complete .npy array; it is damaged or cut short.", _AGAIN
         ) from None
@@ -289,7 +289,7 @@ def _mapped(file: Path, rows: int) -> NDArray[Any]:
 def _read_sources(file: Path, rows: int) -> tuple[str, ...]:
     try:
         listed = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         listed = None
     if not isinstance(listed, list) or len(listed) != rows:
         raise unreadable(file, "there must be one source per row; there is not.", _AGAIN)
