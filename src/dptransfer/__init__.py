@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         PublicPrototypes,
         TopKPrototypes,
     )
+    from dptransfer.methods.replan import verify
     from dptransfer.noise import SecureNoise, SeededNoise
     from dptransfer.privacy import Budget, Guarantee, Relation
     from dptransfer.release import PrivateClassifier, evaluate
@@ -73,6 +74,7 @@ _HOMES = {
         "PublicPrototypes",
         "TopKPrototypes",
     ),
+    "methods.replan": ("verify",),
     "noise": ("SecureNoise", "SeededNoise"),
     "privacy": ("Budget", "Guarantee", "Relation"),
     "release": ("PrivateClassifier", "evaluate", "load"),
@@ -119,6 +121,7 @@ __all__ = [  # noqa: RUF022  # sorted as people read it, without regard to case
     "SeededNoise",
     "TopKPrototypes",
     "UnitNorm",
+    "verify",
 ]
 
 

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -120,3 +121,13 @@ def test_sets_that_cannot_be_attacked_are_refused():
         membership_attack(MODEL, (x, y), (x, y[:4]))
     with pytest.raises(ArgumentError, match="strictly between"):
         membership_attack(MODEL, (x, y), (x, y), false_positive_rates=(0.0,))
+
+
+def test_an_attack_is_within_the_ceiling_up_to_and_with_its_edge():
+    found = membership_attack(MODEL, some(30, 1), some(20, 2))
+    low, high = found.interval
+    assert replace(found, auc_ceiling=low).within_ceiling
+    assert not replace(found, auc_ceiling=float(np.nextafter(low, 0))).within_ceiling
+    # The lower end decides: what lies inside the interval may be luck.
+    assert replace(found, auc_ceiling=(low + found.auc) / 2).within_ceiling
+    assert found.auc < high

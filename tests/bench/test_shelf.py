@@ -1,4 +1,5 @@
 import json
+import os
 
 import numpy as np
 
@@ -39,3 +40,15 @@ def test_a_folder_with_a_missing_array_is_made_again(tmp_path, monkeypatch):
     first = kept({"file": "x"}, make())
     (tmp_path / first.files["rows"]).unlink()
     assert kept({"file": "x"}, make()).open()["rows"].shape == (2, 3)
+
+
+def test_what_is_kept_is_the_owners_alone(tmp_path, monkeypatch):
+    """A study may name files that are not public."""
+    monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path))
+    before = os.umask(0)
+    try:
+        kept({"file": "x"}, make())
+    finally:
+        os.umask(before)
+    (folder,) = (tmp_path / "bench").iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700

@@ -1,11 +1,17 @@
+import io
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
+from dptransfer.bench import worker as worker_process
 from dptransfer.bench.cells import cells_of
 from dptransfer.bench.measure import failed
+from dptransfer.bench.pinning import thread_variables
 from dptransfer.bench.sources import shelved
+from dptransfer.bench.worker import CORES
 from dptransfer.bench.workers import Worker, WorkerDied, run_in_processes, share_of_cores
 from dptransfer.errors import DPTransferError
 
@@ -125,3 +131,46 @@ def test_cores_are_shared_out(monkeypatch):
     assert [share_of_cores(place, 7) for place in (0, 5)] == [[0], [0]]
     with pytest.raises(DPTransferError, match="at least 1"):
         share_of_cores(0, 0)
+
+
+def test_a_worker_starts_with_its_threads_and_cores_pinned(monkeypatch):
+    """As many threads of linear algebra as cores: with more, cells side by side take each other's time."""
+    started = []
+
+    class Answering:
+        def __init__(self, command, *, env, **_):
+            started.append(env)
+            self.stdin, self.stdout = io.StringIO(), io.StringIO('{"ready": true}\n')
+
+    monkeypatch.setattr("subprocess.Popen", Answering)
+    for cores in ([3], [2, 5]):
+        Worker({}, cores)
+        env = started.pop()
+        assert {env[name] for name in thread_variables(1)} == {str(len(cores))}
+        assert env[CORES] == ",".join(map(str, cores))
+
+
+def test_a_worker_keeps_to_its_cores_before_it_loads_anything(monkeypatch):
+    chosen = []
+    monkeypatch.setattr("os.sched_setaffinity", lambda pid, cores: chosen.append(cores), raising=False)
+    monkeypatch.setattr("os.dup", lambda descriptor: pytest.fail("not pinned yet") if not chosen else 1 / 0)
+    monkeypatch.setenv(CORES, "2,5")
+    with pytest.raises(ZeroDivisionError):
+        worker_process.main()
+    assert chosen == [{2, 5}]
+    monkeypatch.delenv(CORES)
+    worker_process._pin()  # started by hand: on all cores
+    assert chosen == [{2, 5}]
+
+
+def test_the_variables_pin_the_threads_of_linear_algebra():
+    """Asked in a process of its own, since they are read when numpy is loaded."""
+    code = (
+        "import numpy, threadpoolctl\n"
+        "print({one['num_threads'] for one in threadpoolctl.threadpool_info() if one['user_api'] == 'blas'})"
+    )
+    variables = {**os.environ, **thread_variables(1)}
+    told = subprocess.run(
+        [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True
+    )
+    assert told.stdout.strip() == "{1}"

@@ -1,5 +1,6 @@
 """`dptransfer encode`, and images all the way through `fit` and `predict`, with a tiny ONNX encoder."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,12 @@ from dptransfer.data import read_private, read_public, read_table
 from dptransfer.ledger import Ledger
 
 FIT = ("-m", "mean", "-e", "9", "-d", "1e-5")
+
+
+def owned(file):
+    """The content of a file that nobody else may read."""
+    assert Path(file).stat().st_mode & 0o777 == 0o600
+    return Path(file).read_text()
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +56,7 @@ def test_a_folder_per_class(cli_json, photos, encoder):
     told = cli_json(
         "encode", photos, "--encoder", encoder, "--out", "p.emb", "--name", "clinic-a", "--batch", "5"
     )
-    assert (told["rows"], told["dimension"], told["classes"], told["unreadable"]) == (24, 3, 2, [])
+    assert (told["rows"], told["dimension"], told["classes"], told["problems"]) == (24, 3, 2, None)
     assert told["encoder"]["name"] == "mean-colour"
     assert read_private("p.emb").facts.classes == ("blue", "red")
     assert read_table("p.emb").name == "clinic-a"
@@ -93,23 +100,78 @@ def test_unreadable_images(cli, cli_json, photos, encoder, ledger):
     bad.write_text("not a picture")
     words = ("encode", photos, "--encoder", encoder, "--out", "p.emb")
     said = cli(*words, code=2).stderr
-    assert str(bad) in said
+    assert "p.emb.problems.txt" in said
     assert "--allow-unreadable" in said
-    assert not list(Path().glob("p.emb*"))
-    cli("fit", photos, "--encoder", encoder, *FIT, "--out", "m", code=2)
+    assert owned("p.emb.problems.txt") == f"{bad}\n"
+    assert not Path("p.emb").exists()
+    said = cli("fit", photos, "--encoder", encoder, *FIT, "--out", "m", code=2).stderr
+    assert "photos.problems.txt" in said
+    assert "bad" not in said
+    assert owned("photos.problems.txt") == f"{bad}\n"
     assert not Path("m").exists()
     assert Ledger(ledger).history() == []
-    assert cli_json(*words, "--allow-unreadable")["unreadable"] == ["red/bad.png"]
+    told = cli_json(*words, "--allow-unreadable")
+    assert owned(told["problems"]) == "red/bad.png\n"
     assert not read_private("p.emb").rows[-1].any()
-    assert "left out" in cli(*words, "--public", "--overwrite").stderr
+    told = cli(*words, "--public", "--overwrite").stderr
+    assert "left out" in told
+    assert "red/bad.png" in told  # nobody's data may be named
     assert len(read_public("p.emb")) == 24
+
+
+@pytest.mark.parametrize("more", [(), ("--allow-unreadable",), ("--allow-unreadable", "--json")])
+def test_no_message_tells_the_name_or_the_number_of_private_files(cli, photos, encoder, more):
+    """The same words whether one picture or three are damaged, and whatever they are called."""
+    heard = []
+    words = ("encode", photos, "--encoder", encoder, "--out", "p.emb", "--overwrite", *more)
+    for names in (("Jane-Doe.png",), ("a.png", "b.png", "c.png")):
+        for name in names:
+            (photos / "red" / name).write_text("not a picture")
+        told = cli(*words, code=0 if more else 2)
+        heard.append(told.stderr)
+        assert not any(name in told.stderr + told.stdout for name in names)
+    assert heard[0] == heard[1]
+
+
+def test_a_run_without_problems_leaves_no_old_list_behind(cli, photos, encoder):
+    bad = photos / "red/bad.png"
+    bad.write_text("not a picture")
+    cli("encode", photos, "--encoder", encoder, "--out", "p.emb", code=2)
+    bad.unlink()
+    cli("encode", photos, "--encoder", encoder, "--out", "p.emb")
+    assert not Path("p.emb.problems.txt").exists()
+
+
+def test_private_rows_are_the_owners_alone_and_public_ones_follow_the_umask(cli, photos, encoder):
+    before = os.umask(0)
+    try:
+        cli("encode", photos, "--encoder", encoder, "--out", "private.emb")
+        cli("encode", photos, "--encoder", encoder, "--out", "public.emb", "--public")
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in Path("private.emb").iterdir()}
+    assert Path("private.emb").stat().st_mode & 0o777 == 0o700
+    assert set(modes) == {"rows.npy", "labels.npy", "sources.json", "manifest.json"}
+    assert set(modes.values()) == {0o600}
+    assert Path("public.emb").stat().st_mode & 0o777 == 0o777
+    assert (Path("public.emb") / "rows.npy").stat().st_mode & 0o777 == 0o666
+
+
+def test_a_fit_says_that_others_may_read_a_private_folder(cli, photos, encoder):
+    cli("encode", photos, "--encoder", encoder, "--out", "p.emb", "--name", "clinic-a")
+    assert "other users" not in cli("fit", "p.emb", *FIT, "--out", "one").stderr
+    Path("p.emb").chmod(0o755)
+    assert (
+        "Note: other users of this machine may read 'p.emb'" in cli("fit", "p.emb", *FIT, "--out", "2").stderr
+    )
 
 
 def test_images_that_break_off_are_reported_after_the_work(cli, photos, encoder):
     whole = (photos / "red/00.png").read_bytes()
     (photos / "red/cut.png").write_bytes(whole[: len(whole) // 2])
     said = cli("encode", photos, "--encoder", encoder, "--out", "p.emb", code=2).stderr
-    assert "red/cut.png" in said
+    assert "cut" not in said
+    assert owned("p.emb.problems.txt") == "red/cut.png\n"
     assert "a row of zeros" in said
     cli("fit", photos, "--encoder", encoder, *FIT, "--out", "m", code=2)
     assert not Path("m").exists()

@@ -5,6 +5,7 @@ import io
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -141,6 +142,22 @@ def test_verify(cli, cli_json, model):
     assert {"method", "epsilon", "delta", "relation", "events"} <= set(told)
     assert {"kind", "noise_multiplier", "scale", "sensitivity"} <= set(told["events"][0])
     assert told["recomputed_epsilon"] == told["epsilon"]
+    assert [one["passed"] for one in told["checks"] if one["name"] == "steps"] == [True]
+
+
+def test_verify_says_at_its_end_what_no_check_can_show(cli, cli_json, model, broken):
+    for path, code in ((model, 0), (broken, 1)):
+        last = " ".join(cli("verify", path, code=code).stdout.split())
+        assert last.endswith("whoever made the release must be trusted.")
+        assert "that the noise was really drawn and added" in cli_json("verify", path, code=code)["not_shown"]
+
+
+def test_steps_that_are_not_the_methods_are_not_verified(cli, model, tmp_path):
+    honest = read_release(model)
+    events = tuple(replace(event, sensitivity=0.001) for event in honest.events)
+    replace(honest, events=events).save(tmp_path / "forged")
+    told = cli("verify", tmp_path / "forged", code=1).stdout
+    assert "NOT verified: steps" in told
 
 
 def test_a_failed_check_is_one_and_a_missing_release_is_two(cli, cli_json, broken):

@@ -1,5 +1,7 @@
 import errno
+import hashlib
 import json
+import os
 
 import numpy as np
 import pytest
@@ -188,3 +190,73 @@ def test_arguments_that_do_not_fit_are_refused(tmp_path, rows):
     with pytest.raises(ArgumentError):
         write_embeddings(out, rows, dtype="int8")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+@pytest.mark.parametrize("public", [False, True])
+def test_nobody_else_can_read_private_rows_at_any_moment(tmp_path, rows, monkeypatch, public):
+    """The modes are looked at whenever a file has been flushed, and at the end."""
+    seen, flush = set(), os.fsync
+
+    def look(descriptor):
+        flush(descriptor)
+        inside = [path for folder in tmp_path.iterdir() for path in (folder, *folder.iterdir())]
+        seen.update(path.stat().st_mode & 0o077 for path in inside)
+
+    monkeypatch.setattr(os, "fsync", look)
+    before = os.umask(0)
+    try:
+        labels = [0] * len(rows)
+        write_embeddings(tmp_path / "a.emb", rows, labels, sources=["x"] * len(rows), public=public)
+    finally:
+        os.umask(before)
+    assert seen == ({0o077, 0o066} if public else {0})
+
+
+def with_checksum(folder, name, content):
+    """The folder with another file, and the checksum that goes with it."""
+    (folder / name).write_bytes(content)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"][name] = hashlib.sha256(content).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': ((9, 4), }",
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (9, 4), }[",
+        b"{'descr': '|O', 'fortran_order': False, 'shape': (9, 4), }",
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (10**15, 4), }",
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000000, 4), }",
+        b"(" * 200,
+        b"'" * 3,
+        b"\xff\x00",
+    ],
+)
+@pytest.mark.parametrize("name", ["rows.npy", "labels.npy"])
+def test_a_damaged_header_is_refused_in_words_whatever_numpy_makes_of_it(folder, name, header):
+    padded = header + b"\n"
+    whole = b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded + bytes(144)
+    with_checksum(folder, name, whole)
+    with pytest.raises(DataError, match="must be"):
+        read_store(folder)
+
+
+def test_an_empty_folder_that_declares_petabytes_is_refused(tmp_path):
+    write_embeddings(tmp_path / "a.emb", np.zeros((0, 4)))
+    content = (tmp_path / "a.emb/rows.npy").read_bytes()
+    huge = content.replace(b"(0, 4), }            ", b"(999999999999, 4)}   ")
+    assert huge != content
+    with_checksum(tmp_path / "a.emb", "rows.npy", huge)
+    with pytest.raises(DataError, match="must be"):
+        read_store(tmp_path / "a.emb")
+
+
+def test_lists_nested_without_end_are_refused(folder):
+    with_checksum(folder, "sources.json", b"[" * 100_000)
+    with pytest.raises(DataError, match="one source per row"):
+        read_store(folder)
+    (folder / "manifest.json").write_bytes(b"[" * 100_000)
+    with pytest.raises(DataError, match="must be JSON"):
+        read_store(folder)

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from dptransfer.data import TextList, find_images, read_private, read_public, read_table
-from dptransfer.encoders import encode_images, encode_texts, extract
+from dptransfer.encoders import encode_images, encode_images_in_memory, encode_texts, extract
 from dptransfer.errors import ArgumentError, DataError
 
 from . import toys
@@ -173,3 +174,13 @@ def test_arguments_that_do_not_fit_are_refused(images, tmp_path):
     with pytest.raises(DataError, match="at least one text"):
         encode_texts([], WordLengths(), tmp_path / "a.emb")
     assert not list(tmp_path.glob("a.emb*"))
+
+
+def test_what_pillow_warns_of_in_one_picture_is_not_told(images, tmp_path, monkeypatch):
+    """Its warnings tell sizes and tags of private files; as errors, they would make a picture unreadable."""
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 12 * 12 - 1)
+    with pytest.warns(Image.DecompressionBombWarning):
+        Image.open(images.paths[0]).close()
+    report = encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8)
+    assert report.unreadable == ()
+    assert encode_images_in_memory(images, MeanColour()).unreadable == ()

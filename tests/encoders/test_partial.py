@@ -1,4 +1,5 @@
 import errno
+import os
 
 import numpy as np
 import pytest
@@ -61,3 +62,17 @@ def test_a_full_disk_says_so_and_keeps_what_was_finished(half, tmp_path, monkeyp
         job.add(1, ROWS[4:8], ())
     monkeypatch.undo()
     assert set(opened(tmp_path).finished) == {0, 2}
+
+
+def test_unfinished_rows_are_the_owners_alone_also_where_an_earlier_version_left_them_open(tmp_path):
+    before = os.umask(0)
+    try:
+        opened(tmp_path)
+        (folder,) = tmp_path.iterdir()
+        assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+        assert folder.stat().st_mode & 0o777 == 0o700
+        folder.chmod(0o755)
+        opened(tmp_path)
+        assert folder.stat().st_mode & 0o777 == 0o700
+    finally:
+        os.umask(before)

@@ -79,3 +79,35 @@ def test_the_stated_scale_is_that_of_the_noise():
     assert stated == pytest.approx(6.0)
     assert noise.asked[0] / 2**30 == pytest.approx(stated, rel=1e-8)
     assert noise.asked[0] / 2**30 >= 3.0 / math.sqrt(0.25)
+
+
+class OfGrid(ClassSums):
+    """Class sums whose grid is told: a query of smaller sensitivity, in steps of it."""
+
+    def __init__(self, grid):
+        super().__init__(FEATURES, 2)
+        object.__setattr__(self, "grid", grid)
+
+
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("split", [(1.0,), (0.5, 0.5), (0.1,) * 10])
+def test_the_event_pays_for_the_coarsest_grid_that_a_purse_lets_pass(relation, split):
+    """Half the largest query's sensitivity, in steps: the lattice then costs four times as much."""
+    made, noise = shares(relation), Listening(0)
+    purse, coarsest = made.open(noise=noise), OfGrid(2**29)
+    events = []
+    for share in split:
+        purse.release(coarsest, share, ROWS, LABELS)
+        drawn = noise.asked[0] / coarsest.grid / coarsest.l2_sensitivity(relation)
+        events.append(GaussianMechanism(coarsest, drawn, relation).event)
+    paid, cost = made.event.numeric_epsilon, sum(event.numeric_epsilon for event in events)
+    assert cost <= paid
+    assert cost >= 0.999 * paid  # nothing is paid for nothing, so half of a half would not do
+
+
+@pytest.mark.parametrize("relation", Relation)
+def test_a_purse_lets_half_the_sensitivity_in_steps_pass_and_a_hair_less_not(relation):
+    purse = shares(relation).open(noise=SeededNoise(0))
+    purse.release(OfGrid(2**29), 0.1, ROWS, LABELS)
+    with pytest.raises(ArgumentError, match="coarser"):
+        purse.release(OfGrid(2**29 - 1), 0.1, ROWS, LABELS)

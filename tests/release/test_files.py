@@ -1,4 +1,5 @@
 import errno
+import io
 import os
 from pathlib import Path
 
@@ -6,6 +7,7 @@ import pytest
 
 from dptransfer.errors import ReleaseError
 from dptransfer.release import files, read_release, require_target, write_release
+from dptransfer.release.files import LARGEST_FILE, read_file
 
 from .models import FILES, make_model
 
@@ -165,3 +167,35 @@ def test_other_users_may_read_a_release_as_the_umask_says(tmp_path):
         os.umask(old)
     assert path.stat().st_mode & 0o777 == 0o755
     assert (path / "release.json").stat().st_mode & 0o777 == 0o644
+
+
+def test_reading_makes_room_for_the_file_and_not_for_the_largest_one(tmp_path, monkeypatch):
+    """A read reserves what it is asked for: 8 GiB, if that is the limit, which `ulimit -v` may forbid."""
+    for name in LARGEST_FILE:
+        (tmp_path / name).write_bytes(b"0123456789")
+    asked = []
+
+    class Counted(io.FileIO):
+        def read(self, size=-1):
+            asked.append(size)
+            return super().read(size)
+
+    monkeypatch.setattr(files, "open_file", lambda directory, name: Counted(directory / name))
+    for name in LARGEST_FILE:
+        assert read_file(tmp_path, name) == b"0123456789"
+    assert asked == [11] * len(LARGEST_FILE)
+
+
+@pytest.mark.parametrize("found", [b"", b"01234", b"01234567890"])
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch, found):
+    (tmp_path / "CARD.md").write_bytes(b"0123456789")
+
+    class Changing(io.BytesIO):
+        def fileno(self):
+            return descriptor
+
+    with (tmp_path / "CARD.md").open("rb") as file:
+        descriptor = file.fileno()
+        monkeypatch.setattr(files, "open_file", lambda directory, name: Changing(found))
+        with pytest.raises(ReleaseError, match="stay as it is"):
+            read_file(tmp_path, "CARD.md")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dptransfer.bench.results import canonical
 from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.owner_only import make_owner_folder
 from dptransfer.features.principal_axes import cache_folder
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -97,7 +98,8 @@ def _read(folder: Path) -> Stored | None:
 def _write(folder: Path, arrays: Arrays, fields: Mapping[str, Any]) -> None:
     """A folder appears whole or not at all; two processes that make the same one do no harm."""
     staging = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
-    staging.mkdir(parents=True)
+    staging.parent.mkdir(parents=True, exist_ok=True)
+    make_owner_folder(staging)  # a study may name files that are not public
     try:
         for name, array in arrays.items():
             np.save(staging / f"{name}.npy", array, allow_pickle=False)

@@ -13,9 +13,9 @@ from dptransfer.cli.encoding import (
     DEFAULT_ENCODER,
     examples_in,
     progress_bar,
-    refuse_unreadable,
-    require_readable,
+    unrecognised,
 )
+from dptransfer.cli.problems import note_problems, refuse_problems
 from dptransfer.cli.screen import say, show_facts, show_json
 
 
@@ -64,7 +64,7 @@ def encode(
     with progress_bar("encoding") as step:
         if isinstance(found, ImageList):
             if strict:
-                require_readable(found.paths, remedy=f"Repair or remove them, or {_ALLOW}")
+                refuse_problems(unrecognised(found.paths), out, remedy=f"Repair or remove them, or {_ALLOW}")
             report = encode_images(
                 found,
                 model,
@@ -74,14 +74,16 @@ def encode(
                 name=name,
                 overwrite=overwrite,
                 drop_unreadable=public,
+                public=public,
             )
         else:
             report = encode_texts(
-                found, model, out, batch=batch, progress=step, name=name, overwrite=overwrite
+                found, model, out, batch=batch, progress=step, name=name, overwrite=overwrite, public=public
             )
     if strict:
         kept = f"'{out}' was written with a row of zeros for each; encode again without them, or {_ALLOW}"
-        refuse_unreadable(report.unreadable, remedy=kept)
+        refuse_problems(report.unreadable, out, remedy=kept)
+    problems = None if public else note_problems(report.unreadable, out)
     facts = {
         "written": str(report.path),
         "rows": report.examples,
@@ -92,12 +94,16 @@ def encode(
         "resumed": report.resumed,
     }
     if as_json:
-        show_json({**facts, "encoder": model.identity.to_dict(), "unreadable": list(report.unreadable)})
+        names = (
+            {"unreadable": list(report.unreadable)} if public else {"problems": problems and str(problems)}
+        )
+        show_json({**facts, "encoder": model.identity.to_dict(), **names})
         return
     show_facts({name.capitalize(): value for name, value in facts.items() if name != "resumed" or value})
-    if report.unreadable:
-        fate = "left out" if public else "rows of zeros"
-        say(f"{len(report.unreadable)} unreadable ({fate}): {', '.join(report.unreadable[:5])}", err=True)
+    if problems is not None:
+        say(f"Some images cannot be read and are rows of zeros; their names are in '{problems}'.", err=True)
+    elif report.unreadable:
+        say(f"{len(report.unreadable)} unreadable (left out): {', '.join(report.unreadable[:5])}", err=True)
 
 
 _ALLOW = "pass --allow-unreadable to count each as a row of zeros."

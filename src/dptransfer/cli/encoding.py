@@ -44,22 +44,25 @@ def examples_in(
     return find_images(path, classes=classes, labelled=labelled)
 
 
-def require_readable(paths: Sequence[Path], *, remedy: str) -> None:
-    """Raise if some image cannot even be recognised; a look at the first bytes of each, before the work."""
+def unrecognised(paths: Sequence[Path]) -> list[str]:
+    """Images that cannot even be recognised; a look at the first bytes of each, before the work."""
     from PIL import Image
 
+    from dptransfer.data.decode import without_warnings
+
     bad = []
-    for path in paths:
-        try:
-            with Image.open(path):
-                pass
-        except Exception:  # Pillow's readers raise many types on damaged files
-            bad.append(str(path))
-    refuse_unreadable(bad, remedy=remedy)
+    with without_warnings():
+        for path in paths:
+            try:
+                with Image.open(path):
+                    pass
+            except Exception:  # Pillow's readers raise many types on damaged files
+                bad.append(str(path))
+    return bad
 
 
 def refuse_unreadable(names: Sequence[str], *, remedy: str) -> None:
-    """Raise if there are any."""
+    """Raise if there are any, and name them: for images that somebody asks about, not for private ones."""
     if names:
         rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         listed = ", ".join(f"'{name}'" for name in names[:_NAMED])

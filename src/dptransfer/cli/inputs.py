@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dptransfer.cli.declared import class_list, class_sizes
-from dptransfer.cli.encoding import examples_in, is_table, progress_bar, refuse_unreadable, require_readable
+from dptransfer.cli.encoding import examples_in, is_table, progress_bar, unrecognised
+from dptransfer.cli.problems import refuse_problems
+from dptransfer.cli.screen import say
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def private_rows(path: Path, told: Declaration, how: Encoding) -> PrivateEmbeddi
     counts = class_sizes(told.class_counts)
     if how.encoder is None:
         require_rows(path)
+        _note_open_folder(path)
         return read_private(
             path,
             classes=classes,
@@ -71,8 +74,11 @@ def private_rows(path: Path, told: Declaration, how: Encoding) -> PrivateEmbeddi
             f"'{path}': private examples must have labels; these have none. "
             "Use a folder per class, or a CSV with a column 'label'."
         )
-    remedy = None if how.allow_unreadable else _REMEDY
-    rows = encoded(found, encoder, batch=how.batch, remedy=remedy)
+
+    def refuse(names: Sequence[str]) -> None:
+        refuse_problems(names, path, remedy=_REMEDY)
+
+    rows = encoded(found, encoder, batch=how.batch, refuse=None if how.allow_unreadable else refuse)
     return PrivateEmbeddings(
         rows,
         class_names(found.classes, found.labels),
@@ -82,6 +88,14 @@ def private_rows(path: Path, told: Declaration, how: Encoding) -> PrivateEmbeddi
         size=told.size,
         class_counts=counts,
     )
+
+
+def _note_open_folder(path: Path) -> None:
+    """Say it, once and in fixed words, where other users of the machine may read a private `.emb` folder."""
+    from dptransfer.data.owner_only import others_may_look
+
+    if path.suffix == ".emb" and path.is_dir() and others_may_look(path):
+        say(f"Note: other users of this machine may read '{path}'. Close it: chmod -R go= {path}", err=True)
 
 
 def labelled_shots(path: Path, classes: Sequence[str | int] | None) -> PublicEmbeddings:
@@ -108,19 +122,25 @@ def beside(pool: PublicEmbeddings | None, shots: PublicEmbeddings | None) -> Pub
     return pool.with_shots(shots)
 
 
-def encoded(found: ImageList | TextList, encoder: Encoder, *, batch: int, remedy: str | None) -> NDArray[Any]:
-    """Rows of the images or texts, in memory; with a `remedy`, an unreadable image is an error."""
+def encoded(
+    found: ImageList | TextList,
+    encoder: Encoder,
+    *,
+    batch: int,
+    refuse: Callable[[Sequence[str]], None] | None,
+) -> NDArray[Any]:
+    """Rows of the images or texts, in memory; `refuse` raises if it is given names of unreadable images."""
     from dptransfer.data import ImageList
     from dptransfer.encoders import encode_images_in_memory, encode_texts_in_memory
 
     if not isinstance(found, ImageList):
         return encode_texts_in_memory(found.texts, encoder, batch=batch)
-    if remedy is not None:
-        require_readable(found.paths, remedy=remedy)
+    if refuse is not None:
+        refuse(unrecognised(found.paths))
     with progress_bar("encoding") as step:
         rows, unreadable = encode_images_in_memory(found, encoder, batch=batch, progress=step)
-    if remedy is not None:
-        refuse_unreadable([str(found.paths[place]) for place in unreadable], remedy=remedy)
+    if refuse is not None:
+        refuse([str(found.paths[place]) for place in unreadable])
     return rows
 
 

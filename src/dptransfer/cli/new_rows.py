@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli.encoding import examples_in, is_table
+from dptransfer.cli.encoding import examples_in, is_table, refuse_unreadable
 from dptransfer.cli.inputs import encoded
 from dptransfer.errors import ArgumentError, Incompatible
 
@@ -98,7 +98,12 @@ def _from_examples(group: Path | Sequence[Path], encoder: Encoder, batch: int) -
         found = examples_in(group, encoder, None, labelled=False)
     else:
         found = find_images(group)
-    rows = encoded(found, encoder, batch=batch, remedy="Repair them, or leave them out.")
+    rows = encoded(found, encoder, batch=batch, refuse=_refuse)
     if isinstance(found, ImageList):
         return [str(path) for path in found.paths], rows
     return list(found.texts), rows
+
+
+def _refuse(names: Sequence[str]) -> None:
+    """By name: the answers would name them too."""
+    refuse_unreadable(names, remedy="Repair them, or leave them out.")

@@ -15,16 +15,16 @@ def verify(
     model: Annotated[Path, typer.Argument(help="The release directory.", show_default=False)],
     as_json: options.AsJson = False,
 ) -> None:
-    """Recompute ε from the recorded steps and check every file.
+    """Recompute ε, plan the steps again and check every file.
 
     Exit code 1 if a check fails.
 
     Example: dptransfer verify model/ --json
     """
-    from dptransfer.release import verify_release
+    from dptransfer.methods.replan import verify as verified
     from dptransfer.release.card import rounded_up
 
-    found = verify_release(model)
+    found = verified(model)
     if as_json:
         show_json(found.to_dict())
     else:
@@ -37,6 +37,7 @@ def verify(
         else:
             failed = [check.name for check in found.checks if check.required and not check.passed]
             say(f"NOT verified: {', '.join(failed)}. Do not rely on this release.", style="bold red")
+        say(found.not_shown)
     if not found.ok:
         raise typer.Exit(1)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +36,17 @@ def open_image(path: str | Path) -> Image.Image:
             paper = Image.new("RGBA", layered.size, (255, 255, 255, 255))
             return Image.alpha_composite(paper, layered).convert("RGB")
         return image.convert("RGB")
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """While pictures are opened, nothing is said about any of them: Pillow's warnings tell sizes and tags.
+
+    Filters are the whole process's, so this covers the threads that open pictures, and is entered by one.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def open_image_or_none(path: str | Path) -> Image.Image | None:

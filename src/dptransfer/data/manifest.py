@@ -74,7 +74,7 @@ def read_manifest(path: Path) -> Manifest:
             f"an .emb folder must hold {path.name}, and this one does not.",
             "Write it again with write_embeddings or 'dptransfer encode'.",
         ) from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise unreadable(
             path, f"the manifest must be JSON; it is not ({type(error).__name__}).", "Restore or rewrite it."
         ) from None

@@ -8,6 +8,7 @@ A folder and not one file, so that rows are memory-mapped and a manifest can be 
     manifest.json   see `dptransfer.data.manifest`
 
 It belongs to the owner of the rows: the labels, the sources and the fingerprints are as private as they are.
+So nobody else can read it, whatever the umask says, unless it is written as public.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -28,10 +29,12 @@ from numpy.typing import ArrayLike, NDArray
 from dptransfer import _check
 from dptransfer.data.embeddings import class_positions, content_digest, declared_classes
 from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.owner_only import make_owner_folder, owner_only
 from dptransfer.data.table import RawTable, unreadable
 from dptransfer.errors import DataError
 
 RowType = Literal["float16", "float32", "float64"]
+Opener = Callable[[str, int], int]
 ROWS, LABELS, SOURCES, MANIFEST = "rows.npy", "labels.npy", "sources.json", "manifest.json"
 _CHUNK = 4096
 
@@ -47,6 +50,7 @@ def write_embeddings(
     name: str | None = None,
     overwrite: bool = False,
     dtype: RowType = "float32",
+    public: bool = False,
 ) -> Path:
     """Write an `.emb` folder, whole or not at all.
 
@@ -69,6 +73,8 @@ def write_embeddings(
         name: what the ledger files the data set under when it is private.
         overwrite: replace an `.emb` folder that is there already.
         dtype: element type on disk.
+        public: nobody's data: files get the modes that the umask allows; otherwise they are the owner's
+            alone.
 
     Returns:
         The folder written.
@@ -85,13 +91,17 @@ def write_embeddings(
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         staging = target.with_name(f".{target.name}.{secrets.token_hex(4)}.writing")
-        staging.mkdir()
-        files = {ROWS: _write_rows(staging / ROWS, array, dtype)}
+        if public:
+            staging.mkdir()
+        else:
+            make_owner_folder(staging)
+        opener = None if public else owner_only
+        files = {ROWS: _write_rows(staging / ROWS, array, dtype, opener)}
         if positions is not None:
-            files[LABELS] = _write_rows(staging / LABELS, positions, "int64")
+            files[LABELS] = _write_rows(staging / LABELS, positions, "int64", opener)
         if sources is not None:
             text = json.dumps([Path(source).as_posix() for source in sources], ensure_ascii=False, indent=0)
-            files[SOURCES] = _write_text(staging / SOURCES, text)
+            files[SOURCES] = _write_text(staging / SOURCES, text, opener)
         stored = _mapped(staging / ROWS, len(array))
         rows_digest = content_digest(stored)
         manifest = Manifest(
@@ -107,7 +117,7 @@ def write_embeddings(
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         del stored
-        _write_text(staging / MANIFEST, manifest.model_dump_json(indent=2) + "\n")
+        _write_text(staging / MANIFEST, manifest.model_dump_json(indent=2) + "\n", opener)
         _sync_folder(staging)
         _put_in_place(staging, target)
     except OSError as error:
@@ -211,9 +221,9 @@ def _may_replace(target: Path, overwrite: bool) -> None:
         )
 
 
-def _write_rows(file: Path, array: NDArray[Any], dtype: str) -> str:
+def _write_rows(file: Path, array: NDArray[Any], dtype: str, opener: Opener | None) -> str:
     # Plain writes, not a memory map: on a full disk a write raises, a store into a map kills the process.
-    with file.open("wb") as stream:
+    with open(file, "wb", opener=opener) as stream:
         kind = np.dtype(dtype).newbyteorder("<")
         header = {"descr": kind.str, "fortran_order": False, "shape": array.shape}
         np.lib.format.write_array_header_1_0(stream, header)
@@ -226,8 +236,8 @@ def _write_rows(file: Path, array: NDArray[Any], dtype: str) -> str:
     return _file_digest(file)
 
 
-def _write_text(file: Path, text: str) -> str:
-    with file.open("w", encoding="utf-8", newline="\n") as stream:
+def _write_text(file: Path, text: str, opener: Opener | None) -> str:
+    with open(file, "w", encoding="utf-8", newline="\n", opener=opener) as stream:
         stream.write(text)
         stream.flush()
         os.fsync(stream.fileno())
@@ -270,7 +280,7 @@ def _file_digest(file: Path) -> str:
 def _mapped(file: Path, rows: int) -> NDArray[Any]:
     try:
         return cast("NDArray[Any]", np.load(file, mmap_mode="r" if rows else None, allow_pickle=False))
-    except (OSError, ValueError, EOFError):
+    except Exception:  # NumPy parses the header as Python: a damaged one raises a dozen types, TokenError too
         raise unreadable(
             file, "the file must be a complete .npy array; it is damaged or cut short.", _AGAIN
         ) from None
@@ -279,7 +289,7 @@ def _mapped(file: Path, rows: int) -> NDArray[Any]:
 def _read_sources(file: Path, rows: int) -> tuple[str, ...]:
     try:
         listed = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         listed = None
     if not isinstance(listed, list) or len(listed) != rows:
         raise unreadable(file, "there must be one source per row; there is not.", _AGAIN)

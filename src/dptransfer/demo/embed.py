@@ -123,6 +123,7 @@ def _encode(
         progress=lambda done, total: progress(part, done, total),
         name=sets.name if part == "private" else None,
         overwrite=True,
+        public=part == "public",
     )
     _write_record(out, {**_read_record(out), part: pictures.digest()})
 

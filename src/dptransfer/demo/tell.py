@@ -146,6 +146,7 @@ class Teller:
             f"{_up(verification.recomputed_epsilon)}.",
             style=_GOOD if verification.ok else "bold red",
         )
+        self._say(verification.not_shown, style=_QUIET)
 
     def closing(self, out: Path, data: str, sets: DemoSets, seconds: float) -> None:
         """Where the files are, what to try, and what not to believe."""

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.data.decode import without_warnings
 from dptransfer.data.images import ImageList
 from dptransfer.data.store import write_embeddings
 from dptransfer.data.texts import TextList
@@ -67,6 +68,7 @@ def encode_images(
     name: str | None = None,
     overwrite: bool = False,
     drop_unreadable: bool = False,
+    public: bool = False,
 ) -> EncodeReport:
     """Encode images into an `.emb` folder; run it again after a kill and it goes on where it stopped.
 
@@ -83,6 +85,7 @@ def encode_images(
         name: the data set's name, for the ledger.
         overwrite: replace `out` if it exists, and restart if another job's unfinished work is in the way.
         drop_unreadable: leave unreadable files out instead. For public pools only.
+        public: nobody's data, so that others may read `out`; otherwise it is the owner's alone.
     """
     started = time.monotonic()
     target = _checked(encoder, "image", len(images), out, batch, overwrite)
@@ -97,7 +100,8 @@ def encode_images(
         paths = [(index, images.paths[index * batch : (index + 1) * batch]) for index in todo]
         return encoded_batches(paths, encoder, batch)
 
-    _run(partial, remaining(), len(images), batch, progress)
+    with without_warnings():
+        _run(partial, remaining(), len(images), batch, progress)
     unreadable = partial.unreadable()
     kept = np.ones(len(images), dtype=bool)
     if drop_unreadable:
@@ -116,6 +120,7 @@ def encode_images(
         sources=[source for source, keep in zip(sources, kept, strict=True) if keep],
         name=name,
         overwrite=overwrite,
+        public=public,
     )
     del rows
     partial.remove()
@@ -132,6 +137,7 @@ def encode_texts(
     progress: Progress | None = None,
     name: str | None = None,
     overwrite: bool = False,
+    public: bool = False,
 ) -> EncodeReport:
     """Encode texts into an `.emb` folder; resumable, as `encode_images` is.
 
@@ -163,6 +169,7 @@ def encode_texts(
         encoder=encoder.identity,
         name=name,
         overwrite=overwrite,
+        public=public,
     )
     partial.remove()
     return EncodeReport(target, len(listed), resumed, (), time.monotonic() - started)

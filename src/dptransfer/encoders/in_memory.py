@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dptransfer import _check
+from dptransfer.data.decode import without_warnings
 from dptransfer.data.images import ImageList
 from dptransfer.encoders.base import EncodedRows, Encoder, Kind
 from dptransfer.encoders.lookahead import blank_picture, encoded_batches
@@ -41,11 +42,12 @@ def encode_images_in_memory(
     rows = np.zeros((len(paths), encoder.dimension), dtype=np.float32)
     unreadable: list[int] = []
     pending = [(start, paths[start : start + batch]) for start in range(0, len(paths), batch)]
-    for start, part, missing in encoded_batches(pending, encoder, batch):
-        rows[start : start + len(part)] = part
-        unreadable += [start + place for place in missing]
-        if progress is not None:
-            progress(start + len(part), len(paths))
+    with without_warnings():
+        for start, part, missing in encoded_batches(pending, encoder, batch):
+            rows[start : start + len(part)] = part
+            unreadable += [start + place for place in missing]
+            if progress is not None:
+                progress(start + len(part), len(paths))
     return EncodedImages(rows, tuple(unreadable))
 
 

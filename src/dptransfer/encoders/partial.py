@@ -5,6 +5,7 @@
     <out>.partial/journal.jsonl   one line per finished batch, with a checksum of its rows
 
 A batch's rows reach the disk before its line is written, so a line never promises rows that are not there.
+The folder is the owner's alone, as the rows may be private.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.data.owner_only import make_owner_folder, owner_only
 from dptransfer.encoders.base import EncodedRows
 from dptransfer.errors import DataError
 
@@ -57,10 +59,12 @@ class PartialRows:
                 )
             shutil.rmtree(self._folder)
         if not self._folder.exists():
-            self._folder.mkdir(parents=True)
-            (self._folder / "rows.bin").touch()
-            (self._folder / "journal.jsonl").touch()
+            self._folder.parent.mkdir(parents=True, exist_ok=True)
+            make_owner_folder(self._folder)
+            (self._folder / "rows.bin").touch(mode=0o600)
+            (self._folder / "journal.jsonl").touch(mode=0o600)
             _write_synced(marker, json.dumps({"key": key}).encode(), "xb")
+        self._folder.chmod(0o700)  # one that an earlier version left
         self._recover()
 
     def add(self, index: int, rows: EncodedRows, unreadable: tuple[int, ...]) -> None:
@@ -120,7 +124,7 @@ def _recorded_key(marker: Path) -> str | None:
 
 
 def _write_synced(file: Path, data: bytes, mode: str) -> None:
-    with file.open(mode) as stream:
+    with open(file, mode, opener=owner_only) as stream:
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())

@@ -16,6 +16,12 @@ from typing import Any, TypeAlias
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.evaluation import Evaluation
 
+NOT_SHOWN = (
+    "No check of files can show that the noise was really drawn and added, that the private rows were read "
+    "nowhere else, or that every charge is in the ledger: for that, whoever made the release must be trusted."
+)
+"""Said wherever the outcome of a verification is read: 'verified' must not be taken for 'noise was added'."""
+
 _MOST_SHOWN = 20
 _KEPT_FORMAT_CHARACTERS = "\u200c\u200d"  # joiners, which several scripts need
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dptransfer.release.card import (
+    NOT_SHOWN,
     Block,
     Bullets,
     Command,
@@ -129,8 +130,9 @@ def _record(model: PrivateClassifier) -> Section:
         "Record, and how to check it",
         (
             Table(("Record", "Value"), tuple(rows)),
-            Paragraph("This recomputes the guarantee from the recorded steps and checks every file:"),
+            Paragraph("This recomputes the guarantee, plans the steps again and checks every file:"),
             Command("dptransfer verify DIR"),
+            Paragraph(NOT_SHOWN),
         ),
     )
 

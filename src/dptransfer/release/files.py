@@ -146,13 +146,15 @@ def open_file(directory: Path, name: str) -> BinaryIO:
 
 
 def read_file(directory: Path, name: str) -> bytes:
-    """The content of one file of a release, never more than its limit."""
+    """The content of one file of a release, which is within its limit.
+
+    A read makes room for as much as it is asked for, so it is asked for the file's size and not the limit.
+    """
     with open_file(directory, name) as file:
-        content = file.read(LARGEST_FILE[name] + 1)
-    if len(content) > LARGEST_FILE[name]:
-        raise ReleaseError(
-            f"'{name}' grew while it was read; it may hold at most {LARGEST_FILE[name]} bytes."
-        )
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(min(size, LARGEST_FILE[name]) + 1)
+    if len(content) != size or size > LARGEST_FILE[name]:
+        raise ReleaseError(f"A release must stay as it is while it is read; '{name}' changed. Read it again.")
     return content
 
 

@@ -1,8 +1,8 @@
 """Is this release what it says? The guarantee is computed again from the recorded steps.
 
-What verification shows: the files are those that were recorded, and the recorded steps imply the recorded
-(ε, δ). What no verification of files can show: that those steps are the ones that ran. For that there is
-the owner's ledger, whose head the release records.
+What is shown here: the files are those that were recorded, and the recorded steps imply the recorded (ε, δ).
+Whether they are the steps of the recorded method is asked by `methods.replan`, which knows the methods. What
+no verification of files can show is said in `NOT_SHOWN`, wherever its outcome is read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from dptransfer.errors import DPTransferError, ReleaseError
 from dptransfer.privacy import Guarantee, event_from_dict
 from dptransfer.release.bundle import read_evaluation, read_release, require_recorded
-from dptransfer.release.card import card_of, clean
+from dptransfer.release.card import NOT_SHOWN, card_of, clean
 from dptransfer.release.card_text import escape
 from dptransfer.release.files import read_file, require_file
 from dptransfer.release.manifest import (
@@ -78,6 +78,11 @@ class Verification:
         """Whether every required check passed."""
         return all(check.passed for check in self.checks if check.required)
 
+    @property
+    def not_shown(self) -> str:
+        """What no check of files can show."""
+        return NOT_SHOWN
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
         return {
@@ -89,11 +94,15 @@ class Verification:
             "events": [dict(event) for event in self.events],
             "ok": self.ok,
             "checks": [asdict(check) for check in self.checks],
+            "not_shown": self.not_shown,
         }
 
 
 def verify_release(path: str | Path) -> Verification:
-    """Check a release directory; a path that is no directory raises, everything else is a failed check."""
+    """Check files and guarantee; a path that is no directory raises, everything else is a failed check.
+
+    `dptransfer.verify` asks in addition whether the recorded steps are those of the recorded method.
+    """
     directory = Path(path)
     if not directory.is_dir():
         raise ReleaseError(

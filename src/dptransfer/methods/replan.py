@@ -1,0 +1,176 @@
+"""Are a release's steps those of its method? The method plans again, and the plan's events are compared.
+
+A guarantee is computed from events, and an event states its own sensitivity: a release that understates it
+adds up, and protects nobody. So the method is built again from the recorded configuration, plans for the
+recorded facts and guarantee, and each step is asked what it costs at the recorded noise. That must be the
+recorded event, field by field. The noise itself is not compared here: ε is computed from the recorded one.
+
+No public row is needed: of a pool, a plan takes the number of rows, which is on record.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from dptransfer.data import PublicEmbeddings
+from dptransfer.errors import DPTransferError
+from dptransfer.mechanisms import Step
+from dptransfer.methods import METHODS, PrivateTuning
+from dptransfer.methods.base import Plan, PrivateMethod
+from dptransfer.methods.private_tuning import Trials
+from dptransfer.methods.recorded import method_from_configuration
+from dptransfer.privacy import BestOfManyEvent, Budget, Event, SelectionEvent, event_to_dict
+from dptransfer.release import PrivateClassifier
+from dptransfer.release.bundle import read_release
+from dptransfer.release.card import clean
+from dptransfer.release.manifest import current_versions
+from dptransfer.release.verify import Check, Verification, verify_release
+
+_NAME = "steps"
+_ROUNDING = 1e-9  # what another build of the same arithmetic may differ by
+_HAIR = 1 + 1e-9  # so that a plan that is exactly the recorded one fits its own guarantee
+
+
+def verify(path: str | Path) -> Verification:
+    """Check a release directory as a stranger would: its files, its guarantee, and the steps behind it.
+
+    What no check of files can show is in `Verification.not_shown`.
+
+    Args:
+        path: the directory that `save` wrote.
+    """
+    found = verify_release(path)
+    if found.method is None or not any(check.name == "model" and check.passed for check in found.checks):
+        return found  # there is nothing that could be planned again
+    checks = list(found.checks)
+    place = 1 + next(number for number, check in enumerate(checks) if check.name == "guarantee")
+    checks.insert(place, check_steps(read_release(path)))
+    return replace(found, checks=tuple(checks))
+
+
+def check_steps(model: PrivateClassifier) -> Check:
+    """Whether the recorded steps are those that the recorded method plans; in words where that is open."""
+    name = model.provenance.method
+    if name not in METHODS and name != PrivateTuning.name:
+        return _not_checked(f"'{name}' is no method of this library, which so cannot tell what its steps are")
+    try:
+        problem = _difference(model, _planned_again(model))
+    except _RowsNeeded:
+        return _not_checked("this plan looks at the public rows themselves, which a release does not hold")
+    except (DPTransferError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
+        problem = f"the recorded method cannot plan them: {error}"
+    if problem is None:
+        return Check(_NAME, True, f"as '{name}' plans them for the recorded settings and facts")
+    written = model.provenance.versions.get("dptransfer")
+    if written != current_versions()["dptransfer"]:
+        return _not_checked(
+            f"written by dptransfer {written}, which may plan otherwise than this one: {problem}"
+        )
+    return Check(_NAME, False, clean(problem))
+
+
+def _planned_again(model: PrivateClassifier) -> Plan:
+    method = method_from_configuration(model.provenance.configuration)
+    if method.name != model.provenance.method:
+        raise ValueError(f"the recorded configuration is that of '{method.name}'")
+    record = model.provenance.public
+    pool = None if record is None else _RecordedPool(record["rows"])
+    return _on_cpu(method).plan(model.facts, _budget_of(model), pool)
+
+
+def _budget_of(model: PrivateClassifier) -> Budget:
+    """The budget that the guarantee exhausts; in μ or ρ where there is one, since ε may be 0 at a large δ."""
+    promise = model.guarantee
+    delta, relation = promise.delta, promise.relation
+    if not model.events:
+        return Budget(epsilon=1.0, delta=delta, relation=relation)
+    if delta > 0 and promise.mu is not None:
+        return Budget.gdp(promise.mu * _HAIR, delta=delta, relation=relation)
+    if delta > 0 and promise.rho is not None:
+        return Budget.zcdp(promise.rho * _HAIR, delta=delta, relation=relation)
+    return Budget(epsilon=promise.epsilon * _HAIR, delta=delta, relation=relation)
+
+
+def _on_cpu(method: PrivateMethod) -> PrivateMethod:
+    """The same method without a GPU, which the machine that verifies may not have; no plan depends on it."""
+    changes: dict[str, Any] = {"device": "cpu"} if "device" in {one.name for one in fields(method)} else {}
+    if isinstance(method, PrivateTuning):
+        changes["candidates"] = tuple(_on_cpu(one) for one in method.candidates)
+    return replace(method, **changes)
+
+
+def _difference(model: PrivateClassifier, plan: Plan) -> str | None:
+    """What the release says otherwise than the plan, in words."""
+    if model.guarantee.assumptions != plan.guarantee.assumptions:
+        return "the recorded assumptions are not those of the method"
+    if len(model.events) != len(plan.mechanisms):
+        return f"{len(model.events)} steps are recorded, and the method takes {len(plan.mechanisms)}"
+    for number, (recorded, step) in enumerate(zip(model.events, plan.mechanisms, strict=True), start=1):
+        found = _unlike(event_to_dict(recorded), event_to_dict(_at_noise_of(recorded, step)))
+        if found is not None:
+            return f"step {number} of {len(model.events)} is recorded with {found}"
+    return None
+
+
+def _at_noise_of(recorded: Event, step: Step) -> Event:
+    """What the planned step would cost with the recorded noise in place of its own."""
+    own: Any = step
+    if isinstance(step, Trials):
+        if not isinstance(recorded, BestOfManyEvent):
+            return step.event
+        trials = [(*plan.mechanisms, step.score) for plan in step.plans]
+        if [len(trial) for trial in trials] != [len(trial) for trial in recorded.candidates]:
+            return step.event
+        pairs = zip(recorded.candidates, trials, strict=True)
+        costs = tuple(tuple(map(_at_noise_of, events, trial)) for events, trial in pairs)
+        return replace(step.event, candidates=costs)
+    planned: Event = own.event
+    if type(recorded) is not type(planned) or isinstance(recorded, BestOfManyEvent):
+        return planned
+    if isinstance(recorded, SelectionEvent):
+        own = replace(own, epsilon=recorded.epsilon)
+    else:
+        own = replace(own, noise_multiplier=recorded.noise_multiplier)
+    changed: Event = own.event
+    return changed
+
+
+def _unlike(recorded: Any, planned: Any, name: str = "event") -> str | None:
+    """The first field in which two events, as JSON, differ by more than rounding."""
+    if isinstance(recorded, dict) and isinstance(planned, dict):
+        names = sorted({**planned, **recorded}, key=lambda one: one.startswith("numeric"))  # what tells most
+        found = (_unlike(recorded.get(one), planned.get(one), one) for one in names)
+        return next((problem for problem in found if problem is not None), None)
+    if isinstance(recorded, list) and isinstance(planned, list) and len(recorded) == len(planned):
+        found = (_unlike(*pair, name) for pair in zip(recorded, planned, strict=True))
+        return next((problem for problem in found if problem is not None), None)
+    numbers = isinstance(recorded, float) and isinstance(planned, float)
+    if recorded == planned or (numbers and math.isclose(recorded, planned, rel_tol=_ROUNDING)):
+        return None
+    return f"{name.replace('_', ' ')} {recorded!r}, where the method has {planned!r}"
+
+
+def _not_checked(why: str) -> Check:
+    return Check(_NAME, False, clean(f"not checked: {why}"), required=False)
+
+
+class _RowsNeeded(DPTransferError):
+    """A plan asked for more than the number of public rows."""
+
+
+class _RecordedPool(PublicEmbeddings):
+    """Stands in for public rows of which a release records the number."""
+
+    def __init__(self, count: int) -> None:
+        if type(count) is not int or count < 1:
+            raise ValueError(f"the recorded number of public rows is {count!r}")
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getattr__(self, name: str) -> Any:
+        raise _RowsNeeded(f"the public rows' {name} are not on record")

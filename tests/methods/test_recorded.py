@@ -1,0 +1,69 @@
+import json
+
+import pytest
+
+from dptransfer import Auto, CoinPressPrototypes, FromNames, NoisyGD, Pace, PrivateTuning, PublicMap, UnitNorm
+from dptransfer.errors import ReleaseError
+from dptransfer.methods import METHODS
+from dptransfer.methods.base import configuration_of
+from dptransfer.methods.recorded import method_from_configuration
+
+OTHERS = (
+    NoisyGD(features=PublicMap(axes=7, whitening=0.1), steps=3, start=FromNames("tower", "{}!", 3.0)),
+    NoisyGD(features=UnitNorm(pool=4), pace=Pace(reach=2.0, weight_decay=0.5, radius=9.0)),
+    CoinPressPrototypes(shares=(0.25, 0.75)),
+    Auto(candidates=(NoisyGD(), CoinPressPrototypes())),
+    PrivateTuning(candidates=(NoisyGD(steps=10), NoisyGD(steps=30)), shape=1.0),
+)
+
+
+@pytest.mark.parametrize(
+    "method", [*(one() for one in METHODS.values()), *OTHERS], ids=lambda method: method.name
+)
+def test_what_a_release_records_gives_the_method_back(method):
+    written = json.loads(json.dumps(configuration_of(method)))
+    again = method_from_configuration(written)
+    assert again == method
+    assert type(again) is type(method)
+    assert json.loads(json.dumps(configuration_of(again))) == written
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"type": "Popen"}, "'Popen'"),
+        ({"type": "os.system"}, "os.system"),
+        ({"type": ["NoisyGD"]}, "type"),
+        ({"type": None}, "None"),
+        ({"surprise": 1}, "surprise"),
+        ({"clip": -1.0}, "clip"),
+        ({"steps": "many"}, "steps"),
+        ({"features": {"type": "UnitNorm"}}, "pool"),
+        ({"features": {"pool": 1}}, "None"),
+        ({"pace": {"type": "Pace", "reach": 1.0, "weight_decay": 0.0, "radius": 1.0, "more": 1}}, "more"),
+    ],
+)
+def test_a_type_or_a_setting_that_is_not_ours_is_refused(change, said):
+    with pytest.raises(ReleaseError, match="configuration must be that of a method") as refusal:
+        method_from_configuration({**configuration_of(NoisyGD()), **change})
+    assert said in str(refusal.value)
+
+
+def test_a_missing_setting_is_refused_rather_than_guessed():
+    settings = configuration_of(NoisyGD())
+    del settings["clip"]
+    with pytest.raises(ReleaseError, match="clip"):
+        method_from_configuration(settings)
+
+
+def test_a_part_is_no_method():
+    with pytest.raises(ReleaseError, match="UnitNorm"):
+        method_from_configuration(configuration_of(UnitNorm()))
+
+
+def test_a_configuration_that_is_nested_without_end_is_refused():
+    nested = configuration_of(NoisyGD())
+    for _ in range(5000):
+        nested = {"type": "Auto", "candidates": [nested]}
+    with pytest.raises(ReleaseError):
+        method_from_configuration(nested)

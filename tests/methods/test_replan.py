@@ -1,0 +1,236 @@
+"""A release whose steps are not its method's fails; so each forgery here starts from one that passes."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import dptransfer as dpt
+from contracts.method_suite import POOL, budget_for, fitted, private, relations
+from dptransfer.accounting import guarantee_of
+from dptransfer.methods import METHODS, PrivateMethod
+from dptransfer.methods.base import configuration_of
+from dptransfer.methods.replan import check_steps
+from dptransfer.privacy import Budget, Relation
+from dptransfer.release.verify import NOT_SHOWN, verify_release
+
+TUNED = dpt.PrivateTuning(candidates=(dpt.NoisyGD(steps=5), dpt.MeanPrototypes()))
+VARIANTS = (
+    dpt.MeanPrototypes(features=dpt.PublicMap(axes=50)),  # more axes than the pool or the rows have
+    dpt.MeanEstimation(features=dpt.UnitNorm(pool=2)),
+    dpt.NoisyGD(noise_multiplier=10.0),  # as many steps as fit
+    dpt.DPSGDProbe(steps=20, noise_multiplier=8.0),  # less than the budget
+    dpt.AdaMix(axes=2),
+    dpt.PublicPrototypes(mechanism="laplace"),
+    TUNED,
+)
+METHODS_HERE = [one() for one in METHODS.values() if one.name not in ("auto", "language")]
+
+
+def forged(model, **changes):
+    """The model with other events, and the guarantee that follows from them."""
+    events = tuple(replace(event, **changes) for event in model.events)
+    return with_events(model, events)
+
+
+def with_events(model, events):
+    promise = model.guarantee
+    guarantee = guarantee_of(events, promise.delta, promise.assumptions, relation=promise.relation)
+    return replace(model, events=events, guarantee=guarantee)
+
+
+def recorded(model, **changes):
+    return replace(model, provenance=replace(model.provenance, **changes))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return dpt.MeanPrototypes().fit(private(), budget=BUDGET, ledger=dpt.Ledger.in_memory())
+
+
+BUDGET = Budget(epsilon=1.0, delta=1e-5)
+
+
+@pytest.mark.parametrize("method", [*METHODS_HERE, *VARIANTS], ids=lambda method: method.name)
+def test_what_a_method_releases_is_what_it_plans_again(method):
+    # Searching a tuned plan takes a while, and its steps' sensitivities are those of the others.
+    for relation in relations(method)[: 1 if method is TUNED else None]:
+        made = fitted(method, budget=budget_for(method, relation))
+        check = check_steps(made)
+        assert check.passed, check.detail
+        assert check.required
+
+
+@pytest.mark.parametrize(
+    ("method", "amount"),
+    [
+        (dpt.PublicPrototypes(), {"epsilon": 1.0}),
+        (dpt.TopKPrototypes(), {"rho": 0.1, "delta": 1e-5}),
+        (dpt.MeanPrototypes(), {"mu": 0.1, "delta": 1e-5}),
+        (dpt.MeanPrototypes(), {"mu": 1e-4, "delta": 1e-3}),  # whose epsilon at that delta is 0
+        (dpt.DPSGDProbe(steps=20), {"rho": 0.1, "delta": 1e-5}),
+        (dpt.LeastSquares(), {"epsilon": 100.0, "delta": 1e-5}),
+        (dpt.OnlyPublic(), {"epsilon": 1.0}),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_budget_in_any_currency_is_planned_again(method, amount):
+    check = check_steps(fitted(method, budget=Budget(**amount)))
+    assert check.passed, check.detail
+
+
+def test_the_auto_methods_release_is_that_of_the_method_it_took():
+    made = fitted(dpt.Auto())
+    assert made.provenance.method != "auto"
+    assert check_steps(made).passed
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"sensitivity": 0.001}, "sensitivity 0.001, where the method has 1.0"),
+        ({"label": "nothing of note"}, "label"),
+        ({"numeric_epsilon": 0.0}, "numeric epsilon"),
+        ({"times": 2}, "times"),
+    ],
+)
+def test_an_event_that_is_not_the_methods_fails(model, change, said, tmp_path):
+    wrong = forged(model, **change)
+    check = check_steps(wrong)
+    assert (check.passed, check.required) == (False, True)
+    assert said in check.detail
+    path = wrong.save(tmp_path / "forged")
+    assert verify_release(path).ok  # the files add up, and the recorded steps imply the recorded epsilon
+    found = dpt.verify(path)
+    assert not found.ok
+    assert [one.name for one in found.checks if not one.passed] == ["steps"]
+
+
+def test_sampled_steps_of_another_rate_or_number_fail():
+    made = fitted(dpt.DPSGDProbe(steps=20))
+    for change in ({"sampling_rate": 0.01}, {"times": 10}, {"sensitivity": 0.5}, {"numeric_delta": 0.0}):
+        assert not check_steps(forged(made, **change)).passed
+
+
+def test_a_selection_that_claims_a_bounded_range_it_has_not_fails():
+    made = fitted(dpt.PublicPrototypes(mechanism="laplace"))
+    assert not check_steps(forged(made, bounded_range=True)).passed
+    assert not check_steps(forged(made, mechanism="exponential")).passed
+
+
+def test_a_step_that_is_left_out_or_put_in_fails():
+    made = fitted(dpt.LeastSquares())
+    for events in (made.events[:-1], (*made.events, made.events[0]), made.events[::-1]):
+        assert not check_steps(with_events(made, events)).passed
+
+
+def test_another_kind_of_step_fails(model):
+    chosen = fitted(dpt.PublicPrototypes())
+    assert "kind" in check_steps(with_events(model, chosen.events)).detail
+
+
+def test_a_tuned_release_is_compared_trial_by_trial():
+    made = fitted(TUNED)
+    (search,) = made.events
+    (fit, score), other = search.candidates
+    for candidates in (
+        ((replace(fit, sensitivity=0.1), score), other),
+        ((fit, replace(score, sensitivity=0.1)), other),
+        ((fit,), other),
+        ((fit, score),),
+    ):
+        check = check_steps(with_events(made, (replace(search, candidates=candidates),)))
+        assert (check.passed, check.required) == (False, True)
+    assert not check_steps(with_events(made, (replace(search, mean_trials=2.0),))).passed
+
+
+def test_settings_facts_and_assumptions_are_those_of_the_plan():
+    relation = Relation.REPLACE_ONE
+    made = fitted(dpt.NoisyGD(steps=5), budget=Budget(epsilon=1.0, delta=1e-5, relation=relation))
+    other_steps = {**made.provenance.configuration, "steps": 6}
+    assert "times 5, where the method has 6" in check_steps(recorded(made, configuration=other_steps)).detail
+    assert not check_steps(replace(made, facts=replace(made.facts, dimension=60))).passed
+    assert not check_steps(recorded(made, method="mean")).passed
+    coinpress = fitted(dpt.CoinPressPrototypes())
+    bare = replace(coinpress.guarantee, assumptions=())
+    assert "assumptions" in check_steps(replace(coinpress, guarantee=bare)).detail
+
+
+def test_a_configuration_that_cannot_be_read_fails(model):
+    check = check_steps(recorded(model, configuration={"type": "Popen", "args": "ls"}))
+    assert (check.passed, check.required) == (False, True)
+    assert "Popen" in check.detail
+    pooled = fitted(dpt.MeanPrototypes(features=dpt.PublicMap(axes=3)))
+    for rows in (0, -1, "many", 2.5, True):
+        assert not check_steps(recorded(pooled, public={**pooled.provenance.public, "rows": rows})).passed
+
+
+def test_a_release_made_on_a_gpu_is_checked_without_one(model):
+    on_gpu = {**model.provenance.configuration, "device": "cuda"}
+    assert check_steps(recorded(model, configuration=on_gpu)).passed
+
+
+def test_another_versions_steps_are_a_note_and_not_a_verdict(model):
+    old = recorded(forged(model, sensitivity=2.0), versions={"dptransfer": "0.0.1"})
+    check = check_steps(old)
+    assert (check.passed, check.required) == (False, False)
+    assert check.detail.startswith("not checked: written by dptransfer 0.0.1")
+    assert check_steps(recorded(model, versions={"dptransfer": "0.0.1"})).passed
+
+
+@dataclass(frozen=True)
+class Plugged(PrivateMethod):
+    """A method of somebody else's."""
+
+    name: ClassVar[str] = "plugged"
+
+    def plan(self, facts, budget, public=None):
+        return replace(dpt.MeanPrototypes().plan(facts, budget, public), method=self)
+
+    def run(self, plan, features, private, noise, public):
+        return dpt.MeanPrototypes().run(plan, features, private, noise, public)
+
+
+def test_a_method_that_is_not_ours_is_not_checked_and_the_words_say_so(tmp_path):
+    made = Plugged().fit(private(), budget=BUDGET, ledger=dpt.Ledger.in_memory())
+    found = dpt.verify(made.save(tmp_path / "plugged"))
+    (check,) = [one for one in found.checks if one.name == "steps"]
+    assert (check.passed, check.required) == (False, False)
+    assert check.detail.startswith("not checked: 'plugged' is no method of this library")
+    assert found.ok
+
+
+def test_a_plan_that_looks_at_public_rows_is_not_checked_and_the_words_say_so():
+    rng = np.random.default_rng(0)
+    many = dpt.PublicEmbeddings(rng.normal(size=(250, 6))).with_shots(POOL.shots)
+    method = dpt.PrivateTuning(
+        candidates=(dpt.MeanPrototypes(), dpt.Auto(candidates=(dpt.MeanPrototypes(),)))
+    )
+    made = method.fit(private(), many, budget=BUDGET, ledger=dpt.Ledger.in_memory())
+    assert check_steps(made).passed  # one candidate: nothing to try, so no row is looked at
+    several = dpt.Auto(candidates=(dpt.MeanPrototypes(), dpt.MeanEstimation()))
+    tried = dpt.PrivateTuning(candidates=(dpt.MeanPrototypes(), several))
+    check = check_steps(recorded(made, configuration=configuration_of(tried)))
+    assert (check.passed, check.required) == (False, False)
+    assert "not checked: this plan looks at the public rows themselves" in check.detail
+
+
+def test_a_whole_release_is_verified_and_what_cannot_be_shown_is_said(model, tmp_path):
+    found = dpt.verify(model.save(tmp_path / "good"))
+    assert found.ok
+    names = [check.name for check in found.checks]
+    assert names.index("steps") == names.index("guarantee") + 1
+    assert found.to_dict()["not_shown"] == found.not_shown == NOT_SHOWN
+    assert "noise was really drawn" in NOT_SHOWN
+
+
+def test_a_release_that_cannot_be_read_has_no_steps_to_plan(model, tmp_path):
+    path = model.save(tmp_path / "broken")
+    weights = path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    found = dpt.verify(path)
+    assert not found.ok
+    assert "steps" not in [check.name for check in found.checks]
+    (path / "release.json").write_text("{}")
+    assert not dpt.verify(path).ok

@@ -1,0 +1,191 @@
+"""Heads against their formulas, written out in plain loops; and on their way through a release."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dptransfer.errors import ArgumentError, ReleaseError
+from dptransfer.release.heads import (
+    HEADS,
+    CosineHead,
+    EuclideanHead,
+    LinearHead,
+    MeanCosineHead,
+    QuadraticHead,
+    describe_head,
+    head_arrays,
+    quadratic_form,
+    read_head,
+    unit_rows,
+)
+from dptransfer.release.weights import weights_bytes
+
+CLASSES, WIDTH, CHOSEN = 3, 5, 4
+
+
+def drawn(*shape, seed=0):
+    return np.random.default_rng([seed, *shape]).normal(size=shape)
+
+
+MADE = {
+    "cosine": CosineHead(drawn(CLASSES, WIDTH), 0.1),
+    "mean-cosine": MeanCosineHead(drawn(CLASSES, CHOSEN, WIDTH), 0.2),
+    "euclidean": EuclideanHead(drawn(CLASSES, WIDTH), 0.3),
+    "linear": LinearHead(drawn(CLASSES, WIDTH), drawn(CLASSES), 0.4),
+    "quadratic": QuadraticHead(
+        drawn(CLASSES, WIDTH), drawn(CLASSES), np.abs(drawn(CLASSES, WIDTH, seed=1)), 0.5
+    ),
+}
+EACH = pytest.mark.parametrize("head", MADE.values(), ids=MADE)
+ROWS = drawn(7, WIDTH, seed=2)
+
+
+def dot(a, b):
+    return math.fsum(float(x) * float(y) for x, y in zip(a, b, strict=True))
+
+
+def cosine(a, b):
+    lengths = math.sqrt(dot(a, a)) * math.sqrt(dot(b, b))
+    return dot(a, b) / lengths if lengths else 0.0
+
+
+def score(head, row, place):
+    """One score, by the definition and nothing else."""
+    match head:
+        case CosineHead():
+            return cosine(row, head.prototypes[place])
+        case MeanCosineHead():
+            return math.fsum(cosine(row, one) for one in head.prototypes[place]) / CHOSEN
+        case EuclideanHead():
+            away = [float(x) - float(c) for x, c in zip(row, head.centres[place], strict=True)]
+            return -dot(away, away) / 2 + dot(row, row) / 2  # less what all classes have in common
+        case LinearHead():
+            return float(head.offset[place]) + dot(head.weights[place], row)
+        case QuadraticHead():
+            squares = [float(x) ** 2 for x in row]
+            bend = dot(head.precision[place], squares) / 2
+            return float(head.offset[place]) + dot(head.linear[place], row) - bend
+
+
+def test_every_kind_of_head_is_tested_here():
+    assert {kind: type(head) for kind, head in MADE.items()} == HEADS
+
+
+@EACH
+def test_scores_are_those_of_the_formula(head):
+    found = head.scores(ROWS)
+    assert found.shape == (len(ROWS), CLASSES)
+    assert found.dtype == np.float64
+    slow = np.array([[score(head, row, place) for place in range(CLASSES)] for row in ROWS])
+    np.testing.assert_allclose(found, slow, rtol=1e-12, atol=1e-12)
+    other = np.array([[score(head, row, place) for place in range(CLASSES)] for row in ROWS + 0.01])
+    assert np.abs(found - other).max() > 1e-4  # the comparison is fine enough to fail
+
+
+@EACH
+def test_a_row_is_scored_by_itself_and_no_row_gives_no_score(head):
+    whole = head.scores(ROWS)
+    for place, row in enumerate(ROWS):
+        np.testing.assert_allclose(head.scores(row[None])[0], whole[place], rtol=1e-12, atol=1e-12)
+    assert head.scores(ROWS[:0]).shape == (0, CLASSES)
+
+
+@EACH
+def test_a_row_of_zeros_has_finite_scores(head):
+    """An unreadable picture is such a row; nothing may divide by its length."""
+    assert np.isfinite(head.scores(np.zeros((1, WIDTH)))).all()
+
+
+@pytest.mark.parametrize("head", [MADE["cosine"], MADE["mean-cosine"]], ids=["cosine", "mean-cosine"])
+def test_only_directions_matter_to_cosines(head):
+    longer = type(head)(head.prototypes * 8.0, head.temperature)
+    np.testing.assert_allclose(longer.scores(4.0 * ROWS), head.scores(ROWS), rtol=1e-12)
+    assert np.abs(head.scores(ROWS)).max() <= 1 + 1e-12
+    empty = type(head)(np.zeros_like(head.prototypes), head.temperature)
+    assert (empty.scores(ROWS) == 0).all()
+
+
+@EACH
+def test_the_quadratic_form_orders_classes_of_unit_rows_as_the_head_does(head):
+    """The head's scores less the form's are the same for every class of a row."""
+    rows = unit_rows(ROWS)
+    linear, offset, precision = quadratic_form(head)
+    form = offset + rows @ linear.T
+    if precision is not None:
+        form = form - 0.5 * (rows * rows) @ precision.T
+    apart = head.scores(rows) - form
+    np.testing.assert_allclose(apart, apart[:, :1] @ np.ones((1, CLASSES)), atol=1e-12)
+    assert (form.argmax(axis=1) == head.scores(rows).argmax(axis=1)).all()
+    assert (precision is None) == (head.kind != "quadratic")
+
+
+@EACH
+def test_a_head_survives_the_way_through_a_release(head):
+    again = read_head(head_arrays(head), describe_head(head))
+    assert type(again) is type(head)
+    assert again.temperature == head.temperature
+    assert head_arrays(again).keys() == head_arrays(head).keys()
+    for name, array in head_arrays(head).items():
+        assert (head_arrays(again)[name] == array).all()
+    assert (again.scores(ROWS) == head.scores(ROWS)).all()
+
+
+@EACH
+def test_arrays_and_settings_together_are_all_there_is(head):
+    stored = {*head_arrays(head), *describe_head(head)}
+    assert stored == {*type(head).__dataclass_fields__, "kind"}
+
+
+@EACH
+def test_arrays_of_another_type_become_float64(head):
+    narrow = {name: array.astype(np.float32) for name, array in head_arrays(head).items()}
+    again = read_head(narrow, describe_head(head))
+    assert {array.dtype for array in head_arrays(again).values()} == {np.dtype(np.float64)}
+
+
+@EACH
+def test_a_head_of_missing_or_unknown_arrays_is_refused(head):
+    arrays, settings = head_arrays(head), describe_head(head)
+    for name in arrays:
+        with pytest.raises(ArgumentError, match=f"{head.kind} head could not be restored"):
+            read_head({one: array for one, array in arrays.items() if one != name}, settings)
+    with pytest.raises(ArgumentError, match="could not be restored"):
+        read_head({**arrays, "more": np.zeros(1)}, settings)
+    with pytest.raises(ArgumentError, match="could not be restored"):
+        read_head(arrays, {"kind": head.kind})
+
+
+@pytest.mark.parametrize("kind", ["unknown", "", None, 3])
+def test_a_kind_that_is_not_known_is_refused(kind):
+    with pytest.raises(ArgumentError, match="A head's kind must be one of cosine, euclidean"):
+        read_head({}, {"kind": kind, "temperature": 1.0})
+
+
+@EACH
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_an_array_that_is_not_finite_is_not_released(head, bad):
+    for name, array in head_arrays(head).items():
+        spoilt = array.copy()
+        spoilt.flat[-1] = bad
+        with pytest.raises(ReleaseError, match="finite"):
+            weights_bytes({**head_arrays(head), name: spoilt})
+    assert weights_bytes(head_arrays(head))
+
+
+@EACH
+def test_an_array_of_another_type_is_not_released(head):
+    for kind in (np.float32, np.int64, np.complex128):
+        with pytest.raises(ReleaseError, match="float64 or int32"):
+            weights_bytes({name: array.astype(kind) for name, array in head_arrays(head).items()})
+
+
+@EACH
+def test_rows_of_another_width_are_an_error_and_not_an_answer(head):
+    with pytest.raises(ValueError, match="matmul"):
+        head.scores(np.zeros((2, WIDTH + 1)))
+
+
+def test_rows_of_any_length_become_unit_rows_and_zeros_stay():
+    rows = np.array([[3.0, 4.0], [0.0, 0.0], [-1e-150, 0.0], [1e150, 0.0]])
+    assert unit_rows(rows).tolist() == [[0.6, 0.8], [0.0, 0.0], [-1.0, 0.0], [1.0, 0.0]]
