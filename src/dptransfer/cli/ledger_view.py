@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from dptransfer.ledger import DatasetSummary, Entry, Ledger
 
 
-def open_ledger(path: Path | None, *, must_exist: bool = False) -> Ledger:
+def open_ledger(path: Path | None, *, must_exist: bool = False, strict_names: bool = False) -> Ledger:
     """The ledger at `path`; the user's own without one."""
     from dptransfer.ledger import Ledger
 
     if path is None:
-        return Ledger.default()
+        return Ledger.default(strict_names=strict_names)
     if must_exist and not path.exists():
         raise ArgumentError(f"--ledger must name a ledger; there is none at '{path}'. Check the path.")
-    return Ledger(path)
+    return Ledger(path, strict_names=strict_names)
 
 
 def summary_json(summary: DatasetSummary) -> dict[str, Any]:
@@ -33,6 +33,7 @@ def summary_json(summary: DatasetSummary) -> dict[str, Any]:
         "spent": None if summary.spent is None else summary.spent.to_dict(),
         "budget": None if summary.budget is None else summary.budget.to_dict(),
         "sentence": summary.sentence,
+        "merged": list(summary.merged),
     }
 
 
@@ -53,6 +54,7 @@ def entry_json(entry: Entry) -> dict[str, Any]:
             "kind": "charge",
             "label": entry.label,
             "events": [event_to_dict(event) for event in entry.events],
+            "apart_from": list(entry.apart_from),
             "outcome": entry.outcome,
             "status": entry.status,
             "detail": entry.detail,
