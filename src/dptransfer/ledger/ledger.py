@@ -147,13 +147,14 @@ raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6
         events = tuple(events)
         fields = charge_fields(label, events)
         identity = _identity(dataset)
-        rows = getattr(dataset, "rows", None) if events and not self._strict_names else None
         sketch, settled = None, None
-        if rows is not None:
+        if events and not self._strict_names and not isinstance(dataset, str | DataSet):
             with self._store.transaction() as chain:  # no row is looked at for what cannot be paid
                 _register(chain).account(identity).require_room(events)
                 settled = chain.head
-            sketch = sketch_of(rows, self._store.key)  # may take a while, so outside of any transaction
+            rows = getattr(dataset, "rows", None)
+            # This may take a while, so it happens outside of any transaction.
+            sketch = None if rows is None else sketch_of(rows, self._store.key)
         with self._store.transaction(write=True) as chain:
             register = _register(chain)
             account = register.account(identity)
