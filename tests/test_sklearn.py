@@ -16,7 +16,9 @@ def ledger_in_a_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "ledger.sqlite"))
 
 
-@parametrize_with_checks([PrivateClassifier("mean", classes="observed")])
+@parametrize_with_checks(
+    [PrivateClassifier("mean", classes="observed", name="checks")]
+)  # the same rows again
 def test_it_keeps_the_conventions_of_scikit_learn(estimator, check):
     check(estimator)
 

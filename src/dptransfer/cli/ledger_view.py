@@ -73,6 +73,8 @@ def entry_words(entry: Entry) -> tuple[str, str]:
 
     if isinstance(entry, Charge):
         steps = "; ".join(map(event_words, entry.events)) or "no private row used, nothing spent"
+        if entry.apart_from:
+            steps += f"; said to be other people than {', '.join(one[:12] for one in entry.apart_from)}"
         return f"{entry.label}: {steps}", entry.status + (f" ({entry.detail})" if entry.detail else "")
     if isinstance(entry, BudgetChange):
         return f"budget set to {entry.budget}", entry.note
