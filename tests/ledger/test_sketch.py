@@ -61,6 +61,12 @@ def test_a_small_overlap_is_none():
     assert overlap(rows, np.vstack([rows[:400], people(1, 1600)]))
 
 
+def test_a_small_part_of_a_large_set_is_compared_as_far_as_both_samples_reach():
+    whole, part = Sketch(tuple(range(KEPT))), Sketch(tuple(range(0, 40 * KEPT, 40)))
+    assert whole.overlaps(part)  # all seven of the part's that the larger sample would hold
+    assert part.overlaps(whole)
+
+
 def test_five_rows_of_six_keep_their_cells_in_float16():
     for width in WIDTHS:
         rows = people(0, 4000, width)
