@@ -10,6 +10,7 @@ The tree::
     │   └── Incompatible                  two things that must match do not (encoder, dimension, classes)
     ├── LedgerError                       the ledger refuses
     │   ├── BudgetExceeded                the data set's budget does not cover this release
+    │   ├── RowsOnRecord                  these rows have another account already; for the owner's eyes only
     │   └── LedgerTampered                the file's hash chain does not hold
     ├── ReleaseError                      a release cannot be written, read or verified
     │   └── UnsafeRelease                 a seeded or otherwise unpublishable model was to be released
@@ -63,6 +64,13 @@ class LedgerError(DPTransferError):
 
 class BudgetExceeded(LedgerError):
     """The data set's budget does not cover this release; nothing was read."""
+
+
+class RowsOnRecord(LedgerError):
+    """The rows are on record under another name; nothing was charged.
+
+    The one error that depends on private rows: it is for the data owner and never part of a release.
+    """
 
 
 class LedgerTampered(LedgerError):

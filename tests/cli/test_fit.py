@@ -243,6 +243,21 @@ def test_a_spent_budget_refuses_and_writes_nothing(cli, data, ledger, tmp_path):
     assert leftovers(tmp_path) == ["one", "two"]
 
 
+def test_rows_on_record_are_refused_under_another_name(cli, data, ledger, tmp_path):
+    fit = ("fit", data / "private.npz", *FIT)
+    cli(*fit, "--out", "one", "--name", "clinic-a")
+    for name in ((), ("--name", "clinic-b")):
+        said = cli(*fit, "--out", "two", *name, code=2).stderr
+        assert "on record as 'clinic-a'" in said
+        assert "with --name 'clinic-a', or pass --new-data-set if" in said
+    assert (charges(ledger), leftovers(tmp_path)) == (1, ["one"])
+    cli(*fit, "--out", "two", "--name", "CLINIC-A")
+    cli(*fit, "--out", "three", "--name", "clinic-b", "--new-data-set")
+    cli(*fit, "--out", "four", "--name", "clinic-b")
+    cli(*fit, "--out", "five", "--name", "clinic-c", "--strict-names")
+    assert [one.charges for one in Ledger(ledger).datasets()] == [2, 2, 1]
+
+
 def test_seeded_models_are_stamped_in_capitals(cli, data):
     words = ("fit", data / "private.npz", *FIT, "--seed", "7", "--unsafe-for-publication")
     out = cli(*words, "--out", "one").stdout

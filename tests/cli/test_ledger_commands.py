@@ -1,5 +1,7 @@
 """`dptransfer ledger`: show, history, budget."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,16 @@ def test_an_id_is_enough(cli, cli_json, ledger):
     assert len(book.datasets()) == 1
 
 
+def test_merged_accounts_are_announced(cli, cli_json, ledger):
+    script = Path(__file__).parents[1] / "ledger" / "schema_1.sql"
+    with closing(sqlite3.connect(ledger)) as connection:
+        connection.executescript(script.read_text())
+    told = " ".join(cli("ledger", "show").stdout.split())
+    assert "'Clinic' holds the charges of 'clinic' too" in told
+    assert told.count("too: an older version") == 1
+    assert cli_json("ledger", "show", "clinic")["datasets"][0]["merged"] == ["clinic"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -80,8 +92,6 @@ def test_refusals(cli, words, said):
 
 
 def test_a_tampered_ledger_is_refused(cli, ledger):
-    import sqlite3
-
     Ledger(ledger).charge("clinic", [STEP], label="public")
     connection = sqlite3.connect(ledger)
     connection.execute("DROP TRIGGER entries_stay")

@@ -51,6 +51,12 @@ def told(*words: str) -> str:
     return done.stdout
 
 
+def test_a_new_ledger_is_announced_on_standard_error(ledger):
+    first, second = (python("-m", "dptransfer", "ledger", "show") for _ in range(2))
+    assert first.stderr == f"A new ledger was made: {ledger.resolve()} (nothing is on record in it yet)\n"
+    assert (second.stderr, second.stdout) == ("", first.stdout)
+
+
 @pytest.mark.parametrize(
     "words",
     [(), ("fit",), ("plan",), ("encode",), ("demo",), ("ledger",), ("ledger", "show"), ("bench",)]

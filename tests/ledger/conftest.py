@@ -1,5 +1,8 @@
 import multiprocessing
 import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -38,3 +41,18 @@ def template(tmp_path_factory):
 def path(template, tmp_path):
     """A ledger file with four entries."""
     return shutil.copy(template, tmp_path / "ledger.sqlite")
+
+
+@pytest.fixture(scope="session")
+def older_template(tmp_path_factory):
+    """A ledger that a version with schema 1 wrote; 'Clinic' and 'clinic' are two accounts in it."""
+    path = tmp_path_factory.mktemp("ledger") / "older.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(Path(__file__).with_name("schema_1.sql").read_text())
+    return path
+
+
+@pytest.fixture
+def older(older_template, tmp_path):
+    """A copy of it."""
+    return shutil.copy(older_template, tmp_path / "older.sqlite")

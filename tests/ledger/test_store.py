@@ -5,12 +5,14 @@ import stat
 import threading
 import time
 from contextlib import closing
+from random import Random
 
 import pytest
 
-from dptransfer.errors import LedgerError, LedgerTampered
+from dptransfer.errors import BudgetExceeded, LedgerError, LedgerTampered
 from dptransfer.ledger import Ledger, store
 from dptransfer.ledger.store import Store
+from dptransfer.privacy import Budget
 
 from .behind_its_back import edit, query
 from .samples import GAUSS
@@ -21,10 +23,6 @@ def test_the_file_and_its_folders_are_made_for_the_owner_only(tmp_path):
     Ledger(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    empty = tmp_path / "empty.sqlite"
-    empty.touch(mode=0o644)
-    Ledger(empty)
-    assert stat.S_IMODE(empty.stat().st_mode) == 0o600
 
 
 def test_each_ledger_has_its_own_random_key_and_so_its_own_ids(tmp_path):
@@ -39,8 +37,8 @@ def test_each_ledger_has_its_own_random_key_and_so_its_own_ids(tmp_path):
 
 
 def test_a_newer_schema_is_refused_with_the_advice_to_upgrade(path):
-    edit(path, "UPDATE meta SET value = '2' WHERE name = 'schema'")
-    with pytest.raises(LedgerError, match=r"has schema 2\. Upgrade dptransfer") as caught:
+    edit(path, "UPDATE meta SET value = '3' WHERE name = 'schema'")
+    with pytest.raises(LedgerError, match=r"has schema 3\. Upgrade dptransfer") as caught:
         Ledger(path)
     assert not isinstance(caught.value, LedgerTampered)
 
@@ -113,6 +111,49 @@ def test_a_full_disk_means_no_charge(path, monkeypatch):
     ledger.verify(known_head=head)
     ledger.charge("clinic-b", [GAUSS], label="fit")
     assert len(ledger.history()) == 4 + grown + 1
+
+
+def test_a_schema_that_is_no_text_is_tampering(path):
+    content = bytearray(path.read_bytes())
+    content[content.index(b"CREATE TRIGGER") + 3] = 0x9F
+    path.write_bytes(content)
+    with pytest.raises(LedgerTampered, match="its schema is no text"):
+        Ledger(path)
+
+
+def damaged(content, random):
+    """The same file with a few bytes changed, a stretch overwritten, or cut off."""
+    content, place = bytearray(content), random.randrange(len(content))
+    how = random.randrange(4)
+    if how == 0:
+        content[random.randrange(100)] = random.randrange(256)
+    elif how == 1:
+        for _ in range(8):
+            content[random.randrange(len(content))] = random.randrange(256)
+    elif how == 2:
+        content[place : place + 300] = random.choice([bytes, random.randbytes])(300)
+    else:
+        del content[place:]
+    return bytes(content)
+
+
+def test_a_damaged_file_is_refused_in_words_or_tells_the_same(path):
+    random, ledger = Random(0), Ledger(path)
+    ledger.set_budget("clinic-a", Budget(epsilon=0.1, delta=1e-5))  # nothing more fits
+    truth, whole = ledger.datasets(), path.read_bytes()
+    refused = 0
+    for _ in range(80):
+        path.write_bytes(damaged(whole, random))
+        try:
+            opened = Ledger(path)
+            assert opened.datasets() == truth
+            opened.charge("clinic-a", [GAUSS], label="fit")
+            pytest.fail("a charge was granted")
+        except BudgetExceeded:
+            pass
+        except LedgerError:
+            refused += 1
+    assert 20 < refused < 80
 
 
 def test_a_ledger_held_by_someone_else_is_reported_as_busy(path, monkeypatch):

@@ -295,7 +295,7 @@ def test_a_private_value_outside_the_releases_is_caught(cheat, monkeypatch):
 
 
 def test_the_rows_reach_nothing_but_the_feature_map_and_the_purse(spy, monkeypatch):
-    """They are asked for once, mapped once where steps follow, and each release sees one row per example."""
+    """A run asks for them once, maps them once where steps follow, each release sees a row per example."""
 
     class Counted(PrivateEmbeddings):
         reads = 0
@@ -318,7 +318,8 @@ def test_the_rows_reach_nothing_but_the_feature_map_and_the_purse(spy, monkeypat
     monkeypatch.setattr(FittedPublicMap, "lattice", listening)
     data = Counted(STRONG.rows, STRONG.labels, classes=range(CLASSES), name="samples")
     data.reads = 0
-    fit(SMALL, data)
+    strict = Ledger.in_memory(strict_names=True)  # which does not look at them before
+    SMALL.fit(data, POOL, budget=BUDGET, ledger=strict, noise=SeededNoise(1))
     assert data.reads == 1
     assert sorted(mapped) == [len(POOL), len(STRONG.labels)]
     assert {len(made.rows) for made in spy} == {len(STRONG.labels)}

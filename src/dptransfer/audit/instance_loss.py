@@ -116,7 +116,9 @@ def instance_losses(
     if getattr(method, "device", "cpu") != "cpu":  # the integers are the same there
         method = replace(cast(Any, method), device="cpu")
     with recording() as diary:
-        model = method.fit(private, public, budget=budget, ledger=Ledger.in_memory(), noise=noise)
+        model = method.fit(
+            private, public, budget=budget, ledger=Ledger.in_memory(strict_names=True), noise=noise
+        )
     epsilons = own_epsilons(model.events, diary.entries, len(private.labels), model.guarantee.delta)
     return InstanceLosses(np.minimum(epsilons, model.guarantee.epsilon), model.guarantee)
 

@@ -225,7 +225,11 @@ def _predicted(
         try:
             noise = SeededNoise(_SEED + 1 + place)
             model = method.fit(
-                task.private, task.public, budget=scaled, ledger=Ledger.in_memory(), noise=noise
+                task.private,
+                task.public,
+                budget=scaled,
+                ledger=Ledger.in_memory(strict_names=True),
+                noise=noise,
             )
         except DPTransferError as refusal:
             return Prediction(method.name, budget, (), str(refusal))

@@ -177,7 +177,9 @@ def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
         model: PrivateClassifier | Unprotected
         if isinstance(method, PrivateMethod):
             noise = SeededNoise(cell.task.seed)
-            model = method.fit(private, public, budget=budget, ledger=Ledger.in_memory(), noise=noise)
+            model = method.fit(
+                private, public, budget=budget, ledger=Ledger.in_memory(strict_names=True), noise=noise
+            )
         else:
             model = method(private, public, budget, np.random.default_rng([cell.task.seed, _PRINTED]))
     peak = _resident("VmHWM")

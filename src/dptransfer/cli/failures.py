@@ -20,6 +20,8 @@ _SPELLINGS = (  # what the library's messages say in Python, as it is said here
     (r"classes=\[[^\]]*\]", "--classes a,b,c"),
     (r"labels=\.\.\.", "--labels labels.npy"),
     (r"(device|split)='([^']*)'", r"--\1 \2"),
+    (r"name=('[^']*'|\"[^\"]*\")", r"--name \1"),
+    (r"new_data_set=True", "--new-data-set"),
     (r"overwrite=True( \(--overwrite\))?", "--overwrite"),
     (r"unsafe_for_publication=True", "--unsafe-for-publication"),
 )

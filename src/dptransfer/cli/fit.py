@@ -46,6 +46,8 @@ def fit(
     ] = None,
     ledger: options.LedgerFile = None,
     name: options.DataSetName = None,
+    new_data_set: options.NewDataSet = False,
+    strict_names: options.StrictNames = False,
     split: options.Split = None,
     labels: options.LabelFile = None,
     overwrite: options.Overwrite = False,
@@ -116,7 +118,7 @@ def fit(
     pool_rows = None if public is None else read_public(public)
     if shots is not None:
         beside(pool_rows, labelled_shots(shots, None if classes is None else class_list(classes)))
-    book = open_ledger(ledger)  # like all of the above, before minutes of encoding
+    book = open_ledger(ledger, strict_names=strict_names)  # like all of the above, before minutes of encoding
     told = Declaration(classes, name, size, class_counts, split, labels)
     rows = private_rows(
         private, told, Encoding(encoder, image_size, device or "cpu", batch, allow_unreadable)
@@ -128,7 +130,14 @@ def fit(
     noise = SecureNoise() if seed is None else SeededNoise(seed)
     with told_if_interrupted(book):
         with step_bar(f"Fitting '{chosen.name}'"):
-            model = chosen.fit(rows, beside(pool_rows, shown), budget=budget, ledger=book, noise=noise)
+            model = chosen.fit(
+                rows,
+                beside(pool_rows, shown),
+                budget=budget,
+                ledger=book,
+                noise=noise,
+                new_data_set=new_data_set,
+            )
         scores = None
         if tested is not None:
             scores = evaluate(model, tested[0].rows, tested[1], name=tested[0].name or str(test))

@@ -52,6 +52,10 @@ def show(dataset: _Which = None, ledger: options.LedgerFile = None, as_json: opt
         for one in found
     ]
     show_table(("Data set", "Id", "Charges", "Unfinished", "Account"), rows, numbers=(2, 3))
+    for one in found:
+        if one.merged:
+            spelled = ", ".join(f"'{name}'" for name in one.merged)
+            say(f"{one.dataset} holds the charges of {spelled} too: an older version kept them apart.")
 
 
 @app.command()

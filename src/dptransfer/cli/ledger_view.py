@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from dptransfer.ledger import DatasetSummary, Entry, Ledger
 
 
-def open_ledger(path: Path | None, *, must_exist: bool = False) -> Ledger:
+def open_ledger(path: Path | None, *, must_exist: bool = False, strict_names: bool = False) -> Ledger:
     """The ledger at `path`; the user's own without one."""
     from dptransfer.ledger import Ledger
 
     if path is None:
-        return Ledger.default()
+        return Ledger.default(strict_names=strict_names)
     if must_exist and not path.exists():
         raise ArgumentError(f"--ledger must name a ledger; there is none at '{path}'. Check the path.")
-    return Ledger(path)
+    return Ledger(path, strict_names=strict_names)
 
 
 def summary_json(summary: DatasetSummary) -> dict[str, Any]:
@@ -34,6 +34,7 @@ def summary_json(summary: DatasetSummary) -> dict[str, Any]:
         "budget": None if summary.budget is None else summary.budget.to_dict(),
         "rule": summary.rule,
         "sentence": summary.sentence,
+        "merged": list(summary.merged),
     }
 
 
@@ -55,6 +56,7 @@ def entry_json(entry: Entry) -> dict[str, Any]:
             "label": entry.label,
             "events": [event_to_dict(event) for event in entry.events],
             "rule": entry.rule,
+            "apart_from": list(entry.apart_from),
             "outcome": entry.outcome,
             "status": entry.status,
             "detail": entry.detail,
@@ -78,6 +80,8 @@ def entry_words(entry: Entry) -> tuple[str, str]:
 
     if isinstance(entry, Charge):
         steps = "; ".join(map(event_words, entry.events)) or "no private row used, nothing spent"
+        if entry.apart_from:
+            steps += f"; said to be other people than {', '.join(one[:12] for one in entry.apart_from)}"
         return f"{entry.label}: {steps}", entry.status + (f" ({entry.detail})" if entry.detail else "")
     if isinstance(entry, BudgetChange):
         rule = "" if entry.rule is None else f", counted by '{entry.rule}'"

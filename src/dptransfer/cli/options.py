@@ -153,6 +153,12 @@ Batch = Annotated[
 DataSetName = Annotated[
     str | None, typer.Option("--name", help="What the ledger calls this data set.", show_default=False)
 ]
+NewDataSet = Annotated[
+    bool, typer.Option("--new-data-set", help="Rows the ledger has under another name are other people's.")
+]
+StrictNames = Annotated[
+    bool, typer.Option("--strict-names", help="Names alone tell data sets apart; rows are not compared.")
+]
 Split = Annotated[
     str | None, typer.Option("--split", help="Part of a file that has several.", show_default=False)
 ]

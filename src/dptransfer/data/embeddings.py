@@ -36,8 +36,8 @@ class PrivateEmbeddings:
             an infinity is kept and counts as a row of zeros: refusing it would tell that it is there.
         y: class of each row, as a declared class or (when classes are words) as its position in the list.
         classes: the full public list of classes, declared and never inferred.
-        name: what the ledger files this data set under. Give every version of one data set the same name: a
-            data set without a name is recognised by its content, so one changed row makes it a new one.
+        name: what the ledger files this data set under. Give every version of one data set the same name. One
+            without a name is filed under its content; changed a little, it is refused as rows on record.
         encoder: identity of the encoder behind the rows.
         size: approximate number of examples, only if it may be public.
         class_counts: exact class sizes, only if they are public.

@@ -55,7 +55,7 @@ def accuracy_curve(
 
 def _balanced(method: PrivateMethod, rows: Embedded, budget: Budget, seed: int) -> float:
     """Mean recall of one seeded fit; the demo's test sets are balanced, so this is its accuracy."""
-    noise, ledger = SeededNoise(seed), Ledger.in_memory()
+    noise, ledger = SeededNoise(seed), Ledger.in_memory(strict_names=True)
     model = method.fit(rows.private, rows.public, budget=budget, ledger=ledger, noise=noise)
     chosen = model.scores(rows.test).argmax(axis=1)
     return float((chosen == rows.test_labels).mean())

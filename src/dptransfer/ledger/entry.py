@@ -6,7 +6,7 @@ import json
 import os
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from importlib import metadata
@@ -16,6 +16,7 @@ from dptransfer.accounting import Rule
 from dptransfer.accounting.requests import RULES
 from dptransfer.errors import ArgumentError, LedgerTampered
 from dptransfer.ledger.chain import Row
+from dptransfer.ledger.sketch import Sketch
 from dptransfer.privacy import Budget, Event, Guarantee, event_from_dict, event_to_dict
 
 UNFINISHED = "spent, no result (interrupted or running)"
@@ -25,7 +26,8 @@ OUTCOMES = ("released", "failed")
 class Named(Protocol):
     """What the ledger asks of a data set: `PrivateEmbeddings` has it.
 
-    `fingerprint` is only touched when `name` is None, because computing it reads the rows.
+    `fingerprint` is only touched when `name` is None, because computing it reads the rows. One that also has
+    `rows`, an array with a row per example, is recognised under other names.
     """
 
     @property
@@ -71,15 +73,19 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Charge(Entry):
-    """One request: events that were fixed and paid for as a whole, before any row was read for them.
+    """One request: events that were fixed and paid for as a whole, before any of them ran.
 
     No events mean that no private row was to be used. `rule` says in words how it was counted when it was
-    granted, and is None in ledgers of the first version; `outcome` is None until the charge is closed.
+    granted, and is None in ledgers of the first version. `sketch` is that of the rows, where they were not on
+    record under this data set before; `apart_from` lists the ids of data sets that hold the same rows and
+    that the owner said are other people's. `outcome` is None until the charge is closed.
     """
 
     label: str
     events: tuple[Event, ...]
     rule: str | None = None
+    sketch: Sketch | None = field(default=None, repr=False)
+    apart_from: tuple[str, ...] = ()
     outcome: str | None = None
     detail: str = ""
 
@@ -138,6 +144,7 @@ class DatasetSummary:
         budget: the limit in force; None when everything is recorded and nothing refused.
         rule: how the charges are counted together, in words; None before the first.
         sentence: what is spent of what is allowed, in words.
+        merged: other spellings of its name that an older ledger kept as accounts of their own.
     """
 
     dataset: DataSet
@@ -147,6 +154,7 @@ class DatasetSummary:
     budget: Budget | None
     rule: str | None
     sentence: str
+    merged: tuple[str, ...] = ()
 
 
 def charge_fields(label: str, events: Sequence[Event]) -> dict[str, Any]:
@@ -165,6 +173,12 @@ def charge_fields(label: str, events: Sequence[Event]) -> dict[str, Any]:
             raise ArgumentError(f"A {event.kind} event must hold plain numbers and words; got {event!r}.")
         written.append(fields)
     return {"kind": "charge", "label": words("label", label), "events": written}
+
+
+def row_fields(sketch: Sketch | None, apart_from: Sequence[str]) -> dict[str, Any]:
+    """What a charge adds about its rows: nothing, where there is nothing new to say."""
+    told: dict[str, Any] = {} if sketch is None else {"sketch": sketch.to_text()}
+    return {**told, "apart_from": list(apart_from)} if apart_from else told
 
 
 def closing_fields(charge: int, outcome: str, detail: str) -> dict[str, Any]:
@@ -208,7 +222,7 @@ def read_entries(rows: Iterable[Row]) -> list[Entry]:
 
 
 def words(name: str, value: str) -> str:
-    r"""A short printable text, composed (NFC) and trimmed, so that two spellings of one name are one name.
+    r"""A short printable text, composed (NFC) and trimmed: what is written down and shown.
 
     >>> words("name", "cafe\u0301 ") == words("name", "caf\u00e9")
     True
@@ -234,17 +248,23 @@ def _read(row: Row) -> Entry:
     """One entry; entries never change, so a process reads each of them once."""
     fields = dict(json.loads(row.body))
     kind = fields.pop("kind")
+    name = fields.pop("name")
+    if not isinstance(name, str | None):
+        raise ValueError("its data set's name is no text")
     shared: dict[str, Any] = {
         "number": row.number,
         "hash": row.hash,
-        "dataset": DataSet(str(fields.pop("dataset")), fields.pop("name")),
+        "dataset": DataSet(str(fields.pop("dataset")), name),
         **{key: fields.pop(key) for key in ("time", "version", "process")},
     }
     if kind == "charge":
         events = tuple(event_from_dict(event) for event in fields.pop("events"))
+        sketch = fields.pop("sketch", None)
+        rows = None if sketch is None else Sketch.from_text(sketch)
+        apart = tuple(str(one) for one in fields.pop("apart_from", ()))
         if not {"label"} <= set(fields) <= {"label", "rule"}:
             raise ValueError("it is not a list of events with a label")
-        return Charge(**shared, events=events, **fields)
+        return Charge(**shared, events=events, sketch=rows, apart_from=apart, **fields)
     if kind == "closing":
         return Closing(**shared, **fields)
     if kind == "budget":

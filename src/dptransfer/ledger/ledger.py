@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hmac
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import platformdirs
 
@@ -14,7 +14,7 @@ from dptransfer import _check
 from dptransfer.accounting import Rule
 from dptransfer.accounting.requests import RULES
 from dptransfer.errors import ArgumentError, LedgerError, LedgerTampered
-from dptransfer.ledger.account import Account, accounts
+from dptransfer.ledger.account import Account
 from dptransfer.ledger.entry import (
     OUTCOMES,
     Charge,
@@ -27,9 +27,11 @@ from dptransfer.ledger.entry import (
     charge_fields,
     closing_fields,
     read_entries,
+    row_fields,
     stamped,
-    words,
 )
+from dptransfer.ledger.register import Identity, Register, rows_on_record
+from dptransfer.ledger.sketch import sketch_of
 from dptransfer.ledger.store import Chain, Store
 from dptransfer.privacy import Budget, Event, Guarantee, Relation
 
@@ -40,9 +42,10 @@ AnyDataSet: TypeAlias = str | DataSet | Named
 class Ledger:
     """An append-only record of charges and budgets, shared by all processes that use the same file.
 
-    A data set with a name is filed under the name, whatever its content; one without is filed under a digest
-    of its content. The two are separate accounts, so keep to one of them. A data set without a budget is
-    recorded and never refused.
+    A data set with a name is filed under the name, whatever its content and however it is spelled (case and
+    compatibility forms make no difference); one without is filed under a digest of its content. Rows that
+    have an account already are refused under another, unless the owner says that they are other people's. A
+    data set without a budget is recorded, and no amount is refused.
 
     >>> from dptransfer.privacy import SelectionEvent
     >>> ledger = Ledger.in_memory()
@@ -60,24 +63,34 @@ above its budget of epsilon 1; epsilon 0.8 is spent already. Lower the request, 
 raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6
 
     Args:
-        path: the file; made, readable by its owner only, when there is none.
+        path: the file; made, readable by its owner only, when there is none, which is logged as a warning.
+        strict_names: let names alone decide. Rows are not looked at before the charge, and rows that are on
+            record under another name are not recognised.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, strict_names: bool = False) -> None:
         self._store = Store(Path(path))
+        self._strict_names = strict_names
 
     @classmethod
-    def in_memory(cls) -> Ledger:
+    def in_memory(cls, *, strict_names: bool = False) -> Ledger:
         """A ledger that lasts as long as the object: for tests, and for budgets within one process."""
         ledger = cls.__new__(cls)
         ledger._store = Store(None)
+        ledger._strict_names = strict_names
         return ledger
 
     @classmethod
-    def default(cls) -> Ledger:
+    def default(cls, *, strict_names: bool = False) -> Ledger:
         """The user's ledger: the file named by DPTRANSFER_LEDGER, or one in the user's data folder."""
         named = os.environ.get("DPTRANSFER_LEDGER")
-        return cls(named or platformdirs.user_data_path("dptransfer") / "ledger.sqlite")
+        path = named or platformdirs.user_data_path("dptransfer") / "ledger.sqlite"
+        return cls(path, strict_names=strict_names)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there was no file, so that opening this ledger made it."""
+        return self._store.is_new
 
     @property
     def path(self) -> Path | None:
@@ -99,30 +112,36 @@ raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6
     def __deepcopy__(self, memo: object) -> Ledger:
         return self  # a second copy of an account could be spent a second time
 
-    def __reduce__(self) -> tuple[type[Ledger], tuple[str]]:
+    def __reduce__(self) -> tuple[Any, tuple[str, bool]]:
         """Another process opens the same file; an in-memory ledger stays where it is."""
         if self.path is None:
             raise LedgerError(
                 "An in-memory ledger belongs to the process that made it; it was to be pickled for another. "
                 "Use a ledger file, Ledger(path)."
             )
-        return Ledger, (str(self.path),)
+        return _reopened, (str(self.path), self._strict_names)
 
-    def charge(self, dataset: AnyDataSet, events: Sequence[Event], *, label: str) -> Receipt:
-        """Record that `events` are about to run on `dataset`, or refuse; call it before reading any row.
+    def charge(
+        self, dataset: AnyDataSet, events: Sequence[Event], *, label: str, new_data_set: bool = False
+    ) -> Receipt:
+        """Record that `events` are about to run on `dataset`, or refuse; call it before they do.
 
         Verification, check and record are one transaction, so processes that charge at once cannot overspend
         together. When this raises, nothing is on record and nothing may be read. Once it returns, the charge
         is on disk and spent, whatever happens next.
 
         Args:
-            dataset: what will be read; its rows are not touched, unless it has no name and its content has
-                to be digested to tell which data set it is.
+            dataset: what will be read. If it has rows they are sketched first, to tell whether they are on
+                record under another name; not under `strict_names`, nor where nothing is spent. One without
+                a name has its content digested.
             events: what will run, under any relation that can be stated under the budget's.
             label: what it is for, such as the name of the method.
+            new_data_set: the owner's word that rows on record elsewhere are other people's here. It is
+                recorded, and not asked for again between the same data sets.
 
         Raises:
             BudgetExceeded: past and new events together do not fit the budget.
+            RowsOnRecord: another data set holds these rows, or a good part of them. For the owner only.
             RelationMismatch: a replace-one event meets an add/remove budget.
             LedgerTampered: the chain does not hold.
             LedgerError: the file cannot be used.
@@ -130,10 +149,25 @@ raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6
         events = tuple(events)
         fields = charge_fields(label, events)
         identity = _identity(dataset)
+        with self._store.transaction() as chain:  # prices may take a while, and nobody should wait for them
+            rule = _register(chain).account(identity).require_room(events)
+            settled = chain.head
+        sketch = None
+        if events and not self._strict_names and not isinstance(dataset, str | DataSet):
+            rows = getattr(dataset, "rows", None)
+            # This may take a while, so it happens outside of any transaction.
+            sketch = None if rows is None else sketch_of(rows, self._store.key)
         with self._store.transaction(write=True) as chain:
-            account = _account(chain, identity)
-            rule = account.require_room(events)
-            stamp = stamped({**fields, "rule": rule}, account.dataset)
+            register = _register(chain)
+            account = register.account(identity)
+            if chain.head != settled:
+                rule = account.require_room(events)
+            holders = [] if sketch is None else register.holders(sketch, account.dataset)
+            if holders and not new_data_set:
+                raise rows_on_record(holders)
+            known = any(charge.sketch == sketch for charge in account.charges)
+            told = row_fields(None if known else sketch, [one.id for one in holders])
+            stamp = stamped({**fields, "rule": rule, **told}, account.dataset)
             row = chain.append(stamp)
         return Receipt(row.number, row.hash, account.dataset.id, fields["label"], stamp["time"])
 
@@ -178,7 +212,7 @@ raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6
         declared = None if rule is None else cast(Rule, _check.one_of("rule", rule, RULES))
         identity = _identity(dataset)
         with self._store.transaction(write=True) as chain:
-            account = _account(chain, identity)
+            account = _register(chain).account(identity)
             if declared is not None:
                 account.require_rule(declared)
             chain.append(stamped(budget_fields(budget, str(note), declared), account.dataset))
@@ -199,40 +233,27 @@ raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6
     def history(self, dataset: AnyDataSet | None = None) -> list[Entry]:
         """Every entry in order, or those of one data set; each charge says how it ended."""
         identity = None if dataset is None else _identity(dataset)
-        with self._store.transaction() as chain:
-            entries = read_entries(chain.rows)
-            wanted = None if identity is None else _account(chain, identity).dataset.id
-        return [entry for entry in entries if wanted in (None, entry.dataset.id)]
+        register = self._read_register()
+        wanted = None if identity is None else register.account(identity).dataset.id
+        return [entry for entry in register.entries if wanted in (None, entry.dataset.id)]
 
     def datasets(self) -> list[DatasetSummary]:
         """Every data set on record, with what is spent and allowed."""
-        with self._store.transaction() as chain:
-            entries = read_entries(chain.rows)
-        return [account.summary() for account in accounts(entries).values()]
+        register = self._read_register()
+        return [
+            replace(account.summary(), merged=register.merged(account.dataset))
+            for account in register.accounts.values()
+        ]
 
     def find(self, name_or_prefix: str) -> DataSet:
         """The data set with that name, or the only one whose id begins like that (six digits or more).
 
         >>> ledger = Ledger.in_memory()
         >>> ledger.set_budget("clinic-a", Budget(epsilon=1.0))
-        >>> ledger.find(ledger.find("clinic-a").short).name
+        >>> ledger.find(ledger.find("Clinic-A").short).name
         'clinic-a'
         """
-        text = words("name_or_prefix", name_or_prefix)
-        with self._store.transaction() as chain:
-            known = [account.dataset for account in accounts(read_entries(chain.rows)).values()]
-        found = [one for one in known if one.name == text]
-        if not found and len(text) >= _SHORTEST_PREFIX:
-            found = [one for one in known if one.id.startswith(text.lower())]
-        if len(found) == 1:
-            return found[0]
-        problem = (
-            f"'{text}' fits {len(found)}" if found else f"'{text}' is none of the {len(known)} on record"
-        )
-        raise LedgerError(
-            f"A data set is addressed by its name or by at least {_SHORTEST_PREFIX} digits of its id; "
-            f"{problem}. List them with: dptransfer ledger show"
-        )
+        return self._read_register().find(name_or_prefix)
 
     def verify(self, *, known_head: str | None = None) -> None:
         """Raise LedgerTampered unless the chain holds, every entry reads, and `known_head` is part of it."""
@@ -245,34 +266,21 @@ raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6
                 )
 
     def _read_account(self, dataset: AnyDataSet) -> Account:
-        identity = _identity(dataset)
+        return self._read_register().account(_identity(dataset))
+
+    def _read_register(self) -> Register:
         with self._store.transaction() as chain:
-            return _account(chain, identity)
+            return _register(chain)
 
 
-_SHORTEST_PREFIX = 6
+def _identity(dataset: AnyDataSet) -> Identity | DataSet:
+    """What to file the data set under; asked outside of transactions, because it may be slow."""
+    return dataset if isinstance(dataset, DataSet) else Identity.of(dataset)
 
 
-def _identity(dataset: AnyDataSet) -> DataSet | tuple[str, str | None]:
-    """What to file the data set under, before keying; done outside the transaction: it may be slow."""
-    if isinstance(dataset, DataSet):
-        return dataset
-    name = dataset if isinstance(dataset, str) else dataset.name
-    if name is None:
-        return f"content:{dataset.fingerprint}", None  # type: ignore[union-attr]  # not a str: its name is None
-    name = words("name", name)
-    return f"name:{name}", name
+def _register(chain: Chain) -> Register:
+    return Register(chain.key, read_entries(chain.rows))
 
 
-def _account(chain: Chain, identity: DataSet | tuple[str, str | None]) -> Account:
-    known = accounts(read_entries(chain.rows))
-    if isinstance(identity, DataSet):
-        if identity.id not in known:
-            raise LedgerError(
-                f"A data set's id holds in one ledger only; {identity} is not on record here. "
-                "Look it up with find() on this ledger."
-            )
-        return known[identity.id]
-    text, name = identity
-    key = hmac.digest(chain.key, text.encode(), "sha256").hex()
-    return known.get(key, Account(DataSet(key, name)))
+def _reopened(path: str, strict_names: bool) -> Ledger:
+    return Ledger(path, strict_names=strict_names)

@@ -1,15 +1,15 @@
 """The ledger's file: append-only SQLite, hash-chained, safe across threads and processes.
 
 Every operation is one transaction on a connection of its own, and begins by checking the whole chain (some
-10 µs an entry). See `chain` for what that detects.
+10 µs an entry). See `chain` for what that detects, and `schema` for how a file comes to be.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+import logging
 import os
-import secrets
+import re
 import sqlite3
 import threading
 import weakref
@@ -20,41 +20,19 @@ from typing import Any
 
 from dptransfer.errors import LedgerError, LedgerTampered
 from dptransfer.ledger.chain import Row, first_break, head_of, link, sealed
+from dptransfer.ledger.schema import SCHEMA, SCHEMA_VERSION, initialise, make_file, upgrade
 
-SCHEMA_VERSION = 1
 BUSY_SECONDS = 30.0
 
-_SCHEMA = {
-    "meta": "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-    "entries": "CREATE TABLE entries (number INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
-    "entries_stay": (
-        "CREATE TRIGGER entries_stay BEFORE DELETE ON entries "
-        "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
-    ),
-    "entries_do_not_change": (
-        "CREATE TRIGGER entries_do_not_change BEFORE UPDATE ON entries "
-        "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
-    ),
-    "meta_stays": (
-        "CREATE TRIGGER meta_stays BEFORE DELETE ON meta "
-        "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
-    ),
-    "meta_does_not_change": (
-        "CREATE TRIGGER meta_does_not_change BEFORE UPDATE ON meta WHEN OLD.name <> 'tail' "
-        "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
-    ),
-}
-
-# Making a file opens and closes it, and POSIX drops all of a process's locks on a file when any of its
-# descriptors is closed: so no second thread may be inside SQLite on the same new file.
-_CREATION = threading.Lock()
+_SMALLEST = 512  # bytes of the smallest SQLite file that holds anything
 
 
 class Chain:
     """The verified entries inside one transaction, and the way to add to them."""
 
-    def __init__(self, key: bytes, rows: list[Row], connection: sqlite3.Connection) -> None:
+    def __init__(self, key: bytes, schema: int, rows: list[Row], connection: sqlite3.Connection) -> None:
         self.key = key
+        self.schema = schema
         self.rows = rows
         self._connection = connection
 
@@ -77,6 +55,11 @@ class Chain:
 class Store:
     """A ledger file, or the same thing in memory when `path` is None.
 
+    Attributes:
+        path: the file.
+        is_new: whether there was none, so that it was made here.
+        key: the ledger's own, for everything in it that is keyed.
+
     >>> store = Store(None)
     >>> with store.transaction(write=True) as chain:
     ...     chain.append({"kind": "note"}).number
@@ -88,22 +71,22 @@ class Store:
 
     def __init__(self, path: Path | None) -> None:
         self.path = None if path is None else Path(os.path.realpath(path.expanduser()))
+        self.is_new = False
         self._seen: tuple[int, str] | None = None
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._memory: sqlite3.Connection | None = None
-        if self.path is None:
-            self._memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            weakref.finalize(self, self._memory.close)
-        with _CREATION, self._explained():
-            self._make_file()
-            with self._connected() as connection:
-                if connection.execute("PRAGMA page_count").fetchone() == (0,):
-                    if self.path is not None:
-                        self.path.chmod(0o600)  # an empty file that was there already
-                    _initialise(connection)
-        with self.transaction():
-            pass
+        with self._explained():
+            if self.path is None:
+                self._memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+                weakref.finalize(self, self._memory.close)
+                initialise(self._memory)
+            elif not self.path.exists():
+                self.is_new = make_file(self.path)
+        with self.transaction() as chain:
+            self.key = chain.key
+        if self.is_new:  # a mistyped path would otherwise go unnoticed, and with it all that was spent
+            _LOG.warning("A new ledger was made: %s (nothing is on record in it yet)", self.path)
 
     @contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[Chain]:
@@ -116,6 +99,8 @@ class Store:
             connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             try:
                 chain = self._verified(connection, seen)
+                if write and chain.schema < SCHEMA_VERSION:
+                    upgrade(connection)
                 yield chain
                 connection.execute("COMMIT")
             except BaseException:
@@ -124,14 +109,6 @@ class Store:
                 raise
         if self._seen is None or len(chain.rows) > self._seen[0]:
             self._seen = (len(chain.rows), chain.head)
-
-    def _make_file(self) -> None:
-        if self.path is not None and not self.path.exists():
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            try:
-                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            except FileExistsError:
-                pass  # another process was faster
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
@@ -144,6 +121,12 @@ class Store:
             with self._lock:
                 yield self._memory
             return
+        if self.path.is_file() and (size := self.path.stat().st_size) < _SMALLEST:
+            # SQLite would take it for a new database, and drop a journal that could still restore it.
+            raise LedgerTampered(
+                f"A ledger is never empty; {self} has {size} bytes left. Restore the file from a backup, and "
+                "count what was spent since as spent; delete it only if it never was a ledger."
+            )
         address = self.path.as_uri() + "?mode=rw"  # never makes a file: a ledger that vanished is an error
         connection = sqlite3.connect(
             address, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -157,11 +140,13 @@ class Store:
 
     def _verified(self, connection: sqlite3.Connection, seen: tuple[int, str] | None) -> Chain:
         objects = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+        if not objects:
+            raise self._tampered("its tables are gone")
         if "meta" not in objects or "entries" not in objects:
             raise self._foreign("holds other tables")
         meta = dict(connection.execute("SELECT name, value FROM meta"))
-        self._require_readable_version(meta.get("schema"))
-        if objects != _SCHEMA:
+        schema = self._readable_version(meta.get("schema"))
+        if objects != SCHEMA:
             raise self._tampered("its tables or append-only triggers were changed")
         found = connection.execute("SELECT number, body, hash FROM entries ORDER BY number")
         rows = [Row(*row) for row in found]
@@ -176,17 +161,17 @@ class Store:
             count, head = seen
             if len(rows) < count or head_of(key, rows[:count]) != head:
                 raise self._tampered("it lost entries that this process has seen; an older copy was put back")
-        return Chain(key, rows, connection)
+        return Chain(key, schema, rows, connection)
 
-    def _require_readable_version(self, found: object) -> None:
-        if found == str(SCHEMA_VERSION):
-            return
-        if isinstance(found, str) and found.isdigit() and int(found) > SCHEMA_VERSION:
+    def _readable_version(self, found: object) -> int:
+        if not (isinstance(found, str) and re.fullmatch("[1-9][0-9]{0,8}", found)):
+            raise self._tampered("its schema version is unreadable")
+        if int(found) > SCHEMA_VERSION:
             raise LedgerError(
                 f"This version of dptransfer reads ledgers up to schema {SCHEMA_VERSION}; "
                 f"{self} has schema {found}. Upgrade dptransfer."
             )
-        raise self._tampered("its schema version is unreadable")
+        return int(found)
 
     def _tampered(self, finding: str) -> LedgerTampered:
         return LedgerTampered(
@@ -201,6 +186,8 @@ class Store:
             yield
         except OSError as problem:
             raise self._unusable(f"{problem.strerror} ({problem.filename})", _WRITABLE) from None
+        except UnicodeDecodeError:  # in SQLite's own message, which quotes a damaged schema
+            raise self._tampered("its schema is no text") from None
         except sqlite3.Error as problem:
             code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
             if code == sqlite3.SQLITE_NOTADB:
@@ -213,7 +200,8 @@ class Store:
 
     def _foreign(self, finding: str) -> LedgerError:
         return LedgerError(
-            f"A ledger must be a file that dptransfer made; {self} {finding}. Name the path of another file."
+            f"A ledger must be a file that dptransfer made; {self} {finding}. "
+            "Restore it from a backup if it was a ledger, or name the path of another file."
         )
 
     def _unusable(self, cause: str, remedy: str) -> LedgerError:
@@ -223,6 +211,7 @@ class Store:
         return "the in-memory ledger" if self.path is None else f"the ledger {self.path}"
 
 
+_LOG = logging.getLogger("dptransfer")
 _WRITABLE = (
     "Make the file and its directory readable and writable, or name another ledger "
     "with the environment variable DPTRANSFER_LEDGER."
@@ -239,16 +228,3 @@ _REMEDIES = {
 def _forgiving_text(stored: bytes) -> str:
     """Damaged text must reach the hash check, not stop before it; what we write is plain ASCII."""
     return stored.decode("utf-8", "replace")
-
-
-def _initialise(connection: sqlite3.Connection) -> None:
-    """Write tables, triggers and a fresh key into an empty file, unless another process just did."""
-    connection.execute("BEGIN IMMEDIATE")
-    if connection.execute("SELECT * FROM sqlite_master").fetchone() is None:
-        key = secrets.token_bytes(hashlib.sha256().digest_size)
-        for statement in _SCHEMA.values():
-            connection.execute(statement)
-        tail = sealed(key, 0, head_of(key, []))
-        meta = {"schema": str(SCHEMA_VERSION), "key": key.hex(), "tail": tail}
-        connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-    connection.execute("COMMIT")

@@ -225,7 +225,7 @@ def _accuracy(candidate: PrivateMethod, task: Surrogate, budget: Budget) -> floa
         task.private,
         task.public,
         budget=budget,
-        ledger=Ledger.in_memory(),
+        ledger=Ledger.in_memory(strict_names=True),
         noise=SeededNoise(_SEED + 1),  # not the seed of the tasks: draws would coincide
     )
     return float((model.scores(task.test_rows).argmax(axis=1) == task.test_labels).mean())

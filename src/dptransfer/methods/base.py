@@ -138,6 +138,7 @@ class PrivateMethod(ABC):
         budget: Budget,
         ledger: Ledger | None = None,
         noise: NoiseSource | None = None,
+        new_data_set: bool = False,
     ) -> PrivateClassifier:
         """Plan, charge the ledger, run, and wrap the result.
 
@@ -147,9 +148,11 @@ class PrivateMethod(ABC):
             budget: what this fit may cost.
             ledger: where it is charged; the user's default ledger file if not given.
             noise: `SecureNoise()` if not given.
+            new_data_set: the owner's word that rows on record under another name are other people's here.
 
         Raises:
             BudgetExceeded: the data set's budget in the ledger does not cover this fit; no row was read.
+            RowsOnRecord: the ledger knows these rows under another name. For the owner's eyes only.
         """
         noise = SecureNoise() if noise is None else noise
         ledger = Ledger.default() if ledger is None else ledger
@@ -165,7 +168,7 @@ class PrivateMethod(ABC):
         method = plan.method
         method.require_public(private.facts, public)
         features = method.features.fit(private.facts.dimension, public)
-        receipt = ledger.charge(private, plan.events, label=method.name)
+        receipt = ledger.charge(private, plan.events, label=method.name, new_data_set=new_data_set)
         try:
             outcome = method.run(plan, features, private, noise, public)
             if outcome.events != plan.events:
