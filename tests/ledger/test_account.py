@@ -130,7 +130,7 @@ def test_the_overview_says_what_is_spent_of_what_is_allowed(ledger):
     ledger.charge("d", [GAUSS], label="fit")
     ledger.set_budget("d", Budget.gdp(1.0))
     sentences = {one.dataset.name: one.sentence for one in ledger.datasets()}
-    assert sentences["a"] == "nothing is spent; the budget is epsilon = 1, delta = 1e-05, add/remove"
+    assert sentences["a"] == "nothing is spent; the budget is epsilon = 1, delta = 1e-5, add/remove"
     assert sentences["b"] == "epsilon 0.25 (add/remove) is spent; no budget is set"
     assert re.match(r"rho 0.0312\d* \(add/remove\) is spent; the budget is rho = 0.5", sentences["c"])
     assert re.match(r"mu 0.25\d* \(add/remove\) is spent; the budget is mu = 1 GDP", sentences["d"])

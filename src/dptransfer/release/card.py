@@ -7,10 +7,8 @@ lay it out, and escape every word of it, since class names and notes come from u
 
 from __future__ import annotations
 
-import math
 import unicodedata
 from dataclasses import asdict, dataclass
-from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, TypeAlias
 
 from dptransfer.release.classifier import PrivateClassifier
@@ -166,22 +164,6 @@ def clean(text: object) -> str:
     """
     words = " ".join(str(text).split())
     return "".join("\ufffd" if _hidden(letter) else letter for letter in words)
-
-
-def rounded_up(value: float, digits: int = 7) -> str:
-    """A number in at most `digits` digits, never below the value: what is reported of a privacy loss.
-
-    >>> rounded_up(1.0), rounded_up(1.00000001), rounded_up(1e-05), rounded_up(0.123456, 3)
-    ('1', '1.000001', '1e-05', '0.124')
-    """
-    if not math.isfinite(value):
-        return "unbounded"
-    up = (
-        Decimal(value)
-        if value == 0
-        else Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))
-    )
-    return f"{float(up):.{digits}g}"
 
 
 def some(words: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from dptransfer.privacy import rounded_up
 from dptransfer.release.card import (
     AttackCurve,
     Block,
@@ -14,7 +15,6 @@ from dptransfer.release.card import (
     RecallBars,
     Section,
     Table,
-    rounded_up,
 )
 from dptransfer.release.card_figures import attack_curve, recall_bars
 
