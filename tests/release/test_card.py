@@ -202,3 +202,42 @@ def test_an_unknown_method_is_named_and_a_known_one_described():
     unknown = replace(model, provenance=replace(model.provenance, method="brand-new"))
     assert "brand-new" in card_of(unknown).markdown()
     assert "Wahdany" not in card_of(unknown).markdown()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_head_says_what_when_by_what_whom_to_ask_and_how_useful(form):
+    model = make_model()
+    named = replace(
+        model,
+        provenance=replace(
+            model.provenance, title="Lesions <b>", contact="dpo@example.org", versions={"dptransfer": "9.8"}
+        ),
+    )
+    about = dict(card_of(named, evaluate(named, rows(), [0, 1] * 10)).about)
+    assert about["Data"] == "Lesions <b>"
+    assert about["Made"] == "2026-11-15"
+    assert about["With"] == "dptransfer 9.8"
+    assert about["Contact"] == "dpo@example.org"
+    assert "on 20 test rows" in about["Balanced accuracy"]
+    shown = FORMS[form](card_of(named))
+    for words in ("dpo@example.org", "2026-11-15", "dptransfer 9.8", "not measured"):
+        assert words in shown
+    assert ("<b>" in shown.replace("\\<", "")) == (form in ("text", "json"))
+
+
+def test_a_card_without_an_evaluation_says_how_to_add_one():
+    assert "dptransfer evaluate DIR TEST --add-to-card" in card_of(make_model()).markdown()
+
+
+def test_numbers_on_the_card_are_those_that_people_write():
+    """What stands in a tag of the page for programs is exact; what is read is not 0.9999999999755346."""
+    model = make_model()
+    model = replace(model, guarantee=replace(model.guarantee, epsilon=0.9999999999755346))
+    for form in ("text", "markdown"):
+        assert "0.99999" not in FORMS[form](card_of(model))
+    page = re.sub(r"<[^>]*>", "", card_of(model).html())
+    assert "0.99999" not in page
+    for text in (card_of(model).markdown(), page):
+        assert not re.search(r"\de-0\d", text)
+        assert "e^epsilon" not in text
+        assert "a factor of 2.72 " in text

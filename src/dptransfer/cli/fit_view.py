@@ -52,7 +52,7 @@ def show_fit(
             f"on {scores.size} rows. {scores.statement}"
         )
     facts["Written"] = f"{out}: {', '.join(_files(out))}"
-    facts["Next"] = f"dptransfer card {out}"
+    facts["Next"] = f"dptransfer card {out}" if scores else f"dptransfer evaluate {out} TEST --add-to-card"
     show_facts(facts)
     for note in model.provenance.notes:
         say(f"Note: {note}")

@@ -89,6 +89,7 @@ class Card:
         title: the heading.
         sentence: the guarantee in one sentence.
         warning: why this release must not be published, if it must not.
+        about: what it is, when and by what it was made, whom to ask, how useful it is; a line each.
         numbers: ε, δ and the relation.
         sections: the rest, in reading order.
     """
@@ -96,6 +97,7 @@ class Card:
     title: str
     sentence: str
     warning: str | None
+    about: tuple[tuple[str, str], ...]
     numbers: Numbers
     sections: tuple[Section, ...]
 
@@ -105,6 +107,7 @@ class Card:
             "title": self.title,
             "sentence": self.sentence,
             "warning": self.warning,
+            "about": dict(self.about),
             "numbers": asdict(self.numbers),
             "sections": [
                 {
@@ -136,14 +139,15 @@ class Card:
 
 def card_of(model: PrivateClassifier, evaluation: Evaluation | None = None) -> Card:
     """The card of a classifier; with an `evaluation`, it also says how useful the classifier is."""
-    from dptransfer.release.card_model import model_sections
+    from dptransfer.release.card_model import about_lines, model_sections
     from dptransfer.release.card_privacy import privacy_sections
 
-    guarantee = model.guarantee
+    guarantee, provenance = model.guarantee, model.provenance
     return Card(
-        title=f"Privacy and model card: {clean(model.provenance.method)}",
+        title=f"Privacy and model card: {clean(provenance.title or provenance.method)}",
         sentence=SEEDED_SENTENCE * model.provenance.seeded + clean(str(guarantee)),
         warning=SEEDED_WARNING if model.provenance.seeded else None,
+        about=about_lines(model, evaluation),
         numbers=Numbers(guarantee.epsilon, guarantee.delta, guarantee.relation.value),
         sections=privacy_sections(model) + model_sections(model, evaluation),
     )

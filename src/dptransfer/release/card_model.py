@@ -28,6 +28,23 @@ def model_sections(model: PrivateClassifier, evaluation: Evaluation | None) -> t
     return (_method(model), _provenance(model), _utility(evaluation), _use(model), _record(model))
 
 
+def about_lines(model: PrivateClassifier, evaluation: Evaluation | None) -> tuple[tuple[str, str], ...]:
+    """The head of the card; the name of the data set in the owner's ledger is not public and not here."""
+    provenance = model.provenance
+    tested = "not measured"
+    if evaluation is not None:
+        reached = _with_interval(evaluation.balanced_accuracy, evaluation.balanced_interval)
+        tested = f"{reached} on {evaluation.size} test rows"
+    return (
+        ("Data", clean(provenance.title) or "not named by their owner"),
+        ("Method", f"{clean(provenance.method)}, {len(model.classes)} classes"),
+        ("Balanced accuracy", tested),
+        ("Made", clean(provenance.created)[:10] or "not recorded"),
+        ("With", f"dptransfer {clean(provenance.versions.get('dptransfer', 'of unknown version'))}"),
+        ("Contact", clean(provenance.contact) or "none given"),
+    )
+
+
 def _method(model: PrivateClassifier) -> Section:
     provenance = model.provenance
     words = words_for(clean(provenance.method))
@@ -67,7 +84,16 @@ def _provenance(model: PrivateClassifier) -> Section:
 
 def _utility(evaluation: Evaluation | None) -> Section:
     if evaluation is None:
-        return Section("Utility", (Paragraph("Not measured for this card."),))
+        return Section(
+            "Utility",
+            (
+                Paragraph(
+                    "Not measured for this card. With labelled test rows that nobody needs to keep secret, "
+                    "and never with the rows it was fitted on, this adds it:"
+                ),
+                Command("dptransfer evaluate DIR TEST --add-to-card"),
+            ),
+        )
     rows = [
         ("balanced accuracy", _with_interval(evaluation.balanced_accuracy, evaluation.balanced_interval)),
         ("accuracy", _with_interval(evaluation.accuracy, evaluation.accuracy_interval)),

@@ -117,6 +117,13 @@ class ArrayEntry(_Entry):
     shape: tuple[Count, ...]
 
 
+class AboutEntry(_Entry):
+    """What the owner calls the release in public, and whom to ask; absent where neither was said."""
+
+    title: str = ""
+    contact: str = ""
+
+
 class FileEntry(_Entry):
     """Checksum and size of another file of the release."""
 
@@ -146,6 +153,7 @@ class Manifest(_Entry):
     prototypes: dict[str, Any] | None
     evaluation: dict[str, Any] | None
     ledger_head: str | None
+    about: AboutEntry = AboutEntry()
     versions: dict[str, str]
     files: dict[str, FileEntry]
     digest: Digest
