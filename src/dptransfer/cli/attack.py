@@ -51,7 +51,7 @@ def _show(found: MembershipResult) -> None:
     low, high = found.interval
     say(
         f"Shown one row that the model was fitted on and one that it was not, the attack picks the right one "
-        f"{found.auc:.1%} of the time (interval {low:.1%} to {high:.1%}); guessing gets 50 %. "
+        f"{found.auc:.1%} of the time (interval {low:.1%} to {high:.1%}); guessing gets 50%. "
         f"By the model's guarantee no attack, however clever, gets more than {found.auc_ceiling:.1%}."
     )
     say()
@@ -59,7 +59,7 @@ def _show(found: MembershipResult) -> None:
         _show_rates(found)
         say()
     if found.left_out:
-        shown = ", ".join(f"{100 * rate:.4g} %" for rate in found.left_out)
+        shown = ", ".join(f"{100 * rate:.4g}%" for rate in found.left_out)
         enough = math.ceil(FEWEST_ALARMS / min(found.left_out))
         say(
             f"Nothing is said at false alarms of {shown}: of {found.others} other rows fewer than "
@@ -74,10 +74,10 @@ def _show_rates(found: MembershipResult) -> None:
     from dptransfer.audit.membership import CONFIDENCE
 
     show_table(
-        ("False alarms", "really at most", "Members found", "Interval", "Guarantee allows there"),
+        ("False alarms", "True rate at most", "Members found", "Interval", "Guarantee allows there"),
         [
             (
-                f"{100 * point.false_positive_rate:.4g} %",
+                f"{100 * point.false_positive_rate:.4g}%",
                 f"{point.false_positive_limit:.2%}",
                 f"{point.true_positive_rate:.2%}",
                 f"{point.interval[0]:.2%} to {point.interval[1]:.2%}",

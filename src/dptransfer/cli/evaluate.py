@@ -34,7 +34,7 @@ def evaluate(
 ) -> None:
     """Test a release on labelled rows, which stay unprotected.
 
-    Never add the rows it was fitted on to its card: they would tell how private rows were classified.
+    Never add numbers from the rows it was fitted on: the card would tell how private rows were classified.
 
     Example: dptransfer evaluate model/ test.emb
     """

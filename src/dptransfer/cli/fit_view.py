@@ -52,7 +52,9 @@ def show_fit(
             f"on {scores.size} rows. {scores.statement}"
         )
     facts["Written"] = f"{out}: {', '.join(_files(out))}"
-    facts["Next"] = f"dptransfer card {out}" if scores else f"dptransfer evaluate {out} TEST --add-to-card"
+    facts["Next"] = f"dptransfer card {out}"
+    if scores is None:
+        facts["Next"] = f"dptransfer card {out}; with test rows: dptransfer evaluate {out} TEST --add-to-card"
     show_facts(facts)
     for note in model.provenance.notes:
         say(f"Note: {note}")

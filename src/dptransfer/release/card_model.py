@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dptransfer.privacy import plain_exponents
 from dptransfer.release.card import (
     Block,
     Bullets,
@@ -172,7 +173,7 @@ def _short(value: object) -> str:
         return some([_short(item) for item in value])
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
-    return clean(value)
+    return plain_exponents(repr(value)) if isinstance(value, float) else clean(value)
 
 
 def _with_interval(value: float, interval: tuple[float, float]) -> str:

@@ -87,11 +87,7 @@ def _guarantee(model: PrivateClassifier) -> Section:
         Paragraph(
             "No single example changes the probability of any outcome, this model included, by more than "
             f"a factor of {rounded_up(_factor(guarantee.epsilon), 3)} (e to the power epsilon)"
-            + (
-                f", but for a probability of {rounded_up(guarantee.delta)} (delta)."
-                if guarantee.delta
-                else "."
-            )
+            + (f", give or take {rounded_up(guarantee.delta)} (delta)." if guarantee.delta else ".")
         ),
         Paragraph(_NEIGHBOURS[guarantee.relation]),
         Table(("Quantity", "Value"), tuple(rows)),
