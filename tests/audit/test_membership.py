@@ -10,7 +10,6 @@ from dptransfer.accounting import true_positive_rate
 from dptransfer.audit import area_ceiling, membership_attack
 from dptransfer.audit.membership import area_interval, row_losses, smaller_share
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.release.evaluation import wilson
 
 from .models import MU_ONE, linear_model
 
@@ -70,17 +69,56 @@ def test_the_ceilings_are_those_of_the_models_own_guarantee():
 
 
 def test_the_threshold_keeps_the_false_positive_rate():
-    inside, outside = some(500, 4, shift=0.3), some(999, 5)
+    inside, outside = some(500, 4, shift=0.3), some(1999, 5)
     found = membership_attack(MODEL, inside, outside)
     own, other = np.sort(row_losses(MODEL, *inside)), np.sort(row_losses(MODEL, *outside))
-    for point, allowed in zip(found.points, (0, 9, 99), strict=True):
+    assert found.left_out == (0.001,)
+    assert found.confidence == pytest.approx(1 - 0.05 / 3)  # the area and two rates
+    for point, allowed in zip(found.points, (19, 199), strict=True):
         hits = int((own < other[allowed]).sum())
-        assert (other < other[allowed]).sum() <= point.false_positive_rate * 999
+        assert (other < other[allowed]).sum() <= point.false_positive_rate * 1999
         assert point.true_positive_rate == hits / 500
-        assert point.interval == wilson(hits, 500)
+        exact = stats.binomtest(hits, 500).proportion_ci(found.confidence, method="exact")
+        assert point.interval == pytest.approx((exact.low, exact.high))
+        exact = stats.binomtest(allowed, 1999).proportion_ci(found.confidence, method="exact")
+        assert point.false_positive_limit == pytest.approx(exact.high)
+        assert point.ceiling_at_limit == true_positive_rate([MU_ONE], point.false_positive_limit)
     rates = [point.true_positive_rate for point in found.points]
     assert rates == sorted(rates)
     assert rates[-1] > 0.1
+
+
+def test_rates_with_fewer_than_ten_expected_false_alarms_are_left_out():
+    assert membership_attack(MODEL, some(40, 1), some(99, 2)).left_out == (0.001, 0.01, 0.1)
+    found = membership_attack(MODEL, some(40, 1), some(100, 2))
+    assert found.left_out == (0.001, 0.01)
+    assert [point.false_positive_rate for point in found.points] == [0.1]
+
+
+def test_the_verdict_looks_at_every_line_and_at_the_upper_end_of_false_alarms():
+    found = membership_attack(MODEL, some(300, 1), some(200, 2))
+    assert "Nothing here contradicts the guarantee" in found.verdict
+    (point,) = found.points
+    edge = replace(point, interval=(point.ceiling_at_limit, 1.0))
+    assert replace(found, points=(edge,)).within_ceiling  # though above the ceiling at the rate aimed at
+    assert edge.interval[0] > point.ceiling
+    above = replace(point, interval=(np.nextafter(point.ceiling_at_limit, 1), 1.0))
+    assert not replace(found, points=(above,)).within_ceiling
+    assert "did better than the guarantee allows" in replace(found, points=(above,)).verdict
+    assert replace(found, interval=(found.auc_ceiling, 1.0)).within_ceiling
+    assert not replace(found, interval=(np.nextafter(found.auc_ceiling, 1), 1.0)).within_ceiling
+
+
+def test_an_attack_as_good_as_the_ceiling_is_hardly_ever_taken_for_a_contradiction():
+    """Members one deviation apart from the others, as the guarantee of μ = 1 just allows: 5 % at most."""
+    rng, alarms, trials = np.random.default_rng(7), 0, 200
+    identity = linear_model([[1.0], [-1.0]])
+    for _ in range(trials):
+        # The loss falls with the one feature; the class of every row is the first.
+        inside, outside = rng.normal(1, 1, (80, 1)), rng.normal(0, 1, (150, 1))
+        found = membership_attack(identity, (inside, [0] * 80), (outside, [0] * 150))
+        alarms += not found.within_ceiling
+    assert stats.binom.sf(alarms - 1, trials, 0.05) > 1e-6
 
 
 @pytest.mark.parametrize(("shift", "spread"), [(0.0, 1.0), (0.5, 1.0), (1.5, 1.0), (0.3, 1.5)])
@@ -105,10 +143,12 @@ def test_the_interval_does_not_collapse_at_the_ends():
 
 
 def test_the_result_is_json_and_says_that_it_is_not_protected():
-    found = membership_attack(MODEL, some(30, 1), some(20, 2))
+    found = membership_attack(MODEL, some(30, 1), some(200, 2))
     read = json.loads(json.dumps(found.to_dict()))
     assert read["auc"] == found.auc
     assert read["points"][0]["ceiling"] == found.points[0].ceiling
+    assert read["verdict"] == found.verdict
+    assert read["left_out"] == [0.001, 0.01]
     assert read["guarantee"] == found.guarantee.to_dict()
     assert "not cover" in found.statement
 

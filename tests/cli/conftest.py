@@ -31,7 +31,7 @@ def cli() -> Callable:
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         assert result.exit_code == code, result.output
         assert "Traceback" not in result.output
-        if code == 2 and "Usage" not in result.stderr:
+        if code == 2:
             assert result.stderr.startswith("Error: ")
             assert result.stderr.count("\n") == 1  # one line
         return result

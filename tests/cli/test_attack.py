@@ -1,5 +1,7 @@
 """`attack` on a release that the command wrote."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -22,11 +24,21 @@ def test_the_numbers_are_those_of_the_library(cli_json, data, model):
 
 def test_the_report_is_in_plain_words_and_says_what_the_guarantee_allows(cli, data, model):
     text = cli("attack", model, "--members", data / "private.npz", "--others", data / "test.npz").stdout
-    assert "guessing gets 50 %" in text
+    assert "guessing gets 50%" in text
     assert "no attack, however clever, gets more than 57." in text  # Φ(0.268/√2) at ε = 1
-    assert "At 0.1% false alarms" in text
+    assert "Nothing is said at false alarms of 0.1%, 1%, 10%: of 60 other rows fewer than 10" in text
+    assert "give 10000 other rows" in text
+    assert "Nothing here contradicts the guarantee" in text
     assert "Do not publish" in text
     assert "did better than the guarantee allows" not in text
+
+
+def test_rates_come_with_intervals_and_with_what_the_guarantee_allows_there(cli, data, model):
+    text = cli("attack", model, "--members", data / "test.npz", "--others", data / "private.npz").stdout
+    (line,) = [line for line in text.splitlines() if line.lstrip().startswith("10%")]
+    assert len(re.findall(r"[\d.]+%", line)) == 6  # aimed at, limit, found, two ends, allowed
+    assert "hold together with 95% confidence (each 97.50%" in text
+    assert "Nothing is said at false alarms of 0.1%, 1%" in text
 
 
 def test_rows_from_another_source_are_noticed(cli, data, model, tmp_path):

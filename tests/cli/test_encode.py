@@ -213,6 +213,7 @@ def test_a_killed_run_goes_on(cli_json, photos, encoder, monkeypatch):
         (("photos", "--out", "p.emb", "--size", "9"), "pictures of 8x8 only"),
         (("photos", "--out", "p.emb", "--device", "tpu"), "Use --device cpu"),
         (("note.txt", "--out", "p.emb"), "--encoder minilm"),
+        (("list.csv", "--out", "p.emb", "--text-column", "note"), "--text-column needs an encoder for texts"),
     ],
 )
 def test_refusals(cli, photos, encoder, words, said):
@@ -248,6 +249,15 @@ def test_texts(cli, cli_json, monkeypatch):
     cli("fit", "t.emb", *FIT, "--out", "m")
     Path("new.txt").write_text("one two three four five six\nok\n")
     assert [one["label"] for one in cli_json("predict", "m", "new.txt")] == ["long", "short"]
+    Path("n.csv").write_text("note,text\na b c d e f g,x\n")
+    cli("encode", "n.csv", "--encoder", "minilm", "--out", "n.emb", "--text-column", "note")
+    assert [one["label"] for one in cli_json("predict", "m", "n.emb")] == ["long"]
+    assert (
+        "'remark' among them"
+        in cli(
+            "encode", "n.csv", "--encoder", "minilm", "--out", "r.emb", "--text-column", "remark", code=2
+        ).stderr
+    )
 
 
 @pytest.mark.slow

@@ -132,10 +132,35 @@ def test_debug_shows_the_traceback_wherever_it_stands(cli):
         assert "Error: A release is a directory" in result.stderr
 
 
-def test_unknown_commands_and_options_exit_with_two(cli):
-    assert "did you mean" in cli("pla", code=2).stderr.lower()
-    cli("plan", "--epsilom", "1", code=2)
-    cli("fit", code=2)
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("pla",), "No such command 'pla'. Did you mean 'plan'? See: dptransfer --help"),
+        (("ledger", "shwo"), "No such command 'shwo'. Did you mean 'show'? See: dptransfer ledger --help"),
+        (("plan", "--epsilom", "1"), "No such option: --epsilom. Did you mean --epsilon"),
+        (("fit",), "Missing argument 'private'. See: dptransfer fit --help"),
+        (("plan", "--epsilon", "abc"), "Invalid value for '--epsilon' / '-e'"),
+        (("plan", "--epsilon"), "Option '--epsilon' requires an argument."),
+        (("plan", "--relation", "x"), "Invalid value for '--relation': 'x' is not one of 'add/remove'"),
+        (("--nothing",), "No such option: --nothing"),
+    ],
+)
+def test_a_command_line_that_cannot_be_read_is_one_line_that_says_where_to_look(cli, words, said):
+    result = cli(*words, code=2)  # the fixture counts the lines
+    assert result.stderr.startswith(f"Error: {said}")
+    assert result.stdout == ""
+
+
+def test_a_command_line_that_cannot_be_read_is_one_line_in_a_real_process():
+    done = python("-W", "error", "-m", "dptransfer", "plan", "--epsilon", "abc")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("ledger",), ("bench",)])
+def test_a_group_without_a_command_shows_its_help(words):
+    result = CliRunner().invoke(app, words)
+    assert "Usage: dptransfer" in result.output
 
 
 @pytest.mark.parametrize(

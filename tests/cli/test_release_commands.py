@@ -47,6 +47,28 @@ def test_predictions_as_json_keep_the_order_of_several_files(cli_json, data, mod
     assert [one["label"] for one in told[:3]] == [one["label"] for one in told[3:6]]
 
 
+def test_the_likeliest_classes_come_in_order(cli, cli_json, data, model):
+    told = cli_json("predict", model, data / "test.npz", "--top", "2")
+    chances = read_release(model).predict_proba(np.load(data / "test.npz")["x"])
+    assert [one["rank"] for one in told[:4]] == [1, 2, 1, 2]
+    assert told[0]["score"] == pytest.approx(chances[0].max())
+    assert told[1]["score"] == pytest.approx(sorted(chances[0])[1])
+    assert len(cli_json("predict", model, data / "test.npz", "--top", "99")) == 3 * len(chances)
+    assert cli("predict", model, data / "test.npz", "--top", "2").stdout.startswith(
+        "input,rank,label,score\n"
+    )
+
+
+def test_predictions_are_written_to_a_new_file(cli, data, model):
+    assert cli("predict", model, data / "test.npz", "--out", "p.csv").stdout == ""
+    assert Path("p.csv").read_text() == cli("predict", model, data / "test.npz", "--csv").stdout
+    cli("predict", model, data / "test.npz", "--out", "p.jsonl")
+    lines = [json.loads(line) for line in Path("p.jsonl").read_text().splitlines()]
+    assert lines == json.loads(cli("predict", model, data / "test.npz", "--json").stdout)
+    for name, said in (("p.csv", "exists"), ("p.xlsx", ".csv or .jsonl")):
+        assert said in cli("predict", model, data / "test.npz", "--out", name, code=2).stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -106,6 +128,29 @@ def test_evaluate_with_many_classes_lists_mistakes(cli, tmp_path):
     out = cli("evaluate", "m", "many.npz").stdout
     assert "Predicted" in out
     assert max(map(len, out.splitlines())) <= 120
+
+
+def test_numbers_and_words_are_added_to_the_card_afterwards(cli, cli_json, data, model, tmp_path):
+    own = shutil.copytree(model, tmp_path / "own")
+    told = cli_json("evaluate", own, data / "private.npz", "--add-to-card")
+    assert told["added_to_card"] is True
+    cli("card", own, "--title", "Birds of the garden", "--contact", "me@example.org")
+    card = (own / "CARD.md").read_text()
+    assert "on 300 test rows" in card
+    assert "private.npz" in card  # the file's name, and not where it lies
+    assert str(data) not in card
+    assert "- Data: Birds of the garden" in card
+    assert "- Contact: me@example.org" in card
+    assert "Verified" in cli("verify", own).stdout
+
+
+def test_a_page_is_not_poured_into_a_terminal(cli, model, monkeypatch):
+    monkeypatch.setattr("dptransfer.cli.card.on_terminal", lambda: True)
+    said = cli("card", model, "--format", "html", code=2).stderr
+    assert "--open" in said
+    cli("card", model, "--format", "html", "--out", "page.html")
+    assert Path("page.html").read_bytes() == (model / "card.html").read_bytes()
+    assert "exists" in cli("card", model, "--format", "html", "--out", "page.html", code=2).stderr
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,25 @@ def test_a_csv_of_texts_and_labels_is_read(tmp_path):
     assert find_texts(tmp_path / "a.csv", labelled=False) == TextList(("hello, you", "bye"))
 
 
+def test_texts_may_be_in_another_column_and_in_a_parquet_file(tmp_path):
+    pytest.importorskip("pyarrow")
+    import pyarrow
+    import pyarrow.parquet
+
+    (tmp_path / "a.csv").write_text("id,note,label\n7,hello,greet\n")
+    assert find_texts(tmp_path / "a.csv", column="note", labelled=False).texts == ("hello",)
+    table = pyarrow.table({"note": ["hello", "bye"], "label": ["greet", "part"]})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    found = find_texts(tmp_path / "a.parquet", column="note", classes=["part", "greet"])
+    assert (found.texts, found.labels.tolist()) == (("hello", "bye"), [1, 0])
+    with pytest.raises(DataError, match="in the column 'text'; there is none"):
+        find_texts(tmp_path / "a.parquet", classes=["part", "greet"])
+    for bad in ({"text": ["hello", None]}, {"text": [1, 2]}, {"text": ["a"], "label": [None]}):
+        pyarrow.parquet.write_table(pyarrow.table(bad), tmp_path / "b.parquet")
+        with pytest.raises(DataError, match="a text in every row"):
+            find_texts(tmp_path / "b.parquet", labelled=False)
+
+
 def test_a_plain_file_holds_one_text_per_line(tmp_path):
     (tmp_path / "a.txt").write_text("one\n\ntwo\n")
     assert find_texts(tmp_path / "a.txt").texts == ("one", "two")

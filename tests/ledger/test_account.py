@@ -61,9 +61,7 @@ def test_a_refusal_reads_as_the_rule_the_finding_and_the_remedy(ledger):
     )
     nameless = Content("ab" * 32)
     ledger.set_budget(nameless, Budget(epsilon=0.1, delta=1e-5))
-    with pytest.raises(
-        BudgetExceeded, match=r"bring data set [0-9a-f]{12} to epsilon [0-9.]+ at delta 1e-05"
-    ):
+    with pytest.raises(BudgetExceeded, match=r"bring data set [0-9a-f]{12} to epsilon [0-9.]+ at delta 1e-5"):
         ledger.charge(nameless, [GAUSS], label="fit")
 
 
@@ -133,7 +131,7 @@ def test_the_overview_says_what_is_spent_of_what_is_allowed(ledger):
     ledger.charge("d", [GAUSS], label="fit")
     ledger.set_budget("d", Budget.gdp(1.0))
     sentences = {one.dataset.name: one.sentence for one in ledger.datasets()}
-    assert sentences["a"] == "nothing is spent; the budget is epsilon = 1, delta = 1e-05, add/remove"
+    assert sentences["a"] == "nothing is spent; the budget is epsilon = 1, delta = 1e-5, add/remove"
     assert sentences["b"] == "epsilon 0.25 (add/remove) is spent; no budget is set"
     assert re.match(r"rho 0.0312\d* \(add/remove\) is spent; the budget is rho = 0.5", sentences["c"])
     assert re.match(r"mu 0.25\d* \(add/remove\) is spent; the budget is mu = 1 GDP", sentences["d"])

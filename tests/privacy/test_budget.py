@@ -18,7 +18,7 @@ ALL = [
 def test_every_flavour_is_named_and_printed_with_its_relation():
     assert [budget.flavour for budget in ALL] == ["pure", "approximate", "zcdp", "gdp"]
     assert str(ALL[0]) == "epsilon = 1, add/remove"
-    assert str(ALL[1]) == "epsilon = 1, delta = 1e-05, add/remove"
+    assert str(ALL[1]) == "epsilon = 1, delta = 1e-5, add/remove"
     assert str(ALL[2]) == "rho = 0.5 zCDP, add/remove"
     assert str(ALL[3]) == "mu = 1.5 GDP, replace-one"
 

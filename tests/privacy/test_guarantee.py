@@ -12,7 +12,7 @@ from dptransfer.privacy import Guarantee, Relation
 def test_the_sentence_names_epsilon_delta_and_the_relation():
     sentence = str(Guarantee(0.5, 1e-6, Relation.REPLACE_ONE))
     assert sentence == (
-        "This model is (ε = 0.5, δ = 1e-06)-differentially private "
+        "This model is (ε = 0.5, δ = 1e-6)-differentially private "
         "with respect to replacing one example by any other."
     )
     assert "adding or removing" in str(Guarantee(0.5, 1e-6, Relation.ADD_REMOVE))
@@ -46,8 +46,8 @@ def test_a_guarantee_survives_json_and_carries_its_sentence():
         (0.3, "0.3"),
         (2.1661031401, "2.166104"),
         (12345.6789, "12345.68"),
-        (1e-9, "1e-09"),
-        (math.inf, "inf"),
+        (1e-9, "1e-9"),
+        (math.inf, "unbounded"),
     ],
 )
 def test_the_sentence_rounds_epsilon_up(epsilon, said):
@@ -55,8 +55,8 @@ def test_the_sentence_rounds_epsilon_up(epsilon, said):
 
 
 def test_the_sentence_rounds_delta_up():
-    assert "δ = 1e-05)" in str(Guarantee(1.0, 1e-5, Relation.ADD_REMOVE))
-    assert "δ = 1.000001e-05)" in str(Guarantee(1.0, 1.0000001e-5, Relation.ADD_REMOVE))
+    assert "δ = 1e-5)" in str(Guarantee(1.0, 1e-5, Relation.ADD_REMOVE))
+    assert "δ = 1.000001e-5)" in str(Guarantee(1.0, 1.0000001e-5, Relation.ADD_REMOVE))
 
 
 @given(epsilon=st.floats(1e-9, 1e6), delta=st.floats(1e-300, 0.999))

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from dptransfer.accounting import epsilon_of, membership_advantage, true_positive_rate
-from dptransfer.privacy import GaussianEvent, Relation
+from dptransfer.privacy import GaussianEvent, Relation, rounded_up
 from dptransfer.release import card_of, evaluate
-from dptransfer.release.card import clean, rounded_up
+from dptransfer.release.card import clean
 from dptransfer.release.card_privacy import attack_points
 
 from .models import CHOICE, CLASSES, NOISE, make_model, rows
@@ -66,9 +66,9 @@ def test_every_form_states_the_guarantee_and_the_steps(form):
 def test_the_numbers_change_when_the_guarantee_does(form):
     weak = make_model(events=(replace(NOISE, noise_multiplier=0.7),))
     strong = make_model()
-    assert repr(strong.guarantee.epsilon) in FORMS[form](card_of(strong))
-    assert repr(weak.guarantee.epsilon) in FORMS[form](card_of(weak))
-    assert repr(strong.guarantee.epsilon) not in FORMS[form](card_of(weak))
+    assert rounded_up(strong.guarantee.epsilon) in FORMS[form](card_of(strong))
+    assert rounded_up(weak.guarantee.epsilon) in FORMS[form](card_of(weak))
+    assert rounded_up(strong.guarantee.epsilon) not in FORMS[form](card_of(weak))
 
 
 def test_the_attackers_numbers_are_those_of_the_accounting_rounded_up():
@@ -204,10 +204,40 @@ def test_an_unknown_method_is_named_and_a_known_one_described():
     assert "Wahdany" not in card_of(unknown).markdown()
 
 
-def test_reported_numbers_are_never_rounded_down():
-    rng = np.random.default_rng(0)
-    for value in np.exp(rng.normal(scale=5, size=300)).tolist():
-        for digits in (2, 3, 6):
-            assert value <= float(rounded_up(value, digits)) <= value * (1 + 10.0 ** (1 - digits))
-    assert rounded_up(0.0) == "0"
-    assert rounded_up(float("inf")) == "unbounded"
+@pytest.mark.parametrize("form", FORMS)
+def test_the_head_says_what_when_by_what_whom_to_ask_and_how_useful(form):
+    model = make_model()
+    named = replace(
+        model,
+        provenance=replace(
+            model.provenance, title="Lesions <b>", contact="dpo@example.org", versions={"dptransfer": "9.8"}
+        ),
+    )
+    about = dict(card_of(named, evaluate(named, rows(), [0, 1] * 10)).about)
+    assert about["Data"] == "Lesions <b>"
+    assert about["Made"] == "2026-11-15"
+    assert about["With"] == "dptransfer 9.8"
+    assert about["Contact"] == "dpo@example.org"
+    assert "on 20 test rows" in about["Balanced accuracy"]
+    shown = FORMS[form](card_of(named))
+    for words in ("dpo@example.org", "2026-11-15", "dptransfer 9.8", "not measured"):
+        assert words in shown
+    assert ("<b>" in shown.replace("\\<", "")) == (form in ("text", "json"))
+
+
+def test_a_card_without_an_evaluation_says_how_to_add_one():
+    assert "dptransfer evaluate DIR TEST --add-to-card" in card_of(make_model()).markdown()
+
+
+def test_numbers_on_the_card_are_those_that_people_write():
+    """What stands in a tag of the page for programs is exact; what is read is not 0.9999999999755346."""
+    model = make_model()
+    model = replace(model, guarantee=replace(model.guarantee, epsilon=0.9999999999755346))
+    for form in ("text", "markdown"):
+        assert "0.99999" not in FORMS[form](card_of(model))
+    page = re.sub(r"<[^>]*>", "", card_of(model).html())
+    assert "0.99999" not in page
+    for text in (card_of(model).markdown(), page):
+        assert not re.search(r"\de-0\d", text)
+        assert "e^epsilon" not in text
+        assert "a factor of 2.72 " in text

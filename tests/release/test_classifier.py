@@ -185,3 +185,10 @@ def test_importing_the_package_is_light():
         [sys.executable, "-c", f"HEAVY = {heavy}; {code}"], capture_output=True, text=True, check=True
     )
     assert shown.stdout.strip() == "[]"
+
+
+def test_printing_a_model_takes_one_short_line_and_shows_no_array():
+    assert repr(make_model()) == (
+        "PrivateClassifier('mean-prototypes', 3 classes, dimension 7, ε = 0.9263416 at δ = 1e-5, add/remove)"
+    )
+    assert "NOT PRIVATE" in repr(make_model(seeded=True))

@@ -5,7 +5,7 @@ import pytest
 
 from dptransfer.accounting import guarantee_of
 from dptransfer.errors import ReleaseError
-from dptransfer.privacy import event_from_dict, event_to_dict
+from dptransfer.privacy import event_from_dict, event_to_dict, rounded_up
 from dptransfer.release import evaluate, verify_release, write_release
 from dptransfer.release.bundle import read_release
 from dptransfer.release.card import card_of
@@ -134,10 +134,37 @@ def test_an_edited_relation_never_passes(release):
 @pytest.mark.parametrize("name", ["CARD.md", "card.html"])
 def test_a_card_with_other_numbers_is_caught_though_its_checksum_was_put_right(release, name):
     text = (release / name).read_text()
-    other = text.replace(repr(make_model().guarantee.epsilon), "0.01")
+    epsilon = make_model().guarantee.epsilon
+    shown, forged = {
+        "CARD.md": (f"| epsilon | {rounded_up(epsilon)} |", "| epsilon | 0.01 |"),
+        "card.html": (repr(epsilon), "0.01"),
+    }[name]
+    other = text.replace(shown, forged)
     assert other != text
     rewrite(release, lambda fields: None, content={name: other.encode()})
     assert failed(release) == {"card numbers", "card text"}
+
+
+def test_a_release_with_the_numbers_of_earlier_versions_still_loads_and_verifies(release):
+    """Until now δ was written as 1e-05, and the table of CARD.md had ε and δ with all their digits."""
+    guarantee = make_model().guarantee
+    card = (release / "CARD.md").read_text()
+    for now, then in (
+        (f"| epsilon | {rounded_up(guarantee.epsilon)} |", f"| epsilon | {guarantee.epsilon!r} |"),
+        ("| delta | 1e-5 |", "| delta | 1e-05 |"),
+        ("δ = 1e-5", "δ = 1e-05"),
+    ):
+        assert now in card
+        card = card.replace(now, then)
+    page = (release / "card.html").read_text().replace("δ = 1e-5", "δ = 1e-05")
+
+    def earlier(fields):
+        fields["guarantee"]["sentence"] = fields["guarantee"]["sentence"].replace("1e-5", "1e-05")
+        fields["versions"]["numpy"] = "0"
+
+    rewrite(release, earlier, content={"CARD.md": card.encode(), "card.html": page.encode()})
+    assert read_release(release).guarantee == guarantee
+    assert failed(release) == set()
 
 
 @pytest.mark.parametrize("name", ["CARD.md", "card.html"])

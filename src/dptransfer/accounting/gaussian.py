@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from dptransfer import _check
 from dptransfer.accounting.search import largest, smallest
 from dptransfer.errors import ArgumentError
+from dptransfer.privacy.numbers import number
 
 _ROUNDING = 1e-14  # relative error allowed to erfcx and ndtr, whose own is about 1e-15
 _ULP = 2.0**-52
@@ -112,7 +113,9 @@ def mu_for(epsilon: float, delta: float) -> float:
         )
     found = largest(lambda mu: delta_of_mu(mu, epsilon) <= delta, 1e-300, 1e6)
     if found is None:
-        raise ArgumentError(f"delta = {delta:g} is too small for any Gaussian noise; raise it above 1e-290.")
+        raise ArgumentError(
+            f"delta = {number(delta)} is too small for any Gaussian noise; raise it above 1e-290."
+        )
     return found
 
 

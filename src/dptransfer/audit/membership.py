@@ -17,36 +17,52 @@ from numpy.typing import ArrayLike, NDArray
 from dptransfer import _check
 from dptransfer.accounting import true_positive_rate
 from dptransfer.audit.ceiling import area_ceiling
+from dptransfer.audit.lower_bound import high_limit, low_limit
 from dptransfer.data.embeddings import class_positions
 from dptransfer.errors import DataError
 from dptransfer.privacy import Guarantee
 from dptransfer.release import PrivateClassifier
-from dptransfer.release.evaluation import wilson
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 """Low ones, because an attack that is sure of a few members does harm that an average hides."""
 
+CONFIDENCE = 0.95
+"""That all intervals of one attack hold together: each is wider by Bonferroni's share."""
+
+FEWEST_ALARMS = 10
+"""Expected false alarms below which a rate is left out: too few rows to say where its threshold lies."""
+
 Interval: TypeAlias = tuple[float, float]
 FloatArray = NDArray[np.float64]
-
-_Z95 = 1.959963984540054  # the 97.5 % point of the normal law
 
 
 @dataclass(frozen=True)
 class OperatingPoint:
     """One threshold of the attack.
 
+    The threshold is set on the other rows, so its true false positive rate is known only as well as they are
+    many. A fair comparison takes what the guarantee allows at the upper end of that.
+
     Attributes:
-        false_positive_rate: largest share of other rows that may be taken for members.
-        true_positive_rate: share of members found at the threshold that keeps it.
-        interval: its 95 % interval (Wilson), for this threshold.
-        ceiling: what the model's guarantee leaves to any attack.
+        false_positive_rate: largest share of the given other rows that may be taken for members.
+        false_positive_limit: upper end of the threshold's true rate (Clopper and Pearson).
+        true_positive_rate: share of members found at the threshold.
+        interval: its interval (Clopper and Pearson).
+        ceiling: what the model's guarantee leaves to any attack at `false_positive_rate`.
+        ceiling_at_limit: the same at `false_positive_limit`.
     """
 
     false_positive_rate: float
+    false_positive_limit: float
     true_positive_rate: float
     interval: Interval
     ceiling: float
+    ceiling_at_limit: float
+
+    @property
+    def within_ceiling(self) -> bool:
+        """Whether chance explains what was found beyond the ceiling, if anything was."""
+        return self.interval[0] <= self.ceiling_at_limit
 
 
 @dataclass(frozen=True)
@@ -56,9 +72,11 @@ class MembershipResult:
     Attributes:
         auc: chance that a random member has a smaller loss than a random other row, ties counted half; 0.5 is
             guessing.
-        interval: its 95 % interval, by Newcombe's score method on the variance of Hanley and McNeil.
+        interval: its interval, by Newcombe's score method on the variance of Hanley and McNeil.
         auc_ceiling: largest area that any attack on such a model can have, by its guarantee.
         points: true positive rates at low false positive rates.
+        left_out: rates at which fewer than `FEWEST_ALARMS` of the other rows would be false alarms.
+        confidence: of each interval; `CONFIDENCE` for all of them together.
         members: number of members.
         others: number of other rows.
         guarantee: the model's own.
@@ -68,17 +86,36 @@ class MembershipResult:
     interval: Interval
     auc_ceiling: float
     points: tuple[OperatingPoint, ...]
+    left_out: tuple[float, ...]
+    confidence: float
     members: int
     others: int
     guarantee: Guarantee
 
     @property
     def within_ceiling(self) -> bool:
-        """Whether the attack is no better than the guarantee allows, up to the interval.
+        """Whether the attack is no better than the guarantee allows, up to the intervals.
 
         If not, either the guarantee is false or the other rows do not come from the members' source.
         """
-        return self.interval[0] <= self.auc_ceiling
+        return self.interval[0] <= self.auc_ceiling and all(point.within_ceiling for point in self.points)
+
+    @property
+    def verdict(self) -> str:
+        """What the comparison comes to, in words."""
+        if self.within_ceiling:
+            compared = "the area is" if not self.points else "the area and every rate are"
+            return (
+                f"Nothing here contradicts the guarantee: {compared} within what it allows, as far as "
+                f"{self.members} members and {self.others} other rows can tell. That proves nothing about "
+                "better attacks; the guarantee limits those too."
+            )
+        return (
+            "This attack did better than the guarantee allows, by more than chance explains (the intervals "
+            f"hold together with {CONFIDENCE:.0%} confidence). Either the other rows come from another "
+            "source than the members, or the guarantee is not true. Do not publish the model before you "
+            "know which."
+        )
 
     @property
     def statement(self) -> str:
@@ -92,7 +129,8 @@ class MembershipResult:
         plain = asdict(self)
         plain["guarantee"] = self.guarantee.to_dict()
         plain["points"] = [{**point, "interval": list(point["interval"])} for point in plain["points"]]
-        return {**plain, "interval": list(self.interval), "within_ceiling": self.within_ceiling}
+        plain |= {"interval": list(self.interval), "left_out": list(self.left_out)}
+        return {**plain, "within_ceiling": self.within_ceiling, "verdict": self.verdict}
 
 
 def membership_attack(
@@ -113,17 +151,23 @@ def membership_attack(
         members: rows and classes that it was fitted on.
         others: rows and classes from the same source that it was not fitted on; from another source, what the
             attack finds is the difference between the sources.
-        false_positive_rates: where true positive rates are reported.
+        false_positive_rates: where true positive rates are reported, if there are other rows enough.
     """
     for rate in false_positive_rates:
         _check.fraction("false_positive_rates", rate)
     inside, outside = row_losses(model, *members), row_losses(model, *others)
     auc = smaller_share(inside, outside)
+    kept = [
+        float(rate) for rate in false_positive_rates if rate * len(outside) >= FEWEST_ALARMS * (1 - 1e-12)
+    ]
+    error = (1 - CONFIDENCE) / (1 + len(kept))  # of the area, and of each rate
     return MembershipResult(
         auc=auc,
-        interval=area_interval(auc, len(inside), len(outside)),
+        interval=area_interval(auc, len(inside), len(outside), error),
         auc_ceiling=area_ceiling(model.events),
-        points=tuple(_point(model, inside, outside, float(rate)) for rate in false_positive_rates),
+        points=tuple(_point(model, inside, outside, rate, error) for rate in kept),
+        left_out=tuple(float(rate) for rate in false_positive_rates if rate not in kept),
+        confidence=1 - error,
         members=len(inside),
         others=len(outside),
         guarantee=model.guarantee,
@@ -162,21 +206,24 @@ def smaller_share(first: FloatArray, second: FloatArray) -> float:
     return float(int(above.sum()) + int(not_below.sum())) / (2 * len(first) * len(second))
 
 
-def area_interval(auc: float, first: int, second: int) -> Interval:
-    """95 % interval of an area under the curve: Newcombe (2006), method 5.
+def area_interval(auc: float, first: int, second: int, error: float = 0.05) -> Interval:
+    """Interval of an area under the curve that misses it with chance `error`: Newcombe (2006), method 5.
 
-    All areas θ with |auc − θ| ≤ 1.96·s(θ), where s(θ)² = θ(1 − θ)(1 + m(1 − θ)/(2 − θ) + mθ/(1 + θ)) ÷
-    (first·second) is the variance of Hanley and McNeil (1982) with m = (first + second)/2 − 1. It is taken at
-    θ and not at the estimate, so the interval does not collapse at an area of 0 or 1.
+    All areas θ with |auc − θ| ≤ z·s(θ), where z is the normal law's (1.96 at 5 %) and s(θ)² = θ(1 − θ)(1 +
+    m(1 − θ)/(2 − θ) + mθ/(1 + θ)) ÷ (first·second) is the variance of Hanley and McNeil (1982) with m =
+    (first + second)/2 − 1. It is taken at θ and not at the estimate, so the interval does not collapse at an
+    area of 0 or 1.
 
     >>> [round(end, 3) for end in area_interval(0.5, 100, 100)]
     [0.421, 0.579]
     """
-    mean_size = (first + second) / 2 - 1
+    from scipy.special import ndtri
+
+    mean_size, z = (first + second) / 2 - 1, float(ndtri(1 - error / 2))
 
     def distance(theta: float) -> float:
         by_chance = 1 + mean_size * ((1 - theta) / (2 - theta) + theta / (1 + theta))
-        return abs(auc - theta) - _Z95 * math.sqrt(theta * (1 - theta) * by_chance / (first * second))
+        return abs(auc - theta) - z * math.sqrt(theta * (1 - theta) * by_chance / (first * second))
 
     return _edge(distance, auc, 0.0), _edge(distance, auc, 1.0)
 
@@ -194,10 +241,20 @@ def _edge(distance: Callable[[float], float], inside: float, outside: float) -> 
     return inside
 
 
-def _point(model: PrivateClassifier, inside: FloatArray, outside: FloatArray, rate: float) -> OperatingPoint:
+def _point(
+    model: PrivateClassifier, inside: FloatArray, outside: FloatArray, rate: float, error: float
+) -> OperatingPoint:
     allowed = math.floor(rate * len(outside) * (1 + 1e-12))
     threshold = np.partition(outside, allowed)[allowed]  # `allowed` others at most have a smaller loss
     found = int((inside < threshold).sum())
+    # The share of all other rows below this order statistic is at most Beta(allowed + 1, others − allowed),
+    # whose quantile is the limit for `allowed` hits.
+    limit = high_limit(allowed, len(outside), error / 2)
     return OperatingPoint(
-        rate, found / len(inside), wilson(found, len(inside)), true_positive_rate(model.events, rate)
+        false_positive_rate=rate,
+        false_positive_limit=limit,
+        true_positive_rate=found / len(inside),
+        interval=(low_limit(found, len(inside), error / 2), high_limit(found, len(inside), error / 2)),
+        ceiling=true_positive_rate(model.events, rate),
+        ceiling_at_limit=true_positive_rate(model.events, limit) if limit < 1 else 1.0,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.labelled import labelled_rows
-from dptransfer.cli.screen import say, show_facts, show_json
+from dptransfer.cli.screen import say, show_json, show_table
 
 if TYPE_CHECKING:
     from dptransfer.audit import MembershipResult
@@ -45,26 +46,48 @@ def attack(
 
 
 def _show(found: MembershipResult) -> None:
+    from dptransfer.audit.membership import FEWEST_ALARMS
+
     low, high = found.interval
     say(
         f"Shown one row that the model was fitted on and one that it was not, the attack picks the right one "
-        f"{found.auc:.1%} of the time (95 % interval {low:.1%} to {high:.1%}); guessing gets 50 %. "
+        f"{found.auc:.1%} of the time (interval {low:.1%} to {high:.1%}); guessing gets 50%. "
         f"By the model's guarantee no attack, however clever, gets more than {found.auc_ceiling:.1%}."
     )
     say()
-    allowed = "of members found; the guarantee allows at most"
-    show_facts(
-        {
-            f"At {point.false_positive_rate:.1%} false alarms": f"{point.true_positive_rate:.2%} {allowed} "
-            f"{point.ceiling:.2%}"
-            for point in found.points
-        }
-    )
-    say()
-    if not found.within_ceiling:
+    if found.points:
+        _show_rates(found)
+        say()
+    if found.left_out:
+        shown = ", ".join(f"{100 * rate:.4g}%" for rate in found.left_out)
+        enough = math.ceil(FEWEST_ALARMS / min(found.left_out))
         say(
-            "The attack did better than the guarantee allows. Either the other rows come from another "
-            "source, or the guarantee is not true; do not publish the model before you know which.",
-            style="bold red",
+            f"Nothing is said at false alarms of {shown}: of {found.others} other rows fewer than "
+            f"{FEWEST_ALARMS} would raise one, too few to tell. For all of it give {enough} other rows."
         )
+        say()
+    say(found.verdict, style="bold" if found.within_ceiling else "bold red")
     say(f"{found.guarantee} {found.statement}", style="yellow")
+
+
+def _show_rates(found: MembershipResult) -> None:
+    from dptransfer.audit.membership import CONFIDENCE
+
+    show_table(
+        ("False alarms", "True rate at most", "Members found", "Interval", "Guarantee allows there"),
+        [
+            (
+                f"{100 * point.false_positive_rate:.4g}%",
+                f"{point.false_positive_limit:.2%}",
+                f"{point.true_positive_rate:.2%}",
+                f"{point.interval[0]:.2%} to {point.interval[1]:.2%}",
+                f"{point.ceiling_at_limit:.2%}",
+            )
+            for point in found.points
+        ],
+        numbers=(0, 1, 2, 3, 4),
+    )
+    say(
+        f"All intervals hold together with {CONFIDENCE:.0%} confidence (each {found.confidence:.2%}; Clopper "
+        "and Pearson's for rates)."
+    )

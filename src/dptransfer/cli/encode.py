@@ -23,7 +23,8 @@ def encode(
     source: Annotated[
         Path,
         typer.Argument(
-            help="A folder per class, a folder, an image, or a CSV or text file.", show_default=False
+            help="A folder per class, a folder, an image, or a file of texts (.csv, .parquet, .txt).",
+            show_default=False,
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The .emb folder to write.", show_default=False)],
@@ -35,6 +36,12 @@ def encode(
     ] = DEFAULT_ENCODER,
     size: Annotated[
         int | None, typer.Option("--size", "--image-size", help="Side of the pictures, such as 128.")
+    ] = None,
+    text_column: Annotated[
+        str | None,
+        typer.Option(
+            "--text-column", help="Column of a CSV or Parquet file that holds the texts; default text."
+        ),
     ] = None,
     device: options.Device = "cpu",
     batch: options.Batch = 32,
@@ -59,7 +66,7 @@ def encode(
     from dptransfer.encoders import encode_images, encode_texts, get_encoder
 
     model = get_encoder(encoder, size=size, device=device)
-    found = examples_in(source, model, declared)
+    found = examples_in(source, model, declared, text_column=text_column)
     strict = not (public or allow_unreadable)
     with progress_bar("encoding") as step:
         if isinstance(found, ImageList):

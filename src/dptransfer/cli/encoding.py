@@ -29,13 +29,23 @@ def is_table(path: Path) -> bool:
 
 
 def examples_in(
-    path: Path, encoder: Encoder, classes: Sequence[str | int] | None, *, labelled: bool = True
+    path: Path,
+    encoder: Encoder,
+    classes: Sequence[str | int] | None,
+    *,
+    labelled: bool = True,
+    text_column: str | None = None,
 ) -> ImageList | TextList:
     """The images or texts at `path`, as the encoder takes them; without `labelled` no label is looked at."""
     from dptransfer.data import find_images, find_texts
 
     if encoder.kind == "text":
-        return find_texts(path, classes=classes, labelled=labelled)
+        return find_texts(path, classes=classes, labelled=labelled, column=text_column or "text")
+    if text_column is not None:
+        raise ArgumentError(
+            f"--text-column needs an encoder for texts; '{encoder.identity.name}' is for images. "
+            "Example: --encoder minilm"
+        )
     if path.suffix.lower() in _TEXT_ENDINGS:
         raise ArgumentError(
             f"Texts need an encoder for texts; '{encoder.identity.name}' is for images. "

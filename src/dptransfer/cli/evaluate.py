@@ -24,22 +24,34 @@ def evaluate(
     split: options.Split = None,
     labels: options.LabelFile = None,
     device: options.ScoringDevice = "cpu",
+    add_to_card: Annotated[
+        bool,
+        typer.Option(
+            "--add-to-card", help="Write the numbers on the release's card; test rows stay unprotected."
+        ),
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Test a release on labelled rows, which stay unprotected.
 
+    Never add numbers from the rows it was fitted on: the card would tell how private rows were classified.
+
     Example: dptransfer evaluate model/ test.emb
     """
+    from dptransfer.release import amend_release, read_release
     from dptransfer.release import evaluate as evaluate_model
-    from dptransfer.release import read_release
 
     released = read_release(model)
     rows, names = labelled_rows(test, released.facts, split=split, labels=labels)
-    found = evaluate_model(released, rows.rows, names, name=rows.name or str(test), device=device)
+    found = evaluate_model(released, rows.rows, names, name=rows.name or test.name, device=device)
+    if add_to_card:
+        amend_release(model, evaluation=found)
     if as_json:
-        show_json({**found.to_dict(), "statement": found.statement})
-    else:
-        _show(found)
+        show_json({**found.to_dict(), "statement": found.statement, "added_to_card": add_to_card})
+        return
+    _show(found)
+    if add_to_card:
+        say(f"The card in '{model}' has these numbers now, and release.json the new checksums.")
 
 
 def _show(found: Evaluation) -> None:

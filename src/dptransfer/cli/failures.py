@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import re
+import sys
 from typing import Any
 
 import typer
@@ -14,6 +15,7 @@ import typer
 from dptransfer.cli.quick_help import QuickHelp
 from dptransfer.errors import DPTransferError
 
+_UsageError: Any = typer.BadParameter.__mro__[1]  # typer keeps its name to itself
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_RIGHT = {errno.EACCES, errno.EPERM, errno.EROFS}
 _SPELLINGS = (  # what the library's messages say in Python, as it is said here
@@ -29,6 +31,29 @@ _SPELLINGS = (  # what the library's messages say in Python, as it is said here
 
 class OneLineErrors(QuickHelp):
     """Commands whose expected errors are one line long; `--debug`, anywhere, shows the traceback."""
+
+    def main(
+        self,
+        args: Any = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run, and leave with an exit code; a command line that cannot be read is one line as well."""
+        try:
+            outcome = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        except _UsageError as problem:
+            if not standalone_mode:
+                raise
+            said = problem.format_message()
+            if said:  # nothing for a group without a command, whose help has been shown
+                _say_error(usage_line(said, getattr(problem.ctx, "command_path", "dptransfer")))
+            sys.exit(problem.exit_code)
+        except typer.Abort:
+            sys.exit(130)
+        return sys.exit(outcome or 0) if standalone_mode else outcome
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take `--debug` from wherever it stands."""
@@ -46,8 +71,7 @@ class OneLineErrors(QuickHelp):
                 import traceback
 
                 typer.echo(traceback.format_exc(), err=True)
-            typer.secho("Error: ", fg="red", bold=True, err=True, nl=False)
-            typer.echo(one_line(problem), err=True)
+            _say_error(one_line(problem))
             raise typer.Exit(130 if isinstance(problem, KeyboardInterrupt) else 2) from None
 
 
@@ -71,10 +95,28 @@ def one_line(problem: BaseException) -> str:
     return text
 
 
+def usage_line(said: str, command: str) -> str:
+    """What is wrong with the command line, and where to look it up.
+
+    >>> usage_line("No such option: --epsilom (Possible options: --epsilon, --steps)", "dptransfer plan")
+    'No such option: --epsilom. Did you mean --epsilon, --steps? See: dptransfer plan --help'
+    >>> usage_line("Missing argument 'private'.", "dptransfer fit")
+    "Missing argument 'private'. See: dptransfer fit --help"
+    """
+    text = re.sub(r" ?\(Possible options: ([^()]*)\)$", r". Did you mean \1?", printable(said))
+    text = text.replace(": Value error, ", ": ")
+    return f"{text}{'' if text.endswith(('.', '?')) else '.'} See: {command} --help"
+
+
 def printable(text: object) -> str:
     """One line without control characters, whatever a file or a user put into it."""
     words = " ".join(str(text).split())
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in words)
+
+
+def _say_error(line: str) -> None:
+    typer.secho("Error: ", fg="red", bold=True, err=True, nl=False)
+    typer.echo(line, err=True)
 
 
 def _about_file(problem: OSError) -> str:

@@ -44,6 +44,8 @@ def fit(
         Path | None,
         typer.Option("--test", help="Labelled test rows for the card; not protected.", show_default=False),
     ] = None,
+    title: options.Title = None,
+    contact: options.Contact = None,
     ledger: options.LedgerFile = None,
     name: options.DataSetName = None,
     new_data_set: options.NewDataSet = False,
@@ -140,9 +142,15 @@ def fit(
             )
         scores = None
         if tested is not None:
-            scores = evaluate(model, tested[0].rows, tested[1], name=tested[0].name or str(test))
+            scores = evaluate(model, tested[0].rows, tested[1], name=tested[0].name or Path(str(test)).name)
         written = save_or_rescue(
-            model, out, evaluation=scores, overwrite=overwrite, unsafe_for_publication=unsafe
+            model,
+            out,
+            evaluation=scores,
+            title=title,
+            contact=contact,
+            overwrite=overwrite,
+            unsafe_for_publication=unsafe,
         )
     if as_json:
         show_json(fit_json(model, rows, book, written, scores))

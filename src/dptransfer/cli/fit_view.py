@@ -53,6 +53,8 @@ def show_fit(
         )
     facts["Written"] = f"{out}: {', '.join(_files(out))}"
     facts["Next"] = f"dptransfer card {out}"
+    if scores is None:
+        facts["Next"] = f"dptransfer card {out}; with test rows: dptransfer evaluate {out} TEST --add-to-card"
     show_facts(facts)
     for note in model.provenance.notes:
         say(f"Note: {note}")

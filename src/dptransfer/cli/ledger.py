@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dptransfer.cli import budgets, options
+from dptransfer.cli import budgets, ledger_record, options
 from dptransfer.cli.ledger_view import entry_json, entry_words, open_ledger, summary_json
 from dptransfer.cli.quick_help import QuickHelp
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
@@ -23,7 +23,7 @@ _Which = Annotated[str | None, _One]
 
 @app.callback()
 def ledger() -> None:
-    """Show what was spent on which data set, and set budgets.
+    """Show what was spent on which data set, set budgets, check and copy the record.
 
     Example: dptransfer ledger show
     """
@@ -121,6 +121,10 @@ def budget(
         return
     limits = summary.budget or "none: everything is recorded, nothing refused"
     show_facts({"Ledger": book.path, "Data set": found, "Budget": limits, "Account": summary.sentence})
+
+
+app.command()(ledger_record.verify)
+app.command()(ledger_record.export)
 
 
 def _known_or_new(book: Ledger, text: str) -> DataSet | str:

@@ -25,6 +25,7 @@ from dptransfer.cli import (
 from dptransfer.cli.failures import OneLineErrors
 
 app = typer.Typer(
+    name="dptransfer",
     cls=OneLineErrors,
     no_args_is_help=True,
     add_completion=False,

@@ -165,6 +165,13 @@ Split = Annotated[
 LabelFile = Annotated[
     Path | None, typer.Option("--labels", help="An .npy of labels, for rows without.", show_default=False)
 ]
+Title = Annotated[
+    str | None,
+    typer.Option("--title", help="What the card calls the data, in public.", show_default=False),
+]
+Contact = Annotated[
+    str | None, typer.Option("--contact", help="Whom the card says to ask.", show_default=False)
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 Unsafe = Annotated[
     bool,

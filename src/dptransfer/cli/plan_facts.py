@@ -47,12 +47,13 @@ def facts_for_plan(
 ) -> PlanFacts:
     """What is declared, else what public rows show, else a stand-in where the plan does not need it."""
     from dptransfer.data import Facts
+    from dptransfer.data.embeddings import declared_classes
 
     counts = class_sizes(class_counts)
     shots = None if public is None else public.shots
     assumed = []
     if classes is not None:
-        names = class_list(classes)
+        names = declared_classes(class_list(classes))
     elif counts is not None:
         names = tuple(range(len(counts)))
     elif shots is not None and shots.classes is not None:

@@ -13,6 +13,8 @@ from dptransfer.privacy import (
     SampledGaussianEvent,
     SelectionEvent,
     event_to_dict,
+    number,
+    rounded_up,
     trials_law,
 )
 
@@ -48,7 +50,7 @@ def show_events(events: Sequence[Event]) -> None:
     if not events:
         say("No private row is used: there is no noisy step, and nothing is spent.")
         return
-    rows = [row for number, event in enumerate(events[:_MOST], start=1) for row in _rows(str(number), event)]
+    rows = [row for place, event in enumerate(events[:_MOST], start=1) for row in _rows(str(place), event)]
     if len(events) > _MOST:
         rows.append(("", f"and {len(events) - _MOST} more", "", "", "", ""))
     show_table(
@@ -56,28 +58,26 @@ def show_events(events: Sequence[Event]) -> None:
     )
 
 
-def _rows(number: str, event: Event) -> list[tuple[str, ...]]:
+def _rows(place: str, event: Event) -> list[tuple[str, ...]]:
     if isinstance(event, SelectionEvent):
-        return [(number, event.mechanism, event.label, "", "", f"epsilon {event.epsilon:.6g}")]
+        return [(place, event.mechanism, event.label, "", "", f"epsilon {number(event.epsilon)}")]
     if isinstance(event, BestOfManyEvent):
-        about = f"about {event.mean_trials:.6g} trials, {trials_law(event)}"
-        rows: list[tuple[str, ...]] = [(number, event.kind, event.label, "", "", about)]
-        for place, trial in enumerate(event.candidates[:_MOST], start=1):
-            rows += [row for one in trial for row in _rows(f"{number}.{place}", one)]
+        about = f"about {number(event.mean_trials)} trials, {trials_law(event)}"
+        rows: list[tuple[str, ...]] = [(place, event.kind, event.label, "", "", about)]
+        for nth, trial in enumerate(event.candidates[:_MOST], start=1):
+            rows += [row for one in trial for row in _rows(f"{place}.{nth}", one)]
         if len(event.candidates) > _MOST:
             rows.append(("", f"and {len(event.candidates) - _MOST} more candidates", "", "", "", ""))
         return rows
-    adds = f"scale {event.scale:.6g}" + (f", {event.times} times" if event.times > 1 else "")
+    adds = f"scale {number(event.scale)}" + (f", {event.times} times" if event.times > 1 else "")
     if isinstance(event, SampledGaussianEvent):
-        adds += f", sampling rate {event.sampling_rate:.6g}"
-    noise = (f"{event.sensitivity:.6g}", f"{event.noise_multiplier:.6g}", adds)
-    return [(number, event.kind, event.label, *noise)]
+        adds += f", sampling rate {number(event.sampling_rate)}"
+    noise = (number(event.sensitivity), number(event.noise_multiplier), adds)
+    return [(place, event.kind, event.label, *noise)]
 
 
 def attack_sentence(events: Sequence[Event]) -> str:
     """The attacker's view in words; percentages are rounded up."""
-    from dptransfer.release.card import rounded_up
-
     rates = attack_limits(events)["true_positive_rate"]
     found = [f"{rounded_up(100 * rates[f'{rate:g}'], 3)}% of members at {100 * rate:g}%" for rate in _RATES]
     return f"any membership attack finds at most {found[0]} false alarms, and {found[1]}"

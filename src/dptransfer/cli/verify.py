@@ -9,6 +9,7 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.screen import say, show_json, show_table
+from dptransfer.privacy import number, rounded_up
 
 
 def verify(
@@ -22,7 +23,6 @@ def verify(
     Example: dptransfer verify model/ --json
     """
     from dptransfer.methods.replan import verify as verified
-    from dptransfer.release.card import rounded_up
 
     found = verified(model)
     if as_json:
@@ -32,7 +32,8 @@ def verify(
         show_table(("", "Check", "Found"), rows)
         say()
         if found.ok:
-            promise = f"epsilon {rounded_up(found.epsilon or 0.0)} at delta {found.delta:g}, {found.relation}"
+            epsilon, delta = rounded_up(found.epsilon or 0.0), number(found.delta or 0.0)
+            promise = f"epsilon {epsilon} at delta {delta}, {found.relation}"
             say(f"Verified: '{found.method}', {promise}.", style="green")
         else:
             failed = [check.name for check in found.checks if check.required and not check.passed]

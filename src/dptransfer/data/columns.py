@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable, unreadable
+from dptransfer.data.parsing import parsing
+from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable, listed, unreadable
 from dptransfer.errors import MissingDependency
 
 
@@ -20,17 +21,40 @@ def is_dataset_folder(path: Path) -> bool:
 
 def read_parquet(path: Path) -> RawTable:
     """A Parquet file with a list column of rows and, perhaps, a label column."""
+    table = arrow_table(path)
+    with parsing(path, "the recorded features must be those of a Hugging Face data set.", "Write it again."):
+        recorded = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
+        features = dict(recorded.get("info", {}).get("features") or {})
+    return _from_arrow(path, table, features)
+
+
+def arrow_table(path: Path) -> Any:
+    """All of a Parquet file."""
     try:
-        import pyarrow
         import pyarrow.parquet
     except ImportError:
         raise MissingDependency("pyarrow", "readers", "Reading a Parquet file") from None
-    try:
-        table = pyarrow.parquet.read_table(path)
-    except (OSError, pyarrow.ArrowException):
-        raise unreadable(path, "a .parquet file must be complete; this is not.", "Write it again.") from None
-    recorded = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-    return _from_arrow(path, table, recorded.get("info", {}).get("features") or {})
+    with parsing(path, "a .parquet file must be complete; this is not.", "Write it again."):
+        return pyarrow.parquet.read_table(path)
+
+
+def read_text_columns(path: Path, column: str) -> tuple[list[str], list[str] | None]:
+    """The named column of texts and the column `label` (None without one) of a Parquet file."""
+    table = arrow_table(path)
+    if column not in table.column_names:
+        raise unreadable(
+            path, f"texts must be in the column '{column}'; there is none.", "Name the column that has them."
+        )
+    with parsing(path, "texts and labels must be one column each; they are not.", "Write it again."):
+        texts = table.column(column).to_pylist()
+        labels = table.column("label").to_pylist() if "label" in table.column_names else None
+    if not texts or not all(isinstance(text, str) for text in texts) or None in (labels or ()):
+        raise unreadable(
+            path,
+            f"'{column}' must hold a text in every row, and 'label' a label.",
+            "Fill or drop the others.",
+        )
+    return texts, None if labels is None else [str(label) for label in labels]
 
 
 def read_dataset_folder(path: Path, split: str | None) -> RawTable:
@@ -39,14 +63,9 @@ def read_dataset_folder(path: Path, split: str | None) -> RawTable:
         import datasets
     except ImportError:
         raise MissingDependency("datasets", "readers", "Reading a Hugging Face data set") from None
-    try:
+    damaged = ("a saved data set must load with datasets.load_from_disk; it does not.", "Save it again.")
+    with parsing(path, *damaged):
         loaded = datasets.load_from_disk(str(path))
-    except Exception as error:  # the library has no family of its own: Arrow, JSON and key errors all occur
-        raise unreadable(
-            path,
-            f"a saved data set must load with datasets.load_from_disk; it does not ({type(error).__name__}).",
-            "Save it again.",
-        ) from None
     if isinstance(loaded, datasets.DatasetDict):
         splits = sorted(loaded)
         if split is None and len(splits) == 1:
@@ -54,7 +73,7 @@ def read_dataset_folder(path: Path, split: str | None) -> RawTable:
         if split not in splits:
             raise unreadable(
                 path,
-                f"it has the splits {', '.join(splits)}, and one must be chosen.",
+                f"it has the splits {listed(splits)}, and one must be chosen.",
                 f"Pass split='{splits[-1]}'.",
             )
         loaded = loaded[split]
@@ -66,7 +85,9 @@ def read_dataset_folder(path: Path, split: str | None) -> RawTable:
         name: {"_type": type(feature).__name__, "names": getattr(feature, "names", None)}
         for name, feature in loaded.features.items()
     }
-    return _from_arrow(path, loaded.with_format("arrow")[:], features)
+    with parsing(path, *damaged):
+        table = loaded.with_format("arrow")[:]
+    return _from_arrow(path, table, features)
 
 
 def _from_arrow(path: Path, table: Any, features: dict[str, Any]) -> RawTable:
@@ -74,21 +95,25 @@ def _from_arrow(path: Path, table: Any, features: dict[str, Any]) -> RawTable:
     if name is None:
         raise unreadable(
             path,
-            f"rows must be in a column named {', '.join(ROW_NAMES)}; found {', '.join(table.column_names)}.",
+            f"rows must be in a column named {', '.join(ROW_NAMES)}; found {listed(table.column_names)}.",
             "Rename the column.",
         )
-    rows = _list_column(path, name, table.column(name))
+    with parsing(path, f"'{name}' must be one column of lists of numbers; it is not.", "Write it again."):
+        rows = _list_column(path, name, table.column(name))
     label = next((name for name in reversed(LABEL_NAMES) if name in table.column_names), None)
     if label is None:
         return RawTable(rows)
-    column = table.column(label)
+    unclear = (f"'{label}' must be one column of words or numbers; it is not.", "Write it again.")
+    with parsing(path, *unclear):
+        column = table.column(label)
     if column.null_count:
         raise unreadable(
             path, f"each row of '{label}' must have a label; some are empty.", "Fill them, or drop them."
         )
-    declared = (features.get(label) or {}).get("names")
-    classes: tuple[str | int, ...] | None = None if not declared else tuple(declared)
-    labels = np.asarray(column.to_pylist())
+    with parsing(path, *unclear):
+        declared = (features.get(label) or {}).get("names")
+        classes: tuple[str | int, ...] | None = None if not declared else tuple(declared)
+        labels = np.asarray(column.to_pylist())
     return RawTable(
         rows, labels, classes, labels_are_positions=classes is not None and labels.dtype.kind in "iu"
     )
@@ -103,8 +128,8 @@ def _list_column(path: Path, name: str, column: Any) -> NDArray[Any]:
     if isinstance(joined, pa.ChunkedArray):
         joined = pa.concat_arrays(joined.chunks) if joined.num_chunks else pa.array([], type=joined.type)
     kind = joined.type
-    listed = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    number = listed and (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    number = lists and (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
     if not number:
         raise unreadable(
             path, f"the column '{name}' must hold lists of numbers; it holds {kind}.", "Convert it."

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptransfer import _check
+from dptransfer.data.class_names import require_printed
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.errors import DataError, Incompatible
@@ -217,9 +218,12 @@ def declared_classes(classes: Sequence[str | int]) -> tuple[str | int, ...]:
         raise DataError("classes must be one list of words or of whole numbers; these are something else.")
     if listed.dtype.kind == "U" and not all(isinstance(name, str) for name in classes):
         raise DataError("classes must be all words or all whole numbers; these are a mix. Write 1 as '1'.")
-    names = tuple(name if isinstance(name, str) else int(name) for name in listed.tolist())
-    if any("\ud800" <= letter <= "\udfff" for name in names if isinstance(name, str) for letter in name):
+    # From the list itself: NumPy takes NULs off the end of a word.
+    names = tuple(str(name) if isinstance(name, str) else int(name) for name in classes)
+    words = [name for name in names if isinstance(name, str)]
+    if any("\ud800" <= letter <= "\udfff" for name in words for letter in name):
         raise DataError("classes must be text that can be written to a file; one holds half a character.")
+    require_printed(words)
     return names
 
 

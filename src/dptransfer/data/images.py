@@ -122,9 +122,7 @@ def _from_folder(root: Path, classes: Sequence[str | int] | None) -> ImageList:
             f"'{root}': sub-folders are taken as classes, and these look like splits "
             f"({', '.join(sorted(names))}). Point at one of them, for example '{folders[0]}'."
         )
-    declared: tuple[str | int, ...] = tuple(name for name, _ in per_class)
-    if classes is not None:
-        declared = declared_classes(classes)
+    declared = declared_classes([name for name, _ in per_class] if classes is None else classes)
     position = {str(name): place for place, name in enumerate(declared)}
     if any(name not in position for name, files in per_class if files):
         raise DataError(

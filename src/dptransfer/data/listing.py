@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from dptransfer.data.embeddings import Labels, declared_classes
+from dptransfer.data.parsing import parsing
 from dptransfer.errors import DataError
 
 
 def read_listing(path: Path, column: str) -> tuple[list[str], list[str] | None]:
     """The named column and the column `label` (None without one) of a CSV file with a header."""
-    try:
+    with parsing(path, "the file must be a CSV in UTF-8; it is not.", "Save it again."):
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream, strict=True)
             header = reader.fieldnames or []
@@ -24,10 +25,6 @@ def read_listing(path: Path, column: str) -> tuple[list[str], list[str] | None]:
                     f"Begin the file with the line: {column},label"
                 )
             lines = list(reader)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(
-            f"'{path}': the file must be a CSV in UTF-8; it is not ({type(error).__name__}). Save it again."
-        ) from None
     if not lines:
         raise DataError(f"'{path}': the CSV must list at least one example; it lists none. Check the file.")
     labelled = "label" in header

@@ -17,8 +17,6 @@ One function, `read_table`, picks the reader by the name's ending:
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,9 +26,11 @@ from numpy.typing import NDArray
 
 from dptransfer.data.columns import is_dataset_folder, read_dataset_folder, read_parquet
 from dptransfer.data.embeddings import declared_classes
+from dptransfer.data.numpy_files import load_array, open_archive
+from dptransfer.data.parsing import parsing
 from dptransfer.data.store import read_store
-from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable, unreadable
-from dptransfer.errors import DataError, MissingDependency
+from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable, listed, unreadable
+from dptransfer.errors import MissingDependency
 
 
 def read_table(path: str | Path, *, split: str | None = None, verify: bool = True) -> RawTable:
@@ -75,40 +75,31 @@ def read_labels(path: str | Path) -> NDArray[Any]:
         raise unreadable(
             found, "labels in a file of their own must be an .npy array.", "Save them with numpy.save."
         )
-    return _load_array(found, mapped=False)
+    return np.array(load_array(found))
 
 
 def _read_npy(path: Path) -> RawTable:
-    return RawTable(_as_rows(path, _load_array(path, mapped=True)))
+    return RawTable(_as_rows(path, load_array(path)))
 
 
 def _read_npz(path: Path, split: str | None) -> RawTable:
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return _from_arrays(path, _Lazy(path, archive), split)
-    except DataError:
-        raise
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error):
-        raise unreadable(
-            path, "an .npz file must be a complete archive; this is not.", "Write it again."
-        ) from None
+    with open_archive(path) as arrays:
+        return _from_arrays(path, arrays, split)
 
 
 def _read_safetensors(path: Path, split: str | None) -> RawTable:
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
-    try:
+    with parsing(
+        path,
+        "the file must be complete, of a type numpy knows, and list its classes as JSON; it is not.",
+        "Write it again, as float32.",
+    ):
         with safe_open(str(path), framework="numpy") as archive:
             declared = (archive.metadata() or {}).get("classes")
             arrays: dict[str, NDArray[Any]] = {key: archive.get_tensor(key) for key in archive.keys()}
         if declared is not None:
             arrays["classes"] = np.asarray(json.loads(declared))
-    except (OSError, SafetensorError, TypeError, ValueError):
-        raise unreadable(
-            path,
-            "the file must be complete, of a type numpy knows, and list its classes as JSON; it is not.",
-            "Write it again, as float32.",
-        ) from None
     return _from_arrays(path, arrays, split)
 
 
@@ -117,67 +108,43 @@ def _read_torch(path: Path, split: str | None) -> RawTable:
         import torch
     except ImportError:
         raise MissingDependency("torch", "torch", "Reading a .pt file") from None
-    try:
+    arrays: dict[str, NDArray[Any]] = {}
+    with parsing(
+        path,
+        "a .pt file must hold only plain tensors, lists and words (it is opened with weights_only=True); "
+        "this holds more, or is damaged.",
+        "Save a dict of tensors: torch.save({'x': rows, 'y': labels}, path).",
+    ):
         loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:  # torch reports a refused or damaged file by half a dozen unrelated types
-        raise unreadable(
-            path,
-            "a .pt file must hold only tensors, lists and words (it is opened with weights_only=True); "
-            "this holds more, or is damaged.",
-            "Save a dict of tensors: torch.save({'x': rows, 'y': labels}, path).",
-        ) from None
-    if isinstance(loaded, torch.Tensor):
-        return RawTable(_as_rows(path, _tensor_array(loaded)))
+        if isinstance(loaded, torch.Tensor):
+            loaded = {ROW_NAMES[0]: loaded}
+        for key, value in loaded.items() if isinstance(loaded, Mapping) else ():
+            if isinstance(value, torch.Tensor):
+                arrays[str(key)] = _tensor_array(value)
+            elif isinstance(value, list | tuple):
+                arrays[str(key)] = np.asarray(value)
     if not isinstance(loaded, Mapping):
         raise unreadable(
             path, "a .pt file must hold a tensor or a dict of tensors.", "Save {'x': rows, 'y': labels}."
         )
-    arrays = {
-        str(key): _tensor_array(value) if isinstance(value, torch.Tensor) else np.asarray(value)
-        for key, value in loaded.items()
-        if isinstance(value, torch.Tensor | list | tuple)
-    }
     return _from_arrays(path, arrays, split)
-
-
-class _Lazy(Mapping[str, NDArray[Any]]):
-    """The members of an archive, each read when asked for."""
-
-    def __init__(self, path: Path, archive: Any) -> None:
-        self._path, self._archive = path, archive
-
-    def __getitem__(self, key: str) -> NDArray[Any]:
-        try:
-            array: NDArray[Any] = self._archive[key]
-        except ValueError:
-            raise unreadable(
-                self._path,
-                f"'{key}' must hold numbers or words; it holds Python objects, which are never unpickled.",
-                "Save it with a plain dtype, such as float32, int64 or str.",
-            ) from None
-        return array
-
-    def __iter__(self) -> Any:
-        return iter(self._archive.files)
-
-    def __len__(self) -> int:
-        return len(self._archive.files)
 
 
 def _from_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], split: str | None) -> RawTable:
     ending = _chosen_ending(path, arrays, split)
     packed = f"q{ending}"
     if packed in arrays and {"scale", "offset"} <= set(arrays):
-        rows = arrays[packed].astype(np.float32)
-        rows *= arrays["scale"].astype(np.float32)
-        rows += arrays["offset"].astype(np.float32)
+        rows = _as_rows(path, arrays[packed]).astype(np.float32)
+        with parsing(path, "'scale' and 'offset' must be numbers, one per column.", "Write the file again."):
+            rows *= arrays["scale"].astype(np.float32)
+            rows += arrays["offset"].astype(np.float32)
     else:
         name = next((f"{name}{ending}" for name in ROW_NAMES if f"{name}{ending}" in arrays), None)
         if name is None:
             raise unreadable(
                 path,
                 f"rows must be stored under one of {', '.join(ROW_NAMES)}; "
-                f"found {', '.join(sorted(arrays)) or 'nothing'}.",
+                f"found {listed(arrays) or 'nothing'}.",
                 "Rename the array.",
             )
         rows = _as_rows(path, arrays[name])
@@ -187,7 +154,7 @@ def _from_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], split: str | No
         raise unreadable(
             path, f"'{label}' must hold one label per row; it does not.", "Write the file again."
         )
-    classes = declared_classes(list(arrays["classes"].tolist())) if "classes" in arrays else None
+    classes = declared_classes(arrays["classes"].tolist()) if "classes" in arrays else None
     return RawTable(rows, labels, classes, labels_are_positions=_are_positions(labels, classes))
 
 
@@ -206,12 +173,12 @@ def _chosen_ending(path: Path, arrays: Mapping[str, NDArray[Any]], split: str | 
         if len(splits) > 1:
             raise unreadable(
                 path,
-                f"it has the splits {', '.join(splits)}, and one must be chosen.",
+                f"it has the splits {listed(splits)}, and one must be chosen.",
                 f"Pass split='{splits[-1]}'.",
             )
         return f"_{splits[0]}" if splits else ""
     if split not in splits:
-        found = f"has the splits {', '.join(splits)}" if splits else "has no splits"
+        found = f"has the splits {listed(splits)}" if splits else "has no splits"
         raise unreadable(
             path, f"split='{split}' must be in the file, which {found}.", "Choose one, or leave it out."
         )
@@ -227,7 +194,9 @@ def _are_positions(labels: NDArray[Any] | None, classes: tuple[str | int, ...] |
 def _as_rows(path: Path, rows: NDArray[Any]) -> NDArray[Any]:
     if rows.dtype.kind not in "fiub":
         raise unreadable(
-            path, f"rows must be real numbers; found the type {rows.dtype}.", "Convert them, say to float32."
+            path,
+            f"rows must be real numbers; found the type {rows.dtype.name}.",
+            "Convert them, say to float32.",
         )
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise unreadable(
@@ -236,20 +205,6 @@ def _as_rows(path: Path, rows: NDArray[Any]) -> NDArray[Any]:
             "Reshape them.",
         )
     return rows
-
-
-def _load_array(path: Path, *, mapped: bool) -> NDArray[Any]:
-    try:
-        loaded = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
-    except (OSError, EOFError, ValueError):
-        raise unreadable(
-            path,
-            "an .npy file must be one complete array of numbers or words; this is damaged or is not.",
-            "Write it again with numpy.save and a plain dtype.",
-        ) from None
-    if not isinstance(loaded, np.ndarray):
-        raise unreadable(path, "an .npy file must hold one array; this is an archive.", "Rename it to .npz.")
-    return loaded
 
 
 def _tensor_array(tensor: Any) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,5 +49,12 @@ def unreadable(path: Path, rule: str, remedy: str) -> DataError:
     return DataError(f"'{path}': {rule} {remedy}")
 
 
+def listed(names: Iterable[str]) -> str:
+    """The names that a file gives its parts, sorted; the first ten of many."""
+    ordered = sorted(names)
+    return ", ".join(ordered[:_MOST_NAMED]) + " and more" * (len(ordered) > _MOST_NAMED)
+
+
 ROW_NAMES = ("x", "features", "embeddings", "embedding")
 LABEL_NAMES = ("y", "labels", "label")
+_MOST_NAMED = 10

@@ -1,4 +1,4 @@
-"""Find the texts of a data set: a CSV with labels, or a plain file with one text per line."""
+"""Find the texts of a data set: a CSV or Parquet file with labels, or a plain file with one text per line."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dptransfer.data.columns import read_text_columns
 from dptransfer.data.embeddings import Labels
 from dptransfer.data.listing import positions_of, read_listing
+from dptransfer.data.parsing import parsing
 from dptransfer.errors import DataError
 
 
@@ -39,30 +41,35 @@ class TextList:
 
 
 def find_texts(
-    source: str | Path, *, classes: Sequence[str | int] | None = None, labelled: bool = True
+    source: str | Path,
+    *,
+    classes: Sequence[str | int] | None = None,
+    labelled: bool = True,
+    column: str = "text",
 ) -> TextList:
-    """Read texts from a CSV with the columns `text` and, optionally, `label`, or from a .txt of one per line.
+    """Read texts from a CSV or Parquet file with a column of texts, or from a .txt of one text per line.
 
     Args:
-        source: the file, in UTF-8.
+        source: the file; CSV and .txt are in UTF-8.
         classes: the full public list of classes; required with labels, for it is never read off them.
-        labelled: False to pass over a column of labels, as for a prediction.
+        labelled: False to pass over a column `label`, as for a prediction.
+        column: the column that holds the texts.
     """
     path = Path(source)
     if not path.is_file():
         raise DataError(f"'{path}': the file of texts must exist; it does not. Check the path.")
-    if path.suffix.lower() == ".csv":
-        texts, words = read_listing(path, "text")
+    kind = path.suffix.lower()
+    if kind in _LISTINGS:
+        texts, words = _LISTINGS[kind](path, column)
         labels, declared = positions_of(path, words if labelled else None, classes)
         return TextList(tuple(texts), labels, declared)
-    if path.suffix.lower() != ".txt":
-        raise DataError(f"'{path}': texts must come as .csv or .txt. Convert the file.")
-    try:
+    if kind != ".txt":
+        raise DataError(f"'{path}': texts must come as .csv, .parquet or .txt. Convert the file.")
+    with parsing(path, "the file must be UTF-8 text; it is not.", "Save it again."):
         lines = tuple(line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip())
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"'{path}': the file must be UTF-8 text ({type(error).__name__}). Save it again."
-        ) from None
     if not lines:
         raise DataError(f"'{path}': the file must hold at least one text; it holds none. Check the file.")
     return TextList(lines)
+
+
+_LISTINGS = {".csv": read_listing, ".parquet": read_text_columns}

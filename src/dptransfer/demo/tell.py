@@ -204,6 +204,6 @@ def _bar(share: float, style: str) -> Text:
 
 
 def _up(epsilon: float | None) -> str:
-    from dptransfer.release.card import rounded_up
+    from dptransfer.privacy import rounded_up
 
     return "none" if epsilon is None else rounded_up(epsilon)

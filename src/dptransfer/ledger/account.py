@@ -10,7 +10,6 @@ import math
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
 
 from dptransfer.accounting import Requests, Rule
 from dptransfer.errors import BudgetExceeded, DPTransferError, LedgerError, RelationMismatch
@@ -23,6 +22,8 @@ from dptransfer.privacy import (
     Relation,
     SelectionEvent,
     in_relation,
+    number,
+    rounded_up,
 )
 
 QUOTED_DELTA = 1e-5
@@ -119,12 +120,12 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
         amount = getattr(spent, currency)
         if amount is None:
             currency, amount = "epsilon", spent.epsilon
-        at = f" at delta {spent.delta:g}" if spent.delta and currency == "epsilon" else ""
+        at = f" at delta {number(spent.delta)}" if spent.delta and currency == "epsilon" else ""
         requests = self._requests(spent.relation)
         rule = f", by {counted_by(requests, self.budget)}" if requests.later and at else ""
         if self.budget is not None and spent.relation is self.budget.relation:
             limit += "" if requests.fit(self.budget) else ", and nothing more is granted"
-        return f"{currency} {_up(amount)}{at} ({spent.relation.value}) is spent{rule}; {limit}"
+        return f"{currency} {rounded_up(amount, 4)}{at} ({spent.relation.value}) is spent{rule}; {limit}"
 
     def _requests(self, relation: Relation, new: Sequence[Event] = ()) -> Requests:
         """Past charges, and a new one, as requests under one relation."""
@@ -190,13 +191,13 @@ def _limit(budget: Budget | None, delta: float) -> float | None:
 def _refusal(dataset: DataSet, budget: Budget, past: Requests, whole: Requests) -> str:
     """The sentence that says what the whole would reach, what is allowed and spent, and what to do."""
     currency = _currency(budget)
-    at = f" at delta {budget.delta:g}" if budget.flavour == "approximate" else ""
+    at = f" at delta {number(budget.delta)}" if budget.flavour == "approximate" else ""
     limit = f"{currency} {getattr(budget, currency):g}"
-    limit += f", delta {budget.delta:g}" if budget.flavour == "approximate" else ""
+    limit += f", delta {number(budget.delta)}" if budget.flavour == "approximate" else ""
     reached, spent = _amount(whole, budget, currency), _amount(past, budget, currency)
     already = "nothing is spent yet" if not past.first else "what is spent already has no such bound"
     if spent is not None:
-        already = f"{currency} {_up(spent)} is spent already"
+        already = f"{currency} {rounded_up(spent, 4)} is spent already"
     if reached is None:
         remedy = _command(dataset, budget, "epsilon", "1", budget.delta or QUOTED_DELTA)
         return (
@@ -204,14 +205,14 @@ def _refusal(dataset: DataSet, budget: Budget, past: Requests, whole: Requests) 
             f"can be stated; {already}. Use a method whose noise suits that kind of budget, or ask the "
             f"data owner for a budget in epsilon and delta, for example: {remedy}"
         )
-    remedy = _command(dataset, budget, currency, _up(reached), budget.delta)
+    remedy = _command(dataset, budget, currency, rounded_up(reached, 4), budget.delta)
     rule = hint = ""
     if whole.later and at:
         rule = f", by {counted_by(whole, budget)}"
         if whole.rule == "gaussian" and not all(isinstance(one, GaussianEvent) for one in whole.later[-1]):
             hint = " Steps other than Gaussian ones cost less in the first request, or by the rule 'renyi'."
     return (
-        f"This release would bring {dataset} to {currency} {_up(reached)}{at} "
+        f"This release would bring {dataset} to {currency} {rounded_up(reached, 4)}{at} "
         f"({budget.relation.value}){rule}, above its budget of {limit}; {already}.{hint} "
         f"Lower the request, or ask the data owner to raise the budget with: {remedy}"
     )
@@ -231,16 +232,6 @@ def _amount(requests: Requests, budget: Budget, currency: str) -> float | None:
         return None
     amount: float | None = getattr(total, currency)
     return amount if amount is not None and math.isfinite(amount) else None
-
-
-def _up(amount: float) -> str:
-    """Four digits, rounded up, so that a budget of that size suffices.
-
-    >>> _up(1.3), _up(0.80001), _up(12.0)
-    ('1.3', '0.8001', '12')
-    """
-    context = Context(prec=4, rounding=ROUND_CEILING)
-    return f"{float(context.create_decimal(Decimal(repr(float(amount))))):g}"
 
 
 def _command(dataset: DataSet, budget: Budget, currency: str, amount: str, delta: float) -> str:

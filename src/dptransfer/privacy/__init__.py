@@ -15,6 +15,7 @@ from dptransfer.privacy.event import (
 from dptransfer.privacy.event_json import event_from_dict, event_to_dict
 from dptransfer.privacy.event_words import event_words, trials_law
 from dptransfer.privacy.guarantee import Guarantee
+from dptransfer.privacy.numbers import number, plain_exponents, rounded_up
 from dptransfer.privacy.relation import Relation
 from dptransfer.privacy.restate import for_group, in_relation
 
@@ -33,8 +34,11 @@ __all__ = [
     "event_words",
     "for_group",
     "in_relation",
+    "number",
     "numeric_delta_of",
     "numeric_epsilon_of",
+    "plain_exponents",
+    "rounded_up",
     "same_relation",
     "trials_law",
 ]

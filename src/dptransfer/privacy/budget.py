@@ -8,6 +8,7 @@ from typing import Any
 
 from dptransfer import _check
 from dptransfer.errors import BudgetError
+from dptransfer.privacy.numbers import number
 from dptransfer.privacy.relation import Relation
 
 
@@ -84,10 +85,10 @@ class Budget:
 
     def __str__(self) -> str:
         amount = {
-            "pure": f"epsilon = {self.epsilon:g}" if self.epsilon else "",
-            "approximate": f"epsilon = {self.epsilon or 0:g}, delta = {self.delta:g}",
-            "zcdp": f"rho = {self.rho or 0:g} zCDP",
-            "gdp": f"mu = {self.mu or 0:g} GDP",
+            "pure": f"epsilon = {number(self.epsilon)}" if self.epsilon else "",
+            "approximate": f"epsilon = {number(self.epsilon or 0)}, delta = {number(self.delta)}",
+            "zcdp": f"rho = {number(self.rho or 0)} zCDP",
+            "gdp": f"mu = {number(self.mu or 0)} GDP",
         }[self.flavour]
         return f"{amount}, {self.relation.value}"
 

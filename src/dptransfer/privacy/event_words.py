@@ -10,6 +10,7 @@ from dptransfer.privacy.event import (
     SampledGaussianEvent,
     SelectionEvent,
 )
+from dptransfer.privacy.numbers import number
 
 _LAWS = {0.0: "logarithmic", 1.0: "geometric", math.inf: "Poisson"}
 
@@ -24,15 +25,15 @@ def event_words(event: Event, digits: int = 5) -> str:
     'noise multiplier 1.1, 500 samples at rate 0.01'
     """
     if isinstance(event, SelectionEvent):
-        return f"epsilon {event.epsilon:.{digits}g}"
+        return f"epsilon {number(event.epsilon, digits)}"
     if isinstance(event, BestOfManyEvent):
         count = len(event.candidates)
         tried = f"{count} candidate{'s' * (count != 1)}"
-        return f"best of about {event.mean_trials:.{digits}g} trials ({trials_law(event)}) of {tried}"
-    noise = f"noise multiplier {event.noise_multiplier:.{digits}g}"
+        return f"best of about {number(event.mean_trials, digits)} trials ({trials_law(event)}) of {tried}"
+    noise = f"noise multiplier {number(event.noise_multiplier, digits)}"
     if isinstance(event, SampledGaussianEvent):
         samples = f"{event.times} sample{'s' * (event.times != 1)}"
-        return f"{noise}, {samples} at rate {event.sampling_rate:.{digits}g}"
+        return f"{noise}, {samples} at rate {number(event.sampling_rate, digits)}"
     return noise + (f", {event.times} times" if event.times > 1 else "")
 
 
@@ -43,4 +44,4 @@ def trials_law(event: BestOfManyEvent) -> str:
     >>> trials_law(BestOfManyEvent(((GaussianEvent(2.0, Relation.ADD_REMOVE),),), 10, 1.0))
     'geometric'
     """
-    return _LAWS.get(event.shape, f"negative binomial, shape {event.shape:g}")
+    return _LAWS.get(event.shape, f"negative binomial, shape {number(event.shape)}")

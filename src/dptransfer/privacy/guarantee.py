@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from decimal import ROUND_CEILING, Context
 from typing import Any
 
+from dptransfer.privacy.numbers import rounded_up
 from dptransfer.privacy.relation import Relation
 
 
@@ -14,7 +14,7 @@ class Guarantee:
     """What a set of noisy steps promises together; computed from events by `accounting.guarantee_of`.
 
     >>> print(Guarantee(1.0, 1e-5, Relation.ADD_REMOVE))
-    This model is (ε = 1, δ = 1e-05)-differentially private with respect to adding or removing one example.
+    This model is (ε = 1, δ = 1e-5)-differentially private with respect to adding or removing one example.
 
     The sentence rounds ε and δ up, to seven digits, so that it stays true when it is read on its own.
 
@@ -35,9 +35,9 @@ class Guarantee:
     assumptions: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        numbers = f"ε = {_rounded_up(self.epsilon)}"
+        numbers = f"ε = {rounded_up(self.epsilon)}"
         if self.delta:
-            numbers += f", δ = {_rounded_up(self.delta)}"
+            numbers += f", δ = {rounded_up(self.delta)}"
         name = f"({numbers})-differentially private"
         sentence = f"This model is {name} with respect to {self.relation.sentence}."
         if self.assumptions:
@@ -60,13 +60,3 @@ class Guarantee:
         values["relation"] = Relation(values["relation"])
         values["assumptions"] = tuple(values.get("assumptions", ()))
         return cls(**values)
-
-
-def _rounded_up(value: float) -> str:
-    """The number in at most seven significant digits, none of them rounded down.
-
-    >>> [_rounded_up(value) for value in (1.0, 0.99999999, 1.0000004, 0.3, 1e-5)]
-    ['1', '1', '1.000001', '0.3', '1e-05']
-    """
-    up = Context(prec=7, rounding=ROUND_CEILING).create_decimal(repr(float(value)))
-    return f"{float(up):.7g}"

@@ -18,6 +18,7 @@ from dptransfer.release.heads import (
 )
 
 if TYPE_CHECKING:
+    from dptransfer.release.amend import amend_release
     from dptransfer.release.bundle import read_evaluation, read_release, write_release
     from dptransfer.release.card import Card, card_of
     from dptransfer.release.evaluation import Evaluation, evaluate
@@ -40,6 +41,7 @@ __all__ = [
     "Provenance",
     "QuadraticHead",
     "Verification",
+    "amend_release",
     "card_of",
     "current_versions",
     "evaluate",
@@ -52,6 +54,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "amend": ("amend_release",),
     "bundle": ("read_evaluation", "read_release", "write_release"),
     "card": ("Card", "card_of"),
     "evaluation": ("Evaluation", "evaluate"),

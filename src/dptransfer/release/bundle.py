@@ -19,7 +19,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.errors import DPTransferError, ReleaseError, UnsafeRelease
 from dptransfer.features import describe, read_features
 from dptransfer.privacy import event_from_dict, event_to_dict
-from dptransfer.release.card import card_of
+from dptransfer.release.card import card_of, clean
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.evaluation import Evaluation
 from dptransfer.release.files import read_file, require_directory, write_directory
@@ -47,6 +47,8 @@ def write_release(
     *,
     unsafe_for_publication: bool = False,
     evaluation: Evaluation | None = None,
+    title: str | None = None,
+    contact: str | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write a release directory, whole or not at all; return its path.
@@ -56,12 +58,14 @@ def write_release(
         path: the directory to make; missing parents are made too.
         unsafe_for_publication: write a seeded model all the same, stamped as not publishable.
         evaluation: test results for the card. Test rows are not protected.
+        title: what the model or its data are called in public; the name in the ledger is not published.
+        contact: whom to ask about it.
         overwrite: replace a release that is there already.
     """
     require_publishable(model, unsafe_for_publication)
     if evaluation is not None:
         _require_same_classes(evaluation, model)
-    model = _stamped(model)
+    model = _stamped(model, title, contact)
     _require_fit(model)
     card = card_of(model, evaluation)
     weights = weights_bytes(model.weights)
@@ -115,18 +119,28 @@ def _card_files(markdown: str, html: str) -> dict[str, bytes]:
     return dict(zip(CARD_NAMES, (markdown.encode(), html.encode()), strict=True))
 
 
-def _stamped(model: PrivateClassifier) -> PrivateClassifier:
-    """The model with a time and versions on record, where the method did not give them."""
+def _stamped(model: PrivateClassifier, title: str | None, contact: str | None) -> PrivateClassifier:
+    """The model with a time and versions on record, where the method did not give them, and these words."""
     provenance = model.provenance
     created = provenance.created or datetime.now(UTC).isoformat(timespec="seconds")
     versions = dict(provenance.versions) or current_versions()
-    return replace(model, provenance=replace(provenance, created=created, versions=versions))
+    return replace(
+        model,
+        provenance=replace(
+            provenance,
+            created=created,
+            versions=versions,
+            title=provenance.title if title is None else clean(title),
+            contact=provenance.contact if contact is None else clean(contact),
+        ),
+    )
 
 
 def _manifest_fields(
     model: PrivateClassifier, evaluation: Evaluation | None, contents: dict[str, bytes]
 ) -> dict[str, Any]:
     provenance, guarantee = model.provenance, model.guarantee
+    about = {"title": provenance.title, "contact": provenance.contact}
     return {
         "schema_version": SCHEMA_VERSION,
         "library_version": provenance.versions.get("dptransfer", "unknown"),
@@ -147,6 +161,7 @@ def _manifest_fields(
         "prototypes": provenance.prototypes,
         "evaluation": None if evaluation is None else _recorded(evaluation).to_dict(),
         "ledger_head": provenance.ledger_head,
+        **({"about": about} if any(about.values()) else {}),
         "versions": dict(provenance.versions),
         "files": {
             name: {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
@@ -182,6 +197,8 @@ def _restored(manifest: Manifest, directory: Path) -> PrivateClassifier:
                 created=manifest.created,
                 versions=manifest.versions,
                 prototypes=manifest.prototypes,
+                title=manifest.about.title,
+                contact=manifest.about.contact,
             ),
         )
         if manifest.evaluation is not None:

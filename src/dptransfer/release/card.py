@@ -7,10 +7,8 @@ lay it out, and escape every word of it, since class names and notes come from u
 
 from __future__ import annotations
 
-import math
 import unicodedata
 from dataclasses import asdict, dataclass
-from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, TypeAlias
 
 from dptransfer.release.classifier import PrivateClassifier
@@ -97,6 +95,7 @@ class Card:
         title: the heading.
         sentence: the guarantee in one sentence.
         warning: why this release must not be published, if it must not.
+        about: what it is, when and by what it was made, whom to ask, how useful it is; a line each.
         numbers: ε, δ and the relation.
         sections: the rest, in reading order.
     """
@@ -104,6 +103,7 @@ class Card:
     title: str
     sentence: str
     warning: str | None
+    about: tuple[tuple[str, str], ...]
     numbers: Numbers
     sections: tuple[Section, ...]
 
@@ -113,6 +113,7 @@ class Card:
             "title": self.title,
             "sentence": self.sentence,
             "warning": self.warning,
+            "about": dict(self.about),
             "numbers": asdict(self.numbers),
             "sections": [
                 {
@@ -144,14 +145,15 @@ class Card:
 
 def card_of(model: PrivateClassifier, evaluation: Evaluation | None = None) -> Card:
     """The card of a classifier; with an `evaluation`, it also says how useful the classifier is."""
-    from dptransfer.release.card_model import model_sections
+    from dptransfer.release.card_model import about_lines, model_sections
     from dptransfer.release.card_privacy import privacy_sections
 
-    guarantee = model.guarantee
+    guarantee, provenance = model.guarantee, model.provenance
     return Card(
-        title=f"Privacy and model card: {clean(model.provenance.method)}",
+        title=f"Privacy and model card: {clean(provenance.title or provenance.method)}",
         sentence=SEEDED_SENTENCE * model.provenance.seeded + clean(str(guarantee)),
         warning=SEEDED_WARNING if model.provenance.seeded else None,
+        about=about_lines(model, evaluation),
         numbers=Numbers(guarantee.epsilon, guarantee.delta, guarantee.relation.value),
         sections=privacy_sections(model) + model_sections(model, evaluation),
     )
@@ -172,22 +174,6 @@ def clean(text: object) -> str:
     """
     words = " ".join(str(text).split())
     return "".join("\ufffd" if _hidden(letter) else letter for letter in words)
-
-
-def rounded_up(value: float, digits: int = 7) -> str:
-    """A number in at most `digits` digits, never below the value: what is reported of a privacy loss.
-
-    >>> rounded_up(1.0), rounded_up(1.00000001), rounded_up(1e-05), rounded_up(0.123456, 3)
-    ('1', '1.000001', '1e-05', '0.124')
-    """
-    if not math.isfinite(value):
-        return "unbounded"
-    up = (
-        Decimal(value)
-        if value == 0
-        else Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))
-    )
-    return f"{float(up):.{digits}g}"
 
 
 def some(words: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from dptransfer.privacy import rounded_up
 from dptransfer.release.card import (
     AttackCurve,
     Block,
@@ -14,7 +15,6 @@ from dptransfer.release.card import (
     RecallBars,
     Section,
     Table,
-    rounded_up,
 )
 from dptransfer.release.card_figures import attack_curve, recall_bars
 
@@ -34,7 +34,10 @@ h1{font-size:1.05rem;font-weight:600;color:var(--soft);margin:0 0 .7rem;overflow
 .figures div{flex:1 1 9rem;background:var(--tint);border-radius:10px;padding:.7rem .9rem}
 .figures dt{font-size:.8rem;color:var(--soft)}
 .figures dd{margin:0;font-size:1.35rem;font-weight:650;color:var(--accent);font-variant-numeric:tabular-nums}
-.void .sentence,.void dd{color:var(--alarm)}
+.about{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;margin:1.1rem 0 0;font-size:.93rem}
+.about dt{color:var(--soft)}
+.about dd{margin:0;overflow-wrap:anywhere}
+.void .sentence,.void .figures dd{color:var(--alarm)}
 .alarm{background:var(--alarm-tint);color:var(--alarm);border:2px solid var(--alarm);border-radius:14px;
 padding:1rem 1.3rem;margin:0 0 1.2rem;font-weight:650}
 section{margin:2.1rem 0;break-inside:avoid-page}
@@ -78,6 +81,7 @@ def render_html(card: Card) -> str:
             ("neighbours", "relation", numbers.relation, numbers.relation),
         )
     )
+    about = "".join(f"<dt>{escape(name)}</dt><dd>{escape(said)}</dd>" for name, said in card.about)
     sections = "\n".join(_section(section) for section in card.sections)
     return f"""<!doctype html>
 <html lang="en">
@@ -94,6 +98,7 @@ def render_html(card: Card) -> str:
 <h1>{escape(card.title)}</h1>
 <p class="sentence">{escape(card.sentence)}</p>
 <dl class="figures">{figures}</dl>
+<dl class="about">{about}</dl>
 </header>
 {sections}
 <footer>Written by dptransfer. The card describes release.json and model.safetensors beside it.</footer>

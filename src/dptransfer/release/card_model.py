@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dptransfer.privacy import plain_exponents
 from dptransfer.release.card import (
     NOT_SHOWN,
     Block,
@@ -27,6 +28,23 @@ _MOST_BARS = 50
 def model_sections(model: PrivateClassifier, evaluation: Evaluation | None) -> tuple[Section, ...]:
     """Method, data, utility, use, and the record."""
     return (_method(model), _provenance(model), _utility(evaluation), _use(model), _record(model))
+
+
+def about_lines(model: PrivateClassifier, evaluation: Evaluation | None) -> tuple[tuple[str, str], ...]:
+    """The head of the card; the name of the data set in the owner's ledger is not public and not here."""
+    provenance = model.provenance
+    tested = "not measured"
+    if evaluation is not None:
+        reached = _with_interval(evaluation.balanced_accuracy, evaluation.balanced_interval)
+        tested = f"{reached} on {evaluation.size} test rows"
+    return (
+        ("Data", clean(provenance.title) or "not named by their owner"),
+        ("Method", f"{clean(provenance.method)}, {len(model.classes)} classes"),
+        ("Balanced accuracy", tested),
+        ("Made", clean(provenance.created)[:10] or "not recorded"),
+        ("With", f"dptransfer {clean(provenance.versions.get('dptransfer', 'of unknown version'))}"),
+        ("Contact", clean(provenance.contact) or "none given"),
+    )
 
 
 def _method(model: PrivateClassifier) -> Section:
@@ -68,7 +86,16 @@ def _provenance(model: PrivateClassifier) -> Section:
 
 def _utility(evaluation: Evaluation | None) -> Section:
     if evaluation is None:
-        return Section("Utility", (Paragraph("Not measured for this card."),))
+        return Section(
+            "Utility",
+            (
+                Paragraph(
+                    "Not measured for this card. With labelled test rows that nobody needs to keep secret, "
+                    "and never with the rows it was fitted on, this adds it:"
+                ),
+                Command("dptransfer evaluate DIR TEST --add-to-card"),
+            ),
+        )
     rows = [
         ("balanced accuracy", _with_interval(evaluation.balanced_accuracy, evaluation.balanced_interval)),
         ("accuracy", _with_interval(evaluation.accuracy, evaluation.accuracy_interval)),
@@ -148,7 +175,7 @@ def _short(value: object) -> str:
         return some([_short(item) for item in value])
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
-    return clean(value)
+    return plain_exponents(repr(value)) if isinstance(value, float) else clean(value)
 
 
 def _with_interval(value: float, interval: tuple[float, float]) -> str:

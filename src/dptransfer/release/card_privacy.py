@@ -11,6 +11,7 @@ from dptransfer.privacy import (
     Relation,
     SampledGaussianEvent,
     for_group,
+    rounded_up,
 )
 from dptransfer.release.card import (
     AttackCurve,
@@ -20,7 +21,6 @@ from dptransfer.release.card import (
     Section,
     Table,
     clean,
-    rounded_up,
     some,
 )
 from dptransfer.release.card_steps import step_sections
@@ -74,8 +74,8 @@ def _limit(rate: float, epsilon: float, delta: float) -> float:
 def _guarantee(model: PrivateClassifier) -> Section:
     guarantee = model.guarantee
     rows = [
-        ("epsilon", repr(guarantee.epsilon)),
-        ("delta", repr(guarantee.delta)),
+        ("epsilon", rounded_up(guarantee.epsilon)),
+        ("delta", rounded_up(guarantee.delta)),
         ("relation", guarantee.relation.value),
         ("privacy unit", "one labelled example (one row and its label)"),
     ]
@@ -86,7 +86,8 @@ def _guarantee(model: PrivateClassifier) -> Section:
     blocks: list[Block] = [
         Paragraph(
             "No single example changes the probability of any outcome, this model included, by more than "
-            f"a factor e^epsilon{', give or take delta' if guarantee.delta else ''}."
+            f"a factor of {rounded_up(_factor(guarantee.epsilon), 3)} (e to the power epsilon)"
+            + (f", give or take {rounded_up(guarantee.delta)} (delta)." if guarantee.delta else ".")
         ),
         Paragraph(_NEIGHBOURS[guarantee.relation]),
         Table(("Quantity", "Value"), tuple(rows)),
@@ -196,6 +197,10 @@ def _settings(model: PrivateClassifier) -> str:
         return "public; none was chosen on private data"
     counts = " and ".join(str(len(event.candidates)) for event in tuned)
     return f"chosen on private data among {counts} public candidates; the choice is paid for"
+
+
+def _factor(epsilon: float) -> float:
+    return math.exp(epsilon) if epsilon < 700 else math.inf
 
 
 def _rate(value: float) -> float:

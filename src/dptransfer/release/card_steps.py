@@ -11,10 +11,12 @@ from dptransfer.privacy import (
     SampledGaussianEvent,
     SelectionEvent,
     event_words,
+    number,
     numeric_delta_of,
     numeric_epsilon_of,
+    rounded_up,
 )
-from dptransfer.release.card import Block, Bullets, Paragraph, Section, Table, clean, rounded_up
+from dptransfer.release.card import Block, Bullets, Paragraph, Section, Table, clean
 from dptransfer.release.classifier import PrivateClassifier
 
 _MOST_EVENTS = 50  # rows in the accounting table
@@ -38,8 +40,8 @@ def _accounting(model: PrivateClassifier) -> Section:
             ),
         )
     rows = tuple(
-        (str(number), clean(event.label) or "(no label)", *_step(event))
-        for number, event in enumerate(model.events[:_MOST_EVENTS], start=1)
+        (str(place), clean(event.label) or "(no label)", *_step(event))
+        for place, event in enumerate(model.events[:_MOST_EVENTS], start=1)
     )
     blocks: list[Block] = [
         Paragraph(
@@ -63,14 +65,13 @@ def _step(event: Event) -> tuple[str, str]:
         shown = [f"({n}) {words}" for n, words in enumerate(trials[:_MOST_CANDIDATES], start=1)]
         more = len(trials) - len(shown)
         return event_words(event, 6), "; ".join(shown) + (f"; and {more} more" if more else "")
-    law = f"Gaussian noise, multiplier {event.noise_multiplier:.6g}"
+    law = f"Gaussian noise, multiplier {number(event.noise_multiplier)}"
     if isinstance(event, SampledGaussianEvent):
-        law += (
-            f", on {event.times} Poisson sample{'s' * (event.times != 1)} at rate {event.sampling_rate:.6g}"
-        )
-        return law, f"a row contributes at most {event.sensitivity:.6g}, scale {event.scale:.6g}"
+        law += f", on {event.times} Poisson sample{'s' * (event.times != 1)}"
+        law += f" at rate {number(event.sampling_rate)}"
+        return law, f"a row contributes at most {number(event.sensitivity)}, scale {number(event.scale)}"
     law += f", {event.times} times" if event.times > 1 else ""
-    return law, f"sensitivity {event.sensitivity:.6g}, scale {event.scale:.6g}"
+    return law, f"sensitivity {number(event.sensitivity)}, scale {number(event.scale)}"
 
 
 def _composition(events: tuple[Event, ...]) -> str:

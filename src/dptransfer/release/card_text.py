@@ -24,6 +24,7 @@ def render_markdown(card: Card) -> str:
     """The card as Markdown; every character that could be markup is escaped."""
     lines = [f"> **{escape(card.warning)}**", ""] if card.warning else []
     lines += [f"# {escape(card.title)}", "", f"**{escape(card.sentence)}**", ""]
+    lines += [*(f"- {escape(name)}: {escape(said)}" for name, said in card.about), ""]
     for section in card.sections:
         lines += [f"## {escape(section.title)}", ""]
         for block in section.blocks:
@@ -35,6 +36,8 @@ def render_text(card: Card, width: int) -> str:
     """The card as plain text of at most `width` columns, where words allow it."""
     lines = [*textwrap.wrap(f"*** {card.warning} ***", width), ""] if card.warning else []
     lines += [card.title, "=" * min(width, len(card.title)), "", *textwrap.wrap(card.sentence, width), ""]
+    longest = max(len(name) for name, _ in card.about)
+    lines += [*(f"{name:<{longest}}  {said}" for name, said in card.about), ""]
     for section in card.sections:
         lines += [section.title, "-" * len(section.title)]
         for block in section.blocks:

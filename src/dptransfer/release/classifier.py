@@ -19,7 +19,7 @@ from dptransfer.errors import DataError
 from dptransfer.features import FittedFeatures, apply
 from dptransfer.features.base import require_width
 from dptransfer.features.on_device import apply_on_device
-from dptransfer.privacy import Event, Guarantee
+from dptransfer.privacy import Event, Guarantee, rounded_up
 from dptransfer.release.heads import Head, head_arrays, scores_on_device
 
 _CHUNK = 4096
@@ -41,6 +41,8 @@ class Provenance:
         created: UTC time, ISO 8601.
         versions: versions of this library and of those the guarantee rests on.
         prototypes: for methods that select public rows: their row numbers and, where known, their sources.
+        title: what the model or its data are called in public, if their owner says so.
+        contact: whom to ask about it.
     """
 
     method: str
@@ -52,6 +54,8 @@ class Provenance:
     created: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     prototypes: Mapping[str, Any] | None = None
+    title: str = ""
+    contact: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +77,13 @@ class PrivateClassifier:
     events: tuple[Event, ...]
     guarantee: Guarantee
     provenance: Provenance
+
+    def __repr__(self) -> str:
+        promise = f"ε = {rounded_up(self.guarantee.epsilon)}"
+        promise += f" at δ = {rounded_up(self.guarantee.delta)}" if self.guarantee.delta else ""
+        kind = f"'{self.provenance.method}', {len(self.classes)} classes, dimension {self.facts.dimension}"
+        seeded = ", NOT PRIVATE: seeded" * self.provenance.seeded
+        return f"{type(self).__name__}({kind}, {promise}, {self.guarantee.relation.value}{seeded})"
 
     @property
     def classes(self) -> tuple[str | int, ...]:

@@ -24,7 +24,14 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from dptransfer.errors import DPTransferError, ReleaseError
-from dptransfer.privacy import BestOfManyEvent, Event, Guarantee, event_from_dict, event_to_dict
+from dptransfer.privacy import (
+    BestOfManyEvent,
+    Event,
+    Guarantee,
+    event_from_dict,
+    event_to_dict,
+    plain_exponents,
+)
 
 SCHEMA_VERSION = 1
 MANIFEST_NAME = "release.json"
@@ -92,7 +99,7 @@ class GuaranteeEntry(_Entry):
 
     @model_validator(mode="after")
     def _says_what_it_means(self) -> GuaranteeEntry:
-        if self.sentence != str(self.guarantee):
+        if plain_exponents(self.sentence) != plain_exponents(str(self.guarantee)):  # 1e-05 was written once
             raise ValueError("the sentence does not state the guarantee's numbers")
         return self
 
@@ -108,6 +115,13 @@ class ArrayEntry(_Entry):
     name: str
     dtype: Literal["float64", "int32"]
     shape: tuple[Count, ...]
+
+
+class AboutEntry(_Entry):
+    """What the owner calls the release in public, and whom to ask; absent where neither was said."""
+
+    title: str = ""
+    contact: str = ""
 
 
 class FileEntry(_Entry):
@@ -139,6 +153,7 @@ class Manifest(_Entry):
     prototypes: dict[str, Any] | None
     evaluation: dict[str, Any] | None
     ledger_head: str | None
+    about: AboutEntry = AboutEntry()
     versions: dict[str, str]
     files: dict[str, FileEntry]
     digest: Digest

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dptransfer.errors import DPTransferError, ReleaseError
-from dptransfer.privacy import Guarantee, event_from_dict
+from dptransfer.privacy import Guarantee, event_from_dict, number, rounded_up
 from dptransfer.release.bundle import read_evaluation, read_release, require_recorded
 from dptransfer.release.card import NOT_SHOWN, card_of, clean
 from dptransfer.release.card_text import escape
@@ -144,7 +144,10 @@ def _recomputed(manifest: Manifest) -> tuple[Guarantee | None, Check]:
         found = guarantee_of(events, recorded.delta, recorded.assumptions, relation=recorded.relation)
     except DPTransferError as problem:
         return None, Check("guarantee", False, f"it cannot be recomputed: {problem}")
-    said = f"recorded epsilon {recorded.epsilon!r}, recomputed {found.epsilon!r} at delta {recorded.delta:g}"
+    said = (
+        f"recorded epsilon {number(recorded.epsilon, 10)}, recomputed {number(found.epsilon, 10)} "
+        f"at delta {number(recorded.delta)}"
+    )
     if found.delta > recorded.delta:
         return found, Check("guarantee", False, f"the steps are stated otherwise: {found}")
     pairs = [(recorded.epsilon, found.epsilon), (recorded.rho, found.rho), (recorded.mu, found.mu)]
@@ -181,19 +184,22 @@ def _publishable(manifest: Manifest) -> Check:
 def _card_numbers(directory: Path, manifest: Manifest) -> str:
     """The sentence, ε, δ and the relation must stand on both cards as in the manifest."""
     guarantee = manifest.guarantee
-    expected = {
-        "epsilon": repr(guarantee.epsilon),
-        "delta": repr(guarantee.delta),
-        "relation": guarantee.relation,
-    }
+    exact, said = (
+        {
+            "epsilon": write(guarantee.epsilon),
+            "delta": write(guarantee.delta),
+            "relation": guarantee.relation,
+        }
+        for write in (repr, rounded_up)  # earlier cards have the exact numbers in both files
+    )
     for name, stated, sentence in (
         (CARD_NAMES[0], _stated_in_markdown, escape(guarantee.sentence)),
         (CARD_NAMES[1], _stated_in_html, html.escape(guarantee.sentence)),
     ):
         text = read_file(directory, name).decode(errors="replace")
-        if stated(text) != expected or sentence not in text:
+        if stated(text) not in (exact, said) or sentence not in text:
             raise ReleaseError(f"'{name}' must state the manifest's numbers; it states others.")
-    return f"both cards state epsilon {guarantee.epsilon!r}, delta {guarantee.delta!r}, {guarantee.relation}"
+    return f"both cards state epsilon {said['epsilon']}, delta {said['delta']}, {guarantee.relation}"
 
 
 def _stated_in_markdown(text: str) -> dict[str, str]:

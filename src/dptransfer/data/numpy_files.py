@@ -1,0 +1,104 @@
+"""`.npy` and `.npz` files: never unpickled, and no size believed that the file cannot have."""
+
+from __future__ import annotations
+
+import math
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from dptransfer.data.parsing import parsing
+from dptransfer.data.table import unreadable
+
+_MOST_EXPANSION = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: 1032}  # deflate cannot do better
+_NOT_AN_ARRAY = (
+    "an .npy file must be one complete array of numbers or words; this is damaged or is not.",
+    "Write it again with numpy.save and a plain dtype.",
+)
+_NOT_AN_ARCHIVE = ("an .npz file must be a complete archive of arrays; this is not.", "Write it again.")
+
+
+def load_array(path: Path) -> NDArray[Any]:
+    """The array of an `.npy` file, memory-mapped: nothing is allocated for a size the file does not have."""
+    with parsing(path, *_NOT_AN_ARRAY):
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+        _require_letters(loaded)
+    if isinstance(loaded, np.ndarray):
+        return loaded
+    loaded.close()
+    raise unreadable(path, "an .npy file must hold one array; this is an archive.", "Rename it to .npz.")
+
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[Mapping[str, NDArray[Any]]]:
+    """The arrays of an `.npz` file by name, each read when it is asked for."""
+    with parsing(path, *_NOT_AN_ARCHIVE):
+        archive = zipfile.ZipFile(path)
+    with archive:
+        yield _Members(path, archive)
+
+
+class _Members(Mapping[str, NDArray[Any]]):
+    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
+        self._path, self._archive = path, archive
+        self._members = {
+            info.filename.removesuffix(".npy"): info
+            for info in archive.infolist()
+            if info.filename.endswith(".npy")
+        }
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        info = self._members[name]
+        with parsing(self._path, *_NOT_AN_ARCHIVE):
+            with self._archive.open(info) as member:
+                self._require_plain(name, info, *_header(member))
+            with self._archive.open(info) as member:
+                array: NDArray[Any] = npy.read_array(member, allow_pickle=False)
+            _require_letters(array)
+        return array
+
+    def _require_plain(
+        self, name: str, info: zipfile.ZipInfo, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        if dtype.hasobject:
+            raise unreadable(
+                self._path,
+                f"'{name}' must hold numbers or words; it holds Python objects, which are never unpickled.",
+                "Save it with a plain dtype, such as float32, int64 or str.",
+            )
+        on_disk = min(info.compress_size, self._path.stat().st_size)
+        if math.prod(shape) * dtype.itemsize > on_disk * _MOST_EXPANSION[info.compress_type]:
+            raise unreadable(
+                self._path, f"'{name}' claims more numbers than the file can hold.", "Write it again."
+            )
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._members  # without reading it
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+
+def _header(member: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type; the third version of the format is for names of fields, which plain arrays lack."""
+    read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(member)]
+    shape, _, dtype = read(member)
+    return shape, dtype
+
+
+def _require_letters(array: Any) -> None:
+    """Raise over words that are no text; Python itself may fall over them, in the middle of something."""
+    if isinstance(array, np.ndarray) and array.dtype.kind == "U" and array.nbytes:
+        native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+        if native.reshape(-1).view(np.uint32).max() > sys.maxunicode:
+            raise ValueError

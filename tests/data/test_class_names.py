@@ -1,0 +1,42 @@
+"""Names that print like nothing, like two lines or like another are refused where they are declared."""
+
+import pytest
+
+from dptransfer.data import Facts, PrivateEmbeddings, find_images
+from dptransfer.errors import DataError
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["a", ""], "empty or blank"),
+        (["a", " \u00a0"], "empty or blank"),
+        (["a", "b\0"], "control character"),
+        (["a", "b\nc"], "control character"),
+        (["a", "b\tc"], "control character"),
+        (["a", "a "], "blanks around"),
+        (["\u00a0a", "b", "a"], "blanks around"),
+    ],
+)
+def test_odd_names_are_refused_without_being_printed(names, words):
+    with pytest.raises(DataError, match=words) as caught:
+        PrivateEmbeddings([[1.0], [2.0]], [0, 1], classes=names)
+    assert repr(names[0]) not in str(caught.value)
+
+
+@pytest.mark.parametrize("names", [["Übelkeit 🤢", "\u202eevil"], ["a b", "a  b"], [" a", "b"], [0, 1]])
+def test_other_names_are_taken_as_they_are(names):
+    assert PrivateEmbeddings([[1.0], [2.0]], [0, 1], classes=names).facts.classes == tuple(names)
+
+
+def test_folders_are_declared_under_the_same_rule(tmp_path):
+    for name in ("a", "b\nc"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.png").touch()
+    with pytest.raises(DataError, match="control character"):
+        find_images(tmp_path)
+
+
+def test_facts_of_a_release_written_before_the_rule_are_still_read():
+    fields = {"classes": ["a", ""], "dimension": 2, "size": None, "class_counts": None, "encoder": None}
+    assert Facts.from_dict(fields).classes == ("a", "")

@@ -1,0 +1,114 @@
+"""Damaged and dishonest `.npy` and `.npz` files."""
+
+import io
+import random
+import zipfile
+
+import numpy as np
+import pytest
+
+from dptransfer.data import read_private, read_table
+from dptransfer.data.numpy_files import load_array, open_archive
+from dptransfer.errors import DataError, DPTransferError
+
+X = np.random.default_rng(1).normal(size=(30, 5)).astype(np.float32)
+Y = np.arange(30) % 3
+CLASSES = ["SECRET-A", "SECRET-B", "SECRET-C"]
+NAMES = np.array(CLASSES)[Y]
+
+
+def npy_bytes(array):
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def npz_bytes(**arrays):
+    stream = io.BytesIO()
+    np.savez_compressed(stream, **arrays)
+    return stream.getvalue()
+
+
+def mutated(content, rng):
+    """A few bytes changed, removed, added or repeated, mostly in the header."""
+    bent = bytearray(content)
+    for _ in range(rng.choice([1, 1, 2, 5])):
+        at = rng.randrange(min(len(bent), 200) if rng.random() < 0.7 else len(bent))
+        kind = rng.randrange(5)
+        if kind == 0:
+            bent[at] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            del bent[at : at + rng.randrange(1, 40)]
+        elif kind == 2:
+            bent[at:at] = rng.randbytes(rng.randrange(1, 20))
+        elif kind == 3:
+            bent[at : at + 8] = rng.choice([b"\xff" * 8, b"\0" * 8, b"99999999", b"((((((((", b"[[[[[[[["])
+        else:
+            place = bent.find(b"(30,")
+            bent[place : place + 4] = rng.choice(
+                [b"(99999999999,", b"(-3,", b"(30,9**9,", b"(3e9,", b"(" * 40]
+            )
+    return bytes(bent)
+
+
+@pytest.mark.parametrize("kind", ["rows.npy", "labels.npy", "both.npz"])
+def test_mutated_files_are_read_or_refused_and_never_quoted(tmp_path, kind):
+    whole = {
+        "rows.npy": npy_bytes(X),
+        "labels.npy": npy_bytes(NAMES),
+        "both.npz": npz_bytes(x=X, y=NAMES, classes=np.array(CLASSES)),
+    }[kind]
+    np.save(tmp_path / "x.npy", X)
+    path, said = tmp_path / kind, []
+    for seed in range(200):
+        path.write_bytes(mutated(whole, random.Random(seed)))
+        try:
+            if kind == "labels.npy":
+                read_private(tmp_path / "x.npy", classes=CLASSES, labels=path)
+            else:
+                read_table(path)
+        except DPTransferError as problem:
+            said.append(str(problem))
+    assert len(said) > 20
+    assert not any("SECRET" in words or "\n" in words for words in said)
+
+
+def test_a_header_that_claims_more_than_the_file_holds_allocates_nothing(tmp_path):
+    huge = npy_bytes(X).replace(b"(30, 5)", b"(999999999999, 5)")
+    (tmp_path / "x.npy").write_bytes(huge)
+    with pytest.raises(DataError, match="complete array"):
+        load_array(tmp_path / "x.npy")
+    for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        with zipfile.ZipFile(tmp_path / "x.npz", "w", compression) as archive:
+            archive.writestr("x.npy", huge)
+        with pytest.raises(DataError, match="claims more"), open_archive(tmp_path / "x.npz") as arrays:
+            arrays["x"]
+
+
+def test_zeros_that_compress_well_are_believed(tmp_path):
+    np.savez_compressed(tmp_path / "x.npz", x=np.zeros((4000, 500), np.float32))
+    with open_archive(tmp_path / "x.npz") as arrays:
+        assert arrays["x"].shape == (4000, 500)
+
+
+def test_an_archive_named_npy_is_told_what_it_is(tmp_path):
+    (tmp_path / "x.npy").write_bytes(npz_bytes(x=X))
+    with pytest.raises(DataError, match=r"Rename it to \.npz"):
+        load_array(tmp_path / "x.npy")
+
+
+def test_words_that_are_no_text_are_refused_where_they_are_read(tmp_path):
+    content = bytearray(npy_bytes(np.array(["ab", "cd"])))
+    content[-4:] = b"\xff\xff\xff\x7f"
+    (tmp_path / "y.npy").write_bytes(content)
+    with pytest.raises(DataError, match="complete array"):
+        load_array(tmp_path / "y.npy")
+
+
+def test_looking_for_a_name_reads_no_array(tmp_path, monkeypatch):
+    (tmp_path / "x.npz").write_bytes(npz_bytes(x=X))
+    monkeypatch.setattr(np.lib.format, "read_array", None)
+    with open_archive(tmp_path / "x.npz") as arrays:
+        assert "x" in arrays
+        assert "y" not in arrays
+        assert list(arrays) == ["x"]
