@@ -23,6 +23,7 @@ from dptransfer.privacy import (
     SelectionEvent,
     in_relation,
     number,
+    plain_exponents,
     rounded_up,
 )
 
@@ -235,7 +236,7 @@ def _amount(requests: Requests, budget: Budget, currency: str) -> float | None:
 
 
 def _command(dataset: DataSet, budget: Budget, currency: str, amount: str, delta: float) -> str:
-    options = f"--{currency} {amount}" + (f" --delta {float(delta)!r}" if delta else "")
+    options = f"--{currency} {amount}" + (f" --delta {plain_exponents(repr(float(delta)))}" if delta else "")
     if budget.relation is not Relation.ADD_REMOVE:
         options += f" --relation {budget.relation.value}"
     return f"dptransfer ledger budget {_address(dataset)} {options}"
