@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dptransfer.accounting import guarantee_of
-from dptransfer.errors import BudgetExceeded, RelationMismatch
+from dptransfer.errors import BudgetExceeded, PrivacyWarning, RelationMismatch
 from dptransfer.privacy import BestOfManyEvent, Budget, GaussianEvent, Relation, SampledGaussianEvent
 
 from .samples import ADD, GAUSS, REPLACE, Content, chosen
@@ -65,13 +65,13 @@ def test_a_refusal_reads_as_the_rule_the_finding_and_the_remedy(ledger):
 
 
 def test_a_pure_budget_refuses_gaussian_noise_and_says_why(ledger):
-    ledger.set_budget("clinic-a", Budget(epsilon=100.0))
+    ledger.set_budget("clinic-a", Budget(epsilon=10.0))
     ledger.charge("clinic-a", [chosen(1.0)], label="fit")
     with pytest.raises(
         BudgetExceeded, match="not all of these steps can be stated; epsilon 1 is spent already"
     ):
         ledger.charge("clinic-a", [GAUSS], label="fit")
-    ledger.set_budget("clinic-a", Budget(epsilon=100.0, delta=1e-5))
+    ledger.set_budget("clinic-a", Budget(epsilon=10.0, delta=1e-5))
     ledger.charge("clinic-a", [GAUSS], label="fit")
 
 
@@ -168,7 +168,8 @@ def test_sampled_and_tuned_steps_are_counted_with_what_was_there_before(ledger):
 
 def test_tuning_is_refused_by_a_budget_in_rho_with_a_way_out(ledger):
     tuned = BestOfManyEvent(((GaussianEvent(8.0, ADD),),), 5, 1.0)
-    ledger.set_budget("clinic-a", Budget.zcdp(9.0))
+    with pytest.warns(PrivacyWarning, match="epsilon"):
+        ledger.set_budget("clinic-a", Budget.zcdp(9.0))
     with pytest.raises(BudgetExceeded, match="ask the data owner for a budget in epsilon and delta"):
         ledger.charge("clinic-a", [tuned], label="search")
     ledger.charge("clinic-a", [SampledGaussianEvent(1.0, 0.01, 10, ADD)], label="linear-probe")

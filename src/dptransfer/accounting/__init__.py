@@ -20,6 +20,7 @@ from dptransfer.accounting.compose import (
 )
 from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu, mu_for, mu_with_slack
 from dptransfer.accounting.pure import selection_delta, selection_rho
+from dptransfer.accounting.weak_budget import heed
 
 __all__ = [
     "delta_of",
@@ -29,6 +30,7 @@ __all__ = [
     "fits",
     "guarantee_of",
     "halting_probability",
+    "heed",
     "largest_times",
     "mean_trials_of",
     "membership_advantage",

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 import platformdirs
 
 from dptransfer import _check
+from dptransfer.accounting import heed
 from dptransfer.errors import ArgumentError, LedgerError, LedgerTampered
 from dptransfer.ledger.account import Account, accounts
 from dptransfer.ledger.entry import (
@@ -158,11 +159,13 @@ raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6
     def set_budget(self, dataset: AnyDataSet, budget: Budget, *, note: str = "") -> None:
         """Put a limit on a data set from here on; the change itself is recorded.
 
-        A limit below what is spent already is allowed and means that nothing more is granted. A string is
+        A limit that promises nothing is refused, one that promises little brings a `PrivacyWarning`. One
+        below what is spent already is allowed and means that nothing more is granted. A string is
         always a name, also one that was never charged; for an unnamed data set pass `find(prefix)`.
         """
         if not isinstance(budget, Budget):
             raise ArgumentError(f"budget must be a Budget; got {type(budget).__name__}.")
+        heed(budget, stacklevel=2)
         identity = _identity(dataset)
         with self._store.transaction(write=True) as chain:
             account = _account(chain, identity)

@@ -113,7 +113,8 @@ def _numerics(model: PrivateClassifier) -> Section:
         "scores, both fed by the operating system's cryptographic generator; no seed exists."
     )
     items = [
-        "Private rows become integers before anything is summed, so sums and sensitivities are exact.",
+        "Private rows become integers before anything is summed, so sums and sensitivities are exact. A row "
+        "with a NaN or an infinity counts as a row of zeros; whether there was one is not told.",
         source,
         f"What the integer grid itself costs, epsilon {rounded_up(numeric, 3)}, is included above.",
     ]
