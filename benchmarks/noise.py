@@ -1,11 +1,11 @@
-"""Nanoseconds per draw of integer noise: our exact samplers, OpenDP's, and numpy's floats.
+"""Nanoseconds of processor time per draw of integer noise: our exact samplers, OpenDP's, and numpy's floats.
 
     pip install 'dptransfer[opendp]'
     python benchmarks/noise.py [--draws 1000000] [--opendp 5000] [--repeats 20]
 
-They are taken in turn, so that a busy machine is busy for all; the best of the repeats is shown. numpy's
-normal is a yardstick and no alternative: its generator can be predicted, and the low bits of floats tell
-about the answer. Then the other draws of a training run: a Poisson sample and a number of trials.
+They are taken in turn, in processor time, since machines are shared; the best of the repeats is shown.
+numpy's normal is a yardstick and no alternative: its generator can be predicted, and the low bits of floats
+tell about the answer. Then the other draws of a training run: a Poisson sample and a number of trials.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ SCALES = {"10": 10.0, "1000": 1e3, "3.73 · 2^20": 3.73 * 2**20, "3.73 · 2^30":
 
 
 def nanoseconds(draw, count: int) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     draw()
-    return (time.perf_counter() - started) / count * 1e9
+    return (time.process_time() - started) / count * 1e9
 
 
 def best_in_turn(repeats: int, draws: dict[str, tuple]) -> dict[str, float]:
