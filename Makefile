@@ -75,7 +75,7 @@ lock: ## resolve the newest versions pyproject.toml allows, and write constraint
 	pip() { "$$fresh/venv/bin/python" -m pip --disable-pip-version-check "$$@"; }; \
 	pip install --quiet 'torch==$(TORCH)+cpu' \
 	|| pip install --quiet --extra-index-url $(TORCH_INDEX) 'torch==$(TORCH)+cpu' || true; \
-	pip install --quiet --editable '.[dev,bench]'; \
+	pip install --quiet --editable '.[dev,bench]' 'torch==$(TORCH)'; \
 	{ echo "# Versions that are known to work together; written by 'make lock', used by the Makefile."; \
 	  pip freeze --exclude-editable --exclude dptransfer | sed -E '/^#/d; / @ /d; s/\+cpu$$//'; } > "$$fresh/constraints.txt"; \
 	mv "$$fresh/constraints.txt" constraints.txt

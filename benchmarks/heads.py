@@ -62,7 +62,7 @@ def ours(size: Size, x, y, device: str) -> dict:
     def draws() -> None:
         noise = SecureNoise()
         for _ in range(size.steps):
-            noise.lattice_gaussian(scale, rounds.query.shape)
+            noise.discrete_gaussian(scale, rounds.query.shape)
             noise.poisson_sample(size.rows, size.rate)
 
     return {

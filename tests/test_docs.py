@@ -187,6 +187,29 @@ def test_make_targets_and_extras_shown_exist():
     assert named <= extras
 
 
+def listed_extras(text: str) -> list[str]:
+    """The extras that have a row in the README's table of them."""
+    return re.findall(r"^\| `([a-z]+)` \|", text.split("| Extra |")[1].split("\n\n")[0], re.MULTILINE)
+
+
+def test_the_readme_lists_every_extra_once_and_no_other():
+    readme = (ROOT / "README.md").read_text()
+    extras = sorted(PROJECT["project"]["optional-dependencies"])
+    assert sorted(listed_extras(readme)) == extras
+    assert sorted(listed_extras(readme.replace("| `ray` |", "| `rays` |"))) != extras
+
+
+def test_torch_has_one_version_for_developers_and_a_range_for_everybody():
+    """A pin in an extra could not be installed beside another torch."""
+    (pinned,) = re.findall(r"^torch==(.+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    (asked,) = re.findall(r"^TORCH := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert pinned == asked
+    assert f"tests run with {pinned}" in (ROOT / "README.md").read_text()
+    extras = PROJECT["project"]["optional-dependencies"]
+    wanted = {need for needs in extras.values() for need in needs if re.match(r"torch\b", need)}
+    assert wanted == {"torch>=2.2"}
+
+
 def test_the_layers_shown_are_the_contract():
     ((_, shown),) = blocks(ARCHITECTURE.read_text(), "layers")
     assert shown.split("\n")[:-1] == contract()

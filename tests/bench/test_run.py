@@ -12,7 +12,7 @@ import pytest
 from dptransfer.bench.results import FILE, read_records, read_study
 from dptransfer.bench.run import run_study
 from dptransfer.bench.study import parse_study
-from dptransfer.errors import ArgumentError, DataError
+from dptransfer.errors import ArgumentError, BudgetError, DataError, PrivacyWarning
 
 from .samples import SMALL
 
@@ -124,6 +124,17 @@ pool = "pool"
     assert "--data FOLDER" in watcher.left_out
     with pytest.raises(DataError, match="all of them are missing"):
         run_study(study, toy / "none", folders=[toy / "empty"], workers=0, skip_missing=True)
+
+
+def test_large_budgets_bring_one_warning_for_the_study_and_none_for_its_cells(toy):
+    study = parse_study(SMALL.replace("[0.5, 2]", "[16, 32]"))
+    with pytest.warns(PrivacyWarning, match="epsilon") as caught:
+        run_study(study, toy / "large", folders=[toy], workers=0)
+    assert {one.filename for one in caught} == {__file__}  # nothing from within a cell
+    assert {one["status"] for one in read_records(toy / "large")} == {"done"}
+    absurd = parse_study(SMALL.replace("[0.5, 2]", "[1e308]"))
+    with pytest.raises(BudgetError, match="at most 700"):
+        run_study(absurd, toy / "absurd", folders=[toy], workers=0)
 
 
 def test_unknown_engines_are_refused(toy, small):

@@ -347,3 +347,11 @@ def test_class_names_through_a_text_tower(cli, data, monkeypatch):
     assert read_release("other").provenance.configuration["start"]["tower"] == "here"
     said = cli("fit", data / "private.npz", *words, "--classes", "3", "--out", "third", code=2).stderr
     assert "classes that are words" in said
+
+
+@pytest.mark.filterwarnings("default::dptransfer.errors.PrivacyWarning")
+def test_a_large_epsilon_is_one_line_on_standard_error_and_the_fit_goes_on(cli, data, ledger):
+    done = cli("fit", data / "private.npz", "--epsilon", "20", *FIT[2:], "--out", "model")
+    (line,) = [line for line in done.stderr.splitlines() if "Warning" in line]
+    assert line.startswith("Warning: An epsilon should be at most 10;")
+    assert charges(ledger) == 1

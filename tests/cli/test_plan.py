@@ -230,3 +230,26 @@ def test_fields_of_methods_to_come_are_options_at_once(monkeypatch):
     assert method_from("later", {}, ["rounds=null"]).rounds is None
     with pytest.raises(ArgumentError, match="'strict' must be of the type bool"):
         method_from("later", {}, ["strict=perhaps"])
+
+
+@pytest.mark.filterwarnings("default::dptransfer.errors.PrivacyWarning")
+@pytest.mark.parametrize(
+    ("words", "about"),
+    [
+        (("--epsilon", "20", "--delta", "1e-5"), "epsilon"),
+        ((*BUDGET, "--size", "50000"), "delta"),
+    ],
+)
+def test_a_budget_that_promises_little_is_one_line_on_standard_error(cli, words, about):
+    done = cli("plan", "-m", "mean", *words, *SIZES)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Warning: ")
+    assert about in line
+    assert "Warning" not in done.stdout
+
+
+def test_a_budget_that_promises_nothing_is_refused(cli):
+    for words in (("--epsilon", "1e308", "--delta", "1e-5"), ("--epsilon", "1", "--delta", "0.5")):
+        done = cli("plan", "-m", "mean", *words, *SIZES, code=2)
+        assert done.stderr.startswith("Error: ")
+        assert len(done.stderr.splitlines()) == 1

@@ -177,7 +177,7 @@ class Broken(SeededNoise):
         raise OSError("no entropy")
 
     discrete_gaussian = discrete_laplace = gumbel_argmax = exponential_argmax = _fail
-    lattice_gaussian = poisson_sample = subset = _fail
+    poisson_sample = subset = _fail
 
 
 def a_run_that_raises_has_spent_and_says_that_it_failed(method):

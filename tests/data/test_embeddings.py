@@ -146,3 +146,16 @@ def test_shots_of_another_class_and_missing_shots_are_refused():
         shots().shots_for(Facts(("a", "z"), 2))
     with pytest.raises(DataError, match="no labels"):
         PublicEmbeddings(np.ones((4, 2))).shots_for(Facts(("a", "b"), 2))
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_float_labels_are_refused_with_the_way_to_convert_them(kind):
+    """By their type alone, whatever they are; against whole-number classes they are compared as numbers."""
+    x = np.eye(3)
+    for y in ([0, 1, 1], [0.5, np.nan, 7]):
+        with pytest.raises(
+            DataError, match=rf"type {np.dtype(kind)}\. Convert them.*astype\(int\)"
+        ) as caught:
+            PrivateEmbeddings(x, np.array(y, dtype=kind), classes=["a", "b"])
+        assert "7" not in str(caught.value)
+    assert PrivateEmbeddings(x, np.array([0, 1, 1], dtype=kind), classes=[0, 1]).labels.tolist() == [0, 1, 1]

@@ -26,10 +26,10 @@ def test_a_probe_is_scored_by_class_on_the_test_rows(rows):
 def test_an_evaluation_becomes_the_same_numbers(rows):
     x, y = rows
     private = dpt.PrivateEmbeddings(x, y, classes=["a", "b", "c", "d"])
-    budget, ledger = dpt.Budget(epsilon=50.0, delta=1e-5), dpt.Ledger.in_memory()
+    budget, ledger = dpt.Budget(epsilon=10.0, delta=1e-5), dpt.Ledger.in_memory()
     model = dpt.MeanPrototypes().fit(private, budget=budget, ledger=ledger, noise=dpt.SeededNoise(0))
     tested = dpt.evaluate(model, x, y, minority_of=[40, 30, 10, 20])
-    result = result_of("mean", "ε = 50", tested)
+    result = result_of("mean", "ε = 10", tested)
     assert smallest_quarter(tested) == (2,)
     assert result.balanced == pytest.approx(tested.balanced_accuracy)
     assert result.smallest == pytest.approx(tested.minority_accuracy)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dptransfer.accounting import fits, guarantee_of
-from dptransfer.errors import ArgumentError, BudgetExceeded, LedgerError, RelationMismatch
+from dptransfer.errors import ArgumentError, BudgetExceeded, LedgerError, PrivacyWarning, RelationMismatch
 from dptransfer.ledger import Charge, Ledger
 from dptransfer.ledger.entry import charge_fields, stamped
 from dptransfer.ledger.store import Store
@@ -66,13 +66,13 @@ def test_a_refusal_reads_as_the_rule_the_finding_and_the_remedy(ledger):
 
 
 def test_a_pure_budget_refuses_gaussian_noise_and_says_why(ledger):
-    ledger.set_budget("clinic-a", Budget(epsilon=100.0))
+    ledger.set_budget("clinic-a", Budget(epsilon=10.0))
     ledger.charge("clinic-a", [chosen(1.0)], label="fit")
     with pytest.raises(
         BudgetExceeded, match="not all of these steps can be stated; epsilon 1 is spent already"
     ):
         ledger.charge("clinic-a", [GAUSS], label="fit")
-    ledger.set_budget("clinic-a", Budget(epsilon=100.0, delta=1e-5))
+    ledger.set_budget("clinic-a", Budget(epsilon=10.0, delta=1e-5))
     ledger.charge("clinic-a", [GAUSS], label="fit")
 
 
@@ -223,7 +223,8 @@ def test_an_account_filled_before_rules_were_recorded_keeps_its_charges_and_gran
 
 def test_tuning_is_refused_by_a_budget_in_rho_with_a_way_out(ledger):
     tuned = BestOfManyEvent(((GaussianEvent(8.0, ADD),),), 5, 1.0)
-    ledger.set_budget("clinic-a", Budget.zcdp(9.0))
+    with pytest.warns(PrivacyWarning, match="epsilon"):
+        ledger.set_budget("clinic-a", Budget.zcdp(9.0))
     with pytest.raises(BudgetExceeded, match="ask the data owner for a budget in epsilon and delta"):
         ledger.charge("clinic-a", [tuned], label="search")
     ledger.charge("clinic-a", [SampledGaussianEvent(1.0, 0.01, 10, ADD)], label="linear-probe")

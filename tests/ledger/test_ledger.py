@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 import dptransfer.ledger
 from dptransfer.accounting import fits, guarantee_of
 from dptransfer.data.embeddings import PrivateEmbeddings
-from dptransfer.errors import ArgumentError, BudgetExceeded, LedgerError, LedgerTampered
+from dptransfer.errors import (
+    ArgumentError,
+    BudgetError,
+    BudgetExceeded,
+    LedgerError,
+    LedgerTampered,
+    PrivacyWarning,
+)
 from dptransfer.ledger import BudgetChange, Charge, Closing, DataSet, Ledger
 from dptransfer.ledger.entry import UNFINISHED
 from dptransfer.privacy import Budget
@@ -283,3 +290,24 @@ def test_the_package_exports_what_it_says():
     modules = {"account", "chain", "entry", "ledger", "register", "schema", "sketch", "store"}
     assert found - modules == set(dptransfer.ledger.__all__)
     assert dptransfer.ledger.__all__ == sorted(dptransfer.ledger.__all__)
+
+
+def test_a_limit_that_promises_little_brings_a_warning_and_one_that_promises_nothing_is_refused():
+    ledger = Ledger.in_memory()
+    with pytest.warns(PrivacyWarning, match="epsilon"):
+        ledger.set_budget("clinic-a", Budget(epsilon=20.0, delta=1e-5))
+    assert ledger.budget_of("clinic-a") == Budget(epsilon=20.0, delta=1e-5)
+    for absurd in (Budget(epsilon=1e308, delta=1e-5), Budget(epsilon=1.0, delta=0.5)):
+        with pytest.raises(BudgetError):
+            ledger.set_budget("clinic-a", absurd)
+    assert ledger.budget_of("clinic-a") == Budget(epsilon=20.0, delta=1e-5)
+
+
+def test_limits_on_record_from_before_they_were_judged_are_read_and_applied(monkeypatch):
+    monkeypatch.setattr("dptransfer.ledger.ledger.heed", lambda budget, stacklevel: None)  # as it once was
+    ledger, absurd = Ledger.in_memory(), Budget(epsilon=1e308, delta=0.5)
+    ledger.set_budget("clinic-a", absurd)
+    monkeypatch.undo()
+    ledger.charge("clinic-a", [GAUSS], label="fit")
+    assert ledger.budget_of("clinic-a") == absurd
+    ledger.verify()

@@ -1,10 +1,18 @@
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dptransfer.data import PublicEmbeddings
-from dptransfer.errors import ArgumentError, DPTransferError, Incompatible, LedgerError
+from dptransfer.errors import (
+    ArgumentError,
+    BudgetError,
+    DPTransferError,
+    Incompatible,
+    LedgerError,
+    PrivacyWarning,
+)
 from dptransfer.features import UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS, CoinPressPrototypes, MeanPrototypes, PrivateMethod, PublicPrototypes
@@ -141,3 +149,37 @@ def test_a_method_without_noisy_steps_costs_nothing_and_is_on_record(budget):
     assert (charge.events, charge.outcome, charge.label) == ((), "released", "public-only")
     assert ledger.spent("samples").epsilon == 0.0
     assert model.predict(np.eye(3, WIDTH)).tolist() == list(model.classes)
+
+
+@pytest.mark.parametrize(
+    ("budget", "declared", "match"),
+    [
+        (Budget(epsilon=20.0, delta=1e-5), {}, "epsilon"),
+        (Budget(epsilon=1.0, delta=1e-5), {"size": 50_000}, "delta"),
+        (Budget(epsilon=1.0, delta=1e-5), {"class_counts": [9_000, 2_000, 100]}, "delta"),
+        (Budget(epsilon=1.0, delta=0.01), {}, "delta"),
+    ],
+)
+def test_a_budget_that_promises_little_brings_one_warning_at_the_callers_line(budget, declared, match):
+    with pytest.warns(PrivacyWarning, match=match) as caught:
+        fit(MeanPrototypes(), private(**declared), budget=budget)
+    assert [Path(one.filename).name for one in caught] == ["samples.py"]
+
+
+def test_the_warning_comes_before_the_charge_and_whatever_the_rows_are():
+    """With warnings as errors it is a refusal: nothing is spent. Sizes that are not declared do not count."""
+    ledger, weak = Ledger.in_memory(), Budget(epsilon=20.0, delta=1e-5)
+    for rows in (private(), private(np.full((1, WIDTH), np.nan), [0])):
+        with pytest.raises(PrivacyWarning):
+            MeanPrototypes().fit(rows, budget=weak, ledger=ledger)
+    assert ledger.history() == []
+    edge = Budget(epsilon=1.0, delta=1e-3)  # for 100 examples at most; 600 are there, and none declared
+    MeanPrototypes().fit(private(), budget=edge, ledger=ledger, noise=SeededNoise(0))
+
+
+@pytest.mark.parametrize("budget", [Budget(epsilon=1e308, delta=1e-5), Budget(epsilon=1.0, delta=0.5)])
+def test_a_budget_that_promises_nothing_is_refused_before_the_charge(budget):
+    ledger = Ledger.in_memory()
+    with pytest.raises(BudgetError, match=r"at most 700|below 0\.1"):
+        MeanPrototypes().fit(private(), budget=budget, ledger=ledger)
+    assert ledger.history() == []

@@ -10,6 +10,8 @@ from dptransfer.errors import ArgumentError
 POOL = PublicEmbeddings(np.eye(6))
 BUDGET = Budget(epsilon=50.0)
 
+pytestmark = pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")  # of a budget that large
+
 
 def fitted(method):
     private = PrivateEmbeddings(np.eye(6)[[0] * 9 + [1] * 9], [0] * 9 + [1] * 9, classes=["a", "b"], name="x")

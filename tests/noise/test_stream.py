@@ -12,7 +12,8 @@ from .laws import RARELY, fits_table
 
 DRAWS = {
     "words": lambda: WordStream().words(4),
-    "lattice_gaussian": lambda: SecureNoise().lattice_gaussian(1e9, (4,)),
+    "discrete_gaussian": lambda: SecureNoise().discrete_gaussian(1e9, (4,)),
+    "discrete_laplace": lambda: SecureNoise().discrete_laplace(1e9, (4,)),
     "poisson_sample": lambda: SecureNoise().poisson_sample(500, 0.5),
 }
 
@@ -65,8 +66,8 @@ def test_every_stream_asks_for_a_key_of_its_own(monkeypatch):
     genuine = os.urandom
     monkeypatch.setattr(os, "urandom", lambda size: asked.append(size) or genuine(size))
     WordStream()
-    SecureNoise().lattice_gaussian(1e9, (2,))
-    SecureNoise().lattice_gaussian(1e9, (2,))
+    SecureNoise().discrete_gaussian(1e9, (2,))
+    SecureNoise().discrete_gaussian(1e9, (2,))
     assert asked == [32, 32, 32]
 
 
@@ -96,7 +97,7 @@ def test_a_generator_kept_across_a_fork_would_be_found_out():
     kept = SeededNoise(1)
 
     def draw():
-        return kept.lattice_gaussian(1e9, (4,))
+        return kept.discrete_gaussian(1e9, (4,))
 
     assert in_a_fork(draw) == draw().tobytes()
 

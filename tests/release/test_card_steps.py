@@ -51,6 +51,15 @@ def test_cut_tails_are_printed_with_what_leaves_them_out():
     assert "tails" not in FORMS["markdown"](card_of(make_model()))
 
 
+def test_the_card_says_the_same_about_rows_that_are_not_finite_whatever_was_fitted():
+    for made in (make_model(), make_model(events=(SAMPLED,)), make_model(events=(TUNED,))):
+        text = FORMS["markdown"](card_of(made))
+        assert (
+            "A row with a NaN or an infinity counts as a row of zeros; whether there was one is not told"
+            in text
+        )
+
+
 def test_rho_and_mu_say_that_sampling_is_not_counted():
     text = FORMS["markdown"](card_of(make_model(events=(SAMPLED,))))
     assert re.search(r"zCDP rho \| 123\.\d+ \(sampling not counted\)", text)

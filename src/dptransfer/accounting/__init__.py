@@ -22,6 +22,7 @@ from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu, mu_for, m
 from dptransfer.accounting.gdp_price import gdp_price
 from dptransfer.accounting.pure import selection_delta, selection_rho
 from dptransfer.accounting.requests import Requests, Rule
+from dptransfer.accounting.weak_budget import heed
 
 __all__ = [
     "Requests",
@@ -34,6 +35,7 @@ __all__ = [
     "gdp_price",
     "guarantee_of",
     "halting_probability",
+    "heed",
     "largest_times",
     "mean_trials_of",
     "membership_advantage",

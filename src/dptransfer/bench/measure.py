@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from dptransfer.bench.tasks import Task, TaskBench, as_labels
 from dptransfer.bench.unprotected import Unprotected
 from dptransfer.compute.cores import usable_cores
 from dptransfer.data import PublicEmbeddings
-from dptransfer.errors import DPTransferError
+from dptransfer.errors import DPTransferError, PrivacyWarning
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod
 from dptransfer.noise import SeededNoise
@@ -85,7 +86,8 @@ def measure(cell: Cell, tasks: TaskBench) -> Record:
     task: Task | None = None
     try:
         task = tasks.task(cell.task)
-        outcome = _fitted(cell, task, clock)
+        with warnings.catch_warnings(action="ignore", category=PrivacyWarning):  # `run_study` gave it, once
+            outcome = _fitted(cell, task, clock)
     except DPTransferError as refusal:
         outcome = _without_result("refused", str(refusal))
     whole = time.perf_counter() - started

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dptransfer import __version__, _check
+from dptransfer.accounting import heed
 from dptransfer.bench.cells import FORMAT, Cell, cells_of
 from dptransfer.bench.measure import OWN, failed, measure
 from dptransfer.bench.results import Record, ResultsWriter, export_table, read_records, write_study
@@ -128,6 +129,9 @@ def run_study(
     """
     _check.one_of("engine", engine, ENGINES)
     _check.whole("workers", workers, at_least=0)
+    for grid in study.budget:
+        for budget in grid.budgets():
+            heed(budget, stacklevel=2)  # once for the study; cells keep quiet about it
     watcher = Nobody() if watcher is None else watcher
     pools = {pool.name: pool.source for pool in study.pool}
     missing = watcher.missing if skip_missing else None

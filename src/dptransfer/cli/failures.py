@@ -1,4 +1,4 @@
-"""Errors as one line on standard error and an exit code, instead of a traceback.
+"""Errors and warnings as one line on standard error, errors with an exit code, instead of a traceback.
 
 Exit codes: 0 all is well, 1 a check failed (`verify`), 2 bad input or a refusal, 130 interrupted.
 """
@@ -8,12 +8,15 @@ from __future__ import annotations
 import errno
 import re
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 
 from dptransfer.cli.quick_help import QuickHelp
-from dptransfer.errors import DPTransferError
+from dptransfer.errors import DPTransferError, PrivacyWarning
 
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer keeps its name to itself
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -63,7 +66,8 @@ class OneLineErrors(QuickHelp):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; say what went wrong, if something did."""
         try:
-            return super().invoke(ctx)
+            with one_line_warnings():
+                return super().invoke(ctx)
         except BrokenPipeError:
             raise  # the reader of our output is gone; typer leaves quietly
         except (DPTransferError, OSError, MemoryError, KeyboardInterrupt) as problem:
@@ -73,6 +77,22 @@ class OneLineErrors(QuickHelp):
                 typer.echo(traceback.format_exc(), err=True)
             _say_error(one_line(problem))
             raise typer.Exit(130 if isinstance(problem, KeyboardInterrupt) else 2) from None
+
+
+@contextmanager
+def one_line_warnings() -> Iterator[None]:
+    """Inside, a `PrivacyWarning` is one line on standard error; other warnings are shown as ever."""
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if not issubclass(category, PrivacyWarning):
+            usual(message, category, *where, **more)
+            return
+        typer.secho("Warning: ", fg="yellow", bold=True, err=True, nl=False)
+        typer.echo(printable(message), err=True)
+
+    with warnings.catch_warnings():
+        usual, warnings.showwarning = warnings.showwarning, show
+        yield
 
 
 def one_line(problem: BaseException) -> str:

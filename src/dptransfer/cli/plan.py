@@ -60,6 +60,7 @@ def plan(
     budget = budgets.budget_from(epsilon, delta, rho, mu, relation)
     names = None if classes is None else class_list(classes)
 
+    from dptransfer.accounting import heed
     from dptransfer.data import read_public
 
     shortcuts = {
@@ -75,6 +76,7 @@ def plan(
     facts = declared.facts
     if rows is not None:
         rows.require_match(facts)
+    heed(budget, facts.declared_size)
     with working(f"Planning '{chosen.name}'"):
         made = chosen.plan(facts, budget, rows)
     notes = (*made.notes, *([declared.note] if declared.assumed else []))

@@ -54,6 +54,11 @@ class Facts:
             for count in self.class_counts:
                 _check.whole("class_counts", count, at_least=0)
 
+    @property
+    def declared_size(self) -> int | None:
+        """The number of examples as far as it is declared, in one number or by class."""
+        return self.size if self.class_counts is None else sum(self.class_counts)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
         return {

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, cast
 import platformdirs
 
 from dptransfer import _check
-from dptransfer.accounting import Rule
+from dptransfer.accounting import Rule, heed
 from dptransfer.accounting.requests import RULES
 from dptransfer.errors import ArgumentError, LedgerError, LedgerTampered
 from dptransfer.ledger.account import Account
@@ -196,7 +196,8 @@ raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6
     ) -> None:
         """Put a limit on a data set from here on; the change itself is recorded.
 
-        A limit below what is spent already is allowed and means that nothing more is granted. A string is
+        A limit that promises nothing is refused, one that promises little brings a `PrivacyWarning`. One
+        below what is spent already is allowed and means that nothing more is granted. A string is
         always a name, also one that was never charged; for an unnamed data set pass `find(prefix)`.
 
         Args:
@@ -209,6 +210,7 @@ raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6
         """
         if not isinstance(budget, Budget):
             raise ArgumentError(f"budget must be a Budget; got {type(budget).__name__}.")
+        heed(budget, stacklevel=2)
         declared = None if rule is None else cast(Rule, _check.one_of("rule", rule, RULES))
         identity = _identity(dataset)
         with self._store.transaction(write=True) as chain:

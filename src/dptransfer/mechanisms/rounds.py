@@ -14,7 +14,7 @@ from dptransfer.data.embeddings import Labels
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms import diary
 from dptransfer.mechanisms.base import ROUND_UP
-from dptransfer.noise import NoiseSource, lattice_epsilon, lattice_gaussian_distance
+from dptransfer.noise import NoiseSource, lattice_epsilon
 from dptransfer.privacy import (
     SMALLEST_NOISE_MULTIPLIER,
     Event,
@@ -30,14 +30,13 @@ class GaussianRounds:
     """Up to `times` noisy answers to questions of one shape, each chosen in the light of earlier answers.
 
     Releases:      the noisy answers, in units.
-    Guarantee:     GaussianEvent(z, times): together √times/z-GDP, plus the ε of the lattice and the δ of the
-                   fast sampler's cut tails. With a sampling rate below 1, SampledGaussianEvent.
+    Guarantee:     GaussianEvent(z, times): together √times/z-GDP, plus the ε of the lattice. With a sampling
+                   rate below 1, SampledGaussianEvent.
     Relation:      the one it is built with; the query's sensitivity is taken under it.
     Sensitivity:   the query's, L2; every question asked must have the planned one's sensitivity in grid steps
                    and no more coordinates (checked).
     Assumes:       a noise source with the stated law; which rows a round sampled is never told.
-    Reference:     Dong, Roth and Su (2022) for composition; Abadi et al. (2016) for sampled rounds. The noise
-                   is `noise.lattice_gaussian`, a fast sampler of the same discrete law.
+    Reference:     Dong, Roth and Su (2022) for composition; Abadi et al. (2016) for sampled rounds.
 
     Attributes:
         query: a question of the shape that will be asked.
@@ -100,7 +99,6 @@ class GaussianRounds:
             "label": self.label or self.query.label,
             "times": self.times,
             "numeric_epsilon": apart * self.times * lattice,
-            "numeric_delta": lattice_gaussian_distance(self.times * coordinates),
         }
         if self.is_sampled:
             return SampledGaussianEvent(sampling_rate=self.sampling_rate, **shared)
@@ -134,7 +132,7 @@ class Rounds:
             )
         self.asked += 1
         # The noise first: if it cannot be drawn, no row was read.
-        draws = self.noise.lattice_gaussian(self.paid.scale * query.grid * ROUND_UP, query.shape)
+        draws = self.noise.discrete_gaussian(self.paid.scale * query.grid * ROUND_UP, query.shape)
         diary.note(replace(self.paid, times=1), query, rows, labels)
         if self.paid.is_sampled:
             chosen = self.noise.poisson_sample(len(rows), self.paid.sampling_rate)

@@ -40,7 +40,6 @@ class Selection:
 
     name: ClassVar[str]
     bounded_range: ClassVar[bool] = False
-    side_by_side: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check ε."""
@@ -61,7 +60,7 @@ class Selection:
         """(classes,) positions of the chosen candidates."""
         diary.note(self, self.query, rows, labels)
         scores = self.query(rows, labels)
-        chosen = for_each_class(self.choose, scores, noise, side_by_side=self.side_by_side)
+        chosen = for_each_class(self.choose, scores, noise)
         return np.array(chosen, dtype=np.int64)
 
     def choose(self, scores: Integers, *, noise: NoiseSource) -> int:
@@ -122,21 +121,18 @@ class LaplaceNoisyMax(Selection):
     Sensitivity:   the query's score range Δ, by the threshold argument of permute-and-flip: the tail of a
                    discrete Laplace draw falls by at most e^(Δ/scale) over Δ integer steps. Ties go to the
                    smaller position, a public rule.
-    Assumes:       an exact discrete Laplace sampler.
+    Assumes:       an exact discrete Laplace sampler (`noise.integer_noise`).
     Reference:     Dwork and Roth (2014), Claim 3.9.
     """
 
     name: ClassVar[str] = "laplace"
-    side_by_side: ClassVar[bool] = False  # OpenDP's objects are not said to be safe across threads
 
     def choose(self, scores: Integers, *, noise: NoiseSource) -> int:
         """Argmax of noisy integers."""
         return int(np.argmax(scores + noise.discrete_laplace(self.scale, scores.shape)))
 
 
-def for_each_class(
-    choose: Callable[..., _Chosen], scores: Integers, noise: NoiseSource, *, side_by_side: bool = True
-) -> list[_Chosen]:
+def for_each_class(choose: Callable[..., _Chosen], scores: Integers, noise: NoiseSource) -> list[_Chosen]:
     """`choose(scores of a class, noise=noise)` for each column, in order of class.
 
     Columns are copied out some at a time, so that a million candidates are read once and not once per class.
@@ -144,7 +140,7 @@ def for_each_class(
     seeded one goes class by class, and repeats itself.
     """
     chosen: list[_Chosen] = []
-    workers = 1 if noise.seeded or not side_by_side else usable_cores()
+    workers = 1 if noise.seeded else usable_cores()
     with ThreadPoolExecutor(workers) as pool:
         for start in range(0, scores.shape[1], _COLUMNS):
             some = scores[:, start : start + _COLUMNS]

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, final
 
-from dptransfer.accounting import fits, guarantee_of, noise_multiplier_for
+from dptransfer.accounting import fits, guarantee_of, heed, noise_multiplier_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
@@ -153,6 +153,10 @@ class PrivateMethod(ABC):
         Raises:
             BudgetExceeded: the data set's budget in the ledger does not cover this fit; no row was read.
             RowsOnRecord: the ledger knows these rows under another name. For the owner's eyes only.
+            BudgetError: the budget cannot pay for this method, or promises nothing (`accounting.heed`).
+
+        Warns:
+            PrivacyWarning: the budget promises little, by its numbers and the declared size alone.
         """
         noise = SecureNoise() if noise is None else noise
         ledger = Ledger.default() if ledger is None else ledger
@@ -163,6 +167,7 @@ class PrivateMethod(ABC):
             if not isinstance(public, PublicEmbeddings):
                 raise ArgumentError(f"public must be PublicEmbeddings; got {type(public).__name__}.")
             public.require_match(private.facts)
+        heed(budget, private.facts.declared_size, stacklevel=2)
         plan = self.plan(private.facts, budget, public)
         _require_honest(plan, budget)
         method = plan.method

@@ -1,7 +1,6 @@
 """Privacy noise: sources, exact samplers, and what their arithmetic costs."""
 
 from dptransfer.noise.lattice_error import lattice_epsilon
-from dptransfer.noise.lattice_gaussian import lattice_gaussian_distance
 from dptransfer.noise.source import NoiseSource, SecureNoise, SeededNoise
 
-__all__ = ["NoiseSource", "SecureNoise", "SeededNoise", "lattice_epsilon", "lattice_gaussian_distance"]
+__all__ = ["NoiseSource", "SecureNoise", "SeededNoise", "lattice_epsilon"]

@@ -1,9 +1,8 @@
 """Where privacy noise comes from: the operating system, or, for tests and benchmarks, a seed.
 
-Everything is drawn on integers. `SecureNoise` adds noise with OpenDP's exact samplers, which work in rational
-arithmetic, and chooses among candidates with the exact races of `noise.race`, both on the operating system's
-generator, so that what a draw reveals is what the mathematics says and no more. For many steps of much noise
-there is `lattice_gaussian`, hundreds of times as fast, on a cipher whose key the operating system gives.
+Everything is drawn on integers. `SecureNoise` draws by the exact samplers of this package, in which floats
+propose and exact arithmetic decides, so that what a draw reveals is what the mathematics says and no more.
+Its randomness is the operating system's, and for many draws at once a cipher whose key the system gives.
 `SeededNoise` has the same laws up to float64 rounding; anyone who knows the seed can take the noise off
 again, so what it touches is stamped and refused for publication.
 """
@@ -12,14 +11,14 @@ from __future__ import annotations
 
 import math
 import secrets
-from functools import cache
-from typing import Any, Protocol
+import sys
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.errors import ArgumentError
-from dptransfer.noise import lattice_gaussian, poisson_sample, race, trials
+from dptransfer.noise import integer_noise, poisson_sample, race, trials
 
 Integers = NDArray[np.int64]
 
@@ -27,8 +26,6 @@ LARGEST_GAUSSIAN_SCALE = 2.0**57
 """An int64 then holds 64 standard deviations: a draw beyond has probability below e⁻²⁰⁰⁰."""
 LARGEST_LAPLACE_SCALE = 2.0**52
 """An int64 then holds 2048 scales: a draw beyond has probability below e⁻²⁰⁰⁰."""
-SMALLEST_LATTICE_SCALE = 10.0
-"""Narrower noise is also refused by `lattice_epsilon`, which every Gaussian step needs."""
 
 
 class NoiseSource(Protocol):
@@ -59,10 +56,6 @@ class NoiseSource(Protocol):
         """A uniformly random set of `size` of the integers 0..population−1, in increasing order."""
         ...
 
-    def lattice_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
-        """The law of `discrete_gaussian` up to `lattice_gaussian_distance`, fast; from 10 grid steps on."""
-        ...
-
     def poisson_sample(self, rows: int, rate: float) -> Integers:
         """Increasing positions, each of 0..rows−1 independently with probability `rate` in (0, 1]."""
         ...
@@ -81,14 +74,14 @@ class SecureNoise:
         return "SecureNoise()"
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
-        """Exact discrete Gaussian (Canonne, Kamath and Steinke 2020), through OpenDP."""
+        """Exact; see `noise.integer_noise`."""
         _require_room(scale, LARGEST_GAUSSIAN_SCALE)
-        return _noise_like(_opendp_gaussian(float(scale)), shape)
+        return integer_noise.discrete_gaussian(float(scale), math.prod(shape)).reshape(shape)
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> Integers:
-        """Exact discrete Laplace, through OpenDP."""
+        """Exact; see `noise.integer_noise`."""
         _require_room(scale, LARGEST_LAPLACE_SCALE)
-        return _noise_like(_opendp_laplace(float(scale)), shape)
+        return integer_noise.discrete_laplace(float(scale), math.prod(shape)).reshape(shape)
 
     def gumbel_argmax(self, scores: Integers, scale: float) -> int:
         """Exact, by proposal and an exact coin; see `noise.race`."""
@@ -104,11 +97,6 @@ class SecureNoise:
 
         chosen = random.SystemRandom().sample(range(population), size)
         return np.sort(np.array(chosen, dtype=np.int64))
-
-    def lattice_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
-        """Exact up to 16 standard deviations; see `noise.lattice_gaussian`."""
-        _require_lattice_room(scale)
-        return lattice_gaussian.lattice_gaussian(float(scale), math.prod(shape)).reshape(shape)
 
     def poisson_sample(self, rows: int, rate: float) -> Integers:
         """An exact coin for every row; see `noise.poisson_sample`."""
@@ -160,11 +148,6 @@ class SeededNoise:
         """Uniform subset."""
         return np.sort(self._rng.choice(population, size=size, replace=False)).astype(np.int64)
 
-    def lattice_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
-        """A rounded normal draw, as `discrete_gaussian`."""
-        _require_lattice_room(scale)
-        return self.discrete_gaussian(scale, shape)
-
     def poisson_sample(self, rows: int, rate: float) -> Integers:
         """A uniform float for every row."""
         return np.flatnonzero(self._rng.random(rows) < _required_rate(rate)).astype(np.int64)
@@ -176,20 +159,10 @@ class SeededNoise:
 
 def _require_room(scale: float, largest: float) -> None:
     """A cut-off draw would tell the answer it is added to, so noise too wide for int64 is refused."""
-    if not 0 < scale <= largest:
+    if not sys.float_info.min <= scale <= largest:
         raise ArgumentError(
             f"The noise must be at most {largest:g} grid steps wide to fit 64-bit integers; got {scale!r}. "
             "Raise epsilon: this budget allows no useful release."
-        )
-
-
-def _require_lattice_room(scale: float) -> None:
-    """As `_require_room`, and wide enough for the cost of the grid to be bounded."""
-    _require_room(scale, LARGEST_GAUSSIAN_SCALE)
-    if scale < SMALLEST_LATTICE_SCALE:
-        raise ArgumentError(
-            f"Lattice noise must be at least {SMALLEST_LATTICE_SCALE:g} grid steps wide; got {scale!r}. "
-            "Use a finer grid."
         )
 
 
@@ -205,38 +178,3 @@ def _required_scale(scale: float) -> float:
     if not 0 < scale < float("inf"):
         raise ArgumentError(f"scale must be a positive finite number; got {scale!r}.")
     return float(scale)
-
-
-def _noise_like(measurement: Any, shape: tuple[int, ...]) -> Integers:
-    """Noise alone: the measurement applied to zeros, so that no private value crosses the language border."""
-    count = int(np.prod(shape))
-    if count == 0:
-        return np.zeros(shape, dtype=np.int64)
-    return np.array(measurement(np.zeros(count, dtype=np.int64)), dtype=np.int64).reshape(shape)
-
-
-# OpenDP's default integer is 32 bits wide and saturates, which would cut the noise off without a word on a
-# grid of 2⁻³⁰; hence "i64" throughout. Its parts are imported one by one: its prelude takes seconds.
-@cache
-def _integer_vectors() -> Any:
-    from opendp.domains import atom_domain, vector_domain
-    from opendp.mod import enable_features
-
-    enable_features("contrib")
-    return vector_domain(atom_domain(T="i64"))
-
-
-@cache
-def _opendp_gaussian(scale: float) -> Any:
-    from opendp.measurements import make_gaussian
-    from opendp.metrics import l2_distance
-
-    return make_gaussian(_integer_vectors(), l2_distance(T="f64"), scale=scale)
-
-
-@cache
-def _opendp_laplace(scale: float) -> Any:
-    from opendp.measurements import make_laplace
-    from opendp.metrics import l1_distance
-
-    return make_laplace(_integer_vectors(), l1_distance(T="i64"), scale=scale)

@@ -110,12 +110,12 @@ def _numerics(model: PrivateClassifier) -> Section:
     source = (
         "SEEDED: the noise can be repeated by anyone who has the seed. This file is for tests and benchmarks."
         if model.provenance.seeded
-        else f"Noise comes from OpenDP's exact samplers{' and our own' * (cut > 0)} on integers, and "
-        "selections from an exact race on integer scores, both fed by the operating system's cryptographic "
-        "generator; no seed exists."
+        else "Noise comes from exact samplers on integers, and selections from an exact race on integer "
+        "scores, both fed by the operating system's cryptographic generator; no seed exists."
     )
     items = [
-        "Private rows become integers before anything is summed, so sums and sensitivities are exact.",
+        "Private rows become integers before anything is summed, so sums and sensitivities are exact. A row "
+        "with a NaN or an infinity counts as a row of zeros; whether there was one is not told.",
         source,
         f"What the integer grid itself costs, epsilon {rounded_up(numeric, 3)}, is included above.",
     ]

@@ -40,7 +40,7 @@ CARD_NAMES = ("CARD.md", "card.html")
 FILE_NAMES = (WEIGHTS_NAME, *CARD_NAMES)
 LARGEST_MANIFEST = 16 * 2**20
 
-_PACKAGES = ("dptransfer", "numpy", "opendp", "dp-accounting")
+_PACKAGES = ("dptransfer", "numpy", "cryptography", "dp-accounting")
 _NO_DIGEST = "0" * 64
 _READ_AGAIN = "Fetch the release again from where it came from."
 
@@ -182,7 +182,7 @@ def current_versions() -> dict[str, str]:
     """Versions of Python, of this library and of the libraries a guarantee rests on.
 
     >>> sorted(current_versions())
-    ['dp-accounting', 'dptransfer', 'numpy', 'opendp', 'python']
+    ['cryptography', 'dp-accounting', 'dptransfer', 'numpy', 'python']
     """
     return {"python": platform.python_version(), **{name: _installed(name) for name in _PACKAGES}}
 

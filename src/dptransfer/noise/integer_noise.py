@@ -1,0 +1,207 @@
+"""Exact noise on the integers, millions of draws a second: discrete Gaussian and discrete Laplace.
+
+Both are P(k) ∝ g(k) = exp(−(|k|/s)^p / p), with p = 2 and p = 1. Floats propose; what decides is exact.
+
+**Proposal.** The integers are cut into bins of w = 2^j neighbours, so that s/w lies in [32, 64), or w = 1 for
+s < 64; all of this is exact, since w is a power of two. Bin h holds k = hw + l with 0 ≤ l < w, for
+h = −H, …, H − 1 with H = ⌈R·s/w⌉, where R = 6 for p = 2 and 20 for p = 1. A table of 2¹⁶ slots names bin h in
+W_h ≥ 1 of them and keeps one slot for the tails. 16 bits of a uniform word choose a slot and j bits of a
+second word are l, so every k of the bins is proposed with probability exactly W_h/(2¹⁶ w).
+
+**Acceptance.** Let N be an integer with N·g(k) ≤ W_h for every k of bin h. A proposal is kept with
+probability N·g(k)/W_h, and otherwise everything is drawn again. So one attempt ends with k with probability
+W_h/(2¹⁶ w) · N·g(k)/W_h = N·g(k)/(2¹⁶ w): the law itself, whatever the W are. They only decide how often a
+proposal is thrown away: N·Σg/(2¹⁶ w) are kept, 0.95 or more.
+
+**Tails.** The slot of the tails proposes, by bits from the operating system, a side, a block b = 0, 1, 2, …
+with probability 2^−(b+1), and a place 0 ≤ l < 64w in it: m = Hw + 64w·b + l, and k = m on the right or −1 − m
+on the left. So every k outside the bins is proposed, with probability 2^−(b+8)/(2¹⁶ w), and it is kept with
+probability 2^(b+8)·N·g(k). An attempt ends with it with probability N·g(k)/(2¹⁶ w), as for the bins: nothing
+is cut off, and the law is the stated one on *all* integers. That 2^(b+8)·N·g(k) is a probability follows from
+N < 2¹⁶, Hw ≥ Rs and 64w ≥ s: (|k|/s)^p/p ≥ (R + b)^p/p ≥ 18 + b, and 2^(24+b)·exp(−18 − b) < 0.26.
+
+**Why N·g ≤ W.** The largest g of a bin is at its integer a nearest to zero: a = hw for h ≥ 0, and |a| =
+(−h − 1)w + 1 for h < 0. W = ⌊N·ĝ(1 + 2⁻⁴⁰)⌋ + 1, where ĝ is g(a) in floats, and the next paragraph shows
+that ĝ is right to a factor 1 ± 2⁻⁴¹, or else both are so small that W = 1 is enough. N is the largest integer
+for which these W fit the slots; the slots left over go to bin 0.
+
+**Rounding.** With u = 2⁻⁵³ and to first order: |k| < 2⁶³ becomes a float with relative error u, its quotient
+by s has 2u, the square 5u. An exponent below 64 is therefore off by less than 2⁻⁴⁴. If `numpy.exp` is right
+to a thousand units in the last place, which is **assumed**, it adds 2000 u < 2⁻⁴², and N/W two more u. So the
+float t ≈ 2⁴⁷·N·g(k)/W ≤ 2⁴⁷ has relative error below 2⁻⁴¹ and is off by less than 64. Larger exponents occur
+in the bins for s < 1 only. There N·g and its float are both below 2¹⁶·e⁻⁶³ < 2⁻⁷⁴, also where a processor
+takes tiny floats for zero, and t is off by less than 1. t is compared with U, the first 47 bits of a uniform
+number. Where the two differ by more than 65 the comparison is certain. Otherwise, once in 10¹² proposals, and
+for all that come from the tails, U gets more bits and is compared in exact arithmetic (`noise.coin`).
+
+Besides the exponential it is assumed that the words are uniform (`noise.stream`). A draw that 64 bits cannot
+hold would raise OverflowError; for the scales that `noise.source` allows it has probability below e⁻²⁰⁰⁰.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.noise.coin import below_exponential
+from dptransfer.noise.stream import WordStream
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Words = NDArray[np.uint64]
+
+GAUSSIAN, LAPLACE = 2, 1
+"""The power p that makes the law."""
+
+_CHUNK = 2**13  # proposals at a time: the passes over them stay in the cache
+_SLOT_BITS = 16
+_COIN_BITS = 47
+_REACH = {GAUSSIAN: 6, LAPLACE: 20}  # R, in scales: the smallest round numbers with R^p/p ≥ 18
+_BINS_PER_BLOCK = 64
+_MARGIN = 2.0**-40
+_UNCERTAIN = 65.0
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Which bin is proposed how often, for one law.
+
+    Attributes:
+        power: p.
+        scale: s.
+        shift: j; a bin holds 2^j integers.
+        reach: H; bins are −H..H−1, arrays by bin begin with bin −H, and place 2H is that of the tails.
+        ceiling: N.
+        weights: W by bin, summing to 2¹⁶; 1 for the tails.
+        slots: The bin that each slot names.
+        thresholds: 2⁴⁷·N/W by bin, as floats. NaN for the tails: with it no comparison is certain.
+    """
+
+    power: int
+    scale: float
+    shift: int
+    reach: int
+    ceiling: int
+    weights: Integers
+    slots: NDArray[np.int16]
+    thresholds: Floats
+
+
+def discrete_gaussian(scale: float, count: int) -> Integers:
+    """Independent integers k with probability ∝ exp(−k²/2·scale²), exactly.
+
+    Args:
+        scale: s in grid steps, at most 2⁵⁷; the caller has checked it.
+        count: How many.
+
+    >>> draws = discrete_gaussian(1e6, 10_000)
+    >>> bool(0.9e6 < draws.std() < 1.1e6)
+    True
+    """
+    return _draws(proposal(GAUSSIAN, scale), count)
+
+
+def discrete_laplace(scale: float, count: int) -> Integers:
+    """Independent integers k with probability ∝ exp(−|k|/scale), exactly; `scale` is at most 2⁵².
+
+    >>> draws = discrete_laplace(1e6, 10_000)
+    >>> bool(0.9e6 < abs(draws).mean() < 1.1e6)
+    True
+    """
+    return _draws(proposal(LAPLACE, scale), count)
+
+
+def _draws(table: Proposal, count: int) -> Integers:
+    stream = WordStream()
+    kept, found = np.empty(count, dtype=np.int64), 0
+    while found < count:
+        # Some are thrown away; asking for a few more than are missing mostly saves a second round.
+        size = min(_CHUNK, count - found + (count - found) // 20 + 8)
+        words = stream.words(2 * size)
+        draws, keep = judged(words[:size], words[size:], table)
+        draws = draws[keep][: count - found]
+        kept[found : found + len(draws)] = draws
+        found += len(draws)
+    return kept
+
+
+@lru_cache(maxsize=32)
+def proposal(power: int, scale: float) -> Proposal:
+    """The table for one law: a hundred microseconds and 200 KiB."""
+    shift = max(0, math.frexp(scale / _BINS_PER_BLOCK)[1])
+    width = 2**shift
+    reach = math.ceil(_REACH[power] * Fraction(scale) / width)
+    bins = np.arange(-reach, reach)
+    nearest = np.where(bins >= 0, bins * width, (-bins - 1) * width + 1)
+    bounds = _exponentials(nearest, power, scale) * (1 + _MARGIN)
+    free = 2**_SLOT_BITS - 1
+    ceiling = int((free - len(bins)) / bounds.sum())
+    weights = (ceiling * bounds).astype(np.int64) + 1
+    weights[reach] += free - weights.sum()
+    thresholds = np.append(2.0**_COIN_BITS * ceiling / weights, np.nan)
+    weights = np.append(weights, 1)
+    slots = np.repeat(np.append(bins, reach), weights).astype(np.int16)
+    for array in (weights, slots, thresholds):  # they are shared by all later calls
+        array.flags.writeable = False
+    return Proposal(power, scale, shift, reach, ceiling, weights, slots, thresholds)
+
+
+def judged(first: Words, second: Words, table: Proposal) -> tuple[Integers, NDArray[np.bool_]]:
+    """What each pair of uniform words proposes, and whether it is kept.
+
+    The first word holds slot (16 bits), one unused bit and U (47 bits), the second the place in the bin.
+    """
+    slot = (first >> np.uint64(64 - _SLOT_BITS)).view(np.int64)
+    bins = table.slots[slot].astype(np.int64)
+    draws = (second & np.uint64(2**table.shift - 1)).view(np.int64)
+    draws += bins << table.shift
+    bins += table.reach
+    threshold = _exponentials(draws, table.power, table.scale)
+    threshold *= table.thresholds[bins]
+    uniform = (first & np.uint64(2**_COIN_BITS - 1)).view(np.int64)
+    above = uniform - threshold
+    keep = above < 0
+    certain = np.abs(above, out=above) > _UNCERTAIN
+    if not certain.all():
+        for place in np.flatnonzero(~certain):
+            draw, factor = int(draws[place]), Fraction(table.ceiling, int(table.weights[bins[place]]))
+            if bins[place] == 2 * table.reach:
+                draw, factor = from_the_tails(table)
+            keep[place] = _kept(draw, int(uniform[place]), factor, table)
+            if keep[place]:  # others may lie anywhere, also beyond 64 bits
+                draws[place] = draw
+    return draws, keep
+
+
+def from_the_tails(table: Proposal) -> tuple[int, Fraction]:
+    """An integer outside the bins, and what exp(−(|k|/s)^p/p) is multiplied with when it is kept."""
+    block = 0
+    while secrets.randbits(1):
+        block += 1
+    width = _BINS_PER_BLOCK << table.shift
+    draw = (table.reach << table.shift) + width * block + secrets.randbelow(width)
+    side = secrets.randbits(1)
+    return -1 - draw if side else draw, Fraction(table.ceiling * 2**block * 4 * _BINS_PER_BLOCK)
+
+
+def _exponentials(draws: Integers, power: int, scale: float) -> Floats:
+    """exp(−(|k|/s)^p / p) in floats; the module's proof bounds their error."""
+    exponents = np.abs(draws).astype(np.float64)
+    with np.errstate(over="ignore", under="ignore"):
+        exponents /= scale
+        if power == GAUSSIAN:
+            exponents *= exponents
+        exponents *= -1 / power
+        return np.exp(exponents, out=exponents)
+
+
+def _kept(draw: int, uniform: int, factor: Fraction, table: Proposal) -> bool:
+    """Whether a uniform number that begins with these 47 bits keeps the draw, in exact arithmetic."""
+    gap, scale = abs(draw) ** table.power, table.power * Fraction(table.scale) ** table.power
+    return below_exponential(uniform, _COIN_BITS, gap, scale, factor)
