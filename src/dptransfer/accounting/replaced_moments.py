@@ -1,7 +1,7 @@
 """Rényi moments of one sampled release when a row is replaced, by a quadrature whose error is bounded.
 
-The worst pair of `sampled` is P = (1 − q) N(0) + q N(1) against Q = (1 − q) N(0) + q N(−1), with noise z. With
-φ the density of N(0),
+The worst pair of `sampled` is P = (1 − q) N(0) + q N(1) against Q = (1 − q) N(0) + q N(−1), with noise z.
+With φ the density of N(0),
 
     A(t) = 1 − q + q e^((t − ½)/z²),   B(t) = A(−t),   M(α) = ∫ P^α Q^(1−α) = ∫ f,   f = φ A^α B^(1−α).
 
@@ -49,7 +49,7 @@ def replaced_log_moment(z: float, q: float, order: float) -> float:
     points = math.ceil((high - low) / step) + 1
     if points > _MOST_POINTS:
         return math.inf
-    t = low + step * np.arange(points)
+    t: NDArray[np.float64] = low + step * np.arange(points, dtype=np.float64)
     parts = (
         -0.5 * (t / z) ** 2,
         order * _log_mixture((t - 0.5) / (z * z), q),

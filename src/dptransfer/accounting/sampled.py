@@ -46,11 +46,11 @@ divergence of a sampled release approaches that of an unsampled one.
 
 **Rényi divergences**, of integer order k. Removing has E_Q[(P/Q)^k] = A_k; since binomial weights add up to
 1, A_k − 1 = Σ_{i≥2} C(k, i) q^i (1 − q)^(k−i) (e^(i(i−1)/2z²) − 1), a sum of positive terms; adding has no
-more (Mironov, Talwar and Zhang 2019, Theorem 5). Replace-one has no closed form: `replaced_moments` integrates,
-to 13 digits and rounded up. Where that would take long (high orders and little noise) or 13 digits are too few
-(tiny rates), Cauchy and Schwarz with N(0) between the two give log E_Q[(P/Q)^k] ≤ (log A_{2k} + log A_{2k−1})/2,
-which is up to 30 times too large elsewhere. The logarithm of a moment is convex in the order and 0 at order 1,
-so between known orders the chord is an upper bound.
+more (Mironov, Talwar and Zhang 2019, Theorem 5). Replace-one has no closed form: `replaced_moments`
+integrates, to 13 digits and rounded up. Where that would take long (high orders and little noise) or 13
+digits are too few (tiny rates), Cauchy and Schwarz with N(0) between the two give log E_Q[(P/Q)^k] ≤
+(log A_{2k} + log A_{2k−1})/2, which is up to 30 times too large elsewhere. The logarithm of a moment is
+convex in the order and 0 at order 1, so between known orders the chord is an upper bound.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ def _chords(
 
 @lru_cache(maxsize=256)
 def _log_moments(z: float, q: float, replaces: bool) -> _Moments:
-    """Orders, and sums of binomial terms at them: exact for add/remove, Cauchy and Schwarz for replace-one."""
+    """Orders, and sums of binomial terms: exact for add/remove, Cauchy and Schwarz for replace-one."""
     if q == 1 or 1 / z > 1e100:
         return np.zeros(0), np.zeros(0)  # the bound without amplification is exact
     known = np.array(_INTEGER_ORDERS, dtype=np.float64)
