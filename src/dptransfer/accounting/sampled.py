@@ -41,8 +41,8 @@ are the mixtures. The argument of `compose` holds with the same `numeric_epsilon
 
 **Without amplification.** The divergences of mixtures with equal weights are at most the average of those of
 their components, and N(0) against itself has none: a sampled release costs at most what one without sampling
-does, 1/z-GDP and 1/(2z²)-zCDP, or 2/z and 2/z² under replace-one. There is no better ρ: at high orders the
-divergence of a sampled release approaches that of an unsampled one.
+does, 1/z-GDP and 1/(2z²)-zCDP, or 2/z and 2/z² under replace-one. Add/remove has no better ρ: at high orders
+the divergence of a sampled release approaches that of an unsampled one.
 
 **Rényi divergences**, of integer order k. Removing has E_Q[(P/Q)^k] = A_k; since binomial weights add up to
 1, A_k − 1 = Σ_{i≥2} C(k, i) q^i (1 − q)^(k−i) (e^(i(i−1)/2z²) − 1), a sum of positive terms; adding has no
