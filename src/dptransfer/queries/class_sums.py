@@ -43,6 +43,8 @@ class ClassSums:
 
     label = "class sums"
     grid = _GRID
+    gaps_by_label = 2.0, math.sqrt(2)
+    """How far replacing an example moves the answer: if its label stays, and if it changes."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -94,6 +96,8 @@ class ClassCounts:
 
     label = "class counts"
     grid = _GRID
+    gaps_by_label = 0.0, math.sqrt(2)
+    """How far replacing an example moves the answer: if its label stays, and if it changes."""
 
     @property
     def shape(self) -> tuple[int]:
@@ -162,9 +166,11 @@ class ClassSumsAndCounts:
         return int(self.weight * 2**16) / 2**16
 
     def l2_sensitivity(self, relation: Relation) -> float:
-        """√(1 + w²) under add/remove; 2 under replace-one, or √2 times that if it is larger."""
+        """√(1 + w²) under add/remove; under replace-one 2, or √2 times that for weights above 1."""
         one = math.hypot(1.0, self.exact_weight)
-        return one if relation is Relation.ADD_REMOVE else max(2.0, math.sqrt(2) * one)
+        if relation is Relation.ADD_REMOVE:
+            return one
+        return math.sqrt(2) * one if self.exact_weight > 1 else 2.0
 
     def __call__(self, rows: RawRows, labels: Labels) -> Integers:
         """Sums and weighted counts in steps of 2⁻³⁰."""
