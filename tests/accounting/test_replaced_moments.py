@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 from dptransfer.accounting import replaced_moments
-from dptransfer.accounting.replaced_moments import replaced_log_moment
+from dptransfer.accounting.replaced_moments import replaced_log_moments
 
 CASES = [
     (1.0, 0.5, 2.0), (0.5, 0.2, 5.5), (0.3, 0.05, 3.0), (3.0, 0.5, 17.0), (0.8, 1e-3, 1.5), (2.0, 0.999, 6.0),
 ]  # fmt: skip
+
+
+def replaced_log_moment(z, q, order):
+    return float(replaced_log_moments(z, q, [order])[0])
 
 
 @lru_cache
@@ -58,3 +62,10 @@ def test_log_moments_are_convex_and_grow_with_the_rate():
 def test_a_rule_of_very_many_points_is_left_to_other_bounds():
     assert math.isinf(replaced_log_moment(0.1, 0.5, 500.0))
     assert math.isfinite(replaced_log_moment(0.1, 0.5, 2.0))
+
+
+def test_many_orders_at_once_are_the_same_as_one_by_one():
+    for z, q in ((0.4, 0.1), (2.0, 0.7)):
+        orders = (1.1, 2.0, 7.5, 16.0)
+        single = [replaced_log_moment(z, q, order) for order in orders]
+        assert replaced_log_moments(z, q, orders) == pytest.approx(single, rel=1e-9, abs=1e-10)

@@ -64,16 +64,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.accounting.replaced_moments import replaced_log_moment
+from dptransfer.accounting.replaced_moments import replaced_log_moments
 from dptransfer.privacy import Relation, SampledGaussianEvent
 
 _TAIL = 9.7  # standard deviations on the grid; 3e-22 lies outside and is counted as told apart
 _ROUNDING = 1e-10  # of a sum of binomial terms, relative; log-gamma is good to 1e-15 of at most 1e5
 _SMALLEST = 1e-300
 _INTEGER_ORDERS = (*range(2, 32), *(round(32 * 1.15**step) for step in range(24)))  # to 796
-_INTEGRATED_ORDERS = (
-    *(1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5),
-    *(6.0 * 1.12**step for step in range(44)),  # to 784
+_INTEGRATED_ORDERS = (  # each row by one rule
+    (1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.5, 4.0),
+    *(tuple(4.0 * 2 ** (octave + part / 5) for part in range(1, 6)) for octave in range(7)),  # to 512
 )
 _INTEGRATED_NOISE = 0.02, 1e3  # outside, squares of z leave what the rule is good for
 
@@ -261,13 +261,14 @@ def _integrated_log_moments(z: float, q: float) -> _Moments:
     """Orders, and moments of the replaced pair by quadrature, as far as that is quick."""
     if q == 1 or not _INTEGRATED_NOISE[0] <= z <= _INTEGRATED_NOISE[1]:
         return np.zeros(0), np.zeros(0)
-    moments: list[float] = []
-    for order in _INTEGRATED_ORDERS:
-        moments.append(replaced_log_moment(z, q, order))
-        if math.isinf(moments[-1]):  # higher orders take more points still
-            del moments[-1]
+    moments: list[NDArray[np.float64]] = []
+    for orders in _INTEGRATED_ORDERS:
+        found = replaced_log_moments(z, q, orders)
+        if math.isinf(found[0]):  # higher orders take more points still
             break
-    return np.array(_INTEGRATED_ORDERS[: len(moments)]), np.array(moments)
+        moments.append(found)
+    known = [order for orders in _INTEGRATED_ORDERS[: len(moments)] for order in orders]
+    return np.array(known), np.concatenate([np.zeros(0), *moments])
 
 
 def _log_a(z: float, q: float, orders: tuple[int, ...]) -> NDArray[np.float64]:
