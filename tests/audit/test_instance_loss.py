@@ -160,6 +160,18 @@ def test_a_row_that_moves_more_than_was_paid_for_is_reported():
             own_epsilons([paid], entries, 1, DELTA)
 
 
+def test_releases_that_are_paid_for_together_cost_a_row_no_more_than_their_price():
+    """Each by itself could cost it more; a row that is too long for one of them is still a fault."""
+    paid = GaussianEvent(2.0, Relation.REPLACE_ONE)
+    part = GaussianEvent(2.5, Relation.REPLACE_ONE)
+    together = [Entry(part, np.array([0.1, 1.0]), is_part=True)] * 2
+    short, worst = own_epsilons([paid], together, 2, DELTA)
+    assert worst == pytest.approx(epsilon_of([paid], DELTA))
+    assert 0 < short < 0.2 * worst
+    with pytest.raises(DPTransferError, match="more than was paid for"):
+        own_epsilons([paid], [Entry(part, np.array([0.1, 1.01]), is_part=True)], 2, DELTA)
+
+
 def test_sampled_steps_are_bounded_by_the_accountant_and_by_divergences():
     step = SampledGaussianEvent(1.0, 0.2, 1, ADD)
     paid = replace(step, times=10)

@@ -23,6 +23,8 @@ from .witness import (
     EPSILON,
     FEATURES,
     SHOTS,
+    SOMEBODY,
+    holding,
     method_of,
     over_rounds,
     over_runs,
@@ -105,9 +107,21 @@ def test_single_releases_keep_their_promise_and_half_the_noise_is_caught(name):
     assert gaussian(over_runs(name, ADD, 250, noise=Quieter)) > EPSILON
 
 
-@pytest.mark.parametrize("name", ["mean", "mean-estimation", "least-squares"])
+@pytest.mark.parametrize("name", ["mean", "mean-estimation"])
 def test_rows_that_are_not_brought_to_norm_one_are_caught(name):
     assert gaussian(over_runs(name, ADD, 150, features=Unbounded())) > EPSILON
+
+
+@pytest.mark.parametrize("name", ["least-squares", "feature-covariance"])
+def test_rows_that_are_too_long_do_no_harm_where_they_are_checked_once_more(name):
+    assert gaussian(over_runs(name, ADD, 20, features=Unbounded())) == 0
+
+
+@pytest.mark.parametrize(("name", "cosine"), [("least-squares", -1 / 8), ("feature-covariance", -1.0)])
+def test_joint_releases_keep_their_promise_under_replace_one_and_half_the_noise_is_caught(name, cosine):
+    pair = SOMEBODY, holding(np.array([[cosine, np.sqrt(1 - cosine**2)]]))
+    assert 0.4 * EPSILON < gaussian(over_runs(name, REPLACE, 250, pair=pair)) <= EPSILON
+    assert gaussian(over_runs(name, REPLACE, 250, pair=pair, noise=Quieter)) > EPSILON
 
 
 @pytest.mark.slow

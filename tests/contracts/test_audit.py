@@ -53,10 +53,11 @@ def _bolder(step):
 
 
 def noisy_answer(method, plan, private, noise):
-    """Sums along the neighbour's row, plus counts where they move: the log-likelihood ratio."""
+    """Sums along the neighbour's row, plus counts, by their weight, where they move: the likelihood ratio."""
     (step,) = plan.mechanisms
     answer = with_query(step, features=FEATURES).release(private.rows, private.labels, noise=noise)
-    return answer[:, 0] + answer[:, 2:].sum(axis=1) * (step.relation is Relation.ADD_REMOVE)
+    weight = getattr(step.query, "exact_weight", 0.0) * (step.relation is Relation.ADD_REMOVE)
+    return answer[:, 0] + answer[:, 2:].sum(axis=1) * weight
 
 
 def weighted_steps(method, plan, private, noise):

@@ -7,9 +7,9 @@ from dptransfer.accounting import mu_of
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianMechanism, GaussianShares
-from dptransfer.noise import SeededNoise
+from dptransfer.noise import SeededNoise, lattice_epsilon
 from dptransfer.privacy import Relation
-from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts
+from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts, WeightedTotal
 
 from .test_gaussian import Listening
 
@@ -52,6 +52,49 @@ def test_a_purse_refuses_more_than_it_has():
     for bad in (0.0, -0.1, float("nan")):
         with pytest.raises(ArgumentError):
             purse.release(ClassCounts(2), bad, ROWS, LABELS)
+
+
+def test_labels_that_stay_and_labels_that_change_have_accounts_of_their_own_under_replace_one():
+    """Counts move only with a label, and sums by √2 then and not by 2; a total moves by 2 either way."""
+    total = WeightedTotal(FEATURES, np.ones(2))
+    purse = shares(Relation.REPLACE_ONE).open(noise=SeededNoise(0))
+    purse.release(ClassCounts(2), 0.3, ROWS, LABELS)
+    assert purse.left == pytest.approx((1.0, 0.7))
+    purse.release(ClassSums(FEATURES, 2), 0.8, ROWS, LABELS)
+    assert purse.left == pytest.approx((0.2, 0.3))
+    for query, share in ((ClassSums(FEATURES, 2), 0.21), (total, 0.21), (ClassCounts(2), 0.31)):
+        with pytest.raises(BudgetError, match="Shares"):
+            purse.release(query, share, ROWS, LABELS)
+    purse.release(total, 0.2, ROWS, LABELS)
+    purse.release(ClassCounts(2), 0.1, ROWS, LABELS)
+    for query in (ClassSums(FEATURES, 2), total, ClassCounts(2)):
+        with pytest.raises(BudgetError, match="Shares"):
+            purse.release(query, 1e-6, ROWS, LABELS)
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 1)])
+def test_no_pair_of_either_kind_costs_more_than_the_event(first, second):
+    """The worst rows of each kind, priced from their exact answers and the noise that was drawn."""
+    made, noise = shares(Relation.REPLACE_ONE), Listening(0)
+    one, other = ((sign * ROWS[:1], np.array([label])) for sign, label in ((1, first), (-1, second)))
+    purse, spent = made.open(noise=noise), 0.0
+    split = [(ClassCounts(2), 0.3), (ClassSums(FEATURES, 2), 0.8), (WeightedTotal(FEATURES, np.ones(2)), 0.2)]
+    for query, share in split:
+        purse.release(query, share, *one)
+        gap = (query(*one) - query(*other)).astype(float)
+        spent += float((gap**2).sum()) / noise.asked[0] ** 2
+    assert 0.85 <= spent * made.noise_multiplier**2 <= 1
+
+
+def test_what_the_lattice_costs_covers_shares_that_add_up_to_two():
+    """Counts for labels that change, sums for labels that stay: each of the two takes a whole budget."""
+    made, noise = shares(Relation.REPLACE_ONE), Listening(0)
+    purse, spent = made.open(noise=noise), 0.0
+    for query, share in ((ClassSums(FEATURES, 2), 1.0), (ClassCounts(2), 0.5)):
+        purse.release(query, share, ROWS, LABELS)
+        spent += lattice_epsilon(noise.asked[0], math.prod(query.shape))
+    assert spent <= made.event.numeric_epsilon
+    assert made.event.numeric_epsilon == 2 * lattice_epsilon(3.0 * 2 * 2**30 / 2, 6)
 
 
 def test_a_query_larger_than_planned_is_refused():

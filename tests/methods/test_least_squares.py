@@ -4,8 +4,10 @@ from sklearn.linear_model import Ridge
 
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError
+from dptransfer.mechanisms import joint_rounds, rounds_of
 from dptransfer.methods import LeastSquares
 
+from .paths import price_of_pair
 from .samples import BUDGET, REPLACE, WIDTH, Silent, clusters, fit, muddled, private, unit
 
 FACTS = Facts(tuple(f"c{i}" for i in range(10)), 128)
@@ -17,11 +19,36 @@ def test_each_of_three_releases_has_the_known_noise():
     assert [event.sensitivity for event in events] == [29.0, 29.0, 1.0]
 
 
-def test_replacing_one_example_moves_moments_by_root_two_and_sums_by_two():
-    events = LeastSquares().plan(FACTS, REPLACE).events
-    assert [round(event.noise_multiplier, 2) for event in events] == [6.46] * 3
+def test_under_replace_one_the_three_have_one_price_and_less_noise():
+    """One by one they would need 6.46 each; together √(27/32) of it."""
+    plan = LeastSquares().plan(FACTS, REPLACE)
+    (event,) = plan.events
+    parts = rounds_of(plan.mechanisms)
+    assert [round(part.noise_multiplier, 3) for part in parts] == [5.936] * 3
     wanted = [29 * np.sqrt(2), 29 * np.sqrt(2), 2.0]
-    assert [event.sensitivity for event in events] == pytest.approx(wanted)
+    assert [part.sensitivity for part in parts] == pytest.approx(wanted)
+    assert event.noise_multiplier == pytest.approx(3.7306, rel=1e-4)
+    assert event.sensitivity**2 == pytest.approx(27 / 32, rel=1e-3)
+
+
+def test_the_worst_pair_uses_all_that_is_paid_for_under_replace_one(monkeypatch):
+    """Rows with the scalar product −1/8, of one class; a reach one per cent smaller is refuted."""
+    row, turned = np.zeros((2, 1, WIDTH))
+    row[0, 0], turned[0, :2] = 1.0, (-1 / 8, np.sqrt(63 / 64))
+    pair = private(row, [1]), private(turned, [1])
+    assert 0.995 <= price_of_pair(LeastSquares(), *pair) <= 1
+    honest = joint_rounds.joint_reach
+    monkeypatch.setattr(joint_rounds, "joint_reach", lambda *given: 0.99 * honest(*given))
+    assert price_of_pair(LeastSquares(), *pair) > 1
+
+
+def test_no_pair_costs_more_than_is_paid_for():
+    rng = np.random.default_rng(0)
+    for seed in range(25):
+        x, y = clusters(5, seed)
+        there, labels = x.copy(), y.copy()
+        there[2], labels[2] = rng.choice([-1, 1]) * x[2] + rng.normal(0, 1.0, WIDTH), rng.integers(0, 3)
+        assert price_of_pair(LeastSquares(), private(x, y), private(there, labels)) <= 1
 
 
 @pytest.mark.parametrize("alpha", [0.1, 1.0])

@@ -4,7 +4,7 @@ import pytest
 from dptransfer.errors import ArgumentError
 from dptransfer.methods import MeanEstimation
 
-from .samples import BUDGET, REPLACE, Silent, clusters, fit, private
+from .samples import BUDGET, REPLACE, WIDTH, Silent, clusters, fit, private
 
 
 def test_without_noise_the_centres_are_the_class_means_of_unit_rows():
@@ -30,14 +30,47 @@ def test_a_count_below_the_smallest_does_not_flip_a_centre():
     ).all()
 
 
-@pytest.mark.parametrize(("budget", "scale"), [(BUDGET, 5.276), (REPLACE, 7.461)])
-def test_the_joint_release_has_the_known_scale(budget, scale):
-    (event,) = fit(MeanEstimation(), budget=budget).events
+@pytest.mark.parametrize(
+    ("weight", "budget", "scale"),
+    [
+        (1.0, BUDGET, 5.276),
+        (1.0, REPLACE, 7.461),
+        (0.25, BUDGET, 3.8454),
+        (0.25, REPLACE, 7.461),
+        (None, BUDGET, 3.7306 * np.sqrt(1 + 8**-0.5)),
+        (None, REPLACE, 7.461),
+        (2.0, REPLACE, 11.797),
+    ],
+)
+def test_the_joint_release_has_the_known_scale(weight, budget, scale):
+    """A weight of ¼ leaves 27 % less noise on the sums than 1 does, and replace-one does not see it."""
+    (event,) = MeanEstimation(count_weight=weight).plan(private().facts, budget).events
     assert event.scale == pytest.approx(scale, rel=1e-4)
+
+
+@pytest.mark.parametrize("budget", [BUDGET, REPLACE])
+def test_the_default_weight_leaves_a_centre_of_norm_one_the_least_noise(budget):
+    def squared_error(weight):
+        (step,) = MeanEstimation(count_weight=weight).plan(private().facts, budget).mechanisms
+        return step.scale**2 * (WIDTH + 1 / step.query.exact_weight**2)
+
+    best = squared_error(None)
+    for weight in (0.1, 0.3, 0.5, 0.7, 0.99, 1.01, 1.5, 3.0):
+        assert best < squared_error(weight) * (1 + 1e-3)
+    assert best < 0.9 * squared_error(0.2)
+
+
+@pytest.mark.parametrize("weight", [0.1, 1.0, 4.0])
+def test_a_weight_changes_noise_and_not_what_is_estimated(weight):
+    one, other = (
+        fit(MeanEstimation(count_weight=w), noise=Silent()).weights["centres"] for w in (weight, None)
+    )
+    assert np.allclose(one, other, atol=1e-9)
 
 
 def test_it_learns_and_refuses_bad_settings():
     x, y = clusters(seed=9)
     assert fit(MeanEstimation()).score(x, y) > 0.95
-    with pytest.raises(ArgumentError, match="smallest_count"):
-        MeanEstimation(smallest_count=0.0)
+    for bad in ("smallest_count", "count_weight"):
+        with pytest.raises(ArgumentError, match=bad):
+            MeanEstimation(**{bad: 0.0})

@@ -200,6 +200,22 @@ def test_every_release_has_the_noise_its_share_and_relation_ask_for(budget, coun
 
 
 @pytest.mark.parametrize("data", [STRONG, WEAK], ids=["strong", "weak"])
+@pytest.mark.parametrize("counts", [0.03, 0.3])
+def test_under_replace_one_counts_are_free_and_no_kind_of_neighbours_is_undercharged(counts, data, spy):
+    """At the same noise multiplier sums have 98 % of the budget instead of 95, or steps 61 instead of 58."""
+    fit(replace(SMALL, count_share=counts), data, REPLACE)
+    stays = sum(made.share for made in spy if not isinstance(made.query, ClassCounts))
+    changes = sum(made.share * (0.5 if isinstance(made.query, ClassSums) else 1) for made in spy)
+    assert max(stays, changes) <= 1 + 1e-9
+    if data is STRONG or counts == 0.03:
+        assert max(stays, changes) == pytest.approx(1.0)
+    if counts == 0.03:
+        assert stays == pytest.approx(1.0)
+        sums = next(made.share for made in spy if isinstance(made.query, ClassSums))
+        assert sums == pytest.approx(0.37 if data is STRONG else 0.98)
+
+
+@pytest.mark.parametrize("data", [STRONG, WEAK], ids=["strong", "weak"])
 @pytest.mark.parametrize("budget", [BUDGET, REPLACE, Budget.zcdp(0.05), Budget.gdp(0.4)], ids=str)
 def test_the_event_is_the_planned_one_on_both_paths(budget, data):
     model = fit(SMALL, data, budget)

@@ -1,15 +1,28 @@
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 
 from contracts.rows import steady
+from dptransfer.errors import ArgumentError
 from dptransfer.features import chunks
 from dptransfer.privacy import Relation
 from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts
 
-from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, data_sets, examples, reach, stays_within
+from .neighbours import (
+    CLASSES,
+    EMPTY,
+    MAPS,
+    WIDTH,
+    data_sets,
+    examples,
+    reach,
+    squared_gap,
+    stays_within,
+    with_example,
+)
 
 RIGHT, LEFT = ([1.0, 0.0, 0.0], 0), ([-1.0, 0.0, 0.0], 0)
 UNIT = MAPS["unit norm"]
@@ -17,6 +30,8 @@ QUERIES = {
     "sums": ClassSums(UNIT, CLASSES),
     "counts": ClassCounts(CLASSES),
     "sums and counts": ClassSumsAndCounts(UNIT, CLASSES),
+    "sums and light counts": ClassSumsAndCounts(UNIT, CLASSES, weight=0.3),
+    "sums and heavy counts": ClassSumsAndCounts(UNIT, CLASSES, weight=2.5),
 }
 
 
@@ -30,8 +45,8 @@ def test_sums_stay_within_their_sensitivity(name, data, first, second):
 @steady
 @given(data=data_sets(), first=examples, second=examples)
 def test_counts_and_joint_answers_stay_within_their_sensitivity(data, first, second):
-    assert stays_within(QUERIES["counts"], data, first, second)
-    assert stays_within(QUERIES["sums and counts"], data, first, second)
+    for query in QUERIES.values():
+        assert stays_within(query, data, first, second)
 
 
 @pytest.mark.parametrize(
@@ -44,10 +59,32 @@ def test_counts_and_joint_answers_stay_within_their_sensitivity(data, first, sec
         ("sums and counts", Relation.ADD_REMOVE, RIGHT, LEFT),
         ("sums and counts", Relation.REPLACE_ONE, RIGHT, LEFT),
         ("sums and counts", Relation.REPLACE_ONE, RIGHT, (RIGHT[0], 2)),
+        ("sums and light counts", Relation.ADD_REMOVE, RIGHT, LEFT),
+        ("sums and light counts", Relation.REPLACE_ONE, RIGHT, LEFT),
+        ("sums and heavy counts", Relation.ADD_REMOVE, RIGHT, LEFT),
+        ("sums and heavy counts", Relation.REPLACE_ONE, RIGHT, (RIGHT[0], 2)),
     ],
 )
 def test_the_sensitivity_is_reached(name, relation, first, second):
     assert 0.99 <= reach(QUERIES[name], first, second, relation) <= 1
+
+
+@pytest.mark.parametrize("name", ["sums", "counts"])
+@steady
+@given(data=data_sets(), first=examples, second=examples)
+def test_gaps_by_label_hold_for_labels_that_stay_and_that_change_and_are_reached(name, data, first, second):
+    query = QUERIES[name]
+    assert max(query.gaps_by_label) == query.l2_sensitivity(Relation.REPLACE_ONE)
+    for (one, other), claim in (
+        ((first, (second[0], first[1])), query.gaps_by_label[0]),
+        ((first, (second[0], (first[1] + 1) % CLASSES)), query.gaps_by_label[1]),
+    ):
+        gap = squared_gap(query, with_example(data, one), with_example(data, other))
+        assert gap <= (Fraction(claim) * query.grid) ** 2
+    stays = squared_gap(query, with_example(EMPTY, RIGHT), with_example(EMPTY, LEFT))
+    changes = squared_gap(query, with_example(EMPTY, RIGHT), with_example(EMPTY, (LEFT[0], 1)))
+    for gap, claim in zip((stays, changes), query.gaps_by_label, strict=True):
+        assert gap >= (0.99 * claim * query.grid) ** 2
 
 
 @dataclass(frozen=True)
@@ -71,6 +108,32 @@ def test_the_check_catches_a_claim_that_is_too_small_and_rows_that_depend_on_eac
     assert stays_within(ClassSums(UNIT, CLASSES), data, RIGHT, LEFT)
     assert not stays_within(Boastful(UNIT, CLASSES), data, RIGHT, LEFT)
     assert not stays_within(Centred(UNIT, CLASSES), data, ([9.0, 9.0, -9.0], 2), LEFT)
+
+
+@pytest.mark.parametrize("weight", [0.1, 0.3, 1.0, 2.5])
+def test_a_joint_claim_one_per_cent_smaller_is_caught(weight):
+    @dataclass(frozen=True)
+    class Bold(ClassSumsAndCounts):
+        def l2_sensitivity(self, relation):
+            return 0.99 * super().l2_sensitivity(relation)
+
+    pairs = ((RIGHT, LEFT), (RIGHT, (RIGHT[0], 2)))
+    for relation in Relation:
+        honest, bold = (
+            [stays_within(query(UNIT, CLASSES, weight=weight), EMPTY, *pair, (relation,)) for pair in pairs]
+            for query in (ClassSumsAndCounts, Bold)
+        )
+        assert all(honest)
+        assert not all(bold)
+
+
+def test_a_weighted_count_is_a_whole_number_of_steps_and_a_weight_of_none_is_refused():
+    asked = ClassSumsAndCounts(UNIT, CLASSES, weight=1 / 3)
+    assert asked.exact_weight == 21845 / 2**16
+    assert asked(np.eye(3), np.zeros(3, dtype=np.int64))[0, -1] == 3 * 21845 * 2**14
+    for bad in (0.0, 1e-6, -1.0, float("nan"), 1e6):
+        with pytest.raises(ArgumentError, match="weight"):
+            ClassSumsAndCounts(UNIT, CLASSES, weight=bad)
 
 
 @pytest.mark.parametrize("elements", [1, 8, 10**9])

@@ -139,19 +139,26 @@ def own_epsilons(events: Sequence[Event], entries: Sequence[Entry], rows: int, d
 
 
 def _largest_shares(events: Sequence[Event], entries: Sequence[Entry], rows: int) -> FloatArray:
-    """The smallest share that covers all of a row's steps, each kind by itself and the largest of them."""
+    """The smallest share that covers all of a row's steps, each kind by itself and the largest of them.
+
+    Releases that were paid for together have a bound of their own on what one exchange does to all of them.
+    """
     largest = np.zeros(rows)
-    squares, paid = np.zeros(rows), 0.0
+    squares, parts, paid = np.zeros(rows), np.zeros(rows), 0.0
     for event in events:
         if isinstance(event, GaussianEvent):
             paid += event.times / event.noise_multiplier**2
         elif not isinstance(event, SampledGaussianEvent | SelectionEvent):
             raise ArgumentError("A tuned method has no losses by row: its trials are forgotten.")
     for entry in entries:
-        if isinstance(entry.event, GaussianEvent):  # μ² adds up, whatever the shares of the steps
-            squares += (entry.shares / entry.event.noise_multiplier) ** 2
-        else:
+        if not isinstance(entry.event, GaussianEvent):
             largest = np.maximum(largest, entry.shares)
+            continue
+        moved = parts if entry.is_part else squares  # μ² adds up, whatever the shares of the steps
+        moved += (entry.shares / entry.event.noise_multiplier) ** 2
+        if entry.is_part:  # the joint bound below must not hide a contribution that is too long
+            largest = np.where(entry.shares > 1 + _ROUNDING, np.maximum(largest, entry.shares), largest)
+    squares += np.minimum(parts, paid)
     return np.maximum(largest, np.sqrt(squares / paid)) if paid else largest
 
 

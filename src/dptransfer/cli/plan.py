@@ -108,7 +108,7 @@ def _rest(made: Plan, asked: str, declared: PlanFacts) -> dict[str, Any]:
 
 def _steps(made: Plan) -> int | None:
     """Rounds of a method that goes by rounds; None for one that asks everything once."""
-    from dptransfer.mechanisms import GaussianRounds
+    from dptransfer.mechanisms import rounds_of
 
-    rounds = [step.times for step in made.mechanisms if isinstance(step, GaussianRounds)]
+    rounds = [step.times for step in rounds_of(made.mechanisms)]
     return max(rounds) if rounds and hasattr(made.method, "steps") else None

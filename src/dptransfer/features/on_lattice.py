@@ -18,11 +18,13 @@ class OnLattice:
     """The identity on integer rows of norm at most `norm`; a row beyond it becomes a row of zeros.
 
     The norm is checked again, exactly and row by row, so that a query's sensitivity does not rest on where
-    its rows came from.
+    its rows came from. On a grid that is a whole number of times finer the same rows have larger integers.
 
     >>> OnLattice(2, norm=5).lattice(np.array([[3, 4], [3, 5]]), norm=5)
     array([[3, 4],
            [0, 0]])
+    >>> OnLattice(2, norm=5).lattice(np.array([[3, 4]]), norm=50)
+    array([[30, 40]])
     """
 
     dimension: int
@@ -45,6 +47,7 @@ class OnLattice:
         self._require_grid(rows, norm)
         values = rows.astype(np.int64)
         values[self._outside(rows, rows.astype(np.float64))] = 0
+        values *= norm // self.norm
         return values
 
     def floats(self, rows: NDArray[Any], norm: int) -> FloatRows:
@@ -54,12 +57,14 @@ class OnLattice:
         outside = self._outside(rows, values)
         if outside.any():
             values[outside] = 0.0
+        if norm != self.norm:
+            values *= norm // self.norm
         return values
 
     def _require_grid(self, rows: NDArray[Any], norm: int) -> None:
-        if norm != self.norm or not np.issubdtype(rows.dtype, np.integer):
+        if norm % self.norm or norm > 2**SUM_BITS or not np.issubdtype(rows.dtype, np.integer):
             raise ArgumentError(
-                f"Rows must be integers on the grid of norm {self.norm}; asked for norm {norm}."
+                f"Rows must be integers on the grid of norm {self.norm} or a multiple; asked for norm {norm}."
             )
 
     def _outside(self, rows: NDArray[Any], floats: FloatRows) -> NDArray[np.bool_]:

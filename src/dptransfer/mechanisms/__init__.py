@@ -3,6 +3,7 @@
 from dptransfer.mechanisms.base import Mechanism, Step
 from dptransfer.mechanisms.gaussian import GaussianMechanism
 from dptransfer.mechanisms.gaussian_shares import GaussianShares, Purse
+from dptransfer.mechanisms.joint_rounds import JointRounds, jointly, rounds_of
 from dptransfer.mechanisms.rounds import GaussianRounds, Rounds
 from dptransfer.mechanisms.selection import (
     SELECTIONS,
@@ -19,6 +20,7 @@ __all__ = [
     "GaussianMechanism",
     "GaussianRounds",
     "GaussianShares",
+    "JointRounds",
     "LaplaceNoisyMax",
     "Mechanism",
     "PermuteAndFlip",
@@ -27,4 +29,6 @@ __all__ = [
     "Selection",
     "Step",
     "TopKMechanism",
+    "jointly",
+    "rounds_of",
 ]

@@ -32,10 +32,12 @@ class Entry:
         event: what it costs at worst.
         shares: how far each row can move the answer, as a share of what `event` pays for. Add/remove: by its
             own contribution. Replace-one: by exchange for the worst other row.
+        is_part: whether other releases share its price: the worst other row is then not the worst for all.
     """
 
     event: Event
     shares: FloatArray
+    is_part: bool = False
 
 
 @dataclass(eq=False)
@@ -64,7 +66,8 @@ def note(step: Step, query: Any, rows: RawRows, labels: Labels) -> None:
     diary = _OPEN.get()
     if diary is not None:
         event = step.event
-        diary.entries.append(Entry(event, _shares(event, query, rows, labels)))
+        shares = _shares(event, query, rows, labels)
+        diary.entries.append(Entry(event, shares, getattr(step, "is_part", False)))
 
 
 def _shares(event: Event, query: Any, rows: RawRows, labels: Labels) -> FloatArray:

@@ -27,11 +27,18 @@ class GaussianMechanism:
     Sensitivity:   the query's, L2.
     Assumes:       a noise source with the stated law.
     Reference:     Dong, Roth and Su (2022); Canonne, Kamath and Steinke (2020) for the discrete law.
+
+    Attributes:
+        query: what is asked.
+        noise_multiplier: z.
+        relation: neighbouring relation.
+        is_part: whether it is paid for together with other releases, as a share of a `GaussianShares`.
     """
 
     query: L2Query
     noise_multiplier: float
     relation: Relation
+    is_part: bool = False
 
     def __post_init__(self) -> None:
         """Refuse noise so small that the lattice bound does not cover it."""

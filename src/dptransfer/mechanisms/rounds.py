@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dptransfer import _check
 from dptransfer.data.embeddings import Labels
 from dptransfer.errors import ArgumentError, BudgetError
+from dptransfer.features import OnLattice
 from dptransfer.mechanisms import diary
 from dptransfer.mechanisms.base import ROUND_UP
 from dptransfer.noise import NoiseSource, lattice_epsilon
@@ -23,6 +24,8 @@ from dptransfer.privacy import (
     SampledGaussianEvent,
 )
 from dptransfer.queries.base import L2Query, RawRows
+from dptransfer.queries.joint_reach import kind_of
+from dptransfer.queries.softmax_gradient import ROW_NORM
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class GaussianRounds:
         times: most rounds there can be; all are paid for.
         label: what is released, in words.
         sampling_rate: probability with which a round looks at an example; 1 for all of them.
+        is_part: whether it is paid for as a part of a `JointRounds`.
     """
 
     query: L2Query
@@ -53,6 +57,7 @@ class GaussianRounds:
     times: int
     label: str = ""
     sampling_rate: float = 1.0
+    is_part: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what the bounds do not cover."""
@@ -130,6 +135,11 @@ class Rounds:
             raise ArgumentError(
                 "A round's question must be no larger, coarser or more sensitive than planned."
             )
+        if self.paid.is_part and not _fits_a_part(query, planned):
+            raise ArgumentError(
+                "A question that is paid for with others must be of its planned kind, about rows on the grid "
+                f"of 2⁻¹⁶; got {query.label}. Map the rows with `head_rows` first."
+            )
         self.asked += 1
         # The noise first: if it cannot be drawn, no row was read.
         draws = self.noise.discrete_gaussian(self.paid.scale * query.grid * ROUND_UP, query.shape)
@@ -138,6 +148,12 @@ class Rounds:
             chosen = self.noise.poisson_sample(len(rows), self.paid.sampling_rate)
             rows, labels = _at(rows, chosen), _at(labels, chosen)
         return (query(rows, labels) + draws) / float(query.grid)
+
+
+def _fits_a_part(query: L2Query, planned: L2Query) -> bool:
+    """Whether the proof of `queries.joint_reach` covers the question as it covers the planned one."""
+    rows = getattr(query, "features", None)
+    return kind_of(query) == kind_of(planned) and isinstance(rows, OnLattice) and rows.norm == ROW_NORM
 
 
 def _at(rows: Any, chosen: NDArray[np.int64]) -> Any:

@@ -15,7 +15,7 @@ from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.base import Outcome, Plan, PrivateMethod, with_query
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Budget, Relation
 from dptransfer.queries import ClassSumsAndCounts
 from dptransfer.release.heads import EuclideanHead
 
@@ -24,10 +24,10 @@ from dptransfer.release.heads import EuclideanHead
 class MeanEstimation(PrivateMethod):
     """One centre per class: noisy sum of unit-norm rows ÷ noisy count.
 
-    Releases:      the (classes, dimension + 1) matrix of class sums and counts, all classes at once.
+    Releases:      the (classes, dimension + 1) matrix of class sums and weighted counts, all classes at once.
     Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget.
     Relation:      add/remove one example, or replace one example; the budget says which.
-    Sensitivity:   see `ClassSumsAndCounts`: √2 under add/remove, 2 under replace-one.
+    Sensitivity:   see `ClassSumsAndCounts`: √(1 + w²) under add/remove, 2 under replace-one for w ≤ 1.
     Assumes:       declared classes; a public feature map.
     Reference:     Zhu and Zhang, "Mean Estimation Strikes Back", Algorithm 1. Its Theorem 2.1 is unsafe (see
                    `ClassSumsAndCounts`). A noisy count at or below zero would flip the centre, so it is
@@ -35,23 +35,34 @@ class MeanEstimation(PrivateMethod):
 
     Attributes:
         features: the public feature map.
+        count_weight: w, the weight of a count beside a sum. By default what leaves a centre the least noise:
+            with variance σ² on every coordinate, a centre of norm a ≤ 1 in d dimensions moves by
+            (σ/n)²·(d + a²/w²), squared. Under add/remove σ² grows like 1 + w², so w² = a/√d is best; a = 1 is
+            taken, and w = d^(−1/4). Under replace-one σ is the same for all w up to 1, so w = 1.
         smallest_count: noisy counts below it are raised to it.
         device: where rows are mapped and summed, 'cpu' or 'cuda'; a setting of speed, which changes no sum.
     """
 
     smallest_count: float = 1.0
     device: str = "cpu"
+    count_weight: float | None = None
     name: ClassVar[str] = "mean-estimation"
 
     def __post_init__(self) -> None:
         """Check the settings."""
         _check.positive("smallest_count", self.smallest_count)
         _check.one_of("device", self.device, DEVICES)
+        if self.count_weight is not None:
+            _check.positive("count_weight", self.count_weight)
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One Gaussian release of sums and counts together."""
         use_cuda(self.device)  # refused, where there is none, before anything is charged
-        query = ClassSumsAndCounts(self.outline(facts, public), len(facts.classes))
+        outline = self.outline(facts, public)
+        weight = self.count_weight
+        if weight is None:
+            weight = outline.dimension**-0.25 if budget.relation is Relation.ADD_REMOVE else 1.0
+        query = ClassSumsAndCounts(outline, len(facts.classes), weight=weight)
         return self.calibrated_plan(lambda z: [GaussianMechanism(query, z, budget.relation)], budget)
 
     def run(
@@ -65,5 +76,5 @@ class MeanEstimation(PrivateMethod):
         """Release sums and counts; centres are their quotients."""
         (mechanism,) = (with_query(step, features=features, device=self.device) for step in plan.mechanisms)
         released = mechanism.release(private.rows, private.labels, noise=noise)
-        counts = np.maximum(released[:, -1], self.smallest_count)
+        counts = np.maximum(released[:, -1] / mechanism.query.exact_weight, self.smallest_count)
         return Outcome(EuclideanHead(released[:, :-1] / counts[:, None]), (mechanism.event,))

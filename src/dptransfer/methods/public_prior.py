@@ -28,7 +28,7 @@ from dptransfer.methods.base import Outcome, Outline, Plan, PrivateMethod
 from dptransfer.methods.centre import class_weights, recentred
 from dptransfer.methods.hierarchical import Posterior, count_estimates, posterior
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Budget, Relation
 from dptransfer.queries import ClassCounts, ClassSums, L2Query, SoftmaxGradient, WeightedTotal
 from dptransfer.queries.softmax_gradient import ROW_NORM
 from dptransfer.release.heads import QuadraticHead
@@ -47,12 +47,14 @@ class PublicPriorPrototypes(PrivateMethod):
                    sums of mapped rows; and, if the smallest class is well above the noise, noisy softmax
                    gradients. All in shares of one Gaussian budget.
     Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget; see
-                   `GaussianShares`.
+                   `GaussianShares`. Under replace-one counts are free: they move only if a label changes, and
+                   then sums move by √2 and not by 2.
     Relation:      add/remove one example, or replace one example; the budget says which.
     Sensitivity:   see `ClassCounts`, `WeightedTotal`, `ClassSums` and `SoftmaxGradient`.
     Assumes:       declared classes; a public pool and a public feature map. How many axes are kept and
                    whether steps are taken is decided from the noisy counts, and the centre from the noisy
-                   sum, which is post-processing; the shares add up to 1 on every path.
+                   sum, which is post-processing; the shares add up to 1 on every path, for each kind of
+                   neighbours.
     Reference:     docs/methods/public-prior.md derives the model and says what was measured.
 
     Attributes:
@@ -138,7 +140,7 @@ class PublicPriorPrototypes(PrivateMethod):
         summing = ClassSums(
             OnLattice(features.dimension, 2**SUM_BITS) if takes_steps else features, counting.classes
         )
-        sum_share = self.sum_share if takes_steps else self._main_share
+        sum_share = self.sum_share if takes_steps else self._main_share(shares.relation)
         sums = purse.release(summing, sum_share, rows, labels)
         moment = (apply(features, public.rows[:_MOMENT_ROWS]) ** 2).mean(axis=0)
         model = posterior(sums, counts, purse.scale(summing, sum_share), count_scale, moment)
@@ -148,11 +150,15 @@ class PublicPriorPrototypes(PrivateMethod):
         spent += f"{self.centre_share:.0%} on the centre, " if self._recentres else ""
         spent += f"{sum_share:.0%} on sums in {axes} axes"
         if takes_steps:
-            spent += f", {self._steps_share:.0%} on {self.steps} gradient steps"
+            spent += f", {self._steps_share(shares.relation):.0%} on {self.steps} gradient steps"
             head = self._descend(model, purse, rows, private)
         else:
             linear, offset, precision = model.predictive()
             head = QuadraticHead(linear, offset, precision, features.dimension / _INDEPENDENT_AXES)
+        if shares.relation is Relation.REPLACE_ONE:
+            spent += (
+                " (a label that stays moves no count, and one that changes moves sums less: so beyond 100%)"
+            )
         return Outcome(
             head,
             (shares.event,),
@@ -165,15 +171,21 @@ class PublicPriorPrototypes(PrivateMethod):
         """Whether the map has a centre, and a share of the budget to move it."""
         return isinstance(self.features, PublicMap) and self.centre_share > 0
 
-    @property
-    def _main_share(self) -> float:
-        """Share of the budget for sums and steps together."""
-        return 1 - self.count_share - (self.centre_share if self._recentres else 0.0)
+    def _main_share(self, relation: Relation) -> float:
+        """Share of the budget for sums and steps together.
 
-    @property
-    def _steps_share(self) -> float:
+        A replaced example whose label stays moves no count, so the others share all of the budget. One whose
+        label changes spends on counts, and half of the sums' share: no more, as long as counts have at most
+        half the share of sums.
+        """
+        counts = self.count_share
+        if relation is Relation.REPLACE_ONE:
+            counts = max(0.0, counts - self.sum_share / 2)
+        return 1 - counts - (self.centre_share if self._recentres else 0.0)
+
+    def _steps_share(self, relation: Relation) -> float:
         """Share of the budget for all steps, where steps are taken."""
-        return self._main_share - self.sum_share
+        return self._main_share(relation) - self.sum_share
 
     def _recentred(
         self,
@@ -212,8 +224,9 @@ class PublicPriorPrototypes(PrivateMethod):
         """
         if self.steps == 0:
             return False
-        of_class = self._noise_norm(features.dimension, self._steps_share, purse)
-        of_step = self._noise_norm(features.dimension * len(counts), self._steps_share / self.steps, purse)
+        share = self._steps_share(purse.budget.relation)
+        of_class = self._noise_norm(features.dimension, share, purse)
+        of_step = self._noise_norm(features.dimension * len(counts), share / self.steps, purse)
         return bool(smallest >= self.step_threshold * of_class and counts.sum() >= _STEP_SIGNAL * of_step)
 
     def _noise_norm(self, dimension: int, share: float, purse: Purse) -> float:
@@ -235,7 +248,7 @@ class PublicPriorPrototypes(PrivateMethod):
         temper = _INDEPENDENT_AXES / axes
         linear, offset, precision = (temper * part for part in model.predictive())
         prior = np.log(model.counts)
-        share = self._steps_share / self.steps
+        share = self._steps_share(purse.budget.relation) / self.steps
         weights, kept = np.zeros_like(linear), []
         for index in range(self.steps):
             query = SoftmaxGradient(OnLattice(axes, ROW_NORM), linear + weights, offset + prior, precision)

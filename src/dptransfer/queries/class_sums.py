@@ -10,6 +10,7 @@ import numpy as np
 from dptransfer.compute.device import use_cuda
 from dptransfer.compute.sums import add_by_class, class_sums
 from dptransfer.data.embeddings import Labels
+from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import SUM_BITS
@@ -42,6 +43,8 @@ class ClassSums:
 
     label = "class sums"
     grid = _GRID
+    gaps_by_label = 2.0, math.sqrt(2)
+    """How far replacing an example moves the answer: if its label stays, and if it changes."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -93,6 +96,8 @@ class ClassCounts:
 
     label = "class counts"
     grid = _GRID
+    gaps_by_label = 0.0, math.sqrt(2)
+    """How far replacing an example moves the answer: if its label stays, and if it changes."""
 
     @property
     def shape(self) -> tuple[int]:
@@ -115,43 +120,67 @@ class ClassCounts:
 
 @dataclass(frozen=True)
 class ClassSumsAndCounts:
-    """Per-class sums of mapped rows, with the class count as one more coordinate.
+    """Per-class sums of mapped rows, with the class count times `weight` as one more coordinate.
 
-    Releases:      a (classes, dimension + 1) matrix; the last column holds the counts.
+    Releases:      a (classes, dimension + 1) matrix; the last column holds the weighted counts.
     Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
     Relation:      add/remove one example, or replace one example.
-    Sensitivity:   L2. Add/remove: one row (x, 1) appears, norm at most √2. Replace: same class 2 (the counts
-                   cancel); another class √(2 + 2) = 2; so 2.
+    Sensitivity:   L2, with w for the weight. Add/remove: one row (x, w) appears, of norm at most √(1 + w²).
+                   Replace: same class 2, as the counts cancel; another class √(2(1 + w²)), for (x, w) leaves
+                   and (x′, w) appears; so 2 up to w = 1, and √(2(1 + w²)) from there on.
     Assumes:       classes declared in advance; labels in 0..classes−1; a feature map that works row by row.
-    Reference:     Zhu and Zhang, "Mean Estimation Strikes Back", Algorithm 1. Its Theorem 2.1 allows σ = 1.23
-                   at ε = 1, δ = 1e-5; the joint sensitivity √2 needs 5.276.
+    Reference:     Zhu and Zhang, "Mean Estimation Strikes Back", Algorithm 1, where w = 1. Its Theorem 2.1
+                   allows σ = 1.23 at ε = 1, δ = 1e-5; the joint sensitivity √2 needs 5.276.
+
+    Attributes:
+        features: map of the rows.
+        classes: how many.
+        device: where rows are mapped and summed.
+        weight: of a count, at least 2⁻¹⁶ and at most 2¹⁶; cut to a multiple of 2⁻¹⁶.
     """
 
     features: FittedFeatures
     classes: int
     device: str = "cpu"
+    weight: float = 1.0
 
     label = "class sums and counts"
     grid = _GRID
+
+    def __post_init__(self) -> None:
+        """Refuse a weight that leaves no count, or sums that leave int64."""
+        if not 2.0**-16 <= self.weight <= 2.0**16:
+            raise ArgumentError(
+                f"A count's weight must lie between 2^-16 and 2^16; got {self.weight!r}. "
+                "A weight of 1 leaves counts as they are."
+            )
 
     @property
     def shape(self) -> tuple[int, int]:
         """(classes, dimension + 1)."""
         return self.classes, self.features.dimension + 1
 
+    @property
+    def exact_weight(self) -> float:
+        """The weight, cut to a multiple of 2⁻¹⁶: a whole number of grid steps."""
+        return int(self.weight * 2**16) / 2**16
+
     def l2_sensitivity(self, relation: Relation) -> float:
-        """√2 under add/remove, 2 under replace-one."""
-        return math.sqrt(2) if relation is Relation.ADD_REMOVE else 2.0
+        """√(1 + w²) under add/remove; under replace-one 2, or √2 times that for weights above 1."""
+        one = math.hypot(1.0, self.exact_weight)
+        if relation is Relation.ADD_REMOVE:
+            return one
+        return math.sqrt(2) * one if self.exact_weight > 1 else 2.0
 
     def __call__(self, rows: RawRows, labels: Labels) -> Integers:
-        """Sums and counts in steps of 2⁻³⁰."""
+        """Sums and weighted counts in steps of 2⁻³⁰."""
         sums = ClassSums(self.features, self.classes, self.device)(rows, labels)
-        counts = ClassCounts(self.classes)(rows, labels)
+        counts = ClassCounts(self.classes)(rows, labels) // 2**16 * int(self.weight * 2**16)
         return np.column_stack([sums, counts])
 
     def contribution_norms(self, rows: RawRows, labels: Labels) -> FloatArray:
-        """Norms of the mapped rows with a one behind."""
+        """Norms of the mapped rows with the weight behind."""
         own: FloatArray = np.hypot(
-            ClassSums(self.features, self.classes).contribution_norms(rows, labels), 1.0
+            ClassSums(self.features, self.classes).contribution_norms(rows, labels), self.exact_weight
         )
         return own
