@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.compute.plain_floats import square_root
+
 FloatArray = NDArray[np.float64]
 
 RESIDUAL_NORM = 2**14
@@ -171,7 +173,7 @@ def norms_above(residual: Residuals) -> Any:
     each off by a factor of at most 1 ± 2⁻⁵³, and the hair is 2⁻⁴⁰.
     """
     squares = (residual.others * residual.others).sum(0) + residual.short * residual.short
-    return _namespace(squares).sqrt(squares) * _HAIR / residual.total
+    return square_root(squares) * _HAIR / residual.total
 
 
 def residual_lattice(residual: Residuals, clip: float) -> Any:

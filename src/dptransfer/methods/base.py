@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, final
 
 from dptransfer.accounting import fits, guarantee_of, noise_multiplier_for
+from dptransfer.compute.plain_floats import plain_floats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
@@ -167,7 +168,8 @@ class PrivateMethod(ABC):
         features = method.features.fit(private.facts.dimension, public)
         receipt = ledger.charge(private, plan.events, label=method.name)
         try:
-            outcome = method.run(plan, features, private, noise, public)
+            with plain_floats():  # neither a flag nor a filter of the caller's may make rows tell
+                outcome = method.run(plan, features, private, noise, public)
             if outcome.events != plan.events:
                 raise DPTransferError(
                     f"A run must cost what was charged; '{method.name}' ran other steps than it planned. "
