@@ -168,9 +168,10 @@ def _from_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], split: str | No
     ending = _chosen_ending(path, arrays, split)
     packed = f"q{ending}"
     if packed in arrays and {"scale", "offset"} <= set(arrays):
-        rows = arrays[packed].astype(np.float32)
-        rows *= arrays["scale"].astype(np.float32)
-        rows += arrays["offset"].astype(np.float32)
+        with np.errstate(all="ignore"):  # a warning would tell that some row is beyond float32
+            rows = arrays[packed].astype(np.float32)
+            rows *= arrays["scale"].astype(np.float32)
+            rows += arrays["offset"].astype(np.float32)
     else:
         name = next((f"{name}{ending}" for name in ROW_NAMES if f"{name}{ending}" in arrays), None)
         if name is None:
