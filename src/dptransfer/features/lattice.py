@@ -72,9 +72,7 @@ def require_exact_norms(dimension: int) -> None:
         )
 
 
-def _lattice(
-    rows: NDArray[Any], norm: int, *, root: bool = False, clip: float | None = None
-) -> IntegerRows:
+def _lattice(rows: NDArray[Any], norm: int, *, root: bool = False, clip: float | None = None) -> IntegerRows:
     count, dimension = rows.shape
     require_exact_norms(dimension)
     result = np.zeros((count, dimension), dtype=np.int64)

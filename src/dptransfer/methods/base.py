@@ -131,6 +131,7 @@ class PrivateMethod(ABC):
         """Execute the plan; the only reader of private rows."""
 
     @final
+    @plain_floats()  # no flag and no filter of the caller's changes what is computed, or makes rows tell
     def fit(
         self,
         private: PrivateEmbeddings,
@@ -168,8 +169,7 @@ class PrivateMethod(ABC):
         features = method.features.fit(private.facts.dimension, public)
         receipt = ledger.charge(private, plan.events, label=method.name)
         try:
-            with plain_floats():  # neither a flag nor a filter of the caller's may make rows tell
-                outcome = method.run(plan, features, private, noise, public)
+            outcome = method.run(plan, features, private, noise, public)
             if outcome.events != plan.events:
                 raise DPTransferError(
                     f"A run must cost what was charged; '{method.name}' ran other steps than it planned. "

@@ -104,7 +104,8 @@ class _AdaptingGuide:
         """The gradient; the count moves the clip for the next step."""
         share = answer[-1] / self.method.count_weight / self.expected
         above = min(1.0, max(0.0, float(share))) - self.method.tolerance
-        self.upper = min(_LONGEST, max(1e-2, self.upper * math.exp(self.method.adapt_rate * above)))
+        growth = math.exp(min(5.0, self.method.adapt_rate * above))  # e⁵ leads from the least to the longest
+        self.upper = min(_LONGEST, max(1e-2, self.upper * growth))
         return answer[:-1].reshape(weights.shape)
 
     def noise_norm(self, answer: FloatArray, scale: float) -> float:
