@@ -1,3 +1,5 @@
+from contextlib import nullcontext
+
 """The maps in torch against those in NumPy, on torch's CPU; with a CUDA device also there: pytest -m gpu."""
 
 import numpy as np
@@ -5,11 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contracts.floating_point import flushing, needs_flags
 from contracts.rows import LARGEST, NASTY, rows, steady
 from dptransfer.data import PublicEmbeddings
 from dptransfer.features import PublicMap, UnitNorm, apply
 from dptransfer.features.lattice import unit_lattice
 from dptransfer.features.on_device import apply_on_device, lattice_on_device, unit_lattice_on_device
+
+from .test_scaled_rows import extreme_rows, not_finite
 
 torch = pytest.importorskip("torch")
 
@@ -60,6 +65,18 @@ def test_single_and_mixed_extremes_give_the_same_integers():
         with np.errstate(all="ignore"):
             want = unit_lattice(array, norm)
         assert (unit_lattice_on_device(torch.from_numpy(array), norm).numpy() == want).all()
+
+
+@needs_flags
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("setting", [nullcontext, flushing])
+def test_rows_that_a_flag_could_change_give_the_same_integers(dtype, setting):
+    array = np.vstack([extreme_rows(40, dtype)[:, :WIDTH], np.repeat(not_finite(dtype)[:, None], WIDTH, axis=1)])
+    wanted = {name: one.lattice(array, 2**30) for name, one in MAPS.items()}
+    with setting():
+        for name, one in MAPS.items():
+            got = lattice_on_device(one, 2**30, "cpu")(torch.from_numpy(array)).numpy()
+            assert (got == wanted[name]).all()
 
 
 def test_a_float32_map_would_be_caught():

@@ -83,7 +83,7 @@ def unit_lattice_on_device(rows: Tensor, norm: int, *, root: bool = False) -> Te
 
 
 def scaled_rows_on_device(rows: Tensor, bits: int, *, root: bool = False) -> Tensor:
-    """`features.scaled_rows.scaled_rows` in torch, without the powers; see there for what the steps are for."""
+    """`features.scaled_rows.scaled_rows` in torch, without the powers; see there for what steps are for."""
     import torch
 
     rows = rows if rows.dtype in (torch.float32, torch.float64) else rows.double()

@@ -1,8 +1,8 @@
 """Rows of any real type as float64, each times a power of two that its bits decide.
 
-Floats as small as 1e-310, or products with 2⁻¹⁰²⁴, are **subnormal**, and a processor may be told to take them
-for zeros: a flag of each thread, set by other libraries too (`torch.set_flush_denormal`). A row must not come
-out differently on another thread, so nothing here rests on that flag:
+Floats as small as 1e-310, or products with 2⁻¹⁰²⁴, are **subnormal**, and a processor may be told to take
+them for zeros: a flag of each thread, set by other libraries too (`torch.set_flush_denormal`). A row must not
+come out differently on another thread, so nothing here rests on that flag:
 
 - sizes are compared, NaNs and infinities found, and exponents read in the bits, as integers;
 - a row is multiplied once, by a power of two that is a normal number, made of its bits;
