@@ -75,11 +75,3 @@ def test_a_hugging_face_folder_brings_its_class_names(tmp_path):
         file.unlink()
     with pytest.raises(DataError, match="load_from_disk"):
         read_table(tmp_path / "one")
-
-
-def test_a_signalling_nan_beside_an_empty_cell_is_read_in_silence(tmp_path):
-    half = np.array([0x7C01, 0x3C00, 0x3C00, 0x3C00, 0x3C00, 0x3C00], dtype=np.uint16).view(np.float16)
-    cells = pa.ListArray.from_arrays(pa.array([0, 3, None, 6], type=pa.int32()), pa.array(half))
-    with np.errstate(all="raise"):
-        rows = read_table(written(tmp_path / "a.parquet", embedding=cells)).rows
-    assert np.isnan(rows).any(axis=1).tolist() == [True, False, True]

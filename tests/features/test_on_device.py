@@ -71,7 +71,9 @@ def test_single_and_mixed_extremes_give_the_same_integers():
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("setting", [nullcontext, flushing])
 def test_rows_that_a_flag_could_change_give_the_same_integers(dtype, setting):
-    array = np.vstack([extreme_rows(40, dtype)[:, :WIDTH], np.repeat(not_finite(dtype)[:, None], WIDTH, axis=1)])
+    array = np.vstack(
+        [extreme_rows(40, dtype)[:, :WIDTH], np.repeat(not_finite(dtype)[:, None], WIDTH, axis=1)]
+    )
     wanted = {name: one.lattice(array, 2**30) for name, one in MAPS.items()}
     with setting():
         for name, one in MAPS.items():

@@ -119,6 +119,5 @@ def _list_column(path: Path, name: str, column: Any) -> NDArray[Any]:
     if not joined.null_count:
         return np.asarray(dense)
     rows = np.full((len(joined), dense.shape[1]), np.nan, dtype=np.result_type(dense.dtype, np.float32))
-    with np.errstate(all="ignore"):  # a signalling NaN would warn here, and so tell that it is there
-        rows[joined.is_valid().to_numpy(zero_copy_only=False)] = dense
+    rows[joined.is_valid().to_numpy(zero_copy_only=False)] = dense
     return rows
