@@ -1,6 +1,6 @@
-from contextlib import nullcontext
-
 """The maps in torch against those in NumPy, on torch's CPU; with a CUDA device also there: pytest -m gpu."""
+
+from contextlib import nullcontext
 
 import numpy as np
 import pytest

@@ -9,7 +9,7 @@ from contracts.floating_point import ROUNDING, flushing, met, needs_flags, round
 from contracts.rows import LARGEST, row, squared_length, steady
 from dptransfer.data import PublicEmbeddings
 from dptransfer.features import PublicMap, UnitNorm, chunks
-from dptransfer.features.lattice import clipped_lattice, unit_lattice
+from dptransfer.features.lattice import GRAIN, clipped_lattice, unit_lattice
 from dptransfer.features.public_map import UncentredRows
 from dptransfer.features.scaled_rows import MARGIN, powers_of_two, scaled_rows
 from dptransfer.queries import ClassSums, RecentredSums, WeightedTotal
@@ -57,7 +57,7 @@ def test_a_row_is_multiplied_by_one_power_of_two_exactly(values, bits, root):
     for got, value in zip(x[0].tolist(), values, strict=True):
         exact = Fraction(value) * Fraction(2) ** int(power[0])
         if abs(Fraction(value)) * 2**MARGIN < largest:
-            assert abs(got) < 2.0**-9  # nothing on any lattice
+            assert abs(got) < GRAIN  # next to nothing, also in the norm
         elif root:
             assert abs(Fraction(got) ** 2 - abs(exact)) <= abs(exact) * Fraction(2) ** -51
             assert got * value >= 0

@@ -6,9 +6,9 @@ order of summation. So every private row becomes a row of integers first, by a f
 1. a row with a NaN or an infinity becomes a row of zeros (raising would tell that it is there);
 2. the row is scaled by a power of two (`features.scaled_rows`), so that neither 1e308 nor 1e-308 over- or
    underflows, and its largest entry has so few bits (19 to 26) before the point that
-3. its norm is bounded from above in integers: coordinates are cut to integers and lengthened by 1, which no
-   entry near zero can change, the sum of their squares is exact in float64, and the root is taken a hair
-   (2⁻⁴⁰) large;
+3. its norm is bounded from above in integers: coordinates, less a grain (2⁻¹⁰), are rounded away from zero,
+   so that what is next to nothing counts as nothing; the sum of their squares is exact in float64; to its
+   root the norm of two grains per coordinate is added, and the whole is taken a hair (2⁻⁴⁰) large;
 4. it is multiplied by `norm` ÷ that bound and rounded toward zero, which can only shrink it.
 
 Each step is either elementwise, and so correctly rounded whatever the batch, or an exact integer sum, and
@@ -39,6 +39,7 @@ SUM_BITS = 30
 
 _LARGEST_DIMENSION = 2**14  # leaves 19 bits for each coordinate
 HAIR = 1 + 2.0**-40
+GRAIN = 2.0**-10
 
 
 def unit_lattice(rows: NDArray[Any], norm: int, *, root: bool = False) -> IntegerRows:
@@ -88,14 +89,19 @@ def _lattice(rows: NDArray[Any], norm: int, *, root: bool = False, clip: float |
 def _lattice_chunk(rows: NDArray[Any], norm: int, root: bool, clip: float | None) -> FloatRows:
     x, power = scaled_rows(rows, coordinate_bits(rows.shape[1]), root=root)
     units = np.abs(x)
-    np.trunc(units, out=units)
-    units += 1.0
-    above = np.sqrt(np.einsum("ij,ij->i", units, units)) * HAIR
+    units -= GRAIN
+    np.ceil(units, out=units)
+    above = (np.sqrt(np.einsum("ij,ij->i", units, units)) + grains(x.shape[1])) * HAIR
     if clip is not None:
         # In scaled units the clip is clip·2ᵖ; rows inside it keep their length relative to it.
         above = np.maximum(above, np.ldexp(clip * HAIR, power.astype(np.intc)))
     x *= (norm / above)[:, None]
     return np.trunc(x, out=x)
+
+
+def grains(dimension: int) -> float:
+    """Norm of what rounding without a grain may have left out: one each, and what the subtraction rounded."""
+    return 2 * GRAIN * math.sqrt(dimension)
 
 
 def coordinate_bits(dimension: int) -> int:

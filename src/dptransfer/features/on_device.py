@@ -18,7 +18,7 @@ import numpy as np
 
 from dptransfer.compute.plain_floats import square_root
 from dptransfer.features.base import FittedFeatures
-from dptransfer.features.lattice import HAIR, SUM_BITS, coordinate_bits, require_exact_norms
+from dptransfer.features.lattice import GRAIN, HAIR, SUM_BITS, coordinate_bits, grains, require_exact_norms
 from dptransfer.features.public_map import ROW_NORM, FittedPublicMap
 from dptransfer.features.scaled_rows import LIFT, MARGIN
 from dptransfer.features.unit_norm import FINE_NORM, FittedUnitNorm
@@ -77,8 +77,8 @@ def unit_lattice_on_device(rows: Tensor, norm: int, *, root: bool = False) -> Te
     """`features.lattice.unit_lattice` in torch; see there for what the steps are for."""
     require_exact_norms(rows.shape[1])
     x = scaled_rows_on_device(rows, coordinate_bits(rows.shape[1]), root=root)
-    units = x.abs().trunc() + 1.0
-    above: Tensor = square_root((units * units).sum(dim=1)) * HAIR
+    units = (x.abs() - GRAIN).ceil()
+    above: Tensor = (square_root((units * units).sum(dim=1)) + grains(rows.shape[1])) * HAIR
     return (x * (float(norm) / above)[:, None]).trunc()
 
 
