@@ -67,13 +67,16 @@ def test_single_and_mixed_extremes_give_the_same_integers():
         assert (unit_lattice_on_device(torch.from_numpy(array), norm).numpy() == want).all()
 
 
+def hard_rows(dtype):
+    bad = np.repeat(not_finite(dtype)[:, None], WIDTH, axis=1)
+    return np.vstack([extreme_rows(40, dtype)[:, :WIDTH], bad])
+
+
 @needs_flags
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("setting", [nullcontext, flushing])
 def test_rows_that_a_flag_could_change_give_the_same_integers(dtype, setting):
-    array = np.vstack(
-        [extreme_rows(40, dtype)[:, :WIDTH], np.repeat(not_finite(dtype)[:, None], WIDTH, axis=1)]
-    )
+    array = hard_rows(dtype)
     wanted = {name: one.lattice(array, 2**30) for name, one in MAPS.items()}
     with setting():
         for name, one in MAPS.items():
@@ -114,3 +117,10 @@ def test_cuda_gives_the_integers_of_numpy_for_many_wide_rows():
     for features in (UnitNorm().fit(1280, None), UnitNorm(pool=3).fit(1280, None)):
         assert same(features, array, 2**30, "cuda")
     assert same(PublicMap(axes=256).fit(1280, pool), array, 2**30, "cuda")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("name", MAPS)
+def test_cuda_gives_the_integers_of_numpy_for_rows_that_a_flag_could_change(name, dtype):
+    assert same(MAPS[name], hard_rows(dtype), 2**30, "cuda")
