@@ -61,7 +61,7 @@ def test_a_setting_that_one_alternative_has_chooses_it():
         ({"start": "names", "start.strength": 1}, "'start=names' has no 'strength'"),
         ({"start.towr": "x"}, "has no 'towr'"),
         ({"start.strength": "weak"}, "'strength' must be of the type float; got 'weak'"),
-        ({"start.strength": -1}, "strength must be a positive"),
+        ({"start.strength": -1}, "strength must be a number between"),
         ({"pace": "fast"}, "'pace' has settings of its own; got 'fast'"),
         ({"pace.rech": 1}, "'pace' has no 'rech'. Did you mean 'reach'"),
         ({"steps.more": 1}, "'steps' of 'noisy-gd' is a plain value"),

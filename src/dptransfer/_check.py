@@ -26,6 +26,22 @@ def positive(name: str, value: float) -> float:
     return _plain(value)
 
 
+def moderate(name: str, value: float, *, or_zero: bool = False) -> float:
+    """A setting between 1e-12 and 1e12: what is beyond serves no one, and may leave the floats further on.
+
+    A method must not find that out once it has read rows, and depending on them.
+
+    >>> moderate("ridge", 0.3)
+    0.3
+    """
+    if not (_is_finite(value) and (1e-12 <= value <= 1e12 or (or_zero and value == 0))):
+        zero = "0, or " if or_zero else ""
+        raise ArgumentError(
+            f"{name} must be {zero}a number between 1e-12 and 1e12; got {value!r}. Stay near the default."
+        )
+    return _plain(value)
+
+
 def non_negative(name: str, value: float) -> float:
     """Zero, or a positive number as `positive` understands it."""
     return _plain(value) if _is_finite(value) and value == 0 else positive(name, value)

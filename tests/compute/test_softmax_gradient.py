@@ -21,6 +21,7 @@ from dptransfer.compute.softmax_gradient import (
     residual_lattice,
     residuals,
 )
+from dptransfer.errors import ArgumentError
 from dptransfer.methods import softmax
 
 ROW_NORM = 2**16
@@ -252,3 +253,37 @@ def test_other_inputs_than_the_rows_can_be_multiplied_with():
     halves = np.trunc(rows[:, :3] / 2)
     grid = residual_lattice(residuals(rows, labels, logits), 1.0).astype(np.int64)
     assert (clipped_gradient(rows, labels, logits, 1.0, halves) == grid @ halves.astype(np.int64)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [1e-300, 1e19, 1e30, 3e35, 1e37, 1e60, 1e150, 1e200, 1e307])
+def test_a_head_of_any_finite_size_has_a_gradient_within_the_bound(kind, size):
+    """Logits that leave float32, or squares that leave float64, would be NaN, and no place in the table."""
+    rows, labels, _ = problem(60)
+    rng = np.random.default_rng(5)
+    linear, offset = rng.normal(size=(5, 9)) * size, rng.normal(size=5) * size
+    linear[0], offset[1] = 0.0, 0.0
+    with np.errstate(all="raise", under="ignore"):
+        logits = logits_of(kind, linear, offset, np.abs(linear))
+        whole = clipped_gradient(rows, labels, logits, 1.0)
+        alone = [clipped_gradient(rows[i : i + 1], labels[i : i + 1], logits, 1.0) for i in range(60)]
+    assert (sum(alone) == whole).all()
+    assert max(squared_length(one) for one in alone) <= (RESIDUAL_NORM * ROW_NORM) ** 2
+    if size > 1e6:  # every row is sure of one class: that of the largest logit
+        score = (linear / size) @ (rows.T / ROW_NORM) + (offset / size)[:, None]
+        score -= 0.5 * (np.abs(linear) / size) @ (rows.T / ROW_NORM) ** 2 if kind == "curved" else 0.0
+        gap = np.diff(np.sort(score, axis=0)[-2:], axis=0)[0]
+        assert (probabilities(rows, logits).argmax(axis=0) == score.argmax(axis=0))[gap > 0.01].all()
+        assert (probabilities(rows, logits).max(axis=0) > 0.999)[gap > 0.01].all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_coefficient_that_is_not_finite_is_refused_before_any_row_is_seen(kind, bad):
+    fine = np.ones((3, 4))
+    for place in range(3):
+        parts = [fine.copy(), np.ones(3), fine.copy()]
+        parts[place].flat[2] = bad
+        if place < 2 or kind == "curved":
+            with pytest.raises(ArgumentError, match="must be finite"):
+                logits_of(kind, *parts)

@@ -155,3 +155,11 @@ def test_labels_have_a_file_of_their_own(tmp_path):
 def test_printing_a_table_shows_no_value(tmp_path):
     np.savez(tmp_path / "a.npz", x=X, y=Y)
     assert repr(read_table(tmp_path / "a.npz")) == "RawTable(dimension 3, labelled)"
+
+
+def test_no_packed_row_makes_reading_warn_or_fail_whatever_the_caller_told_numpy(tmp_path):
+    q = np.array([[0, 1], [255, 255]], np.uint8)
+    np.savez(tmp_path / "h.npz", q_all=q, scale=np.array([np.inf, 3e38]), offset=np.array([0.0, 1e-40]))
+    with np.errstate(all="raise"):
+        rows = read_table(tmp_path / "h.npz").rows
+    assert not np.isfinite(rows).all()

@@ -260,3 +260,11 @@ def test_lists_nested_without_end_are_refused(folder):
     (folder / "manifest.json").write_bytes(b"[" * 100_000)
     with pytest.raises(DataError, match="must be JSON"):
         read_store(folder)
+
+
+def test_no_row_makes_writing_warn_or_fail_whatever_the_caller_told_numpy(tmp_path):
+    signalling = np.full(4, 0x7FF0000000000001, dtype=np.uint64).view(np.float64)
+    hard = np.vstack([np.full(4, 1e300), np.full(4, 1e-300), np.full(4, np.nan), signalling])
+    with np.errstate(all="raise"):
+        written = read_store(write_embeddings(tmp_path / "h.emb", hard, dtype="float32")).rows
+    assert np.isfinite(written).all(axis=1).tolist() == [False, True, False, False]

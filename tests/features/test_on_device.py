@@ -1,15 +1,20 @@
 """The maps in torch against those in NumPy, on torch's CPU; with a CUDA device also there: pytest -m gpu."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contracts.floating_point import flushing, needs_flags
 from contracts.rows import LARGEST, NASTY, rows, steady
 from dptransfer.data import PublicEmbeddings
 from dptransfer.features import PublicMap, UnitNorm, apply
 from dptransfer.features.lattice import unit_lattice
 from dptransfer.features.on_device import apply_on_device, lattice_on_device, unit_lattice_on_device
+
+from .test_scaled_rows import extreme_rows, not_finite
 
 torch = pytest.importorskip("torch")
 
@@ -62,6 +67,23 @@ def test_single_and_mixed_extremes_give_the_same_integers():
         assert (unit_lattice_on_device(torch.from_numpy(array), norm).numpy() == want).all()
 
 
+def hard_rows(dtype):
+    bad = np.repeat(not_finite(dtype)[:, None], WIDTH, axis=1)
+    return np.vstack([extreme_rows(40, dtype)[:, :WIDTH], bad])
+
+
+@needs_flags
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("setting", [nullcontext, flushing])
+def test_rows_that_a_flag_could_change_give_the_same_integers(dtype, setting):
+    array = hard_rows(dtype)
+    wanted = {name: one.lattice(array, 2**30) for name, one in MAPS.items()}
+    with setting():
+        for name, one in MAPS.items():
+            got = lattice_on_device(one, 2**30, "cpu")(torch.from_numpy(array)).numpy()
+            assert (got == wanted[name]).all()
+
+
 def test_a_float32_map_would_be_caught():
     array = np.random.default_rng(1).normal(size=(300, WIDTH))
     rounded = torch.from_numpy(array.astype(np.float32))
@@ -95,3 +117,10 @@ def test_cuda_gives_the_integers_of_numpy_for_many_wide_rows():
     for features in (UnitNorm().fit(1280, None), UnitNorm(pool=3).fit(1280, None)):
         assert same(features, array, 2**30, "cuda")
     assert same(PublicMap(axes=256).fit(1280, pool), array, 2**30, "cuda")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("name", MAPS)
+def test_cuda_gives_the_integers_of_numpy_for_rows_that_a_flag_could_change(name, dtype):
+    assert same(MAPS[name], hard_rows(dtype), 2**30, "cuda")

@@ -1,9 +1,11 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.rows import steady
-from dptransfer.features import chunks
+from dptransfer.errors import ArgumentError
+from dptransfer.features import UnitNorm, chunks
 from dptransfer.privacy import Relation
 from dptransfer.queries import CorrectCount
 
@@ -63,3 +65,16 @@ def test_scores_that_differ_in_the_ninth_digit_are_told_apart():
     x = np.array([[1.0, 0.0, 0.0]])
     assert asked(x, np.array([1])) == asked.grid
     assert asked(x, np.array([0])) == 0
+
+
+@pytest.mark.parametrize("size", [1e-305, 1e150, 1e307])
+def test_classifiers_of_any_finite_size_are_counted_and_others_refused(size):
+    rng = np.random.default_rng(0)
+    linear, precision = rng.normal(size=(3, 4)), np.abs(rng.normal(size=(3, 4)))
+    rows, labels = rng.normal(size=(50, 4)), rng.integers(0, 3, 50)
+    unit = UnitNorm().fit(4, None)
+    plain = CorrectCount(unit, linear, np.zeros(3), precision)(rows, labels)
+    assert (CorrectCount(unit, linear * size, np.zeros(3), precision * size)(rows, labels) == plain).all()
+    CorrectCount(unit, linear, np.zeros(3), precision * size)(rows, labels)
+    with pytest.raises(ArgumentError, match="finite"):
+        CorrectCount(unit, linear, np.full(3, np.nan))(rows[:0], labels[:0])

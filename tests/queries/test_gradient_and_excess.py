@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.rows import steady
+from dptransfer.errors import ArgumentError
 from dptransfer.features import chunks
 from dptransfer.methods import softmax
 from dptransfer.privacy import Relation
@@ -101,3 +102,10 @@ def test_the_threshold_does_not_change_the_price():
     assert asked(weight=1.0).l2_sensitivity(Relation.ADD_REMOVE) == pytest.approx(math.sqrt(2))
     assert asked(weight=1.0).l2_sensitivity(Relation.REPLACE_ONE) == pytest.approx(math.sqrt(5))
     assert not asked()(*EMPTY).any()
+
+
+@pytest.mark.parametrize("weight", [0.0, 2.0**-17, 16.1, 1e300, math.nan])
+def test_a_weight_that_the_grid_cannot_hold_is_refused_before_rows_are_read(weight):
+    with pytest.raises(ArgumentError, match="count_weight"):
+        asked(weight=weight)
+    assert asked(weight=16)(*EMPTY)[-1] == 0

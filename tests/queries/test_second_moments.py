@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.rows import steady
+from dptransfer.errors import ArgumentError
 from dptransfer.features import UnitNorm, chunks
 from dptransfer.privacy import Relation
 from dptransfer.queries import SecondMoments
@@ -160,3 +161,9 @@ def test_sums_that_leave_int64_wrap_around_and_move_by_the_same_amount():
     assert count * single > 2**63
     assert (int(many[0, 0]) - count * single) % 2**64 == 0
     assert int((more - many)[0, 0]) == single
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_refused_before_there_are_rows(bad):
+    with pytest.raises(ArgumentError, match="finite"):
+        OfProbabilities(np.array([[0.0, bad], [0.0, 0.0]]))

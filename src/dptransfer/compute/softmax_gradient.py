@@ -24,6 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.compute.plain_floats import square_root
+from dptransfer.errors import ArgumentError
+
 FloatArray = NDArray[np.float64]
 
 RESIDUAL_NORM = 2**14
@@ -36,6 +39,7 @@ _EXACT = 2**52
 _COARSE_ROW_NORM = 2**11
 _COARSE_LINEAR_NORM = 2**12
 _LOGIT_BITS = 10
+_LARGEST_COEFFICIENT = 2.0**64
 _LOGIT_DEPTH = 24  # exp(−24) is below the table's resolution
 _HAIR = 1 + 2.0**-40
 
@@ -75,6 +79,10 @@ class IntegerLogits:
         cls, linear: FloatArray, offset: FloatArray, precision: FloatArray | None, row_norm: int
     ) -> IntegerLogits:
         """Round the coefficients so that products with rows of norm at most `row_norm` are exact."""
+        scale = _bearable(linear, offset, precision)
+        if scale < 1:
+            linear, offset = linear * scale, offset * scale
+            precision = None if precision is None else precision * scale
         steps = _steps(_longest(linear), _EXACT / 2 / row_norm)
         square, squared = None, 1.0
         if precision is not None and precision.any():
@@ -91,6 +99,9 @@ class IntegerLogits:
     @classmethod
     def coarse(cls, linear: FloatArray, offset: FloatArray, row_norm: int) -> IntegerLogits:
         """Round the coefficients so that products with coarse rows are exact in float32."""
+        scale = _bearable(linear, offset)
+        if scale < 1:
+            linear, offset = linear * scale, offset * scale
         steps = _steps(_longest(linear), _COARSE_LINEAR_NORM)
         whole = linear * steps
         return cls(
@@ -171,7 +182,7 @@ def norms_above(residual: Residuals) -> Any:
     each off by a factor of at most 1 ± 2⁻⁵³, and the hair is 2⁻⁴⁰.
     """
     squares = (residual.others * residual.others).sum(0) + residual.short * residual.short
-    return _namespace(squares).sqrt(squares) * _HAIR / residual.total
+    return square_root(squares) * _HAIR / residual.total
 
 
 def residual_lattice(residual: Residuals, clip: float) -> Any:
@@ -224,6 +235,30 @@ def _coarse_product(rows: Any, logits: IntegerLogits) -> Any:
     # Torch may have been told to multiply float32 with fewer bits (TF32, or bfloat16), which is not exact.
     rounded = torch.round(rows / logits.row_step)
     return (_there(torch, logits.linear, rows).double() @ rounded.T).float()
+
+
+def largest_coefficient(*parts: FloatArray | None) -> float:
+    """The largest absolute value in a head's arrays; an error, before any row is read, if one is not finite.
+
+    >>> largest_coefficient(np.array([[1.0, -3.0]]), np.zeros(1), None)
+    3.0
+    """
+    ends = [end for part in parts if part is not None for end in (part.max(), part.min())]
+    largest = float(np.abs(ends).max())
+    if not math.isfinite(largest):
+        raise ArgumentError(
+            "A head's coefficients must be finite; at least one is not. "
+            "Use settings that are closer to the defaults."
+        )
+    return largest
+
+
+def _bearable(*parts: FloatArray | None) -> float:
+    """What to multiply a head with so that its logits, in steps, are far from float32's largest number.
+
+    One with coefficients beyond 2⁶⁴ gives all of a row's probability to one class, and so it does after that.
+    """
+    return min(1.0, _LARGEST_COEFFICIENT / max(largest_coefficient(*parts), 1.0))
 
 
 def _longest(linear: FloatArray) -> float:

@@ -12,13 +12,15 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import Any, TypeVar
 
+from dptransfer.compute.plain_floats import plain_floats
+
 _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
 _own = threading.local()
 
 
 def side_by_side(work: Callable[[_Part], _Result], parts: Sequence[_Part], threads: int) -> Iterator[_Result]:
-    """What `work` gives for each part, in order, on this many threads.
+    """What `work` gives for each part, in order, on this many threads, all with the default float settings.
 
     Work that is shared out by work that was itself shared out stays on its thread: all cores are busy then,
     and threads that wait for a place among themselves would wait forever.
@@ -26,18 +28,23 @@ def side_by_side(work: Callable[[_Part], _Result], parts: Sequence[_Part], threa
     >>> list(side_by_side(abs, [-1, 2, -3], threads=2))
     [1, 2, 3]
     """
+
+    def plain(part: _Part) -> _Result:
+        with plain_floats():
+            return work(part)
+
     if min(threads, len(parts)) < 2 or getattr(_own, "is_kept", False):
-        yield from map(work, parts)
+        yield from map(plain, parts)
         return
     # One thread of linear algebra each: its own threads would only wait for one another.
     with _linear_algebra().limit(limits=1, user_api="blas"):
         pool = _kept(threads)
         # With a part for each, one is done here: this thread would only sleep, and waking one takes time.
         handed = parts if len(parts) > threads else parts[:-1]
-        pending: list[Future[_Result]] = [pool.submit(work, part) for part in handed]
+        pending: list[Future[_Result]] = [pool.submit(plain, part) for part in handed]
         pending.reverse()
         try:
-            own = [work(part) for part in parts[len(handed) :]]
+            own = [plain(part) for part in parts[len(handed) :]]
             while pending:
                 yield pending.pop().result()  # popped, so that what was fetched is not kept
             yield from own

@@ -134,8 +134,12 @@ def _from_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], split: str | No
     ending = _chosen_ending(path, arrays, split)
     packed = f"q{ending}"
     if packed in arrays and {"scale", "offset"} <= set(arrays):
-        rows = _as_rows(path, arrays[packed]).astype(np.float32)
-        with parsing(path, "'scale' and 'offset' must be numbers, one per column.", "Write the file again."):
+        rows = _as_rows(path, arrays[packed])
+        with (
+            parsing(path, "'scale' and 'offset' must be numbers, one per column.", "Write the file again."),
+            np.errstate(all="ignore"),  # a warning would tell that some row is beyond float32
+        ):
+            rows = rows.astype(np.float32)
             rows *= arrays["scale"].astype(np.float32)
             rows += arrays["offset"].astype(np.float32)
     else:

@@ -228,7 +228,7 @@ def _write_rows(file: Path, array: NDArray[Any], dtype: str, opener: Opener | No
         header = {"descr": kind.str, "fortran_order": False, "shape": array.shape}
         np.lib.format.write_array_header_1_0(stream, header)
         for start in range(0, len(array), _CHUNK):
-            with np.errstate(over="ignore", invalid="ignore"):
+            with np.errstate(all="ignore"):
                 chunk = np.ascontiguousarray(array[start : start + _CHUNK], dtype=kind)
             stream.write(chunk.data)
         stream.flush()

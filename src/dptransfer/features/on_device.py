@@ -2,22 +2,25 @@
 
 Every step of `features.lattice` is elementwise and correctly rounded (IEEE 754 in float64, on NVIDIA GPUs
 too: product, quotient, root, rounding), or an exact sum of integers; so are those of the maps, whose products
-are integers below 2⁵². Powers of two are made of their bits and applied in two halves, which rounds as one
-product does. So the integers are those of the CPU, bit for bit, and tests compare them with ==.
+are integers below 2⁵². What is subnormal, too large or not finite is told by bits, as there. So the integers
+are those of the CPU, bit for bit, and tests compare them with ==.
 
 Torch is imported by those who have tensors; nothing here imports it before.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
+from dptransfer.compute.plain_floats import square_root
 from dptransfer.features.base import FittedFeatures
-from dptransfer.features.lattice import HAIR, SUM_BITS, require_exact_norms
+from dptransfer.features.lattice import GRAIN, HAIR, SUM_BITS, coordinate_bits, grains, require_exact_norms
 from dptransfer.features.public_map import ROW_NORM, FittedPublicMap
+from dptransfer.features.scaled_rows import LIFT, MARGIN
 from dptransfer.features.unit_norm import FINE_NORM, FittedUnitNorm
 
 if TYPE_CHECKING:
@@ -53,9 +56,8 @@ def _public_map(features: FittedPublicMap, norm: int, device: str) -> Rows:
     mean, matrix = (torch.from_numpy(part).to(device).double() for part in (features.mean, features.matrix))
 
     def mapped(rows: Tensor) -> Tensor:
-        wide = rows.double()
-        wide = torch.copysign(wide.abs().sqrt(), wide) if features.root else wide
-        return unit_lattice_on_device((unit_lattice_on_device(wide, ROW_NORM) - mean) @ matrix, norm)
+        uncentred = unit_lattice_on_device(rows, ROW_NORM, root=features.root)
+        return unit_lattice_on_device((uncentred - mean) @ matrix, norm)
 
     return mapped
 
@@ -71,27 +73,39 @@ def _unit_norm(features: FittedUnitNorm, norm: int, rows: Tensor) -> Tensor:
     return unit_lattice_on_device(pooled, norm)
 
 
-def unit_lattice_on_device(rows: Tensor, norm: int) -> Tensor:
+def unit_lattice_on_device(rows: Tensor, norm: int, *, root: bool = False) -> Tensor:
     """`features.lattice.unit_lattice` in torch; see there for what the steps are for."""
-    import torch
-
     require_exact_norms(rows.shape[1])
-    x = rows.double()
-    peak = x.abs().amax(dim=1)
-    finite = peak.isfinite()
-    x = torch.where(finite[:, None], x, 0.0)
-    # The exponent's bits; of zeros and subnormal numbers, whose exponent is −1021 or less, as of −1021.
-    exponent = (torch.where(finite, peak, 0.0).view(torch.int64) >> 52).sub(1022).clamp(min=-1021)
-    half = exponent // 2
-    x = x * _power_of_two(-half)[:, None] * _power_of_two(half - exponent)[:, None]
-    bits = (52 - math.ceil(math.log2(x.shape[1]))) // 2
-    units = (x.abs() * 2.0**bits).ceil()
-    above = (units * units).sum(dim=1).sqrt() * (HAIR / 2.0**bits)
-    factor = torch.where(above > 0, float(norm) / above, 0.0)
-    return (x * factor[:, None]).trunc()
+    x = scaled_rows_on_device(rows, coordinate_bits(rows.shape[1]), root=root)
+    units = (x.abs() - GRAIN).ceil()
+    above: Tensor = (square_root((units * units).sum(dim=1)) + grains(rows.shape[1])) * HAIR
+    return (x * (float(norm) / above)[:, None]).trunc()
 
 
-def _power_of_two(exponent: Tensor) -> Tensor:
+def scaled_rows_on_device(rows: Tensor, bits: int, *, root: bool = False) -> Tensor:
+    """`features.scaled_rows.scaled_rows` in torch, without the powers; see there for what steps are for."""
     import torch
 
-    return ((exponent + 1023) << 52).view(torch.float64)
+    rows = rows if rows.dtype in (torch.float32, torch.float64) else rows.double()
+    kind = np.finfo(np.float32 if rows.dtype == torch.float32 else np.float64)
+    whole = rows.view(torch.int32 if kind.bits == 32 else torch.int64)
+    sizes = (whole & torch.iinfo(whole.dtype).max).amax(dim=1).long()
+    sizes = torch.where(sizes < (kind.maxexp - kind.minexp + 1) << kind.nmant, sizes, 0)
+    exponent = (sizes >> kind.nmant).clamp(min=MARGIN) + kind.minexp
+    power = 2 * (bits - (exponent + 1) // 2) if root else bits - exponent
+    x = rows.double() * ((power + 1023) << 52).view(torch.float64)[:, None]
+    x = torch.where((sizes > 0)[:, None], x, 0.0)
+    x = torch.copysign(square_root(x.abs()), x) if root else x
+    small = (sizes > 0) & (sizes < MARGIN << kind.nmant)
+    if small.any():
+        x[small] = scaled_rows_on_device(_lifted(rows[small], whole[small], kind), bits, root=root)
+    return x
+
+
+def _lifted(rows: Tensor, whole: Tensor, kind: np.finfo[Any]) -> Tensor:
+    import torch
+
+    sizes = whole & torch.iinfo(whole.dtype).max
+    subnormal = sizes.double() * 2.0 ** (kind.minexp - kind.nmant + LIFT)
+    subnormal = torch.where(whole < 0, -subnormal, subnormal)
+    return torch.where(sizes < 1 << kind.nmant, subnormal, rows.double() * 2.0**LIFT)

@@ -215,7 +215,7 @@ class UncentredRows:
 
     def lattice(self, rows: NDArray[Any], norm: int) -> IntegerRows:
         """Unit-norm integer rows."""
-        return unit_lattice(_rooted(rows) if self.root else rows, norm)
+        return unit_lattice(rows, norm, root=self.root)
 
     def arrays(self) -> Arrays:
         """It has none."""
@@ -230,12 +230,6 @@ def _lattice_mean(mean: FloatRows) -> NDArray[np.int32]:
     """The mean as integers of norm at most 2²⁶."""
     integers: NDArray[np.int32] = clipped_lattice(mean[None], ROW_NORM, clip=1.0)[0].astype(np.int32)
     return integers
-
-
-def _rooted(rows: NDArray[Any]) -> FloatRows:
-    """Signed square root: defined for every row, since a private row may hold anything."""
-    wide = rows.astype(np.float64)
-    return np.copysign(np.sqrt(np.abs(wide)), wide)
 
 
 def _squared_norm(columns: NDArray[np.int32]) -> FloatRows:

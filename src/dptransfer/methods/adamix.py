@@ -90,8 +90,8 @@ class AdaMix(GradientHead):
             _check.fraction("quantile", self.quantile)
         if self.axes is not None:
             object.__setattr__(self, "axes", _check.whole("axes", self.axes))
-        _check.positive("clip", self.clip)
-        _check.non_negative("public_weight", self.public_weight)
+        _check.moderate("clip", self.clip)
+        _check.moderate("public_weight", self.public_weight, or_zero=True)
         if self.count_share != 0:
             _check.fraction("count_share", self.count_share)
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, final
 
 from dptransfer.accounting import fits, guarantee_of, heed, noise_multiplier_for
+from dptransfer.compute.plain_floats import plain_floats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
@@ -130,6 +131,7 @@ class PrivateMethod(ABC):
         """Execute the plan; the only reader of private rows."""
 
     @final
+    @plain_floats()  # no flag and no filter of the caller's changes what is computed, or makes rows tell
     def fit(
         self,
         private: PrivateEmbeddings,

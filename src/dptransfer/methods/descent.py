@@ -41,9 +41,9 @@ class Pace:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        _check.positive("reach", self.reach)
-        _check.non_negative("weight_decay", self.weight_decay)
-        _check.positive("radius", self.radius)
+        _check.moderate("reach", self.reach)
+        _check.moderate("weight_decay", self.weight_decay, or_zero=True)
+        _check.moderate("radius", self.radius)
 
 
 class Descent:

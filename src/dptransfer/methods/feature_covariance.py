@@ -61,7 +61,7 @@ class FeatureCovariance(NoisyGD):
                 f"noise_multiplier={self.noise_multiplier!r}. Leave it out, and set steps or share."
             )
         _check.fraction("share", self.share)
-        _check.positive("ridge", self.ridge)
+        _check.moderate("ridge", self.ridge)
 
     @property
     def devices(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from dptransfer.methods.dpsgd import DPSGDProbe
 from dptransfer.methods.gradient_head import Guide
 from dptransfer.queries import GradientAndExcess, SoftmaxGradient
 from dptransfer.queries.base import L2Query
+from dptransfer.queries.gradient_and_excess import require_count_weight
 
 FloatArray = NDArray[np.float64]
 
@@ -54,9 +55,9 @@ class GlobalAdapt(DPSGDProbe):
     def __post_init__(self) -> None:
         """Check the settings."""
         super().__post_init__()
-        _check.positive("count_weight", self.count_weight)
+        require_count_weight(self.count_weight)
         _check.fraction("tolerance", self.tolerance)
-        _check.positive("adapt_rate", self.adapt_rate)
+        _check.moderate("adapt_rate", self.adapt_rate)
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """A declared size: the expected sample is a share of it."""
@@ -103,7 +104,8 @@ class _AdaptingGuide:
         """The gradient; the count moves the clip for the next step."""
         share = answer[-1] / self.method.count_weight / self.expected
         above = min(1.0, max(0.0, float(share))) - self.method.tolerance
-        self.upper = min(_LONGEST, max(1e-2, self.upper * math.exp(self.method.adapt_rate * above)))
+        growth = math.exp(min(5.0, self.method.adapt_rate * above))  # e⁵ leads from the least to the longest
+        self.upper = min(_LONGEST, max(1e-2, self.upper * growth))
         return answer[:-1].reshape(weights.shape)
 
     def noise_norm(self, answer: FloatArray, scale: float) -> float:

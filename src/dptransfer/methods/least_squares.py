@@ -56,8 +56,8 @@ class LeastSquares(PrivateMethod):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        _check.non_negative("alpha", self.alpha)
-        _check.positive("ridge", self.ridge)
+        _check.moderate("alpha", self.alpha, or_zero=True)
+        _check.moderate("ridge", self.ridge)
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """Three Gaussian releases at one noise multiplier."""

@@ -90,7 +90,7 @@ class FullyPrivate(GradientHead):
     def __post_init__(self) -> None:
         """Check the settings."""
         super().__post_init__()
-        _check.positive("clip", self.clip)
+        _check.moderate("clip", self.clip)
 
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """The clipped gradient, from zero."""
@@ -143,7 +143,7 @@ class PPGD(GradientHead):
     def __post_init__(self) -> None:
         """Check the settings."""
         super().__post_init__()
-        _check.positive("reuse", self.reuse)
+        _check.moderate("reuse", self.reuse)
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Labelled rows."""

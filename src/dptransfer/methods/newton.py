@@ -61,8 +61,8 @@ class NewtonHead(PrivateMethod):
         """Check the settings."""
         object.__setattr__(self, "steps", _check.whole("steps", self.steps))
         _check.fraction("share", self.share)
-        _check.positive("ridge", self.ridge)
-        _check.positive("clip", self.clip)
+        _check.moderate("ridge", self.ridge)
+        _check.moderate("clip", self.clip)
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """Rounds of gradients and rounds of curvatures."""

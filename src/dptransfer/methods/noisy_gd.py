@@ -44,7 +44,7 @@ class NoisyGD(GradientHead):
     def __post_init__(self) -> None:
         """Check the settings."""
         super().__post_init__()
-        _check.positive("clip", self.clip)
+        _check.moderate("clip", self.clip)
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """What the start needs."""

@@ -86,7 +86,7 @@ class PublicPriorPrototypes(PrivateMethod):
             "centre_share": _check.non_negative("centre_share", self.centre_share),
             "sum_share": _check.fraction("sum_share", self.sum_share),
             "steps": _check.whole("steps", self.steps, at_least=0),
-            "step_threshold": _check.non_negative("step_threshold", self.step_threshold),
+            "step_threshold": _check.moderate("step_threshold", self.step_threshold, or_zero=True),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)

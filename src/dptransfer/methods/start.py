@@ -58,7 +58,7 @@ class FromShots:
 
     def __post_init__(self) -> None:
         """Check the strength."""
-        _check.positive("strength", self.strength)
+        _check.moderate("strength", self.strength)
 
     def require(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Labelled public rows of declared classes."""
@@ -91,7 +91,7 @@ class FromNames:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        _check.positive("scale", self.scale)
+        _check.moderate("scale", self.scale)
         if "{}" not in self.template:
             raise ArgumentError(f"template must hold a place {{}} for the name; got {self.template!r}.")
 

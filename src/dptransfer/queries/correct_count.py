@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.compute.softmax_gradient import IntegerLogits, logit_steps
+from dptransfer.compute.softmax_gradient import IntegerLogits, largest_coefficient, logit_steps
 from dptransfer.data.embeddings import Labels
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
@@ -50,8 +50,7 @@ class CorrectCount:
 
     def __call__(self, rows: RawRows, labels: Labels) -> Integers:
         """The count, in steps of 2⁻³⁰."""
-        largest = max(float(np.abs(self.linear).max()), float(np.abs(self.offset).max()), 1e-300)
-        stretch = _SPREAD / largest
+        stretch = _SPREAD / max(largest_coefficient(self.linear, self.offset, self.precision), 1e-300)
         precision = None if self.precision is None else self.precision * stretch
         logits = IntegerLogits.of(self.linear * stretch, self.offset * stretch, precision, ROW_NORM)
 

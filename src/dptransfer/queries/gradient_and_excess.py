@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer import _check
 from dptransfer.compute.softmax_gradient import norms_above, residuals
 from dptransfer.data.embeddings import Labels
+from dptransfer.errors import ArgumentError
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.on_lattice import lattice_floats
 from dptransfer.privacy import Relation
@@ -44,6 +46,10 @@ class GradientAndExcess:
 
     label = "softmax gradient and count of long ones"
     grid = SoftmaxGradient.grid
+
+    def __post_init__(self) -> None:
+        """Refuse a weight that the grid cannot hold, before rows are read."""
+        require_count_weight(self.weight)
 
     @property
     def shape(self) -> tuple[int]:
@@ -81,3 +87,11 @@ class GradientAndExcess:
             return long
 
         return over_chunks(long_ones, len(rows), asked.features.input_dimension)
+
+
+def require_count_weight(weight: float) -> None:
+    """Raise unless counts with this weight are whole numbers of steps, and those of 2²⁹ rows fit int64."""
+    if not 2.0**-16 <= _check.positive("count_weight", weight) <= 16:
+        raise ArgumentError(
+            f"count_weight must lie between 2**-16 and 16; got {weight!r}. Stay near the default, 0.25."
+        )

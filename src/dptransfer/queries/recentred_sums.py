@@ -12,7 +12,7 @@ from dptransfer.compute.sums import add_by_class
 from dptransfer.data.embeddings import Labels
 from dptransfer.errors import RelationMismatch
 from dptransfer.features import FittedFeatures
-from dptransfer.features.chunks import row_chunks
+from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import SUM_BITS, clipped_lattice
 from dptransfer.privacy import Relation
 from dptransfer.queries.base import Integers, RawRows
@@ -76,7 +76,10 @@ class RecentredSums:
     def _clipped(self, rows: RawRows, labels: Labels) -> Iterator[tuple[Integers, Labels]]:
         """Each chunk's differences on the lattice, and its labels."""
         centres = np.rint(np.clip(self.centres, -(2.0**20), 2.0**20) * _ROW_NORM)
-        for chunk in row_chunks(len(rows), self.features.input_dimension):
+
+        def part(chunk: slice) -> tuple[Integers, Labels]:
             own = labels[chunk]
             difference = (self.features.lattice(rows[chunk], _ROW_NORM) - centres[own]) / _ROW_NORM
-            yield clipped_lattice(difference / self.radii[own][:, None], self.grid, clip=1.0), own
+            return clipped_lattice(difference / self.radii[own][:, None], self.grid, clip=1.0), own
+
+        return over_chunks(part, len(rows), self.features.input_dimension)

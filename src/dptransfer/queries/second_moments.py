@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -67,15 +68,22 @@ class OfProbabilities:
 
     linear: FloatArray
 
+    def __post_init__(self) -> None:
+        """Refuse weights that no logits can be made of, before rows are read."""
+        _ = self._logits
+
     @property
     def blocks(self) -> int:
         """One per class."""
         return len(self.linear)
 
+    @cached_property
+    def _logits(self) -> IntegerLogits:
+        return IntegerLogits.coarse(self.linear, np.zeros(len(self.linear)), ROW_NORM)
+
     def __call__(self, rows: FloatArray, labels: Labels) -> FloatArray:
         """The probabilities, whose norm is at most 1, rounded toward zero."""
-        logits = IntegerLogits.coarse(self.linear, np.zeros(len(self.linear)), ROW_NORM)
-        return clipped_lattice(probabilities(rows, logits).T, _WEIGHT_NORM, clip=1.0).astype(np.float64)
+        return clipped_lattice(probabilities(rows, self._logits).T, _WEIGHT_NORM, clip=1.0).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
