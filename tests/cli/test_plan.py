@@ -154,7 +154,7 @@ def test_the_pool_gives_the_dimension(cli_json, data):
         ((*BUDGET, "--relation", "replace-one", "-m", "coinpress"), "--classes"),
         ((*BUDGET, "-m", "noisy-gd", "--noise-multiplier", "0"), "noise_multiplier must be a positive"),
         ((*BUDGET, "-m", "noisy-gd", "--steps", "0"), "steps must be"),
-        ((*BUDGET, "-m", "noisy-gd", "--clip", "-1"), "clip must be a positive"),
+        ((*BUDGET, "-m", "noisy-gd", "--clip", "-1"), "clip must be a number between 1e-12 and 1e12"),
         ((*BUDGET, "-m", "noisy-gd", "--sampling-rate", "0.1"), "'noisy-gd' has no 'sampling_rate'"),
         ((*BUDGET, "-m", "dpsgd", "--sampling-rate", "2"), "sampling_rate must lie in (0, 1]"),
         ((*BUDGET, "-m", "noisy-gd", "--start", "shot"), "Did you mean 'shots'?"),

@@ -33,9 +33,8 @@ def test_the_joint_price_is_the_reach_times_the_sum_of_the_prices():
     assert joint.event.sensitivity**2 == pytest.approx(joint.reach)
     assert joint.event.scale == pytest.approx(3.0)  # of answers in units of sensitivity, weighted
     assert epsilon_of([joint.event], 1e-5) < 0.9 * epsilon_of(apart, 1e-5)
-    for name in ("numeric_epsilon", "numeric_delta"):
-        assert getattr(joint.event, name) == pytest.approx(sum(getattr(event, name) for event in apart))
-    assert joint.event.numeric_epsilon > 0 < joint.event.numeric_delta
+    assert joint.event.numeric_epsilon == pytest.approx(sum(event.numeric_epsilon for event in apart))
+    assert joint.event.numeric_epsilon > 0
 
 
 def test_add_remove_steps_stay_what_they_were():

@@ -59,6 +59,11 @@ class JointRounds:
             numeric_delta=math.fsum(_gaussian(event).numeric_delta for event in events),
         )
 
+    def scaled(self, factor: float) -> JointRounds:
+        """The same with so much more noise on every part; the shares of the price, and the reach, stay."""
+        louder = (replace(one, noise_multiplier=factor * one.noise_multiplier) for one in self.parts)
+        return replace(self, parts=tuple(louder))
+
 
 def jointly(parts: Sequence[GaussianRounds], label: str) -> list[Step]:
     """The steps of a plan that releases these parts: under replace-one a joint one, else each by itself."""

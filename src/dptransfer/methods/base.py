@@ -169,7 +169,7 @@ class PrivateMethod(ABC):
             if not isinstance(public, PublicEmbeddings):
                 raise ArgumentError(f"public must be PublicEmbeddings; got {type(public).__name__}.")
             public.require_match(private.facts)
-        heed(budget, private.facts.declared_size, stacklevel=2)
+        heed(budget, private.facts.declared_size, stacklevel=3)  # past `plain_floats`
         plan = self.plan(private.facts, budget, public)
         _require_honest(plan, budget)
         method = plan.method

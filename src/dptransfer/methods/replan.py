@@ -18,6 +18,7 @@ from typing import Any
 from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import DPTransferError
 from dptransfer.mechanisms import Step
+from dptransfer.mechanisms.joint_rounds import JointRounds
 from dptransfer.methods import METHODS, PrivateTuning
 from dptransfer.methods.base import Plan, PrivateMethod
 from dptransfer.methods.private_tuning import Trials
@@ -132,6 +133,8 @@ def _at_noise_of(recorded: Event, step: Step) -> Event:
         return planned
     if isinstance(recorded, SelectionEvent):
         own = replace(own, epsilon=recorded.epsilon)
+    elif isinstance(step, JointRounds):
+        own = step.scaled(recorded.noise_multiplier / step.event.noise_multiplier)
     else:
         own = replace(own, noise_multiplier=recorded.noise_multiplier)
     changed: Event = own.event
