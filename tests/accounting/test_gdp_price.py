@@ -1,10 +1,12 @@
 import math
 
+import mpmath
 import numpy as np
 import pytest
 
-from dptransfer.accounting import delta_of, epsilon_of, gdp_price, mu_with_slack
+from dptransfer.accounting import delta_of, epsilon_of, gdp_price, mu_of, mu_with_slack
 from dptransfer.accounting.gaussian import deltas_of_mu
+from dptransfer.accounting.gdp_price import _smallest_mu
 from dptransfer.privacy import BestOfManyEvent, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
@@ -43,8 +45,28 @@ def test_cut_tails_are_left_to_whoever_counts_them():
 
 
 def test_what_has_no_gaussian_bound_has_an_infinite_price():
-    assert gdp_price([SelectionEvent(5000.0, ADD, True, "exponential")], LOST) == math.inf
-    assert gdp_price([SampledGaussianEvent(0.03, 0.5, 1000, ADD)], LOST) == math.inf
+    for epsilon in (50.0, 100.0, 5000.0):  # its curve begins at 1, or does not end
+        assert gdp_price([SelectionEvent(epsilon, ADD, False, "permute-and-flip")], LOST) == math.inf
+    assert gdp_price([BestOfManyEvent(((GaussianEvent(0.1, ADD),),), 5, 1.0)], LOST) == math.inf
+
+
+def test_sampled_steps_never_cost_more_than_without_sampling():
+    for z, rate, relation in ((4.0, 1.0, REPLACE), (0.03, 0.5, ADD)):
+        steps = [SampledGaussianEvent(z, rate, 10, relation, numeric_epsilon=1e-9)]
+        assert gdp_price(steps, LOST) == mu_of(steps)
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-7, 1e-5, 1e-3, 0.1])
+def test_a_point_is_covered_by_the_true_curve_and_not_by_its_rounding(epsilon):
+    """At small μ `delta_of_mu` is rounded up by much more than a part in 10¹²."""
+    for needed in (1e-9, 1e-7, 1e-5, 1e-3):
+        mu = _smallest_mu(epsilon, needed)
+        with mpmath.workdps(40):
+            a, b = (
+                mpmath.mpf(mu) / 2 - mpmath.mpf(epsilon) / mu,
+                mpmath.mpf(mu) / 2 + mpmath.mpf(epsilon) / mu,
+            )
+            assert mpmath.ncdf(a) - mpmath.exp(epsilon) * mpmath.ncdf(-b) >= needed
 
 
 def test_many_sampled_steps_are_nearly_gaussian_and_one_selection_is_not():

@@ -109,6 +109,13 @@ def test_a_limit_and_the_stated_epsilon_never_disagree():
             assert (stated <= limit) == requests.fit(Budget(epsilon=limit, delta=1e-5))
 
 
+def test_requests_without_any_price_are_refused_and_not_an_error():
+    for later in (chosen(70.0), chosen(1000.0), BestOfManyEvent(((gauss(0.1),),), 5, 1.0)):
+        requests = Requests.of([[gauss(9.0)], [later]])
+        assert not requests.fit(BUDGET)
+        assert math.isinf(requests.guarantee(1e-5, ADD).epsilon)
+
+
 def test_what_is_kept_back_runs_out_before_it_is_overdrawn():
     most = round(RESERVE / 2 / SHARE)
     tiny = [SampledGaussianEvent(1e4, 1e-3, 1, ADD)]

@@ -67,10 +67,12 @@ def replaced_log_moments(z: float, q: float, orders: Sequence[float]) -> NDArray
 
 
 def _log_mixture(exponents: NDArray[np.float64], q: float) -> NDArray[np.float64]:
-    """Log(1 − q + q e^x), without cancellation for small q and without overflow."""
+    """Log(1 − q + q e^x), without cancellation for small q or for q next to 1, and without overflow."""
+    low = np.minimum(exponents, 1.0)
+    change = q * np.expm1(low)
     mixture: NDArray[np.float64] = np.where(
         exponents < 1,
-        np.log1p(q * np.expm1(np.minimum(exponents, 1.0))),
+        np.where(change < -0.5, np.log((1 - q) + q * np.exp(low)), np.log1p(change)),
         exponents + np.log(q + (1 - q) * np.exp(-np.maximum(exponents, 1.0))),
     )
     return mixture
