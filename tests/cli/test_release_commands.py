@@ -205,6 +205,18 @@ def test_steps_that_are_not_the_methods_are_not_verified(cli, model, tmp_path):
     assert "NOT verified: steps" in told
 
 
+def test_steps_that_could_not_be_planned_again_are_exit_code_three(cli, cli_json, model, tmp_path):
+    honest = read_release(model)
+    events = tuple(replace(event, sensitivity=2.0, label="sums") for event in honest.events)
+    other = replace(honest.provenance, versions={**honest.provenance.versions, "dptransfer": "99.0"})
+    path = replace(honest, events=events, provenance=other).save(tmp_path / "other")
+    said = " ".join(cli("verify", path, code=3).stdout.split())
+    assert "NOT verified, steps NOT checked" in said
+    assert "Verified" not in said
+    told = cli_json("verify", path, code=3)
+    assert (told["ok"], told["outcome"], told["failed"]) == (False, "steps not checked", [])
+
+
 def test_a_failed_check_is_one_and_a_missing_release_is_two(cli, cli_json, broken):
     assert "NOT verified" in cli("verify", broken, code=1).stdout
     told = cli_json("verify", broken, code=1)

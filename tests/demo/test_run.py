@@ -38,7 +38,7 @@ def test_the_whole_story_is_told_and_leaves_every_promised_file(tmp_path, encode
         assert words in text
     assert "above its budget" in " ".join(text.split())
     for release in ("model", "prototypes"):
-        assert verify_release(out / release).ok
+        assert dpt.verify(out / release).ok
         assert not dpt.load(out / release).provenance.seeded
         assert not any(b"p-0.png" in file.read_bytes() for file in (out / release).iterdir())
 

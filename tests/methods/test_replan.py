@@ -101,7 +101,7 @@ def test_an_event_that_is_not_the_methods_fails(model, change, said, tmp_path):
     assert (check.passed, check.required) == (False, True)
     assert said in check.detail
     path = wrong.save(tmp_path / "forged")
-    assert verify_release(path).ok  # the files add up, and the recorded steps imply the recorded epsilon
+    assert verify_release(path).failed == ()  # the files add up, and the recorded steps imply the recorded epsilon
     found = dpt.verify(path)
     assert not found.ok
     assert [one.name for one in found.checks if not one.passed] == ["steps"]
@@ -109,8 +109,16 @@ def test_an_event_that_is_not_the_methods_fails(model, change, said, tmp_path):
 
 def test_sampled_steps_of_another_rate_or_number_fail():
     made = fitted(dpt.DPSGDProbe(steps=20))
-    for change in ({"sampling_rate": 0.01}, {"times": 10}, {"sensitivity": 0.5}, {"numeric_delta": 1e-40}):
+    for change in ({"sampling_rate": 0.01}, {"times": 10}, {"sensitivity": 0.5}, {"numeric_epsilon": 0.0}):
         assert not check_steps(forged(made, **change)).passed
+
+
+def test_a_numeric_error_beyond_the_methods_is_paid_for_and_passes():
+    """The first version's sampler cut its tails off, and recorded what that costs."""
+    for made in (fitted(dpt.DPSGDProbe(steps=20)), fitted(dpt.NoisyGD(steps=5))):
+        earlier = forged(made, numeric_delta=1e-40)
+        assert earlier.guarantee.epsilon >= made.guarantee.epsilon
+        assert check_steps(earlier).passed
 
 
 def test_a_selection_that_claims_a_bounded_range_it_has_not_fails():
@@ -171,6 +179,26 @@ def test_a_release_made_on_a_gpu_is_checked_without_one(model):
     assert check_steps(recorded(model, configuration=on_gpu)).passed
 
 
+@pytest.mark.parametrize("version", ["0.0.1", "99.0", "unknown"])
+def test_no_version_excuses_a_sensitivity_below_the_methods(model, version, tmp_path):
+    """Otherwise a forger would name another version; nothing that a release says of itself may verify it."""
+    low = recorded(forged(model, sensitivity=0.5), versions={"dptransfer": version})
+    check = check_steps(low)
+    assert (check.passed, check.required) == (False, True)
+    hidden = forged(low, label="something else")  # not the method's step by its words, so nothing is known
+    assert (check_steps(hidden).passed, check_steps(hidden).required) == (False, False)
+    for wrong, outcome in ((low, "failed"), (hidden, "steps not checked")):
+        assert dpt.verify(wrong.save(tmp_path / outcome)).outcome == outcome
+
+
+def test_no_version_excuses_a_trial_with_a_sensitivity_below_the_methods():
+    made = recorded(fitted(TUNED), versions={"dptransfer": "0.0.1"})
+    (search,) = made.events
+    (fit, score), other = search.candidates
+    low = replace(search, candidates=((fit, replace(score, sensitivity=score.sensitivity / 2)), other))
+    assert check_steps(with_events(made, (low,))).required
+
+
 def test_another_versions_steps_are_a_note_and_not_a_verdict(model):
     old = recorded(forged(model, sensitivity=2.0), versions={"dptransfer": "0.0.1"})
     check = check_steps(old)
@@ -198,7 +226,7 @@ def test_a_method_that_is_not_ours_is_not_checked_and_the_words_say_so(tmp_path)
     (check,) = [one for one in found.checks if one.name == "steps"]
     assert (check.passed, check.required) == (False, False)
     assert check.detail.startswith("not checked: 'plugged' is no method of this library")
-    assert found.ok
+    assert (found.failed, found.outcome, found.ok) == ((), "steps not checked", False)
 
 
 def test_a_plan_that_looks_at_public_rows_is_not_checked_and_the_words_say_so():

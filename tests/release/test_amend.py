@@ -50,7 +50,7 @@ def test_title_and_contact_are_kept_when_something_else_is_added(release):
     assert (kept.title, kept.contact) == ("Lesions 2026", "dpo@clinic.example")
     assert read_evaluation(release) == tested
     assert (release / "CARD.md").read_text().startswith("# Privacy and model card: Lesions 2026\n")
-    assert verify_release(release).ok
+    assert verify_release(release).failed == ()
 
 
 def test_words_that_were_not_said_are_not_on_record(release):

@@ -1,6 +1,7 @@
 """Errors and warnings as one line on standard error, errors with an exit code, instead of a traceback.
 
-Exit codes: 0 all is well, 1 a check failed (`verify`), 2 bad input or a refusal, 130 interrupted.
+Exit codes: 0 all is well, 1 a check failed (`verify`), 2 bad input or a refusal, 3 nothing failed but
+the steps could not be checked (`verify`), 130 interrupted.
 """
 
 from __future__ import annotations
