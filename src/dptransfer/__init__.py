@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         PublicPrototypes,
         TopKPrototypes,
     )
-    from dptransfer.methods.replan import verify
+    from dptransfer.methods.replan import verify_release as verify
     from dptransfer.noise import SecureNoise, SeededNoise
     from dptransfer.privacy import Budget, Guarantee, Relation
     from dptransfer.release import PrivateClassifier, evaluate
@@ -80,7 +80,7 @@ _HOMES = {
     "release": ("PrivateClassifier", "evaluate", "load"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_CALLED_AT_HOME = {"load": "read_release"}
+_CALLED_AT_HOME = {"load": "read_release", "verify": "verify_release"}
 
 __version__ = "0.2.0"
 __all__ = [  # noqa: RUF022  # sorted as people read it, without regard to case

@@ -10,7 +10,7 @@ from dptransfer.release import (
     evaluate,
     read_evaluation,
     read_release,
-    verify_release,
+    verify_files,
     write_release,
 )
 
@@ -38,7 +38,7 @@ def test_an_evaluation_is_added_and_the_release_still_verifies(release):
         assert "The test rows are not protected" in (release / name).read_text()
     assert (release / "model.safetensors").read_bytes() == weights
     assert record(release) == before
-    assert all(check.passed for check in verify_release(release).checks)
+    assert all(check.passed for check in verify_files(release).checks)
 
 
 def test_title_and_contact_are_kept_when_something_else_is_added(release):
@@ -50,7 +50,7 @@ def test_title_and_contact_are_kept_when_something_else_is_added(release):
     assert (kept.title, kept.contact) == ("Lesions 2026", "dpo@clinic.example")
     assert read_evaluation(release) == tested
     assert (release / "CARD.md").read_text().startswith("# Privacy and model card: Lesions 2026\n")
-    assert verify_release(release).failed == ()
+    assert verify_files(release).failed == ()
 
 
 def test_words_that_were_not_said_are_not_on_record(release):

@@ -6,7 +6,7 @@ import pytest
 from dptransfer.accounting import guarantee_of
 from dptransfer.errors import ReleaseError
 from dptransfer.privacy import event_from_dict, event_to_dict, rounded_up
-from dptransfer.release import evaluate, verify_release, write_release
+from dptransfer.release import evaluate, verify_files, write_release
 from dptransfer.release.bundle import read_release
 from dptransfer.release.card import card_of
 from dptransfer.release.verify import STEPS, Check
@@ -27,7 +27,7 @@ def release(written, tmp_path):
 
 
 def failed(path):
-    return set(verify_release(path).failed)
+    return set(verify_files(path).failed)
 
 
 def set_guarantee(fields, guarantee):
@@ -43,7 +43,7 @@ def forge(release, change):
 
 
 def test_an_honest_release_passes_every_check(release):
-    result = verify_release(release)
+    result = verify_files(release)
     assert all(check.passed for check in result.checks)
     report = result.to_dict()
     assert report["failed"] == []
@@ -64,7 +64,7 @@ def test_an_honest_release_passes_every_check(release):
     [((CHOICE,), 0.0), ((CHOICE, CHOICE), 0.0), ((CHOICE,) * 30, 1e-5), ((NOISE, CHOICE), 1e-5)],
 )
 def test_selections_are_verified_too(events, delta, tmp_path):
-    result = verify_release(make_model(events=events, delta=delta).save(tmp_path / "r"))
+    result = verify_files(make_model(events=events, delta=delta).save(tmp_path / "r"))
     assert result.failed == ()
     assert result.to_dict()["events"][-1]["epsilon"] == 0.5
 
@@ -125,7 +125,7 @@ def test_a_claim_of_pure_privacy_for_gaussian_noise_is_caught(release):
 
 def test_an_edited_relation_never_passes(release):
     rewrite(release, lambda fields: fields.update(relation="replace-one"))
-    result = verify_release(release)
+    result = verify_files(release)
     assert result.outcome == "failed"
     assert result.epsilon is None
 
@@ -185,7 +185,7 @@ def test_a_card_with_other_words_is_caught_under_the_same_versions(release):
 
 def test_other_versions_are_a_note_and_no_failure(release):
     rewrite(release, lambda fields: fields["versions"].update(numpy="0.1"))
-    result = verify_release(release)
+    result = verify_files(release)
     assert result.failed == ()
     notes = {check.name: check for check in result.checks if not check.passed}
     assert {name: note.required for name, note in notes.items()} == {"versions": False, "card text": False}
@@ -195,7 +195,7 @@ def test_other_versions_are_a_note_and_no_failure(release):
 
 def test_other_files_are_a_note_and_no_failure(release):
     (release / "notes.pkl").write_bytes(b"\x80\x04.")
-    result = verify_release(release)
+    result = verify_files(release)
     assert result.failed == ()
     assert [check.name for check in result.checks if not check.passed] == ["other files"]
 
@@ -217,7 +217,7 @@ def test_a_changed_or_missing_file_is_a_failed_check_and_no_exception(release, n
 
 def test_only_steps_that_were_planned_again_make_a_release_verified(release):
     """Without that check a release with a sensitivity of 0.001 would pass as well."""
-    result = verify_release(release)
+    result = verify_files(release)
     assert (result.ok, result.outcome) == (False, "steps not checked")
     for passed, required, outcome in (
         (True, True, "verified"),
@@ -231,11 +231,11 @@ def test_only_steps_that_were_planned_again_make_a_release_verified(release):
 
 def test_no_directory_at_all_is_an_exception(tmp_path):
     with pytest.raises(ReleaseError, match="directory"):
-        verify_release(tmp_path / "nothing")
+        verify_files(tmp_path / "nothing")
 
 
 def test_the_reported_events_can_be_read_back(release):
-    assert tuple(event_from_dict(fields) for fields in verify_release(release).events) == (NOISE,)
+    assert tuple(event_from_dict(fields) for fields in verify_files(release).events) == (NOISE,)
 
 
 def test_a_release_stripped_of_its_steps_fails(release):
@@ -248,7 +248,7 @@ def test_a_release_stripped_of_its_steps_fails(release):
 def test_releases_of_every_kind_of_step_verify(tmp_path, events):
     model = make_model(events=events)
     path = write_release(model, tmp_path / "release")
-    result = verify_release(path)
+    result = verify_files(path)
     assert all(check.passed for check in result.checks)
     assert result.recomputed_epsilon == model.guarantee.epsilon
     assert read_release(path).events == events

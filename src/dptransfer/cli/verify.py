@@ -22,9 +22,9 @@ def verify(
 
     Example: dptransfer verify model/ --json
     """
-    from dptransfer.methods.replan import verify as verified
+    from dptransfer.methods.replan import verify_release
 
-    found = verified(model)
+    found = verify_release(model)
     if as_json:
         show_json(found.to_dict())
     else:

@@ -30,7 +30,7 @@ from dptransfer.errors import BudgetExceeded, DPTransferError
 from dptransfer.features import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod, PublicPriorPrototypes, PublicPrototypes
-from dptransfer.methods.replan import verify
+from dptransfer.methods.replan import verify_release
 from dptransfer.privacy import Budget
 from dptransfer.release import Evaluation, PrivateClassifier, card_of, evaluate
 
@@ -97,7 +97,7 @@ def run_demo(
 
     refusal = _refused(method, rows, sets.name, budget, ledger)
     tell.ledger(ledger, sets.name, refusal)
-    tell.card(card_of(model, tested), verify(out / "model"))
+    tell.card(card_of(model, tested), verify_release(out / "model"))
     _write_results(out / "results.json", results, model, ledger, sets)
     tell.closing(out, data, sets, time.monotonic() - started)
 

@@ -8,8 +8,8 @@ Nor is a recorded numeric error that is larger than the method's, such as that o
 which cut its tails off: it is paid for in the recorded ε.
 
 A release chooses which method and version it names, and so whether this library can plan its steps again.
-Where it cannot, the outcome is 'steps not checked' and not 'verified'. Another version may plan otherwise, but
-one example moves a sum as far as ever: a sensitivity below the method's fails whatever version is named.
+Where it cannot, the outcome is 'steps not checked' and not 'verified'. Another version may plan otherwise,
+but one example moves a sum as far as ever: a sensitivity below the method's fails whatever version is named.
 
 No public row is needed: of a pool, a plan takes the number of rows, which is on record.
 """
@@ -34,13 +34,13 @@ from dptransfer.release import PrivateClassifier
 from dptransfer.release.bundle import read_release
 from dptransfer.release.card import clean
 from dptransfer.release.manifest import current_versions
-from dptransfer.release.verify import STEPS, Check, Verification, verify_release
+from dptransfer.release.verify import STEPS, Check, Verification, verify_files
 
 _ROUNDING = 1e-9  # what another build of the same arithmetic may differ by
 _HAIR = 1 + 1e-9  # so that a plan that is exactly the recorded one fits its own guarantee
 
 
-def verify(path: str | Path) -> Verification:
+def verify_release(path: str | Path) -> Verification:
     """Check a release directory as a stranger would: its files, its guarantee, and the steps behind it.
 
     What no check of files can show is in `Verification.not_shown`.
@@ -48,7 +48,7 @@ def verify(path: str | Path) -> Verification:
     Args:
         path: the directory that `save` wrote.
     """
-    found = verify_release(path)
+    found = verify_files(path)
     if found.method is None or not any(check.name == "model" and check.passed for check in found.checks):
         return found  # there is nothing that could be planned again
     checks = list(found.checks)

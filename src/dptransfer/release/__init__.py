@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dptransfer.release.files import require_target
     from dptransfer.release.manifest import Manifest, current_versions
     from dptransfer.release.onnx_export import export_onnx
-    from dptransfer.release.verify import Check, Verification, verify_release
+    from dptransfer.release.verify import Check, Verification, verify_files
 
 __all__ = [
     "Card",
@@ -49,6 +49,7 @@ __all__ = [
     "read_evaluation",
     "read_release",
     "require_target",
+    "verify_files",
     "verify_release",
     "write_release",
 ]
@@ -61,7 +62,10 @@ _HOMES = {
     "files": ("require_target",),
     "manifest": ("Manifest", "current_versions"),
     "onnx_export": ("export_onnx",),
-    "verify": ("Check", "Verification", "verify_release"),
+    "verify": ("Check", "Verification", "verify_files"),
+    "dptransfer.methods.replan": (
+        "verify_release",
+    ),  # it plans, which is above this layer
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -69,7 +73,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    home = _HOME_OF[name]
+    return getattr(import_module(home if "." in home else f"{__name__}.{home}"), name)
 
 
 def __dir__() -> list[str]:

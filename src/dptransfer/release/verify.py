@@ -122,10 +122,10 @@ class Verification:
         }
 
 
-def verify_release(path: str | Path) -> Verification:
+def verify_files(path: str | Path) -> Verification:
     """Check files and guarantee; a path that is no directory raises, everything else is a failed check.
 
-    `dptransfer.verify` asks in addition whether the recorded steps are those of the recorded method; without
+    `verify_release` asks in addition whether the recorded steps are those of the recorded method; without
     that the outcome is at best 'steps not checked'.
     """
     directory = Path(path)
