@@ -72,8 +72,9 @@ def fuzz_apart(names: Sequence[str], seed: int, cases: range, kept: Path) -> dic
         done = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True)
     if done.returncode:
         at = (done.stdout.splitlines() or ["the start"])[-1]
-        last = (done.stderr.splitlines() or ["no words"])[-1]
-        return {names[0]: {f"the process ended with {done.returncode} at {at}: {last}": 1}}
+        said = done.stderr.splitlines() or ["no words"]
+        why = " ".join(said[:3]) if said[0].startswith("Timeout") else said[-1]
+        return {names[0]: {f"the process ended with {done.returncode} at {at}: {why}": 1}}
     found: dict[str, dict[str, int]] = json.loads(done.stdout.splitlines()[-1])
     return found
 

@@ -1,4 +1,4 @@
-"""Ledger files: a damaged one is noticed, or is still the same; it grants nothing more than the intact one."""
+"""Ledger files: a damaged one is noticed, or is still the same; it grants no more than the intact one."""
 
 import json
 import secrets

@@ -284,8 +284,8 @@ def _save_odd_tensors(path, dice):
     x, y = map(torch.from_numpy, rows_and_labels())
     rows = dice.choice(
         (x.to(torch.bfloat16), x.to(torch.complex64), x.to_sparse(), x[0], x[None], x[:, :0], x[:0],
-         x.tolist(), [[1.0], [1.0, 2.0]], ["a"], [], None, x.requires_grad_(), x.to(torch.float8_e4m3fn), x.bool(),
-         torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), torch.nn.Parameter(x), x.to("meta"))
+         x.tolist(), [[1.0], [1.0, 2.0]], ["a"], [], None, x.requires_grad_(), x.to(torch.float8_e4m3fn),
+         x.bool(), torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), torch.nn.Parameter(x), x.to("meta"))
     )  # fmt: skip
     labels = dice.choice(
         (y, y.float(), y[:-1], y[:, None], list(CLASSES), y.tolist(), [[0], [1, 2]], None, y.bool())

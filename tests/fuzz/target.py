@@ -1,9 +1,11 @@
 """How one case goes: an intact input, damage, use, and what must hold whatever the damage."""
 
+import faulthandler
 import hashlib
 import random
 import shutil
 import signal
+import sys
 import traceback
 import warnings
 from abc import ABC, abstractmethod
@@ -109,9 +111,12 @@ def _in_time():
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.alarm(SLOWEST_CASE)
+    # A loop in C hears no signal: then the process says where it is, and ends.
+    faulthandler.dump_traceback_later(2 * SLOWEST_CASE, exit=True, file=sys.__stderr__)
     try:
         yield
     finally:
+        faulthandler.cancel_dump_traceback_later()
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
 
