@@ -65,9 +65,6 @@ class Release(Target):
         with np.errstate(all="ignore"):  # a forger's numbers may overflow; they are not private
             answers = model.predict_proba(_questions())
             model.predict(_questions())
-        require(
-            np.isfinite(answers).all(), "a model that was loaded answers with something that is no number"
-        )
         card_of(model).markdown()
         card_of(model).html()
         if not repaired:
