@@ -111,11 +111,29 @@ class Pictures(Target):
         return False
 
     def use(self, folder, repaired):
-        from dptransfer.data.decode import open_image_or_none
+        from dptransfer.data import find_images
+        from dptransfer.encoders import encode_images_in_memory
 
-        for path in folder.iterdir():
-            image = open_image_or_none(path)
-            require(image is None or image.mode == "RGB", "a picture is read in colour or not at all")
+        rows, unreadable = encode_images_in_memory(find_images(folder), _mean_colour(), batch=2)
+        require(rows.shape == (1, 3), "a picture that cannot be read is a row all the same")
+        require(not unreadable or not rows.any(), "a picture that cannot be read is a row of zeros")
+
+
+def _mean_colour():
+    """An encoder of pictures, which must be in colour."""
+    from dptransfer.data import EncoderIdentity
+    from dptransfer.encoders import ImageEncoder
+
+    class MeanColour(ImageEncoder):
+        identity, dimension = EncoderIdentity("mean-colour", "0" * 64, "8 px"), 3
+
+        def prepare(self, image):
+            return np.asarray(image.resize((8, 8)), dtype=np.float32)
+
+        def forward(self, pixels):
+            return pixels.mean(axis=(1, 2))
+
+    return MeanColour()
 
 
 def _upside_down():
