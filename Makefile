@@ -16,6 +16,10 @@ DATA ?= digits
 EPSILON ?= 1
 STUDY ?= demo
 BENCH_DATA ?= $(DPTRANSFER_DATA)
+CASES ?= 10000
+SEED ?= 0
+FROM ?= 0
+ONLY ?=
 
 # The builds of torch on PyPI for Linux carry CUDA, several gigabytes of it. The same version without CUDA is asked for
 # first, from wherever pip is configured to look and from PyTorch's own index; if neither has it, PyPI's is taken.
@@ -27,7 +31,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --no-compile --prefer-binary --constraint constraints.txt
 SOURCES := pyproject.toml constraints.txt
 
-.PHONY: help setup demo test lint types layers pytest test-slow test-gpu docs-check bench lock clean
+.PHONY: help setup demo test lint types layers pytest test-slow test-gpu fuzz mutants docs-check bench lock clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is one of"
@@ -59,6 +63,12 @@ test-slow: $(VENV)/.dev ## the slow tests
 
 test-gpu: $(VENV)/.dev ## the tests that need a CUDA device
 	$(BIN)/pytest --quiet -m gpu
+
+fuzz: $(VENV)/.dev ## damage every kind of file that is read: CASES=10000 of each, SEED=0, ONLY=npz
+	PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(CASES) --seed $(SEED) --from $(FROM) --only '$(ONLY)' --workers $(WORKERS)
+
+mutants: $(VENV)/.dev ## plant each fault of tests/mutants.toml in a copy; its tests must notice: ONLY=REGEX
+	$(BIN)/python tests/mutants.py --only '$(ONLY)' --workers $(WORKERS)
 
 docs-check: $(VENV)/.dev ## run the documents' examples, follow their links
 	$(BIN)/pytest --quiet tests/test_docs.py

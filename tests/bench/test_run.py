@@ -64,6 +64,17 @@ def test_a_finished_cell_is_never_run_twice(toy, small):
     assert (toy / "out" / FILE).read_bytes() == before
 
 
+def test_a_failed_cell_is_tried_again_when_that_is_asked_for(toy, small):
+    run_study(small, toy / "out", folders=[toy], workers=0)
+    file = toy / "out" / FILE
+    first, *rest = (json.loads(line) for line in file.read_text().splitlines())
+    file.write_text("".join(json.dumps(record) + "\n" for record in [{**first, "status": "failed"}, *rest]))
+    left = run_study(small, toy / "out", folders=[toy], workers=0)
+    assert (left.reused, left.ran) == (16, 0)
+    again = run_study(small, toy / "out", folders=[toy], workers=0, retry_failed=True)
+    assert (again.reused, again.ran) == (15, 1)
+
+
 def test_an_interrupted_sweep_goes_on_where_it_stopped(toy, small):
     run_study(small, toy / "whole", folders=[toy], workers=0)
     with pytest.raises(KeyboardInterrupt):

@@ -66,6 +66,16 @@ def test_encoders_that_differ_in_any_part_are_incompatible(part):
         require_same_encoder(first, EncoderIdentity(**(fields | {part: "other"})), names=("a", "b"))
 
 
+def test_public_rows_of_another_encoder_or_width_do_not_match():
+    own, other = (EncoderIdentity(name, "0" * 64, "t") for name in ("own", "other"))
+    facts = Facts(("a", "b"), 3, encoder=own)
+    PublicEmbeddings(np.ones((2, 3)), encoder=own).require_match(facts)
+    with pytest.raises(Incompatible, match="encoder"):
+        PublicEmbeddings(np.ones((2, 3)), encoder=other).require_match(facts)
+    with pytest.raises(Incompatible, match="dimension"):
+        PublicEmbeddings(np.ones((2, 4)), encoder=own).require_match(facts)
+
+
 @pytest.mark.parametrize(
     "classes",
     [

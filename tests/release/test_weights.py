@@ -93,6 +93,22 @@ def huge(header, data):
     return with_header(header, data)
 
 
+def inexact(header, data):
+    first = next(iter(header.values()))
+    first["shape"] = [float(length) for length in first["shape"]]
+    return with_header(header, data)
+
+
+def not_quite_json(header, data):
+    next(iter(header.values()))["more"] = float("nan")  # Python reads it, safetensors does not
+    return with_header(header, data)
+
+
+def out_of_place(header, data):
+    next(iter(header.values()))["data_offsets"] = [None, "8"]
+    return with_header(header, data)
+
+
 HEADERS = {
     "not JSON": lambda header, data: with_header(b"{" * 50, data),
     "a list": lambda header, data: with_header([], data),
@@ -105,6 +121,9 @@ HEADERS = {
     "petabytes": huge,
     "bytes after the arrays": lambda header, data: with_header(header, data + b"rows"),
     "bytes missing": lambda header, data: with_header(header, data[:-8]),
+    "shapes that are no whole numbers": inexact,
+    "places that are no numbers": out_of_place,
+    "JSON for some parsers": not_quite_json,
     "no header": lambda header, data: b"",
 }
 

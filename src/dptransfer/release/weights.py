@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from operator import index
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -50,6 +51,7 @@ def describe_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
 
 def read_weights(directory: Path, manifest: Manifest) -> dict[str, NDArray[Any]]:
     """The arrays of a release, after header, size and checksum were found to be as the manifest says."""
+    from safetensors import SafetensorError
     from safetensors.numpy import load
 
     recorded = manifest.files[WEIGHTS_NAME]
@@ -66,7 +68,10 @@ def read_weights(directory: Path, manifest: Manifest) -> dict[str, NDArray[Any]]
         content = file.read(recorded.size)
     if hashlib.sha256(content).hexdigest() != recorded.sha256:
         raise ReleaseError(f"'{WEIGHTS_NAME}' must have the recorded SHA-256; it does not. {_AGAIN}")
-    arrays: dict[str, NDArray[Any]] = load(content)
+    try:
+        arrays: dict[str, NDArray[Any]] = load(content)
+    except SafetensorError as problem:
+        raise ReleaseError(f"'{WEIGHTS_NAME}' must be readable; it is not ({problem}). {_AGAIN}") from None
     for name, array in arrays.items():
         _require_finite(name, array)
     return arrays
@@ -84,7 +89,7 @@ def _require_header(file: BinaryIO, size: int, entries: Sequence[ArrayEntry]) ->
     try:
         header = json.loads(file.read(length))
         found = {
-            name: (spec["dtype"], tuple(spec["shape"]), tuple(spec["data_offsets"]))
+            name: (spec["dtype"], tuple(map(index, spec["shape"])), tuple(map(index, spec["data_offsets"])))
             for name, spec in header.items()
         }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):

@@ -1,0 +1,148 @@
+"""Text files that list things: classes, texts, images; and damaged pictures themselves."""
+
+import numpy as np
+
+from .mutate import damaged, odd_text
+from .tables import CLASSES, use_every_way
+from .target import Target, require
+
+SECRET = "sixty-two-year-old"
+"""Stands in every line; no message may repeat it."""
+
+
+class _Text(Target):
+    """A text file."""
+
+    file: str
+    lines: tuple[str, ...]
+
+    def write(self, folder):
+        (folder / self.file).write_text("\n".join(self.lines) + "\n")
+
+    def damage(self, folder, dice):
+        path = folder / self.file
+        content = path.read_bytes()
+        if dice.random() < 0.5:
+            text = content.decode()
+            for _ in range(dice.choice((1, 2, 5))):
+                place = dice.randrange(len(text))
+                text = text[:place] + odd_text(dice) + text[place + dice.choice((0, 0, 1, 9)) :]
+            path.write_bytes(
+                text.encode(dice.choice(("utf-8", "utf-8", "utf-8", "utf-16", "latin1")), "replace")
+            )
+        else:
+            path.write_bytes(damaged(content, dice))
+        return False
+
+    def use(self, folder, repaired):
+        try:
+            self.read(folder / self.file)
+        except Exception as problem:
+            require(SECRET not in str(problem), "a message repeats what a private line holds")
+            raise
+
+
+class Classes(_Text):
+    name, file, lines = "classes", "classes.txt", ("ant", "bee", "cat")
+
+    def read(self, path):
+        from dptransfer.cli.declared import class_list
+        from dptransfer.data import PrivateEmbeddings
+
+        names = class_list(str(path))
+        PrivateEmbeddings(np.zeros((1, 2)), [names[0] if names else 0], classes=names)
+
+
+class Texts(_Text):
+    name, file = "texts", "texts.csv"
+    lines = ("text,label", *(f'"a {SECRET}, case {i}",{CLASSES[i % 3]}' for i in range(20)))
+
+    def read(self, path):
+        from dptransfer.data import find_texts
+
+        plain = path.with_suffix(".txt")
+        plain.write_bytes(path.read_bytes())
+        try:
+            use_every_way(
+                lambda: find_texts(path, classes=CLASSES),
+                lambda: find_texts(path, labelled=False),
+                lambda: find_texts(plain),
+            )
+        finally:
+            plain.unlink()
+
+
+class ImageLists(_Text):
+    name, file = "image list", "images.csv"
+    lines = ("path,label", *(f"{CLASSES[i % 3]}/{SECRET}-{i}.png,{CLASSES[i % 3]}" for i in range(20)))
+
+    def read(self, path):
+        from dptransfer.data import find_images
+
+        use_every_way(
+            lambda: find_images(path, classes=CLASSES).sources(),
+            lambda: find_images(path, labelled=False).sources(),
+        )
+
+
+class Pictures(Target):
+    """A picture is read or it is not; which of the two is private, so nothing may be said about it."""
+
+    name = "pictures"
+
+    def write(self, folder):
+        from PIL import Image
+
+        grey = np.random.default_rng(0).integers(0, 4096, (16, 16)).astype(np.uint16)
+        Image.fromarray(grey).save(folder / "grey.png")
+        Image.fromarray(grey).save(folder / "grey.tif")
+        Image.fromarray((grey % 256).astype(np.uint8)).convert("RGB").save(
+            folder / "colour.jpg", exif=_upside_down()
+        )
+        Image.fromarray((grey % 256).astype(np.uint8)).convert("RGBA").save(folder / "clear.webp")
+        Image.fromarray((grey % 256).astype(np.uint8)).save(folder / "plain.gif")
+
+    def damage(self, folder, dice):
+        kept = dice.choice(sorted(folder.iterdir()))
+        for path in folder.iterdir():
+            if path != kept:
+                path.unlink()
+        kept.write_bytes(damaged(kept.read_bytes(), dice))
+        return False
+
+    def use(self, folder, repaired):
+        from dptransfer.data import find_images
+        from dptransfer.encoders import encode_images_in_memory
+
+        rows, unreadable = encode_images_in_memory(find_images(folder), _mean_colour(), batch=2)
+        require(rows.shape == (1, 3), "a picture that cannot be read is a row all the same")
+        require(not unreadable or not rows.any(), "a picture that cannot be read is a row of zeros")
+
+
+def _mean_colour():
+    """An encoder of pictures, which must be in colour."""
+    from dptransfer.data import EncoderIdentity
+    from dptransfer.encoders import ImageEncoder
+
+    class MeanColour(ImageEncoder):
+        identity, dimension = EncoderIdentity("mean-colour", "0" * 64, "8 px"), 3
+
+        def prepare(self, image):
+            return np.asarray(image.resize((8, 8)), dtype=np.float32)
+
+        def forward(self, pixels):
+            return pixels.mean(axis=(1, 2))
+
+    return MeanColour()
+
+
+def _upside_down():
+    from PIL import Image
+
+    tags = Image.Exif()
+    tags[0x0112] = 3
+    return tags
+
+
+def targets():
+    return [Classes(), Texts(), ImageLists(), Pictures()]

@@ -1,0 +1,135 @@
+"""A few seconds of fuzz with a fixed seed; `make fuzz` is the same for minutes. See `__main__`."""
+
+import random
+
+import pytest
+
+from dptransfer.errors import DataError
+from dptransfer.ledger import Ledger
+
+from .__main__ import all_targets, failures, fuzz, fuzz_apart
+from .ledgers import LedgerFile
+from .target import Failure, Target, require, run_case
+
+SLOW_TO_START = {"pt", "release of DP-SGD", "release of private tuning"}  # torch, numerical accounting
+RELEASES = [name for name in all_targets() if name.startswith("release") and name not in SLOW_TO_START]
+READERS = [name for name in all_targets() if name not in {*RELEASES, *SLOW_TO_START, "ledger"}]
+
+
+@pytest.mark.parametrize(
+    ("names", "cases"), [(READERS, 50), (RELEASES, 20), (["ledger"], 80)], ids=lambda one: str(one)[:30]
+)
+def test_damaged_files_are_refused_or_are_what_they_were(names, cases, tmp_path):
+    found = fuzz_apart(names, 20261115, range(cases), tmp_path)
+    assert {name: failures(ends) for name, ends in found.items() if failures(ends)} == {}
+    for name, ends in found.items():
+        assert sum(ends.values()) == cases
+        assert name == "pictures" or ends["refused"] > 0  # the damage is real
+        assert ends["accepted"] > 0  # and not so great that nothing behind the first check is reached
+
+
+class Careless(Target):
+    """A reader that makes one mistake when the number is not 1."""
+
+    name = "careless"
+
+    def __init__(self, mistake):
+        self._mistake = mistake
+
+    def write(self, folder):
+        (folder / "number").write_text("1")
+
+    def damage(self, folder, dice):
+        (folder / "number").write_text(dice.choice("23456789"))
+        return False
+
+    def use(self, folder, repaired):
+        if (folder / "number").read_text() != "1":
+            self._mistake(folder)
+
+
+def refuses(folder):
+    raise DataError("A number must be 1; it is not. Write it again.")
+
+
+def warns(folder):
+    import warnings
+
+    warnings.warn("the number is odd", stacklevel=1)
+
+
+def forgets(folder):
+    require(False, "another number is accepted")
+
+
+def says_too_much(folder):
+    raise DataError("A number must be 1.\nIt is not.")
+
+
+@pytest.mark.parametrize(
+    ("mistake", "cause"),
+    [
+        (lambda folder: {}["missing"], "KeyError at "),
+        (lambda folder: (folder / "half.tmp").write_text("1"), "reading changed the files"),
+        (lambda folder: (folder / "number").unlink(), "reading changed the files"),
+        (lambda folder: bytes(2**50), "MemoryError at "),
+        (warns, "warns: UserWarning at "),
+        (forgets, "BrokenPromise: another number is accepted"),
+        (says_too_much, "BrokenPromise: a message must be one line"),
+    ],
+)
+def test_every_mistake_is_a_failure_and_its_input_is_kept(mistake, cause, tmp_path):
+    ends = fuzz(Careless(mistake), 0, range(2), tmp_path)
+    assert list(ends.values()) == [2]
+    assert next(iter(ends)).startswith(cause)
+    kept = sorted(tmp_path.iterdir())
+    assert [place.name for place in kept] == ["careless-0-0", "careless-0-1"]
+    assert (kept[0] / "why.txt").read_text().startswith(cause)
+
+
+def test_a_refusal_is_none(tmp_path):
+    assert run(Careless(refuses), tmp_path) == "refused"
+    assert run(Careless(lambda folder: None), tmp_path) == "accepted"
+
+
+def run(target, tmp_path):
+    intact = tmp_path / "intact"
+    intact.mkdir(exist_ok=True)
+    target.write(intact)
+    return run_case(target, intact, tmp_path / "case", random.Random(0))
+
+
+def test_a_process_that_dies_or_reserves_too_much_is_a_failure(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.executable", "/bin/false")
+        assert "ended with 1 at the start" in str(fuzz_apart(["npy"], 0, range(1), tmp_path))
+    import resource
+
+    from . import __main__ as program
+
+    seen = []
+    monkeypatch.setattr(resource, "setrlimit", lambda what, limits: seen.append((what, limits)))
+    monkeypatch.setattr("sys.argv", ["fuzz", "--child", "npy", "--cases", "1", "--out", str(tmp_path)])
+    assert program.main() == 0
+    assert seen == [(resource.RLIMIT_AS, (6 * 10**9, 6 * 10**9))]
+
+
+def test_the_same_seed_gives_the_same_damage(tmp_path):
+    contents = []
+    for _ in range(2):
+        run(target := all_targets()["npz"], tmp_path)
+        contents.append((tmp_path / "case" / "rows.npz").read_bytes())
+    assert contents[0] == contents[1]
+    assert contents[0] != (tmp_path / "intact" / "rows.npz").read_bytes(), target
+
+
+def test_a_ledger_that_grants_too_much_is_a_broken_promise(tmp_path, monkeypatch):
+    target, intact = LedgerFile(), tmp_path / "intact"
+    intact.mkdir()
+    target.write(intact)
+    monkeypatch.setattr(target, "damage", lambda folder, dice: False)
+    assert run_case(target, intact, tmp_path / "case", random.Random(0)) == "accepted"
+    monkeypatch.setattr(Ledger, "charge", lambda *_, **__: None)
+    end = run_case(target, intact, tmp_path / "case", random.Random(0))
+    assert isinstance(end, Failure)
+    assert "grants what the intact one refuses" in end.cause
