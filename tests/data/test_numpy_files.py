@@ -85,6 +85,20 @@ def test_a_header_that_claims_more_than_the_file_holds_allocates_nothing(tmp_pat
             arrays["x"]
 
 
+def test_a_type_without_content_is_refused_before_it_is_copied(tmp_path):
+    header = npy_bytes(np.zeros(30, dtype="<U1"))
+    assert b"'<U1'" in header
+    empty = header.replace(b"'<U1'", b"'<U0'").replace(b"(30,), }          ", b"(999999999999,), }")
+    assert len(empty) == len(header)
+    (tmp_path / "y.npy").write_bytes(empty)
+    with zipfile.ZipFile(tmp_path / "y.npz", "w") as archive:
+        archive.writestr("y.npy", empty)
+    with pytest.raises(DataError, match="damaged"):
+        load_array(tmp_path / "y.npy")
+    with open_archive(tmp_path / "y.npz") as arrays, pytest.raises(DataError, match="must be a complete"):
+        arrays["y"]
+
+
 def test_zeros_that_compress_well_are_believed(tmp_path):
     np.savez_compressed(tmp_path / "x.npz", x=np.zeros((4000, 500), np.float32))
     with open_archive(tmp_path / "x.npz") as arrays:

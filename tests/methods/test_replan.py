@@ -101,9 +101,7 @@ def test_an_event_that_is_not_the_methods_fails(model, change, said, tmp_path):
     assert (check.passed, check.required) == (False, True)
     assert said in check.detail
     path = wrong.save(tmp_path / "forged")
-    assert (
-        verify_files(path).failed == ()
-    )  # files and arithmetic hold
+    assert verify_files(path).failed == ()  # files and arithmetic hold
     found = dpt.verify(path)
     assert not found.ok
     assert [one.name for one in found.checks if not one.passed] == ["steps"]

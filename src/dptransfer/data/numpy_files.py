@@ -29,6 +29,8 @@ def load_array(path: Path) -> NDArray[Any]:
     """The array of an `.npy` file, memory-mapped: nothing is allocated for a size the file does not have."""
     with parsing(path, *_NOT_AN_ARRAY):
         loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            _require_content(loaded.dtype)
         _require_letters(loaded)
     if isinstance(loaded, np.ndarray):
         return loaded
@@ -73,6 +75,7 @@ class _Members(Mapping[str, NDArray[Any]]):
                 f"'{name}' must hold numbers or words; it holds Python objects, which are never unpickled.",
                 "Save it with a plain dtype, such as float32, int64 or str.",
             )
+        _require_content(dtype)
         on_disk = min(info.compress_size, self._path.stat().st_size)
         if math.prod(shape) * dtype.itemsize > on_disk * _MOST_EXPANSION[info.compress_type]:
             raise unreadable(
@@ -94,6 +97,12 @@ def _header(member: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
     read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(member)]
     shape, _, dtype = read(member)
     return shape, dtype
+
+
+def _require_content(dtype: np.dtype[Any]) -> None:
+    """Raise over a type of no bytes: a small file can claim 10¹⁵ of those, and copying them takes days."""
+    if dtype.itemsize == 0:
+        raise ValueError
 
 
 def _require_letters(array: Any) -> None:

@@ -63,9 +63,7 @@ _HOMES = {
     "manifest": ("Manifest", "current_versions"),
     "onnx_export": ("export_onnx",),
     "verify": ("Check", "Verification", "verify_files"),
-    "dptransfer.methods.replan": (
-        "verify_release",
-    ),  # it plans, which is above this layer
+    "dptransfer.methods.replan": ("verify_release",),  # it plans, which is above this layer
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
