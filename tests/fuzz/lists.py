@@ -115,7 +115,8 @@ class Pictures(Target):
         from dptransfer.encoders import encode_images_in_memory
 
         rows, unreadable = encode_images_in_memory(find_images(folder), _mean_colour(), batch=2)
-        require(rows.shape == (1, 3), "a picture that cannot be read is a row all the same")
+        there = len(list(folder.iterdir()))
+        require(rows.shape == (there, 3), "a picture that cannot be read is a row all the same")
         require(not unreadable or not rows.any(), "a picture that cannot be read is a row of zeros")
 
 
