@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from contracts.floating_point import ROUNDING, flushing, needs_flags, rounding
+from dptransfer.compute import plain_floats as module
 from dptransfer.compute.plain_floats import plain_floats, square_root
 from dptransfer.compute.threads import side_by_side
 
@@ -71,6 +72,31 @@ def test_work_that_is_shared_out_has_plain_floats_on_every_thread(count):
     with flushing(), np.errstate(all="raise"):
         found = list(side_by_side(lambda _: (flushes(), np.geterr()["over"]), range(3), count))
     assert found == [(False, "ignore")] * 3
+
+
+@needs_flags
+def test_nested_use_puts_back_what_each_level_found():
+    with flushing():
+        with plain_floats():
+            with rounding("up"):
+                changed = quotients()
+                with plain_floats():
+                    assert quotients() != changed
+                assert quotients() == changed
+            assert not flushes()
+        assert flushes()
+
+
+@needs_flags
+def test_without_a_c_library_only_numpys_settings_are_changed(monkeypatch):
+    monkeypatch.setattr(module, "_environment", lambda: (None, None))
+    with flushing(), np.errstate(all="raise"):
+        with plain_floats():
+            assert flushes()
+            assert np.isinf(np.float64(1e308) * 10)
+        with pytest.raises(KeyError), plain_floats():
+            raise KeyError
+        assert np.geterr()["over"] == "raise"
 
 
 _TRAPPED = """

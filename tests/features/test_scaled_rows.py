@@ -116,6 +116,18 @@ def test_a_row_has_the_same_integers_wherever_subnormal_numbers_are_flushed(
 
 
 @needs_flags
+def test_entries_that_are_flushed_do_not_count_in_the_norm(monkeypatch):
+    """On lattices so fine that one unit more in the norm would show: by the bits alone."""
+    unguarded(monkeypatch)
+    x = np.full((1, WIDTH), np.finfo(np.float64).smallest_subnormal)
+    x[0, 0] = 1.0
+    for fitted, norm in ((MAPS["unit norm"], FINEST), (MAPS["rooted rows"], 2**40)):
+        wanted = fitted.lattice(x, norm)
+        with flushing():
+            assert (fitted.lattice(x, norm) == wanted).all()
+
+
+@needs_flags
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("mode", ROUNDING)
 def test_a_row_has_the_same_integers_whatever_the_rounding_mode(monkeypatch, mode, when):

@@ -1,6 +1,8 @@
+import decimal
 import secrets
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -34,3 +36,22 @@ def test_intervals_contain_known_digits_and_not_their_neighbours():
     low, high = coin.exponential_interval(1, 1.0, digits=55)
     assert low < 1 / Fraction(e) < high
     assert not low < 1 / (Fraction(e) + Fraction(1, 10**50)) < high
+
+
+@pytest.mark.parametrize("digits", [10, 25, 31])
+def test_an_interval_that_begins_at_nothing_ends_above_the_exponential(digits):
+    """Around the exponents from which on it is not computed."""
+    with mpmath.workdps(100):
+        for gap in range(digits, 6 * digits):
+            low, high = coin.exponential_interval(gap, 1.0, digits)
+            exact = mpmath.exp(-gap)
+            assert mpmath.mpf(low.numerator) / low.denominator <= exact
+            assert exact <= mpmath.mpf(high.numerator) / high.denominator <= exact + mpmath.mpf(10) ** -digits
+
+
+def test_what_a_program_asks_of_decimal_arithmetic_does_not_make_some_coins_fail(monkeypatch):
+    expected = [coin.exponential_interval(gap, 3.0, 20) for gap in range(4)]
+    for signal in (decimal.Inexact, decimal.Rounded, decimal.FloatOperation):
+        monkeypatch.setitem(decimal.DefaultContext.traps, signal, True)
+    monkeypatch.setattr(decimal.DefaultContext, "rounding", decimal.ROUND_UP)
+    assert [coin.exponential_interval(gap, 3.0, 20) for gap in range(4)] == expected

@@ -1,3 +1,5 @@
+import os
+import secrets
 from fractions import Fraction
 
 import numpy as np
@@ -36,6 +38,22 @@ def test_the_exponential_race_has_the_law_of_permute_and_flip():
     drawn = draws(race.exponential_argmax, 4_000)
     assert fits_table(drawn, permute_and_flip(SCORES, WIDTH))
     assert not fits_table(drawn, permute_and_flip(SCORES, 2 * WIDTH))
+
+
+@pytest.mark.parametrize("gap", [0, 1, 7, 20, 27, 28, 150])
+@pytest.mark.parametrize("further", [0, 2**64 - 1])
+def test_a_coin_shows_heads_for_exactly_the_numbers_below_its_probability(gap, further, monkeypatch):
+    """Every 16-bit number is thrown once, followed by zeros or by ones; how many show heads is counted."""
+    scores = np.append(np.full(2**16, -gap), 0)
+    thrown = iter(np.append(np.arange(2**16), 0).tolist())
+    monkeypatch.setattr(os, "urandom", lambda size: np.fromiter(thrown, np.uint16, size // 2).tobytes())
+    monkeypatch.setattr(secrets, "randbits", lambda bits: further)
+    found = []
+    monkeypatch.setattr(secrets, "randbelow", lambda most: found.append(most) or 0)
+    race.exponential_argmax(scores, WIDTH)
+    low, _ = coin.exponential_interval(gap, WIDTH, digits=60)
+    below = int(low * 2**16) + (further == 0 and gap > 0)
+    assert found == [below + 1]  # and the best itself
 
 
 def test_the_law_does_not_depend_on_the_bounds(monkeypatch):

@@ -1,3 +1,4 @@
+import decimal
 import math
 import secrets
 from decimal import Decimal, localcontext
@@ -9,6 +10,7 @@ import pytest
 from dp_accounting.rdp import rdp_privacy_accountant
 from scipy import stats
 
+from contracts.floating_point import flushing, needs_flags
 from dptransfer.errors import ArgumentError
 from dptransfer.noise import trials as module
 from dptransfer.noise.trials import halting_probability, trials
@@ -84,12 +86,24 @@ def test_rounding_stays_within_its_bound(shape):
             assert abs(mpmath.mpf(str(mass)) / right - 1) < (k + 1) * mpmath.mpf(10) ** -50
 
 
-def test_the_callers_decimal_context_does_not_matter():
+def test_the_callers_decimal_context_does_not_matter(monkeypatch):
     uniform = 2**63 + 12_345
     usual = inverted(uniform, 10.0, 0.5)
     with localcontext() as context:
         context.prec = 2
         assert inverted(uniform, 10.0, 0.5) == usual
+    monkeypatch.setitem(decimal.DefaultContext.traps, decimal.Inexact, True)
+    monkeypatch.setitem(decimal.DefaultContext.traps, decimal.FloatOperation, True)
+    halting_probability.cache_clear()
+    assert inverted(uniform, 10.0, 0.5) == usual
+
+
+@needs_flags
+def test_the_halting_probability_is_found_where_subnormal_numbers_count_as_zeros():
+    usual = halting_probability(4.0, 1.0)
+    halting_probability.cache_clear()
+    with flushing():
+        assert halting_probability(4.0, 1.0) == usual
 
 
 @pytest.mark.parametrize(("mean", "shape"), [(4.0, 0.0), (4.0, 0.5), (3.0, math.inf), (2.0, -0.5)])
@@ -139,6 +153,7 @@ def test_the_largest_uniform_number_ends():
 
 def test_a_mean_of_one_is_one_trial_and_a_poisson_number_may_be_none():
     assert {trials(1.0, shape, secrets.randbits) for shape in SHAPES for _ in range(5)} == {1}
+    assert trials(1 + 2.0**-52, 1e6, secrets.randbits) == 1  # no float below 1 halts often enough
     assert trials(1.0, math.inf, lambda bits: 0) == 0
 
 

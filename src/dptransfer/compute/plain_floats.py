@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -37,8 +37,8 @@ def plain_floats() -> Iterator[None]:
             return
         before = (ctypes.c_longlong * 32)()  # far more than any platform's fenv_t
         library.fegetenv(before)
-        library.fesetenv(default)
         try:
+            library.fesetenv(default)
             yield
         finally:
             library.fesetenv(before)
@@ -64,13 +64,14 @@ def square_root(values: Any) -> Any:
 @cache
 def _environment() -> tuple[Any, Any]:
     """The C library, and its name for the default settings; (None, None) where there is none."""
+    if not sys.platform.startswith(("linux", "darwin")):
+        return None, None
     # PyDLL keeps Python's lock during these calls, which are shorter than giving it up would take.
-    if sys.platform.startswith("linux"):
-        try:
-            return ctypes.PyDLL("libm.so.6"), ctypes.c_void_p(-1)
-        except OSError:  # musl has one library for all
-            return ctypes.PyDLL(None), ctypes.c_void_p(-1)
-    if sys.platform == "darwin":
+    try:
+        library = ctypes.PyDLL("libm.so.6")
+    except OSError:  # macOS and musl have one library for all
         library = ctypes.PyDLL(None)
-        return library, ctypes.byref((ctypes.c_longlong * 2).in_dll(library, "_FE_DFL_ENV"))
-    return None, None
+    for name in ("_FE_DFL_ENV", "__fe_dfl_env"):  # an object on macOS, and in glibc for POWER
+        with suppress(ValueError):
+            return library, ctypes.byref((ctypes.c_longlong * 2).in_dll(library, name))
+    return library, ctypes.c_void_p(-1)  # glibc and musl elsewhere

@@ -7,8 +7,9 @@ come out differently on another thread, so nothing here rests on that flag:
 - sizes are compared, NaNs and infinities found, and exponents read in the bits, as integers;
 - a row is multiplied once, by a power of two that is a normal number, made of its bits;
 - entries that the flag could turn into zeros are then so far (2⁸⁰) below the row's largest that they end as
-  zeros on every lattice, and count as zeros in the norm. In a row that is all so small that they would not
-  be, subnormal entries are converted from their integer mantissas.
+  zeros on every lattice, and count as zeros in the norm. (Their roots are 2⁴⁰ below, which is enough for
+  lattices of norm up to 2⁴⁰: rooted rows have at most 2³⁰.) In a row that is all so small that they would
+  not be, subnormal entries are converted from their integer mantissas.
 """
 
 from __future__ import annotations

@@ -2,13 +2,23 @@
 
 Bits of a uniform number are compared with an interval around the probability, from `decimal`'s correctly
 rounded exponential of quotients rounded down and up; if the interval contains them, more bits are drawn and
-the interval is narrowed. No float takes part.
+the interval is narrowed. No float takes part, and neither does what the program has set for `decimal`.
 """
 
 from __future__ import annotations
 
 import secrets
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import (
+    MAX_EMAX,
+    MIN_EMIN,
+    ROUND_CEILING,
+    ROUND_FLOOR,
+    ROUND_HALF_EVEN,
+    Context,
+    Decimal,
+    DivisionByZero,
+    InvalidOperation,
+)
 from fractions import Fraction
 
 
@@ -49,12 +59,20 @@ def exponential_interval(gap: int, scale: float | Fraction, digits: int) -> tupl
         return Fraction(0), Fraction(1, 10**digits)
     # Numerator and denominator are exact as decimals of any length; only the quotient is rounded.
     down, up = (
-        Context(prec=digits + 3, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX).divide(
-            Decimal(over), Decimal(under)
-        )
+        decimal_context(digits + 3, rounding).divide(Decimal(over), Decimal(under))
         for rounding in (ROUND_FLOOR, ROUND_CEILING)
     )
-    context = Context(prec=digits, Emin=MIN_EMIN, Emax=MAX_EMAX)
+    context = decimal_context(digits)
     low = context.next_minus(context.exp(up.copy_negate()))
     high = context.next_plus(context.exp(down.copy_negate()))
     return Fraction(low), min(Fraction(high), Fraction(1))
+
+
+def decimal_context(digits: int, rounding: str = ROUND_HALF_EVEN) -> Context:
+    """Decimal arithmetic of so many digits that neither overflows nor underflows.
+
+    What is left out would come from `decimal.DefaultContext`, where a program may ask for an error wherever
+    a result is rounded; whether one is may depend on private scores.
+    """
+    traps = [DivisionByZero, InvalidOperation]  # of which there are none
+    return Context(prec=digits, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=traps)

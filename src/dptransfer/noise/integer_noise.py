@@ -22,8 +22,8 @@ N < 2¹⁶, Hw ≥ Rs and 64w ≥ s: (|k|/s)^p/p ≥ (R + b)^p/p ≥ 18 + b, and
 
 **Why N·g ≤ W.** The largest g of a bin is at its integer a nearest to zero: a = hw for h ≥ 0, and |a| =
 (−h − 1)w + 1 for h < 0. W = ⌊N·ĝ(1 + 2⁻⁴⁰)⌋ + 1, where ĝ is g(a) in floats, and the next paragraph shows
-that ĝ is right to a factor 1 ± 2⁻⁴¹, or else both are so small that W = 1 is enough. N is the largest integer
-for which these W fit the slots; the slots left over go to bin 0.
+that ĝ is right to a factor 1 ± 2⁻⁴¹, or else both are so small that W = 1 is enough. N is so small that these
+W fit the slots, Σ(N·ĝ(1 + 2⁻⁴⁰) + 1) ≤ 2¹⁶ − 1, and no smaller; the slots left over go to bin 0.
 
 **Rounding.** With u = 2⁻⁵³ and to first order: |k| < 2⁶³ becomes a float with relative error u, its quotient
 by s has 2u, the square 5u. An exponent below 64 is therefore off by less than 2⁻⁴⁴. If `numpy.exp` is right

@@ -104,4 +104,4 @@ def _kept(gap: int, scale: float, factor: Fraction) -> bool:
 
 def _heads(coin: int, gap: int, scale: float) -> bool:
     """Whether a uniform number that begins with these bits is below exp(−gap/scale)."""
-    return gap == 0 or below_exponential(coin, _COIN_BITS, gap, scale, Fraction(1))
+    return below_exponential(coin, _COIN_BITS, gap, scale, Fraction(1))

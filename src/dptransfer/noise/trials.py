@@ -13,15 +13,15 @@ Choosing the best of K runs costs little more than one run if K itself is random
 - Shape ∞: Poisson with that mean, where k = 0 is possible.
 
 `dp_accounting.RepeatAndSelectDpEvent(event, mean, shape)` takes the mean and finds the γ that belongs to it;
-it covers η ≥ 0. Its bound grows with the mean and with log(1/γ). Here γ is the smallest float whose mean is
-at most the one stated, so that both are covered by what is charged.
+it covers η ≥ 0. Its bound grows with the mean and with log(1/γ). Here γ is the smallest normal float whose
+mean is at most the one stated, so that both are covered by what is charged.
 
 A draw inverts the distribution function F: it is the k with F(k − 1) ≤ U < F(k). U is known to 64 bits at
 first and F to 80 digits less what rounding took; if that leaves two values of k, both get more digits. So the
 law is exact. It takes time in proportion to k, like the k runs that follow.
 
 **Rounding.** With d digits, x = −η·log γ has relative error below 3·10^(1−d). Its size is below 10⁹, since
-|η| ≤ 10⁶ and γ ≥ 2⁻¹⁰⁷⁴, and above 10⁻²², since |η| ≥ 10⁻⁶ and γ ≤ 1 − 2⁻⁵³. So exp(x) − 1 has relative error
+|η| ≤ 10⁶ and γ ≥ 2⁻¹⁰²², and above 10⁻²², since |η| ≥ 10⁻⁶ and γ ≤ 1 − 2⁻⁵³. So exp(x) − 1 has relative error
 below 4·10⁹·10^(1−d) where |x| ≥ 1, and below 10²⁴·10^(1−d) where it loses digits to the subtraction. Each
 further probability adds 5·10^(1−d), each sum 10^(1−d). All errors up to k stay below (k + 1)·10^(30−d).
 """
@@ -29,11 +29,13 @@ further probability adds 5·10^(1−d), each sum 10^(1−d). All errors up to k 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from functools import lru_cache
 
 from dptransfer.errors import ArgumentError
+from dptransfer.noise.coin import decimal_context
 
 LARGEST_MEAN = 1e9
 _LARGEST_SHAPE = 1e6
@@ -74,10 +76,10 @@ def trials(mean: float, shape: float, random_bits: Callable[[int], int]) -> int:
 def _inverse(uniform: int, bits: int, mean: float, shape: float, digits: int) -> int | None:
     """The k whose interval [F(k − 1), F(k)) holds every number that begins with these bits, if one does."""
     low, high = (
-        Context(prec=digits, rounding=rounding).divide(Decimal(uniform + step), Decimal(2**bits))
+        decimal_context(digits, rounding).divide(Decimal(uniform + step), Decimal(2**bits))
         for step, rounding in ((0, ROUND_FLOOR), (1, ROUND_CEILING))
     )
-    with localcontext(_context(digits)):
+    with localcontext(decimal_context(digits)):
         below, error = Decimal(0), Decimal(f"1e{_LOST_DIGITS - digits}")
         for k, mass in _law(mean, shape):
             below += mass
@@ -85,7 +87,7 @@ def _inverse(uniform: int, bits: int, mean: float, shape: float, digits: int) ->
                 return k
             if below + (k + 1) * error > low:
                 return None
-    return 1  # a mean of 1: there is no other k
+    return 1  # a mean of 1, or so close to it that γ is 1: there is no other k
 
 
 def _law(mean: float, shape: float) -> Iterator[tuple[int, Decimal]]:
@@ -96,8 +98,8 @@ def _law(mean: float, shape: float) -> Iterator[tuple[int, Decimal]]:
             yield k, mass
             k += 1
             mass *= Decimal(mean) / k
-    elif mean > 1:
-        halting, eta = Decimal(halting_probability(mean, shape)), Decimal(shape)
+    elif (gamma := halting_probability(mean, shape)) < 1:
+        halting, eta = Decimal(gamma), Decimal(shape)
         k, mass = 1, (1 - halting) * _factor(halting, eta)
         while True:
             yield k, mass
@@ -107,13 +109,13 @@ def _law(mean: float, shape: float) -> Iterator[tuple[int, Decimal]]:
 
 @lru_cache(maxsize=32)
 def halting_probability(mean: float, shape: float) -> float:
-    """γ: the smallest float at which the truncated negative binomial has a mean of at most `mean`.
+    """γ: the smallest normal float at which the truncated negative binomial has a mean of at most `mean`.
 
     >>> round(halting_probability(4.0, 1.0), 12)
     0.25
     """
-    low, high = math.ulp(0.0), 1.0
-    with localcontext(_context(_DIGITS)):
+    low, high = sys.float_info.min, 1.0  # a subnormal number may count as zero
+    with localcontext(decimal_context(_DIGITS)):
         if _mean(low, shape) <= mean:
             raise ArgumentError(f"A mean of {mean!r} is out of reach for shape {shape!r}. Raise shape.")
         while math.nextafter(low, 1.0) < high:
@@ -134,8 +136,3 @@ def _factor(halting: Decimal, shape: Decimal) -> Decimal:
     """The module's c(η): η/(γ^−η − 1), or 1/log(1/γ) at η = 0."""
     rate = -halting.ln()
     return shape / ((shape * rate).exp() - 1) if shape else 1 / rate
-
-
-def _context(digits: int) -> Context:
-    """Decimal arithmetic of so many digits that neither overflows nor underflows."""
-    return Context(prec=digits, Emin=MIN_EMIN, Emax=MAX_EMAX)
