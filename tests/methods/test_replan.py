@@ -174,6 +174,12 @@ def test_a_configuration_that_cannot_be_read_fails(model):
         assert not check_steps(recorded(pooled, public={**pooled.provenance.public, "rows": rows})).passed
 
 
+def test_no_room_is_made_for_rows_that_no_fit_takes():
+    made = fitted(dpt.NoisyGD(steps=5))
+    wide = replace(made, facts=replace(made.facts, dimension=10**12))
+    assert "at most 16384 dimensions" in check_steps(wide).detail
+
+
 def test_a_release_made_on_a_gpu_is_checked_without_one(model):
     on_gpu = {**model.provenance.configuration, "device": "cuda"}
     assert check_steps(recorded(model, configuration=on_gpu)).passed

@@ -23,6 +23,7 @@ from typing import Any
 
 from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import DPTransferError
+from dptransfer.features.lattice import require_exact_norms
 from dptransfer.mechanisms import Step
 from dptransfer.mechanisms.joint_rounds import JointRounds
 from dptransfer.methods import METHODS, PrivateTuning
@@ -85,6 +86,7 @@ def _planned_again(model: PrivateClassifier) -> Plan:
     method = method_from_configuration(model.provenance.configuration)
     if method.name != model.provenance.method:
         raise ValueError(f"the recorded configuration is that of '{method.name}'")
+    require_exact_norms(model.facts.dimension)  # as a fit does; a plan may make room for that width
     record = model.provenance.public
     pool = None if record is None else _RecordedPool(record["rows"])
     return _on_cpu(method).plan(model.facts, _budget_of(model), pool)
