@@ -82,10 +82,14 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
 
     @classmethod
     def default(cls, *, strict_names: bool = False) -> Ledger:
-        """The user's ledger: the file named by DPTRANSFER_LEDGER, or one in the user's data folder."""
+        """The user's ledger, at `default_path()`."""
+        return cls(cls.default_path(), strict_names=strict_names)
+
+    @staticmethod
+    def default_path() -> Path:
+        """The file named by DPTRANSFER_LEDGER, or one in the user's data folder."""
         named = os.environ.get("DPTRANSFER_LEDGER")
-        path = named or platformdirs.user_data_path("dptransfer") / "ledger.sqlite"
-        return cls(path, strict_names=strict_names)
+        return Path(named) if named else platformdirs.user_data_path("dptransfer") / "ledger.sqlite"
 
     @property
     def is_new(self) -> bool:
