@@ -13,11 +13,23 @@ STEP = SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential")
 
 
 def test_an_empty_ledger(cli, cli_json, ledger):
+    Ledger(ledger)
     for command in ("show", "history"):
         out = cli("ledger", command).stdout
         assert "Nothing is on record yet" in out
         assert str(ledger) in out.replace("\n", "")
     assert cli_json("ledger", "show")["datasets"] == []
+
+
+@pytest.mark.parametrize(
+    "command", ["show", "history", "verify", "budget clinic", "export --out record.jsonl"]
+)
+def test_reading_makes_no_ledger_where_there_is_none(cli, ledger, command):
+    """Behind a mistyped path a new ledger would say that nothing was spent, and that its chain holds."""
+    said = cli("ledger", *command.split(), code=2).stderr
+    assert f"there is none at '{ledger}'" in said
+    assert "DPTRANSFER_LEDGER" in said
+    assert not ledger.exists()
 
 
 def test_budget_is_set_printed_and_kept(cli, cli_json, ledger):
@@ -85,7 +97,8 @@ def test_merged_accounts_are_announced(cli, cli_json, ledger):
         (("show", "--ledger", "text.sqlite"), "must be a file that dptransfer made"),
     ],
 )
-def test_refusals(cli, words, said):
+def test_refusals(cli, ledger, words, said):
+    Ledger(ledger)
     Path("text.sqlite").write_text("not a ledger at all " * 100)
     assert said in cli("ledger", *words, code=2).stderr
     assert not Path("missing.sqlite").exists()

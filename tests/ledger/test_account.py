@@ -55,7 +55,8 @@ def test_a_refusal_reads_as_the_rule_the_finding_and_the_remedy(ledger):
     with pytest.raises(BudgetExceeded) as caught:
         ledger.charge("clinic-a", [chosen(0.5)], label="fit")
     assert str(caught.value) == (
-        "This release would bring 'clinic-a' to epsilon 1.3 (add/remove), above its budget of epsilon 1; "
+        "This release would bring 'clinic-a' to epsilon 1.3 (add/remove), by the sum of epsilon, above its "
+        "budget of epsilon 1; "
         "epsilon 0.8 is spent already. Lower the request, or ask the data owner to raise the budget with: "
         "dptransfer ledger budget clinic-a --epsilon 1.3"
     )
@@ -166,6 +167,43 @@ def test_sampled_and_tuned_steps_are_counted_with_what_was_there_before(ledger):
     with pytest.raises(BudgetExceeded, match=r"by the rule 'renyi'.*Lower the request"):
         ledger.charge("clinic-a", [SampledGaussianEvent(1.0, 0.01, 5000, ADD)], label="linear-probe")
     assert ledger.spent("clinic-a", relation=REPLACE).epsilon > ledger.spent("clinic-a").epsilon
+
+
+@pytest.mark.parametrize(
+    ("budget", "event", "rule"),
+    [
+        (Budget(epsilon=1.0), chosen(0.4), "the sum of epsilon"),
+        (Budget(epsilon=1.0, delta=1e-5), chosen(0.4), "the sum of epsilon"),
+        (None, chosen(0.4), "the sum of epsilon"),
+        (Budget.zcdp(0.05), GaussianEvent(5.0, ADD), "the sum of rho"),
+        (Budget.gdp(0.3), GaussianEvent(5.0, ADD), "the sum of mu squared"),
+    ],
+)
+def test_charges_that_add_up_name_the_sum_in_every_currency(ledger, budget, event, rule):
+    if budget is not None:
+        ledger.set_budget("clinic-a", budget)
+    for _ in range(2):
+        ledger.charge("clinic-a", [event], label="fit")
+    summary = ledger.datasets()[0]
+    assert summary.rule == rule
+    assert f"(add/remove) is spent, by {rule}; " in summary.sentence
+    second = [one for one in ledger.history() if isinstance(one, Charge)][1]
+    assert second.rule == ("no budget is set" if budget is None else rule)
+    if budget is not None:
+        with pytest.raises(BudgetExceeded, match=rf"\(add/remove\), by {rule}, above its budget"):
+            ledger.charge("clinic-a", [event], label="fit")
+
+
+def test_the_account_rounds_epsilon_as_the_guarantee_does(ledger):
+    """One release, one number: whoever compares the ledger with the card must find the same digits."""
+    event = GaussianEvent(4.2, ADD)
+    ledger.set_budget("clinic-a", Budget(epsilon=1.0, delta=1e-5))
+    ledger.charge("clinic-a", [event], label="fit")
+    said = str(guarantee_of([event], 1e-5)).split("ε = ")[1].split(",")[0]
+    assert len(said) > 6
+    assert ledger.datasets()[0].sentence.startswith(f"epsilon {said} at delta 1e-5")
+    with pytest.raises(BudgetExceeded, match=f"epsilon {said} is spent already"):
+        ledger.charge("clinic-a", [event], label="fit")
 
 
 def test_every_charge_and_the_overview_say_which_rule_counted(ledger):

@@ -6,8 +6,8 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 from dptransfer import Ledger, MeanPrototypes, NoisyGD, PublicEmbeddings
-from dptransfer.errors import ArgumentError
-from dptransfer.sklearn import PrivateClassifier
+from dptransfer.errors import ArgumentError, RowsOnRecord
+from dptransfer.sklearn import PrivateClassifier, PrivateSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")
 PETS = {"classes": ["cat", "dog", "owl"], "name": "pets"}
@@ -26,6 +26,20 @@ def test_every_fit_is_charged(blobs):
 def test_without_a_name_a_fit_is_refused_before_its_arguments_are_looked_at():
     with pytest.raises(ArgumentError, match="must say which data set"):
         PrivateClassifier("mean").fit("no rows", None)
+
+
+@pytest.mark.parametrize("kind", [PrivateClassifier, PrivateSearch])
+def test_what_a_refusal_of_rows_on_record_advises_can_be_done(blobs, kind):
+    x, y = blobs
+    x = x + 1e-3 * np.random.default_rng(0).normal(size=x.shape)
+    ledger = Ledger.in_memory()
+    PrivateClassifier("mean", **PETS, ledger=ledger).fit(x, y)
+    chosen = {"grid": {"steps": [2, 3]}, "mean_trials": 2, "epsilon": 3.0} if kind is PrivateSearch else {}
+    again = kind(**PETS | {"name": "zoo"}, **chosen, method="noisy-gd", ledger=ledger)
+    with pytest.raises(RowsOnRecord, match="new_data_set=True"):
+        again.fit(x, y)
+    again.set_params(new_data_set=True).fit(x, y)
+    assert [one.dataset.name for one in ledger.datasets()] == ["pets", "zoo"]
 
 
 def test_folds_are_charged_to_one_account(blobs):

@@ -24,10 +24,10 @@ Smith and Thakurta (2022).
 
 - Gaussian steps pay their own μ², and together lose nothing.
 - The first request may be anything, and is composed exactly.
-- Others pay the μ of `gdp_price`: sampled steps usually 5 to 20 % more than their ε suggests, a lone
-  selection or a tuned step several times as much. Nothing cheaper is possible beside Gaussian steps that lose
-  nothing: the latter leave ψ itself as the value of stopping at L, and any other request must stay below it
-  at every L.
+- Others pay the μ of `gdp_price`: sampled steps usually 5 to 20 % more than their ε suggests, a selection up
+  to twice (bounded range) or five times (without) its ε, a tuned step several times as much. Nothing cheaper
+  is possible beside Gaussian steps that lose nothing: the latter leave ψ itself as the value of stopping at
+  L, and any other request must stay below it at every L.
 - Only selections so far, and their ε add up to at most ε: then L never exceeds ε, and such a path adds
   nothing to δ.
 
@@ -126,7 +126,7 @@ class Requests:
         if budget.flavour != "approximate":
             return fits(self.events, budget)  # sums of ρ and of pure ε
         epsilon = budget.epsilon or 0.0
-        if self._pure <= epsilon:
+        if self.pure <= epsilon:
             return True
         cut = (1 + math.exp(min(epsilon, 700.0))) * math.fsum(map(numeric_delta_of, self.events))
         if self._lost > RESERVE / 2 or cut > budget.delta * RESERVE / 2:
@@ -143,8 +143,8 @@ class Requests:
         if not self.later or delta == 0:
             return whole
         epsilon = self._epsilon(delta, self._lost, limit)
-        if self._pure <= epsilon:
-            return replace(whole, epsilon=self._pure, delta=0.0)
+        if self.pure <= epsilon:
+            return replace(whole, epsilon=self.pure, delta=0.0)
         return replace(whole, epsilon=epsilon, delta=delta, mu=self.mu)
 
     @property
@@ -152,7 +152,8 @@ class Requests:
         return tuple(event for events in self.later for event in events)
 
     @property
-    def _pure(self) -> float:
+    def pure(self) -> float:
+        """The sum of ε where all steps are selections; infinity otherwise."""
         pure = pure_epsilon_of(self.events)
         return math.inf if pure is None else pure
 

@@ -13,14 +13,19 @@ if TYPE_CHECKING:
 
 
 def open_ledger(path: Path | None, *, must_exist: bool = False, strict_names: bool = False) -> Ledger:
-    """The ledger at `path`; the user's own without one."""
+    """The ledger at `path`, the user's own without one; with `must_exist` no new one is made.
+
+    Who only wants to read must not be shown an empty ledger because a path was mistyped.
+    """
     from dptransfer.ledger import Ledger
 
-    if path is None:
-        return Ledger.default(strict_names=strict_names)
-    if must_exist and not path.exists():
-        raise ArgumentError(f"--ledger must name a ledger; there is none at '{path}'. Check the path.")
-    return Ledger(path, strict_names=strict_names)
+    where = Ledger.default_path() if path is None else path
+    if must_exist and not where.exists():
+        raise ArgumentError(
+            f"A ledger is made by the first budget or charge; there is none at '{where}'. "
+            "Check --ledger, or without it the environment variable DPTRANSFER_LEDGER."
+        )
+    return Ledger(where, strict_names=strict_names)
 
 
 def summary_json(summary: DatasetSummary) -> dict[str, Any]:

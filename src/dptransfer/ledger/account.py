@@ -62,7 +62,8 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
         whole = self._requests(self.budget.relation, new)
         if not whole.fit(self.budget):
             raise BudgetExceeded(_refusal(self.dataset, self.budget, past, whole))
-        return counted_by(whole, self.budget)
+        pure = self.budget.epsilon is not None and whole.pure <= self.budget.epsilon
+        return _counted_by(whole, _currency(self.budget), pure=pure)
 
     def require_rule(self, rule: Rule) -> None:
         """Raise unless the owner may still declare this rule: it is settled by the first charge."""
@@ -99,34 +100,36 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
     def summary(self) -> DatasetSummary:
         """The account in a line."""
         spent = self.spent()
+        requests = None if spent is None else self._requests(spent.relation)
         return DatasetSummary(
             dataset=self.dataset,
             charges=len(self.charges),
             unfinished=sum(charge.outcome is None for charge in self.charges),
             spent=spent,
             budget=self.budget,
-            rule=None if spent is None else counted_by(self._requests(spent.relation), self.budget),
-            sentence=self._sentence(spent),
+            rule=None if spent is None or requests is None else self._rule(spent, requests),
+            sentence=self._sentence(spent, requests),
         )
 
-    def _sentence(self, spent: Guarantee | None) -> str:
-        if self.budget is None:
-            limit = "no budget is set"
-            currency = "epsilon"
-        else:
-            limit = f"the budget is {self.budget}"
-            currency = _currency(self.budget)
-        if spent is None:
+    def _sentence(self, spent: Guarantee | None, requests: Requests | None) -> str:
+        limit = "no budget is set" if self.budget is None else f"the budget is {self.budget}"
+        if spent is None or requests is None:
             return f"nothing is spent; {limit}"
-        amount = getattr(spent, currency)
-        if amount is None:
-            currency, amount = "epsilon", spent.epsilon
+        currency, amount = self._stated(spent)
         at = f" at delta {number(spent.delta)}" if spent.delta and currency == "epsilon" else ""
-        requests = self._requests(spent.relation)
-        rule = f", by {counted_by(requests, self.budget)}" if requests.later and at else ""
+        rule = f", by {self._rule(spent, requests)}" if requests.later else ""
         if self.budget is not None and spent.relation is self.budget.relation:
             limit += "" if requests.fit(self.budget) else ", and nothing more is granted"
-        return f"{currency} {rounded_up(amount, 4)}{at} ({spent.relation.value}) is spent{rule}; {limit}"
+        return f"{currency} {rounded_up(amount)}{at} ({spent.relation.value}) is spent{rule}; {limit}"
+
+    def _rule(self, spent: Guarantee, requests: Requests) -> str:
+        return _counted_by(requests, self._stated(spent)[0], pure=spent.delta == 0)
+
+    def _stated(self, spent: Guarantee) -> tuple[str, float]:
+        """What is spent in the budget's currency, where it has an amount in that; in ε otherwise."""
+        currency = "epsilon" if self.budget is None else _currency(self.budget)
+        amount: float | None = getattr(spent, currency)
+        return ("epsilon", spent.epsilon) if amount is None else (currency, amount)
 
     def _requests(self, relation: Relation, new: Sequence[Event] = ()) -> Requests:
         """Past charges, and a new one, as requests under one relation."""
@@ -166,16 +169,13 @@ def accounts(entries: Iterable[Entry]) -> dict[str, Account]:
     }
 
 
-def counted_by(requests: Requests, budget: Budget | None) -> str:
-    """How these requests are counted against this budget, in words."""
+def _counted_by(requests: Requests, currency: str, *, pure: bool) -> str:
+    """How these requests add up in a currency, in words; `pure` if it is the sum of ε that counts."""
     if not requests.later:
         return "one request, composed exactly"
-    currency = "epsilon" if budget is None else _currency(budget)
     if currency != "epsilon":
         return {"rho": "the sum of rho", "mu": "the sum of mu squared"}[currency]
-    if budget is not None and budget.flavour == "pure":
-        return "the sum of epsilon"
-    return _RULE_WORDS[requests.rule]
+    return "the sum of epsilon" if pure else _RULE_WORDS[requests.rule]
 
 
 _RULE_WORDS: dict[Rule, str] = {
@@ -192,13 +192,12 @@ def _limit(budget: Budget | None, delta: float) -> float | None:
 def _refusal(dataset: DataSet, budget: Budget, past: Requests, whole: Requests) -> str:
     """The sentence that says what the whole would reach, what is allowed and spent, and what to do."""
     currency = _currency(budget)
-    at = f" at delta {number(budget.delta)}" if budget.flavour == "approximate" else ""
-    limit = f"{currency} {getattr(budget, currency):g}"
+    limit = f"{currency} {number(getattr(budget, currency))}"
     limit += f", delta {number(budget.delta)}" if budget.flavour == "approximate" else ""
-    reached, spent = _amount(whole, budget, currency), _amount(past, budget, currency)
+    (reached, pure), (spent, _) = _amount(whole, budget), _amount(past, budget)
     already = "nothing is spent yet" if not past.first else "what is spent already has no such bound"
     if spent is not None:
-        already = f"{currency} {rounded_up(spent, 4)} is spent already"
+        already = f"{currency} {rounded_up(spent)} is spent already"
     if reached is None:
         remedy = _command(dataset, budget, "epsilon", "1", budget.delta or QUOTED_DELTA)
         return (
@@ -206,33 +205,37 @@ def _refusal(dataset: DataSet, budget: Budget, past: Requests, whole: Requests) 
             f"can be stated; {already}. Use a method whose noise suits that kind of budget, or ask the "
             f"data owner for a budget in epsilon and delta, for example: {remedy}"
         )
-    remedy = _command(dataset, budget, currency, rounded_up(reached, 4), budget.delta)
-    rule = hint = ""
-    if whole.later and at:
-        rule = f", by {counted_by(whole, budget)}"
-        if whole.rule == "gaussian" and not all(isinstance(one, GaussianEvent) for one in whole.later[-1]):
-            hint = " Steps other than Gaussian ones cost less in the first request, or by the rule 'renyi'."
+    remedy = _command(dataset, budget, currency, rounded_up(reached), budget.delta)
+    at = "" if pure or budget.flavour != "approximate" else f" at delta {number(budget.delta)}"
+    rule = f", by {_counted_by(whole, currency, pure=pure)}" if whole.later else ""
+    hint = ""
+    if rule and at and whole.rule == "gaussian" and not _all_gaussian(whole.later[-1]):
+        hint = " Steps other than Gaussian ones often cost less in the first request, or by the rule 'renyi'."
     return (
-        f"This release would bring {dataset} to {currency} {rounded_up(reached, 4)}{at} "
+        f"This release would bring {dataset} to {currency} {rounded_up(reached)}{at} "
         f"({budget.relation.value}){rule}, above its budget of {limit}; {already}.{hint} "
         f"Lower the request, or ask the data owner to raise the budget with: {remedy}"
     )
+
+
+def _all_gaussian(events: Sequence[Event]) -> bool:
+    return all(isinstance(event, GaussianEvent) for event in events)
 
 
 def _currency(budget: Budget) -> str:
     return {"zcdp": "rho", "gdp": "mu"}.get(budget.flavour, "epsilon")
 
 
-def _amount(requests: Requests, budget: Budget, currency: str) -> float | None:
-    """What the requests cost in a currency; None when it cannot be said."""
+def _amount(requests: Requests, budget: Budget) -> tuple[float | None, bool]:
+    """What the requests cost in the budget's currency, None when it cannot be said; and whether δ is 0."""
     if not requests.first:
-        return None
+        return None, True
     try:
         total = requests.guarantee(budget.delta, budget.relation, _limit(budget, budget.delta))
     except DPTransferError:
-        return None
-    amount: float | None = getattr(total, currency)
-    return amount if amount is not None and math.isfinite(amount) else None
+        return None, False
+    amount: float | None = getattr(total, _currency(budget))
+    return (amount if amount is not None and math.isfinite(amount) else None), total.delta == 0
 
 
 def _command(dataset: DataSet, budget: Budget, currency: str, amount: str, delta: float) -> str:

@@ -59,8 +59,8 @@ class Ledger:
     Traceback (most recent call last):
     ...
     dptransfer.errors.BudgetExceeded: This release would bring 'clinic-a' to epsilon 1.6 (add/remove), \
-above its budget of epsilon 1; epsilon 0.8 is spent already. Lower the request, or ask the data owner to \
-raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6
+by the sum of epsilon, above its budget of epsilon 1; epsilon 0.8 is spent already. Lower the request, or \
+ask the data owner to raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6
 
     Args:
         path: the file; made, readable by its owner only, when there is none, which is logged as a warning.
@@ -82,10 +82,14 @@ raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6
 
     @classmethod
     def default(cls, *, strict_names: bool = False) -> Ledger:
-        """The user's ledger: the file named by DPTRANSFER_LEDGER, or one in the user's data folder."""
+        """The user's ledger, at `default_path()`."""
+        return cls(cls.default_path(), strict_names=strict_names)
+
+    @staticmethod
+    def default_path() -> Path:
+        """The file named by DPTRANSFER_LEDGER, or one in the user's data folder."""
         named = os.environ.get("DPTRANSFER_LEDGER")
-        path = named or platformdirs.user_data_path("dptransfer") / "ledger.sqlite"
-        return cls(path, strict_names=strict_names)
+        return Path(named) if named else platformdirs.user_data_path("dptransfer") / "ledger.sqlite"
 
     @property
     def is_new(self) -> bool:

@@ -214,7 +214,7 @@ class Store:
 _LOG = logging.getLogger("dptransfer")
 _WRITABLE = (
     "Make the file and its directory readable and writable, or name another ledger "
-    "with the environment variable DPTRANSFER_LEDGER."
+    "(--ledger, or the environment variable DPTRANSFER_LEDGER)."
 )
 _BUSY = f"Another process has held it for {BUSY_SECONDS:g} s; wait for that one to finish, then try again."
 _REMEDIES = {

@@ -33,6 +33,7 @@ class PrivateClassifier(PrivateEstimator):
         public: public rows, for methods that use some.
         relation: 'add/remove' or 'replace-one'.
         name: what the ledger files the data set under; required, so that all fits on it add up.
+        new_data_set: your word that rows on record under another name are other people's here.
         ledger: where fits are charged; the user's default ledger file if None.
         random_state: None for secure noise. A number gives repeatable noise for tests, and a model that
             cannot be published.
@@ -53,6 +54,7 @@ class PrivateClassifier(PrivateEstimator):
         public: PublicEmbeddings | None = None,
         relation: str = Relation.ADD_REMOVE.value,
         name: str | None = None,
+        new_data_set: bool = False,
         ledger: Ledger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -63,6 +65,7 @@ class PrivateClassifier(PrivateEstimator):
         self.public = public
         self.relation = relation
         self.name = name
+        self.new_data_set = new_data_set
         self.ledger = ledger
         self.random_state = random_state
 

@@ -38,6 +38,7 @@ class PrivateEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     public: PublicEmbeddings | None
     relation: str
     name: str | None
+    new_data_set: bool
     ledger: Ledger | None
     random_state: int | None
 
@@ -55,6 +56,7 @@ class PrivateEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
         Raises:
             BudgetExceeded: the data set's budget does not cover this fit; nothing was read.
+            RowsOnRecord: the ledger has these rows under another name; `new_data_set` says otherwise.
             SearchStopped: the same, where scikit-learn fits a clone.
         """
         name, budget, method = self._name(), self._budget(), self._method()
@@ -71,7 +73,14 @@ class PrivateEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         if self._clone_since is not None:
             warn_once(SCORES)
         try:
-            model = method.fit(private, public, budget=budget, ledger=self.ledger, noise=noise)
+            model = method.fit(
+                private,
+                public,
+                budget=budget,
+                ledger=self.ledger,
+                noise=noise,
+                new_data_set=self.new_data_set,
+            )
         except Exception as problem:
             if self._clone_since is None or not concerns_privacy(problem):
                 raise

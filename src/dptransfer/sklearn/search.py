@@ -48,6 +48,7 @@ class PrivateSearch(PrivateEstimator):
         public: public rows, for methods that use some.
         relation: 'add/remove' or 'replace-one'.
         name: what the ledger files the data set under; required.
+        new_data_set: your word that rows on record under another name are other people's here.
         ledger: where the search is charged; the user's default ledger file if None.
         random_state: None for secure noise.
 
@@ -70,6 +71,7 @@ class PrivateSearch(PrivateEstimator):
         public: PublicEmbeddings | None = None,
         relation: str = Relation.ADD_REMOVE.value,
         name: str | None = None,
+        new_data_set: bool = False,
         ledger: Ledger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -82,6 +84,7 @@ class PrivateSearch(PrivateEstimator):
         self.public = public
         self.relation = relation
         self.name = name
+        self.new_data_set = new_data_set
         self.ledger = ledger
         self.random_state = random_state
 
