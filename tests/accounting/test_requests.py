@@ -3,7 +3,8 @@ import math
 import pytest
 
 from dptransfer.accounting import Requests, epsilon_of, fits, guarantee_of, mu_for, noise_multiplier_for
-from dptransfer.accounting.requests import RESERVE, SHARE
+from dptransfer.accounting.renyi import ORDERS
+from dptransfer.accounting.requests import RESERVE, SHARE, _order, _room
 from dptransfer.privacy import (
     BestOfManyEvent,
     Budget,
@@ -107,6 +108,17 @@ def test_a_limit_and_the_stated_epsilon_never_disagree():
         for limit in (0.3, 0.7, 1.0, 1.5, 3.0):
             stated = requests.guarantee(1e-5, ADD, limit).epsilon
             assert (stated <= limit) == requests.fit(Budget(epsilon=limit, delta=1e-5))
+
+
+@pytest.mark.parametrize("epsilon", [1e-7, 1.0, 2e4])
+def test_by_renyi_a_budget_of_any_size_is_judged_at_its_own_order(epsilon):
+    """Not at that of a smaller ε, which would depend on what was asked for."""
+    delta = 1e-3
+    order = _order(epsilon, delta * (1 - RESERVE))
+    most = math.sqrt(_room(epsilon, delta * (1 - RESERVE))[order] / ORDERS[order])  # μ of each of two
+    for factor, granted in ((0.999, True), (1.001, False)):
+        requests = Requests.of([[gauss(1 / (factor * most))]] * 2, "renyi")
+        assert requests.fit(Budget(epsilon=epsilon, delta=delta)) == granted
 
 
 def test_requests_without_any_price_are_refused_and_not_an_error():

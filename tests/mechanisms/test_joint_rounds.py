@@ -64,7 +64,9 @@ def test_a_part_answers_questions_of_its_own_kind_about_rows_on_the_grid_alone()
     unmapped = SecondMoments(UnitNorm().fit(4, None), OfAll())
     finer = SecondMoments(OnLattice(4, 2**14), OfAll())
     by_class = SecondMoments(ROWS, OfClasses(1))
-    for paid, query in ((gradient, SUMS), (moment, by_class), (moment, unmapped), (moment, finer)):
+    wider = SoftmaxGradient(OnLattice(8, ROW_NORM), np.zeros((1, 8)), np.zeros(1))  # no more coordinates
+    asked = ((gradient, SUMS), (moment, by_class), (moment, unmapped), (moment, finer), (gradient, wider))
+    for paid, query in asked:
         rounds = paid.open(noise=noise)
         with pytest.raises(ArgumentError, match="its planned kind"):
             rounds.release(query, *DATA)

@@ -174,7 +174,10 @@ class Requests:
         return epsilon_of([*self.first, rest], left)
 
     def _renyi_epsilon(self, delta: float, limit: float | None) -> float:
-        """The smallest ε whose own order grants the divergences; never on the other side of `limit`."""
+        """The smallest ε whose own order grants the divergences; never on the other side of `limit`.
+
+        Whether it is at most `limit` is decided at the order of `limit` alone: one order for all paths.
+        """
         divergences = trial_divergences(self.events)
         if divergences is None:
             return math.inf
@@ -184,8 +187,8 @@ class Requests:
             return float(divergences[order]) * (1 + 1e-12) <= float(_room(epsilon, delta)[order])
 
         low, high = 1e-6, 1e4
-        if limit is not None and low < limit < high:
-            low, high = (low, limit) if grants(limit) else (limit, high)
+        if limit is not None:
+            low, high = (min(low, limit), limit) if grants(limit) else (limit, max(limit, high))
         found = smallest(grants, low, high, tolerance=1e-9)
         return math.inf if found is None else found
 

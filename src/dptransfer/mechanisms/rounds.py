@@ -24,7 +24,7 @@ from dptransfer.privacy import (
     SampledGaussianEvent,
 )
 from dptransfer.queries.base import L2Query, RawRows
-from dptransfer.queries.joint_reach import kind_of
+from dptransfer.queries.joint_reach import kind_of, width_of
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
 
@@ -137,8 +137,9 @@ class Rounds:
             )
         if self.paid.is_part and not _fits_a_part(query, planned):
             raise ArgumentError(
-                "A question that is paid for with others must be of its planned kind, about rows on the grid "
-                f"of 2⁻¹⁶; got {query.label}. Map the rows with `head_rows` first."
+                "A question that is paid for with others must be of its planned kind, about rows of at most "
+                f"the planned width on the grid of 2⁻¹⁶; got {query.label}. "
+                "Map the rows with `head_rows` first."
             )
         self.asked += 1
         # The noise first: if it cannot be drawn, no row was read.
@@ -153,7 +154,8 @@ class Rounds:
 def _fits_a_part(query: L2Query, planned: L2Query) -> bool:
     """Whether the proof of `queries.joint_reach` covers the question as it covers the planned one."""
     rows = getattr(query, "features", None)
-    return kind_of(query) == kind_of(planned) and isinstance(rows, OnLattice) and rows.norm == ROW_NORM
+    on_grid = isinstance(rows, OnLattice) and rows.norm == ROW_NORM
+    return kind_of(query) == kind_of(planned) and on_grid and width_of(query) <= width_of(planned)
 
 
 def _at(rows: Any, chosen: NDArray[np.int64]) -> Any:

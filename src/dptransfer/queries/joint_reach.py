@@ -73,7 +73,7 @@ def joint_reach(queries: Sequence[L2Query], shares: Sequence[float]) -> float:
     for query, share in zip(queries, shares, strict=True):
         total[kind_of(query)] += share
     everyone, each, sums, gradients = total.values()
-    further = _CUT * math.sqrt(max(_width(query) for query in queries))  # t/2
+    further = _CUT * math.sqrt(max(width_of(query) for query in queries))  # t/2
     same = _peak(everyone + each, sums + gradients) + (sums + gradients) * further
     changed = each + sums / 2 + _peak(everyone, gradients) + gradients * further
     return max(same, changed)
@@ -85,6 +85,7 @@ def _peak(quadratic: float, linear: float) -> float:
     return quadratic * (1 - k * k) + linear * (1 + k) / 2
 
 
-def _width(query: L2Query) -> int:
+def width_of(query: L2Query) -> int:
+    """How wide the rows are that a question of one of the four kinds sees."""
     assert isinstance(query, SecondMoments | ClassSums | SoftmaxGradient)
     return query.features.dimension
