@@ -52,7 +52,8 @@ def told(*words: str) -> str:
 
 
 def test_a_new_ledger_is_announced_on_standard_error(ledger):
-    first, second = (python("-m", "dptransfer", "ledger", "show") for _ in range(2))
+    limit = ("-m", "dptransfer", "ledger", "budget", "clinic", "--epsilon", "1")
+    first, second = (python(*limit) for _ in range(2))
     assert first.stderr == f"A new ledger was made: {ledger.resolve()} (nothing is on record in it yet)\n"
     assert (second.stderr, second.stdout) == ("", first.stdout)
 
@@ -203,6 +204,12 @@ def test_demo_passes_its_options_on(cli, monkeypatch, tmp_path):
     assert seen["console"] is not None
     assert typer.main.get_command(app) is not None
     assert demo.demo.__doc__
+
+
+def test_a_missing_budget_is_explained_in_options_and_not_in_python(cli):
+    said = cli("plan", "--method", "mean", "--classes", "4", "--dim", "16", code=2).stderr
+    assert "Example: --epsilon 1 --delta 1e-5" in said
+    assert "Budget(" not in said
 
 
 def test_control_characters_do_not_reach_the_terminal():

@@ -13,7 +13,10 @@ _BUDGET = "Budget"
 Epsilon = Annotated[
     float | None, typer.Option("--epsilon", "-e", help="ε; alone it is pure DP.", rich_help_panel=_BUDGET)
 ]
-Delta = Annotated[float | None, typer.Option("--delta", "-d", help="δ, below 1.", rich_help_panel=_BUDGET)]
+Delta = Annotated[
+    float | None,
+    typer.Option("--delta", "-d", help="δ, below 0.1; usual is 1e-5.", rich_help_panel=_BUDGET),
+]
 Rho = Annotated[
     float | None, typer.Option("--rho", help="ρ of zCDP, in place of ε.", rich_help_panel=_BUDGET)
 ]

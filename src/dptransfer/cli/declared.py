@@ -17,7 +17,8 @@ def class_list(text: str) -> tuple[str | int, ...]:
     if text.isascii() and text.isdigit():
         if not 2 <= int(text) <= 10**6:
             raise ArgumentError(
-                f"--classes must declare at least two classes, and at most a million; got {text}."
+                f"--classes must declare at least two classes, and at most a million; got {text}. "
+                "Give their number, or their names."
             )
         return tuple(range(int(text)))
     if "," not in text and Path(text).is_file():
@@ -25,7 +26,8 @@ def class_list(text: str) -> tuple[str | int, ...]:
             lines = Path(text).read_text(encoding="utf-8-sig").splitlines()
         except UnicodeDecodeError:
             raise ArgumentError(
-                f"--classes must name a text file with one class per line; '{text}' is not UTF-8 text."
+                f"--classes must name a text file with one class per line; '{text}' is not UTF-8 text. "
+                "Save it as UTF-8."
             ) from None
     elif "," in text:
         lines = text.split(",")
@@ -34,7 +36,13 @@ def class_list(text: str) -> tuple[str | int, ...]:
             f"--classes takes a number, a comma list or a file of names; got '{text}', none of them. "
             "Example: --classes cat,dog"
         )
-    names = [line.strip() for line in lines if line.strip()]
+    names = [line.strip() for line in lines]
+    while names and not names[-1] and "," not in text:  # what editors leave at the end of a file
+        names.pop()
+    if not all(names):  # to skip it would move the classes after it one place up, and labels may be places
+        raise ArgumentError(
+            "--classes must name every class; one of the names is empty. Remove a comma or a blank line."
+        )
     if names and all(name.isascii() and name.isdigit() and str(int(name)) == name for name in names):
         return tuple(int(name) for name in names)
     return tuple(names)

@@ -30,6 +30,7 @@ _SPELLINGS = (  # what the library's messages say in Python, as it is said here
     (r"new_data_set=True", "--new-data-set"),
     (r"overwrite=True( \(--overwrite\))?", "--overwrite"),
     (r"unsafe_for_publication=True", "--unsafe-for-publication"),
+    (r"Budget\(epsilon=1\.0, delta=1e-5\)", "--epsilon 1 --delta 1e-5"),
 )
 
 

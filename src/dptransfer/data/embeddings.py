@@ -69,7 +69,10 @@ class PrivateEmbeddings:
         self.name = name
         self._known_fingerprint = fingerprint
         if len(self.labels) != len(self.rows):
-            raise DataError("x and y must have one entry per example; their lengths differ.")
+            raise DataError(
+                "x and y must have one entry per example; their lengths differ. "
+                "Pass the labels of these rows."
+            )
 
     def __repr__(self) -> str:
         label = f"'{self.name}', " if self.name else ""
@@ -115,7 +118,9 @@ class PublicEmbeddings:
         self.sources = None if sources is None else tuple(str(source) for source in sources)
         self._known_fingerprint = fingerprint
         if len(self.rows) == 0:
-            raise DataError("Public embeddings must have at least one row; got none.")
+            raise DataError(
+                "Public embeddings must have at least one row; got none. Give more, or leave them out."
+            )
         if self.sources is not None and len(self.sources) != len(self.rows):
             raise DataError(f"sources must name each of the {len(self.rows)} rows; got {len(self.sources)}.")
         bad = ~np.isfinite(self.rows).all(axis=1)
@@ -215,7 +220,10 @@ def declared_classes(classes: Sequence[str | int]) -> tuple[str | int, ...]:
         raise DataError("classes must be a list of names, not one string; write classes=['a', 'b'].")
     listed = _array(classes)
     if listed is None or listed.ndim != 1 or (listed.size and listed.dtype.kind not in "iuU"):
-        raise DataError("classes must be one list of words or of whole numbers; these are something else.")
+        raise DataError(
+            "classes must be one list of words or of whole numbers; these are something else. "
+            "Example: classes=['a', 'b']."
+        )
     if listed.dtype.kind == "U" and not all(isinstance(name, str) for name in classes):
         raise DataError("classes must be all words or all whole numbers; these are a mix. Write 1 as '1'.")
     # From the list itself: NumPy takes NULs off the end of a word.
@@ -234,7 +242,7 @@ def class_positions(y: ArrayLike, classes: tuple[str | int, ...]) -> Labels:
     """
     labels = _array(y)
     if labels is None or labels.ndim != 1:
-        raise DataError("y must have one dimension, one class per example; it has not.")
+        raise DataError("y must have one dimension, one class per example; it has not. Pass one label a row.")
     if labels.size == 0:
         return np.zeros(0, dtype=np.int64)
     if labels.dtype.kind == "f" and isinstance(classes[0], str):
@@ -280,14 +288,16 @@ def _rows(x: ArrayLike, name: str) -> Rows:
     rows = _array(x)
     if rows is None or rows.ndim != 2:
         found = "lists of unequal length" if rows is None else rows.ndim
-        raise DataError(f"{name} must have two dimensions, (examples, features); got {found}.")
+        raise DataError(f"{name} must have two dimensions, (examples, features); got {found}. Reshape them.")
     if rows.shape[1] == 0:
         raise DataError(f"{name} must have at least one feature per example; it has none.")
     if np.issubdtype(rows.dtype, np.floating) and rows.dtype.itemsize <= 8:
         return rows
     if np.issubdtype(rows.dtype, np.integer) or rows.dtype == np.bool_:
         return rows.astype(np.float64)
-    raise DataError(f"{name} must hold real numbers; got the type {rows.dtype}.")
+    raise DataError(
+        f"{name} must hold real numbers; got the type {rows.dtype}. Convert them, say to float32."
+    )
 
 
 def content_digest(*arrays: NDArray[Any]) -> str:

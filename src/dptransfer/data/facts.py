@@ -42,7 +42,7 @@ class Facts:
                 "Pass classes=[...], the full public list, whether or not each has examples."
             )
         if len(set(self.classes)) != len(self.classes):
-            raise ArgumentError("Declared classes must be distinct; one is listed twice.")
+            raise ArgumentError("Declared classes must be distinct; one is listed twice. Leave it out.")
         if len({isinstance(name, str) for name in self.classes}) != 1:
             raise ArgumentError("Declared classes must be all words or all whole numbers, not a mix.")
         if self.class_counts is not None:

@@ -190,7 +190,9 @@ def _checked(
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise DataError(f"rows must have two dimensions, (examples, features); got {rows.ndim}.")
     if rows.dtype.kind not in "fiub":
-        raise DataError(f"rows must hold real numbers; got the type {rows.dtype}.")
+        raise DataError(
+            f"rows must hold real numbers; got the type {rows.dtype}. Convert them, say to float32."
+        )
     listed = None if classes is None else declared_classes(classes)
     positions: NDArray[np.int64] | None = None
     if labels is not None:

@@ -229,7 +229,9 @@ def words(name: str, value: str) -> str:
     """
     text = unicodedata.normalize("NFC", value).strip() if isinstance(value, str) else ""
     if not (0 < len(text) <= _LONGEST and text.isprintable()):
-        raise ArgumentError(f"{name} must be 1 to {_LONGEST} printable characters; got {value!r}.")
+        raise ArgumentError(
+            f"{name} must be 1 to {_LONGEST} printable characters; got {value!r}. Choose a short word."
+        )
     return text
 
 

@@ -98,7 +98,7 @@ class Register:
 
     def find(self, name_or_prefix: str) -> DataSet:
         """The data set with that name, or the only one whose id begins like that."""
-        text = words("name_or_prefix", name_or_prefix)
+        text = words("The name or id of a data set", name_or_prefix)
         named = self._named.get(folded(text))
         found = [] if named is None else [named]
         if named is None and len(text) >= _SHORTEST_PREFIX:

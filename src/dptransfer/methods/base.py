@@ -164,10 +164,16 @@ class PrivateMethod(ABC):
         ledger = Ledger.default() if ledger is None else ledger
         _require_kinds(budget, ledger, noise)
         if not isinstance(private, PrivateEmbeddings):
-            raise ArgumentError(f"private must be PrivateEmbeddings; got {type(private).__name__}.")
+            raise ArgumentError(
+                f"private must be PrivateEmbeddings; got {type(private).__name__}. "
+                "Example: PrivateEmbeddings(x, y, classes=['a', 'b'])."
+            )
         if public is not None:
             if not isinstance(public, PublicEmbeddings):
-                raise ArgumentError(f"public must be PublicEmbeddings; got {type(public).__name__}.")
+                raise ArgumentError(
+                    f"public must be PublicEmbeddings; got {type(public).__name__}. "
+                    "Give rows that are nobody's secret, as PublicEmbeddings(x)."
+                )
             public.require_match(private.facts)
         heed(budget, private.facts.declared_size, stacklevel=3)  # past `plain_floats`
         plan = self.plan(private.facts, budget, public)

@@ -66,7 +66,7 @@ class NoiseSource(Protocol):
 
 
 class SecureNoise:
-    """Exact samplers on the operating system's cryptographic generator; the default everywhere."""
+    """Exact samplers on the operating system's generator, or AES-256 keyed by it; the default everywhere."""
 
     seeded = False
 

@@ -48,16 +48,20 @@ class Budget:
             for name, value in given.items():
                 object.__setattr__(self, name, _check.positive(name, value))  # NumPy's become Python's
         except ValueError as problem:
-            raise BudgetError(str(problem)) from None
+            raise BudgetError(f"{problem} Usual are epsilon = 1 and delta = 1e-5.") from None
         if len(given) != 1:
             raise BudgetError(
                 "A budget needs exactly one of epsilon, rho and mu; "
                 f"got {', '.join(given) or 'none of them'}. Example: Budget(epsilon=1.0, delta=1e-5)."
             )
         if not isinstance(self.relation, Relation):
-            raise BudgetError(f"relation must be a Relation; got {self.relation!r}.")
+            raise BudgetError(
+                f"relation must be a Relation; got {self.relation!r}. Example: Relation.REPLACE_ONE."
+            )
         if self.epsilon is None and self.delta == 0:
-            raise BudgetError("A zCDP or GDP budget needs delta > 0, the δ at which ε is quoted.")
+            raise BudgetError(
+                "A zCDP or GDP budget needs delta > 0, the δ at which ε is quoted; got 0. Usual is 1e-5."
+            )
 
     @classmethod
     def pure(cls, epsilon: float, *, relation: Relation = Relation.ADD_REMOVE) -> Budget:

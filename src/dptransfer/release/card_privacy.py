@@ -135,7 +135,7 @@ def _covered(model: PrivateClassifier) -> Section:
     groups = tuple(
         (
             str(size),
-            rounded_up(epsilon_of([for_group(event, size) for event in model.events], delta), 4),
+            rounded_up(epsilon_of([for_group(event, size) for event in model.events], delta)),
             rounded_up(delta),
         )
         for size in (1, 2, 5)

@@ -111,7 +111,8 @@ def _numerics(model: PrivateClassifier) -> Section:
         "SEEDED: the noise can be repeated by anyone who has the seed. This file is for tests and benchmarks."
         if model.provenance.seeded
         else "Noise comes from exact samplers on integers, and selections from an exact race on integer "
-        "scores, both fed by the operating system's cryptographic generator; no seed exists."
+        "scores. Both are fed by the operating system's cryptographic generator, or by AES-256 with a fresh "
+        "key from it; no seed exists."
     )
     items = [
         "Private rows become integers before anything is summed, so sums and sensitivities are exact. A row "

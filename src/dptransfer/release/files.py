@@ -97,7 +97,8 @@ def require_directory(path: str | Path) -> Path:
     if not directory.is_dir():
         found = "a file" if directory.exists() else "nothing"
         raise ReleaseError(
-            f"A release is a directory; '{directory}' is {found}. Give the directory that save() wrote."
+            f"A release is a directory; '{directory}' is {found}. "
+            "Give the one that 'dptransfer fit' or save() wrote."
         )
     sizes = [require_file(directory, name) for name in (MANIFEST_NAME, *FILE_NAMES)]
     if sum(sizes) > LARGEST_RELEASE:

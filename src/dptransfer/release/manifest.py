@@ -232,8 +232,9 @@ def read_manifest(content: bytes) -> Manifest:
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the whole file"
+        said = first["msg"].removeprefix("Value error, ").rstrip(".")
         raise ReleaseError(
-            f"{MANIFEST_NAME} must follow schema {SCHEMA_VERSION}; at {place}: {first['msg']}. {_READ_AGAIN}"
+            f"{MANIFEST_NAME} must follow schema {SCHEMA_VERSION}; at {place}: {said}. {_READ_AGAIN}"
         ) from None
     head, mark, tail = content.rpartition(manifest.digest.encode())
     if not mark or hashlib.sha256(head + _NO_DIGEST.encode() + tail).hexdigest() != manifest.digest:

@@ -131,7 +131,8 @@ def verify_files(path: str | Path) -> Verification:
     directory = Path(path)
     if not directory.is_dir():
         raise ReleaseError(
-            f"A release is a directory; '{directory}' is not one. Give the directory that save() wrote."
+            f"A release is a directory; '{directory}' is not one. "
+            "Give the one that 'dptransfer fit' or save() wrote."
         )
     try:
         manifest = read_manifest(read_file(directory, MANIFEST_NAME))
