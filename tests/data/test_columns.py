@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,15 @@ def test_columns_that_cannot_be_rows_are_refused(tmp_path):
     ):
         with pytest.raises(DataError, match=message):
             read_table(written(tmp_path / "a.parquet", **columns))
+
+
+@pytest.mark.parametrize("names", [["a", ["b"]], [{}, "b"], [0.5, 1.5], [None, "b"], "ab", {"a": 1}, 7])
+def test_recorded_class_names_that_are_none_are_refused(tmp_path, names):
+    table = pa.table({"embedding": lists(), "label": [0, 1] * 3})
+    told = json.dumps({"info": {"features": {"label": {"names": names}}}})
+    pq.write_table(table.replace_schema_metadata({"huggingface": told}), tmp_path / "a.parquet")
+    with pytest.raises(DataError):
+        read_table(tmp_path / "a.parquet")
 
 
 def test_a_hugging_face_folder_brings_its_class_names(tmp_path):

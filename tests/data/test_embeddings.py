@@ -66,6 +66,12 @@ def test_encoders_that_differ_in_any_part_are_incompatible(part):
         require_same_encoder(first, EncoderIdentity(**(fields | {part: "other"})), names=("a", "b"))
 
 
+@pytest.mark.parametrize("y", [[0, 1], ["a", "b"], [0.0, 1.0]])
+def test_labels_without_any_declared_class_are_refused(y):
+    with pytest.raises(DataError, match="one of the 0 declared classes"):
+        PublicEmbeddings(np.ones((2, 3)), y, classes=[])
+
+
 def test_public_rows_of_another_encoder_or_width_do_not_match():
     own, other = (EncoderIdentity(name, "0" * 64, "t") for name in ("own", "other"))
     facts = Facts(("a", "b"), 3, encoder=own)

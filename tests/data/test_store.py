@@ -229,6 +229,8 @@ def with_checksum(folder, name, content):
         b"{'descr': '|O', 'fortran_order': False, 'shape': (9, 4), }",
         b"{'descr': '<f4', 'fortran_order': False, 'shape': (10**15, 4), }",
         b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000000, 4), }",
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }",
+        b"{'descr': '|V0', 'fortran_order': False, 'shape': (1000000000000,), }",
         b"(" * 200,
         b"'" * 3,
         b"\xff\x00",
@@ -249,7 +251,7 @@ def test_an_empty_folder_that_declares_petabytes_is_refused(tmp_path):
     huge = content.replace(b"(0, 4), }            ", b"(999999999999, 4)}   ")
     assert huge != content
     with_checksum(tmp_path / "a.emb", "rows.npy", huge)
-    with pytest.raises(DataError, match="must be"):
+    with pytest.raises(DataError, match="must fit in memory"):
         read_store(tmp_path / "a.emb")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.data.embeddings import declared_classes
 from dptransfer.data.parsing import parsing
 from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable, listed, unreadable
 from dptransfer.errors import MissingDependency
@@ -112,7 +113,7 @@ def _from_arrow(path: Path, table: Any, features: dict[str, Any]) -> RawTable:
         )
     with parsing(path, *unclear):
         declared = (features.get(label) or {}).get("names")
-        classes: tuple[str | int, ...] | None = None if not declared else tuple(declared)
+        classes = None if not declared else declared_classes(declared)
         labels = np.asarray(column.to_pylist())
     return RawTable(
         rows, labels, classes, labels_are_positions=classes is not None and labels.dtype.kind in "iu"

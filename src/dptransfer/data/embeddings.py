@@ -245,12 +245,13 @@ def class_positions(y: ArrayLike, classes: tuple[str | int, ...]) -> Labels:
         raise DataError("y must have one dimension, one class per example; it has not. Pass one label a row.")
     if labels.size == 0:
         return np.zeros(0, dtype=np.int64)
-    if labels.dtype.kind == "f" and isinstance(classes[0], str):
+    are_words = len(classes) > 0 and isinstance(classes[0], str)
+    if labels.dtype.kind == "f" and are_words:
         raise DataError(
             "Labels must be class names, or whole numbers as positions in the declared list; these are of "
             f"the type {labels.dtype}. Convert them, such as with y.astype(int)."
         )
-    if np.issubdtype(labels.dtype, np.integer) and isinstance(classes[0], str):
+    if np.issubdtype(labels.dtype, np.integer) and are_words:
         positions = labels.astype(np.int64)
         known = (positions >= 0) & (positions < len(classes))
     else:

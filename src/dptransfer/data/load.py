@@ -108,7 +108,7 @@ def _given_labels(path: Path, table: RawTable, declared: tuple[str | int, ...]) 
     assert labels is not None
     if not table.labels_are_positions or listed is None:
         return labels
-    if listed == declared and isinstance(declared[0], str):
+    if listed == declared and not (declared and isinstance(declared[0], int)):
         return labels
     if len(labels) and (labels.min() < 0 or labels.max() >= len(listed)):
         raise unreadable(

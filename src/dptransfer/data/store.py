@@ -30,6 +30,7 @@ from dptransfer import _check
 from dptransfer.data.embeddings import class_positions, content_digest, declared_classes
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.owner_only import make_owner_folder, owner_only
+from dptransfer.data.parsing import parsing
 from dptransfer.data.table import RawTable, unreadable
 from dptransfer.errors import DataError
 
@@ -156,9 +157,10 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
     classes = None if listed is None else tuple(listed)
     labels: NDArray[Any] | None = None
     if LABELS in manifest.files:
-        labels = np.array(_mapped(folder / LABELS, manifest.rows))
-        if labels.shape != (manifest.rows,) or labels.dtype != np.int64:
+        stored = _mapped(folder / LABELS, manifest.rows)
+        if stored.shape != (manifest.rows,) or stored.dtype != np.int64:
             raise unreadable(folder / LABELS, "there must be one int64 label per row; there is not.", _AGAIN)
+        labels = np.array(stored)  # not before: of elements without a size any number may be declared
     sources: tuple[str, ...] | None = None
     if SOURCES in manifest.files:
         sources = _read_sources(folder / SOURCES, manifest.rows)
@@ -280,12 +282,8 @@ def _file_digest(file: Path) -> str:
 
 
 def _mapped(file: Path, rows: int) -> NDArray[Any]:
-    try:
+    with parsing(file, "the file must be a complete .npy array; it is damaged or cut short.", _AGAIN):
         return cast("NDArray[Any]", np.load(file, mmap_mode="r" if rows else None, allow_pickle=False))
-    except Exception:  # NumPy parses the header as Python: a damaged one raises a dozen types, TokenError too
-        raise unreadable(
-            file, "the file must be a complete .npy array; it is damaged or cut short.", _AGAIN
-        ) from None
 
 
 def _read_sources(file: Path, rows: int) -> tuple[str, ...]:
