@@ -76,6 +76,40 @@ def test_the_known_steps_map_each_row_by_itself(step):
         assert (clone(step).fit(rows[part]).transform(rows[part]) == whole[part]).all()
 
 
+@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
+def test_rows_that_lie_column_by_column_are_mapped_one_by_one_too(norm):
+    """As those of a data frame do; scikit-learn sums a single one of them in another order than two."""
+    rows = np.asfortranarray(np.random.default_rng(0).normal(size=(50, 64)))
+    first, step = FiniteRows().fit(rows), Normalizer(norm)
+    whole = step.fit_transform(first.transform(rows))
+    for part in (slice(0, 1), slice(0, 2), slice(7, 9), slice(20, 50)):
+        assert (step.fit_transform(first.transform(rows[part])) == whole[part]).all()
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
+def test_no_row_makes_a_step_warn(norm, blobs):
+    x, y = blobs
+    x = x.copy()
+    x[5] = 1e308
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        Normalizer("l1").fit_transform(x)  # by itself it tells
+    make_private_pipeline(Normalizer(norm), model()).fit(x, y)  # under a filter that makes errors of warnings
+
+
+def test_no_step_stands_before_the_one_that_makes_rows_finite(blobs):
+    last = model()
+    whole = make_private_pipeline(Normalizer(), last)
+    for made in (
+        PrivatePipeline([("normalizer", Normalizer()), ("last", last)]),
+        PrivatePipeline([("normalizer", Normalizer()), ("finite", FiniteRows()), ("last", last)]),
+        whole.set_params(finiterows="passthrough"),
+    ):
+        with pytest.raises(ArgumentError, match="first step of a private pipeline must be FiniteRows"):
+            made.fit(*blobs)
+    assert last.ledger.history() == []
+    whole.set_params(normalizer="passthrough").fit(*blobs)  # the estimator takes rows as they are
+
+
 def test_a_scaler_does_not():
     rows = np.random.default_rng(0).normal(size=(50, 33))
     step = StandardScaler()

@@ -85,8 +85,9 @@ def test_only_what_was_charged_since_the_search_began_is_told(blobs, for_three):
     model = PrivateClassifier("mean", **PETS, ledger=for_three).fit(x, y)
     with pytest.raises(SearchStopped, match="2 fits of 'pets' since the first clone was made"):
         folds(model, x, y, 1)
-    with pytest.raises(SearchStopped, match="stays charged: nothing since the first clone"):
+    with pytest.raises(SearchStopped, match="stays charged: nothing since the first clone") as stopped:
         folds(PrivateClassifier("mean", **PETS, ledger=for_three), x, y, 1)
+    assert f"before that {for_three.datasets()[0].sentence}" in str(stopped.value)
 
 
 def test_a_wrong_setting_is_no_refusal_and_costs_nothing(blobs):

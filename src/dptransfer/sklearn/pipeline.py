@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -18,10 +19,11 @@ from dptransfer.sklearn.notices import checked_front
 
 
 class FiniteRows(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Rows as they are, with zeros for a row that holds a NaN or an infinity.
+    """Rows as they are, row after row in memory, with zeros for a row that holds a NaN or an infinity.
 
     Stands first, so that no step of scikit-learn refuses a row by its values, or prints them. (Its steps
-    still refuse to have no rows at all, which the estimators do not.)
+    still refuse to have no rows at all, which the estimators do not.) Rows that lie column by column, as those
+    of a data frame may, would be summed in another order when there is but one of them.
     """
 
     def fit(self, X: Any, y: object = None) -> Self:
@@ -34,7 +36,7 @@ class FiniteRows(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scik
         check_is_fitted(self, "n_features_in_")
         rows = rows_of(X)
         validate_data(self, X if hasattr(X, "columns") else rows, skip_check_array=True, reset=False)
-        return np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0)
+        return np.ascontiguousarray(np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -43,7 +45,7 @@ class FiniteRows(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scik
 
 
 ROW_WISE = (FiniteRows, Normalizer, Binarizer)
-"""Steps that are known to map each row by itself, bit for bit, whatever is beside it."""
+"""Steps that are known to map each row by itself, bit for bit, whatever is beside it (after the first)."""
 
 
 class PrivatePipeline(Pipeline):  # type: ignore[misc]  # scikit-learn is untyped
@@ -51,10 +53,13 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]  # scikit-learn is untype
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self:
         """Check the steps, then fit, and charge the ledger once."""
-        require_row_wise([step for _, step in self.steps])
+        steps = [step for _, step in self.steps]
+        require_row_wise(steps)
+        _require_finite_rows_first(steps[:-1])
         token = checked_front.set(True)
         try:
-            fitted: Self = super().fit(X, y, **params)
+            with np.errstate(all="ignore"):  # a warning of overflow would tell that a row is there
+                fitted: Self = super().fit(X, y, **params)
         finally:
             checked_front.reset(token)
         return fitted
@@ -98,3 +103,13 @@ def require_row_wise(steps: Any) -> None:
                 f"{type(step).__name__} is not known to. Leave it out, or learn it from public rows with "
                 f"features=PublicMap(...); known are {known}."
             )
+
+
+def _require_finite_rows_first(front: Sequence[Any]) -> None:
+    """Raise unless `FiniteRows` stands before all other steps that do something."""
+    active = [step for step in front if step is not None and step != "passthrough"]
+    if active and type(active[0]) is not FiniteRows:
+        raise ArgumentError(
+            "The first step of a private pipeline must be FiniteRows, so that no other refuses rows by their "
+            f"values; this one begins with {type(active[0]).__name__}. Build it with make_private_pipeline."
+        )

@@ -56,9 +56,11 @@ def _charged(name: str, ledger: Ledger | None, since: str) -> str:
     except LedgerError:
         return "how much that is cannot be read from the ledger now"
     own = [one for one in entries if not isinstance(one, Charge) or one.time >= since]
-    summary = next((account.summary() for account in accounts(own).values()), None)
+    summary, whole = (
+        next((account.summary() for account in accounts(some).values()), None) for some in (own, entries)
+    )
     at = f"since the first clone was made, at {since[:19]} UTC"
     if summary is None or summary.spent is None:
-        return f"nothing {at}"
+        return f"nothing {at}" + ("" if whole is None else f"; before that {whole.sentence}")
     fits = "1 fit" if summary.charges == 1 else f"{summary.charges} fits"
     return f"{fits} of '{name}' {at}, by which {summary.sentence}"
