@@ -53,6 +53,14 @@ def test_columns_that_cannot_be_rows_are_refused(tmp_path):
             read_table(written(tmp_path / "a.parquet", **columns))
 
 
+def test_a_column_name_that_is_no_text_is_refused(tmp_path):
+    path = written(tmp_path / "a.parquet", embedding=lists(), note=["a"] * 6)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"note", b"n\xffte"))
+    with pytest.raises(DataError, match="must be complete"):
+        read_table(path)
+
+
 @pytest.mark.parametrize("names", [["a", ["b"]], [{}, "b"], [0.5, 1.5], [None, "b"], "ab", {"a": 1}, 7])
 def test_recorded_class_names_that_are_none_are_refused(tmp_path, names):
     table = pa.table({"embedding": lists(), "label": [0, 1] * 3})

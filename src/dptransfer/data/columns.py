@@ -36,7 +36,9 @@ def arrow_table(path: Path) -> Any:
     except ImportError:
         raise MissingDependency("pyarrow", "readers", "Reading a Parquet file") from None
     with parsing(path, "a .parquet file must be complete; this is not.", "Write it again."):
-        return pyarrow.parquet.read_table(path)
+        table = pyarrow.parquet.read_table(path)
+        list(table.column_names)  # a name that is not UTF-8 raises when it is first asked for
+        return table
 
 
 def read_text_columns(path: Path, column: str) -> tuple[list[str], list[str] | None]:
