@@ -101,7 +101,9 @@ def test_an_event_that_is_not_the_methods_fails(model, change, said, tmp_path):
     assert (check.passed, check.required) == (False, True)
     assert said in check.detail
     path = wrong.save(tmp_path / "forged")
-    assert verify_release(path).failed == ()  # the files add up, and the recorded steps imply the recorded epsilon
+    assert (
+        verify_release(path).failed == ()
+    )  # the files add up, and the recorded steps imply the recorded epsilon
     found = dpt.verify(path)
     assert not found.ok
     assert [one.name for one in found.checks if not one.passed] == ["steps"]
