@@ -8,7 +8,6 @@ import dptransfer as dpt
 from dptransfer.demo import run_demo
 from dptransfer.errors import ArgumentError, BudgetError, DataError, DPTransferError
 from dptransfer.ledger import Charge
-from dptransfer.release import verify_release
 
 pytest.importorskip("matplotlib")
 

@@ -8,8 +8,8 @@ Nor is a recorded numeric error that is larger than the method's, such as that o
 which cut its tails off: it is paid for in the recorded ε.
 
 A release chooses which method and version it names, and so whether this library can plan its steps again.
-Where it cannot, the outcome is 'steps not checked' and not 'verified'. Another version may plan otherwise, but
-one example moves a sum as far as ever: a sensitivity below the method's fails whatever version is named.
+Where it cannot, the outcome is 'steps not checked' and not 'verified'. Another version may plan otherwise,
+but one example moves a sum as far as ever: a sensitivity below the method's fails whatever version is named.
 
 No public row is needed: of a pool, a plan takes the number of rows, which is on record.
 """

@@ -22,8 +22,8 @@ class FiniteRows(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scik
     """Rows as they are, row after row in memory, with zeros for a row that holds a NaN or an infinity.
 
     Stands first, so that no step of scikit-learn refuses a row by its values, or prints them. (Its steps
-    still refuse to have no rows at all, which the estimators do not.) Rows that lie column by column, as those
-    of a data frame may, would be summed in another order when there is but one of them.
+    still refuse to have no rows at all, which the estimators do not.) Rows that lie column by column, as
+    those of a data frame may, would be summed in another order when there is but one of them.
     """
 
     def fit(self, X: Any, y: object = None) -> Self:
