@@ -75,6 +75,16 @@ def test_an_existing_folder_is_kept_unless_overwriting_is_asked_for(folder, rows
     assert [path.name for path in folder.parent.iterdir()] == ["a.emb"]
 
 
+def test_a_link_is_not_overwritten(folder, rows):
+    """The rows behind it would stay where they are, and their owner would think that they are gone."""
+    link = folder.with_name("link.emb")
+    link.symlink_to(folder)
+    with pytest.raises(DataError, match="is a link"):
+        write_embeddings(link, rows, overwrite=True)
+    assert sorted(folder.parent.iterdir()) == [folder, link]
+    assert link.is_symlink()
+
+
 def test_a_folder_that_is_not_ours_is_never_overwritten(tmp_path, rows):
     (tmp_path / "b.emb").mkdir()
     (tmp_path / "b.emb" / "thesis.tex").touch()

@@ -219,6 +219,10 @@ def _may_replace(target: Path, overwrite: bool) -> None:
         raise DataError(
             f"'{target}' exists already. Pass overwrite=True to replace it, or choose another name."
         )
+    if target.is_symlink():  # replacing the link would leave the rows that it points to where they are
+        raise DataError(
+            f"Only an .emb folder itself may be overwritten; '{target}' is a link. Name the folder behind it."
+        )
     if not (target / MANIFEST).is_file():
         raise DataError(
             f"Only an .emb folder may be overwritten; '{target}' has no {MANIFEST}. Remove it yourself."

@@ -65,7 +65,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
     Args:
         path: the file; made, readable by its owner only, when there is none, which is logged as a warning.
         strict_names: let names alone decide. Rows are not looked at before the charge, and rows that are on
-            record under another name are not recognised.
+            record under another name are not recognised, then or later.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, strict_names: bool = False) -> None:
@@ -202,7 +202,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
 
         A limit that promises nothing is refused, one that promises little brings a `PrivacyWarning`. One
         below what is spent already is allowed and means that nothing more is granted. A string is
-        always a name, also one that was never charged; for an unnamed data set pass `find(prefix)`.
+        a name, also one that was never charged, or the short id of a data set on record without one.
 
         Args:
             dataset: whose limit it is.

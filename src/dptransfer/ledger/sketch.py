@@ -4,8 +4,8 @@ A row becomes up to 32 coarse numbers: signed sums of its coordinates (of one ea
 divided by their root mean square and rounded to cells of m/1024 for m numbers. A copy in float16 moves a
 number by about 1e-4, so five rows of six keep their cells, and all those of a copy in float32. The length of
 a row plays no part, except below 16 coordinates, where a direction alone says too little. Nor do labels:
-with other labels they are the same people. Rows without content (constant or not finite) are left out, for
-they would make strangers alike.
+with other labels they are the same people. Rows without content (constant, of one coordinate, beyond what
+float32 holds or not finite) are left out, for they would make strangers alike.
 
 The cells are hashed with the ledger's key, and the 256 smallest hashes are kept (a bottom-k sketch): a sample
 of the distinct rows, for which every data set makes the same choice. Up to the smaller of two sketches' last
@@ -20,7 +20,9 @@ P(Bin(256, r/5) < 13) = 4e-9; if they share a tenth, 1.7 %.
 False alarms. Different people's rows agree where all their cells do, which on real embeddings of images and
 texts was never seen. If a row were in a stranger's set by chance once in a hundred, 13 in 256 would agree
 with probability P(Bin(256, 0.01) >= 13) = 3e-6. Rows with few possible values, such as one-hot words, do
-repeat: there the owner says that they are other people's.
+repeat, and rows that differ by less than a hundredth of their length, such as raw measurements with one large
+column, fall into the same cells: there the owner says that they are other people's. Of fewer than twenty rows
+one in common, such as that of a blank picture, is enough.
 """
 
 from __future__ import annotations
