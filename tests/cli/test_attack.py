@@ -52,3 +52,9 @@ def test_rows_from_another_source_are_noticed(cli, data, model, tmp_path):
 def test_rows_without_labels_or_of_another_width_are_refused(cli, data, model):
     for others in ("pool.npz", "other.npz"):
         cli("attack", model, "--members", data / "private.npz", "--others", data / others, code=2)
+
+
+def test_rows_are_not_attacked_with_themselves(cli, data, model):
+    same = data / "private.npz"
+    said = cli("attack", model, "--members", same, "--others", same, code=2).stderr
+    assert "--others must name other data" in said

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dptransfer.cli import options
+from dptransfer.cli.inputs import require_other_than
 from dptransfer.cli.labelled import labelled_rows
 from dptransfer.cli.screen import say, show_json, show_table
 
@@ -36,6 +37,7 @@ def attack(
     from dptransfer.audit import membership_attack
     from dptransfer.release import read_release
 
+    require_other_than(members, others, "--others", "A row cannot be told from itself.")
     released = read_release(model)
     (inside, own), (outside, other) = (labelled_rows(path, released.facts) for path in (members, others))
     found = membership_attack(released, (inside.rows, own), (outside.rows, other))

@@ -130,6 +130,10 @@ class Teller:
         self._show(table)
         account = next(one for one in ledger.datasets() if one.dataset.name == name)
         self._say(f"'{name}': {account.sentence}.")
+        self._say(
+            "It is no plain sum. Gaussian releases cost less together; a selection after one costs more, "
+            "since it may have been asked for in the light of the first answer."
+        )
         self._say("Asked for one fit more, it answered before a row was read:")
         self._say(refusal, style="red")
 

@@ -198,7 +198,8 @@ def _file(directory: Path, name: str, manifest: Manifest) -> Check:
 
 def _loads(directory: Path) -> str:
     model = read_release(directory)
-    return f"loads; {len(model.weights)} released arrays, all finite"
+    count = len(model.weights)
+    return f"loads; {count} released array{'s' * (count != 1)}, all finite"
 
 
 def _publishable(manifest: Manifest) -> Check:
