@@ -259,6 +259,13 @@ def test_an_account_filled_before_rules_were_recorded_keeps_its_charges_and_gran
         ledger.charge("clinic-a", [GaussianEvent(1e4, ADD)], label="fit")
 
 
+def test_steps_without_a_price_are_refused_without_advice_to_change_the_kind_of_budget(ledger):
+    ledger.set_budget("clinic-a", Budget(epsilon=1.0, delta=1e-5))
+    ledger.charge("clinic-a", [GAUSS], label="fit")
+    with pytest.raises(BudgetExceeded, match=r"no bound when they are asked for after others.*ask for them"):
+        ledger.charge("clinic-a", [chosen(1000.0)], label="fit")
+
+
 def test_tuning_is_refused_by_a_budget_in_rho_with_a_way_out(ledger):
     tuned = BestOfManyEvent(((GaussianEvent(8.0, ADD),),), 5, 1.0)
     with pytest.warns(PrivacyWarning, match="epsilon"):

@@ -108,7 +108,7 @@ class Requests:
         """How requests after the first are counted against a budget in ε and δ."""
         if self.declared is not None:
             return self.declared
-        return "gaussian" if _is_gaussian(self.first) or pure_epsilon_of(self.first) is not None else "renyi"
+        return "gaussian" if is_gaussian(self.first) or pure_epsilon_of(self.first) is not None else "renyi"
 
     @property
     def mu(self) -> float | None:
@@ -160,7 +160,7 @@ class Requests:
     @property
     def _lost(self) -> float:
         """The share of δ that requests which are not Gaussian have used up."""
-        return 0.0 if self.rule == "renyi" else SHARE * sum(not _is_gaussian(one) for one in self.later)
+        return 0.0 if self.rule == "renyi" else SHARE * sum(not is_gaussian(one) for one in self.later)
 
     def _epsilon(self, delta: float, kept_back: float, limit: float | None) -> float:
         left = delta * (1 - kept_back)
@@ -193,7 +193,8 @@ class Requests:
         return math.inf if found is None else found
 
 
-def _is_gaussian(events: Sequence[Event]) -> bool:
+def is_gaussian(events: Sequence[Event]) -> bool:
+    """Whether all of a request's steps are Gaussian, and so pay their own μ²."""
     return all(isinstance(event, GaussianEvent) for event in events)
 
 

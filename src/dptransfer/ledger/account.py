@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dptransfer.accounting import Requests, Rule
+from dptransfer.accounting.requests import is_gaussian
 from dptransfer.errors import BudgetExceeded, DPTransferError, LedgerError, RelationMismatch
 from dptransfer.ledger.entry import BudgetChange, Charge, DataSet, DatasetSummary, Entry
 from dptransfer.privacy import (
     Budget,
     Event,
-    GaussianEvent,
     Guarantee,
     Relation,
     SelectionEvent,
@@ -58,9 +58,9 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
         """
         if self.budget is None or not new:
             return "no budget is set" if self.budget is None else "nothing is spent"
-        past = self._requests(self.budget.relation)
         whole = self._requests(self.budget.relation, new)
         if not whole.fit(self.budget):
+            past = self._requests(self.budget.relation)
             raise BudgetExceeded(_refusal(self.dataset, self.budget, past, whole))
         pure = self.budget.epsilon is not None and whole.pure <= self.budget.epsilon
         return _counted_by(whole, _currency(self.budget), pure=pure)
@@ -198,6 +198,12 @@ def _refusal(dataset: DataSet, budget: Budget, past: Requests, whole: Requests) 
     already = "nothing is spent yet" if not past.first else "what is spent already has no such bound"
     if spent is not None:
         already = f"{currency} {rounded_up(spent)} is spent already"
+    if reached is None and budget.flavour == "approximate":
+        return (
+            f"The budget of {dataset} is {limit} ({budget.relation.value}), in which these steps have no "
+            f"bound when they are asked for after others; {already}. Use a method with more noise, or ask "
+            "for them first."
+        )
     if reached is None:
         remedy = _command(dataset, budget, "epsilon", "1", budget.delta or QUOTED_DELTA)
         return (
@@ -209,17 +215,13 @@ def _refusal(dataset: DataSet, budget: Budget, past: Requests, whole: Requests) 
     at = "" if pure or budget.flavour != "approximate" else f" at delta {number(budget.delta)}"
     rule = f", by {_counted_by(whole, currency, pure=pure)}" if whole.later else ""
     hint = ""
-    if rule and at and whole.rule == "gaussian" and not _all_gaussian(whole.later[-1]):
+    if rule and at and whole.rule == "gaussian" and not is_gaussian(whole.later[-1]):
         hint = " Steps other than Gaussian ones often cost less in the first request, or by the rule 'renyi'."
     return (
         f"This release would bring {dataset} to {currency} {rounded_up(reached)}{at} "
         f"({budget.relation.value}){rule}, above its budget of {limit}; {already}.{hint} "
         f"Lower the request, or ask the data owner to raise the budget with: {remedy}"
     )
-
-
-def _all_gaussian(events: Sequence[Event]) -> bool:
-    return all(isinstance(event, GaussianEvent) for event in events)
 
 
 def _currency(budget: Budget) -> str:
