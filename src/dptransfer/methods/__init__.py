@@ -2,7 +2,7 @@
 
 from dptransfer.methods.adamix import AdaMix
 from dptransfer.methods.auto import Auto
-from dptransfer.methods.base import Plan, PrivateMethod
+from dptransfer.methods.base import Plan, PrivateMethod, configuration_of
 from dptransfer.methods.coinpress import CoinPressPrototypes
 from dptransfer.methods.descent import Pace
 from dptransfer.methods.dpsgd import DPSGDProbe
@@ -74,4 +74,5 @@ __all__ = [
     "PublicPriorPrototypes",
     "PublicPrototypes",
     "TopKPrototypes",
+    "configuration_of",
 ]
