@@ -148,8 +148,10 @@ class PrivateTuning(PrivateMethod):
         assert isinstance(trials, Trials)
         facts, highest = private.facts, -math.inf
         best: Outcome | None = None
-        for _ in range(noise.trials(self.mean_trials, self.shape)):
-            place = int(noise.subset(len(trials.plans), 1)[0])
+        # Neither how many trials there were nor which is ever told, but a continued run must not draw again.
+        count = noise.once("number of trials", lambda: np.array(noise.trials(self.mean_trials, self.shape)))
+        for _ in range(int(count)):
+            place = int(noise.once("candidate", lambda: noise.subset(len(trials.plans), 1))[0])
             chosen = trials.plans[place]
             fitted = chosen.method.features.fit(facts.dimension, public)
             outcome = chosen.method.run(chosen, fitted, private, noise, public)
