@@ -82,7 +82,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _CALLED_AT_HOME = {"load": "read_release", "verify": "verify_release"}
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = [  # noqa: RUF022  # sorted as people read it, without regard to case
     "AdaMix",
     "Auto",
