@@ -132,13 +132,15 @@ def compare(
 
     Example: dptransfer bench compare old/ new/
     """
-    from dptransfer_lab.cli.view import comparison_json, show_comparison
+    from dataclasses import asdict
+
+    from dptransfer_lab.cli.view import show_comparison
     from dptransfer_lab.compare import compare_runs
     from dptransfer_lab.results import read_results
 
     found = compare_runs(read_results(first), read_results(second), metric=metric, level=level)
     if as_json:
-        show_json(comparison_json(found))
+        show_json(asdict(found))
     else:
         show_comparison(found, str(first), str(second))
 
