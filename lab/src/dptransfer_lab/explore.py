@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer import _check
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.imbalance import long_tail_counts
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, long_tail_counts
 from dptransfer.errors import DataError, DPTransferError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod

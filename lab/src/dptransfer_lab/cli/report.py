@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dptransfer.cli import options
-from dptransfer.cli.screen import say, show_json, show_table, working
+from dptransfer.cli import options, say, show_json, show_table, working
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
