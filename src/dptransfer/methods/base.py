@@ -40,8 +40,7 @@ from dptransfer.features import Features, FittedFeatures, UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step
 from dptransfer.noise import NoiseSource, SecureNoise
-from dptransfer.privacy import Budget, Event, Guarantee, Relation
-from dptransfer.privacy.unit import Unit
+from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.heads import Head
 from dptransfer.release.manifest import current_versions
@@ -305,7 +304,7 @@ def _require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
 def _require_honest(plan: Plan, budget: Budget, unit: Unit) -> None:
     """Recompute a plan's promise from its steps, before anything is charged."""
     promise = guarantee_of(plan.events, budget.delta, plan.guarantee.assumptions, relation=budget.relation)
-    protects = all(getattr(event, "unit", Unit.ROW) is unit for event in plan.events)
+    protects = all(part.unit is unit for part in (*plan.events, plan.guarantee))
     if not fits(plan.events, budget) or plan.guarantee != promise or not protects:
         raise DPTransferError(
             "A plan must stay within its budget, protect the declared unit and promise what its steps give; "

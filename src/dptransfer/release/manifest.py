@@ -152,6 +152,8 @@ class Manifest(_Entry):
                 raise ValueError("an event has another relation than the release")
             if fields.get("unit", "row") != self.guarantee.unit:
                 raise ValueError("an event protects another unit than the guarantee")
+        if self.facts.unit.value != self.guarantee.unit:
+            raise ValueError("the guarantee protects another unit than the facts declare")
         if (self.relation, self.delta) != (self.guarantee.relation, self.guarantee.delta):
             raise ValueError("relation and delta are not those of the guarantee")
         if self.library_version != self.versions.get("dptransfer", "unknown"):
