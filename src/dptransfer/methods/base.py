@@ -39,6 +39,7 @@ from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
 from dptransfer.features import Features, FittedFeatures, UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step
+from dptransfer.methods.about import About
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
 from dptransfer.release.classifier import PrivateClassifier, Provenance
@@ -113,6 +114,7 @@ class PrivateMethod(ABC):
     """Base of every method: hyper-parameters, `plan`, `prepare` and `run`; `fit` is final."""
 
     name: ClassVar[str]
+    about: ClassVar[About]
     takes: ClassVar[type[Any]]
     """The kind of private data it fits on."""
     takes_public: ClassVar[type[Any]]
@@ -125,6 +127,12 @@ class PrivateMethod(ABC):
     assumptions: ClassVar[tuple[str, ...]] = (
         "classes, bounds and settings were fixed without looking at the data",
     )
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """A class with a name of its own has a description of its own, complete as soon as it is defined."""
+        super().__init_subclass__(**keywords)
+        if {"name", "about"} & vars(cls).keys():
+            cls.about = vars(cls).get("about", About()).completed(cls.name, cls.__doc__)
 
     @abstractmethod
     def plan(self, facts: Facts, budget: Budget, public: Any = None) -> Plan:
