@@ -25,7 +25,8 @@ class TorchModuleEncoder(ImageEncoder):
     """A module and its preprocessing, under a name the user declares.
 
     The module is put in evaluation mode. Its output must be rows, (pictures, features), or feature maps,
-    (pictures, channels, height, width), which are averaged over space.
+    (pictures, channels, height, width), which are averaged over space. It is `module` then, for methods that
+    take gradients of it; `adapted` is the way to change it.
 
     Args:
         module: the network.
@@ -55,7 +56,7 @@ class TorchModuleEncoder(ImageEncoder):
         self._layout = self._torch.channels_last if channels_last else self._torch.contiguous_format
         digest = weights or state_digest(module.state_dict())
         placed: Any = module.eval().to(self._device)
-        self._module = placed.to(memory_format=self._layout) if channels_last else placed
+        self.module = placed.to(memory_format=self._layout) if channels_last else placed
         self.identity = EncoderIdentity(name, digest, transform_name)
         self.dimension = self._measured_dimension()
 
@@ -69,7 +70,7 @@ class TorchModuleEncoder(ImageEncoder):
             inputs = self._torch.from_numpy(pixels).to(self._device)
             if inputs.ndim == 4:
                 inputs = inputs.contiguous(memory_format=self._layout)
-            output = self._module(inputs)
+            output = self.module(inputs)
             if output.ndim == 4:
                 output = output.mean((2, 3))
             rows: EncodedRows = output.float().cpu().numpy()
@@ -83,7 +84,7 @@ class TorchModuleEncoder(ImageEncoder):
     def adapted(self, delta: EncoderDelta) -> TorchModuleEncoder:
         """The same encoder with some of its parameters and buffers replaced; this one stays as it is."""
         require_same_encoder(delta.base, self.identity, names=("The change of an encoder", "the encoder"))
-        module = deepcopy(self._module)
+        module = deepcopy(self.module)
         state = module.state_dict()
         for name, array in delta.arrays.items():
             target = state.get(name) if delta.kind == "state" else None
@@ -94,7 +95,7 @@ class TorchModuleEncoder(ImageEncoder):
                 )
             target.copy_(self._torch.from_numpy(array.copy()))
         changed = copy(self)
-        changed._module, changed.identity = module, delta.identity
+        changed.module, changed.identity = module, delta.identity
         return changed
 
     def _measured_dimension(self) -> int:
