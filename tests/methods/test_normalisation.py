@@ -1,4 +1,4 @@
-"""The spine proven by use: a method that votes and one that sees pixels, from plan to prediction."""
+"""A method that sees pixels goes through the spine, and changes an encoder on its way."""
 
 import json
 import shutil
@@ -6,27 +6,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
 from PIL import Image
 
 import dptransfer as dpt
-from contracts.rows import steady
 from dptransfer.data import find_images
 from dptransfer.encoders import adapted, encode_images_in_memory
-from dptransfer.errors import ArgumentError, BudgetExceeded, Incompatible, ReleaseError, RowsOnRecord
+from dptransfer.errors import Incompatible, ReleaseError, RowsOnRecord
 from dptransfer.ledger import Ledger
-from dptransfer.methods.replan import verify_release
-from dptransfer.noise import SeededNoise
-from dptransfer.privacy import Budget, Relation
+from dptransfer.privacy import Budget
 from dptransfer.release import card_of, evaluate, export_onnx
-from dptransfer.release.verify import STEPS
-from queries.neighbours import CLASSES as THREE
-from queries.neighbours import MAPS, POOL, data_sets, examples, reach, stays_within
 from release.models import rewrite
 
-from .normalisation import SIZE, Normalisation, NormalisationGradient, tiny_encoder
-from .samples import clusters, pool, private
-from .votes import VoteCounts, Votes
+from .samples import Repeatable, released
+
+pytest.importorskip("torch")
+
+from .normalisation import SIZE, Normalisation, NormalisationGradient, tiny_encoder  # torch is there
 
 BUDGET = Budget(epsilon=6.0, delta=1e-5)
 
@@ -44,12 +39,6 @@ def images(**named):
     return dpt.PrivateImages(pixels, labels, classes=["red", "green", "blue"], **{"name": "photos"} | named)
 
 
-class Repeatable(SeededNoise):
-    """The same noise in every run, though it says that it is secure: so that a model can be saved."""
-
-    seeded = False
-
-
 def fitted(method, data, public=None, **given):
     return method.fit(
         data, public, budget=BUDGET, **{"ledger": Ledger.in_memory(), "noise": Repeatable(2)} | given
@@ -57,63 +46,8 @@ def fitted(method, data, public=None, **given):
 
 
 @pytest.fixture(scope="module")
-def voted():
-    return fitted(Votes(), private(), pool())
-
-
-@pytest.fixture(scope="module")
 def seen():
     return fitted(Normalisation(), images())
-
-
-def released(model, folder):
-    """Saved, carded and verified."""
-    path = model.save(folder / "release")
-    assert str(model.guarantee)[:40] in (path / "CARD.md").read_text()
-    found = verify_release(path)
-    assert (found.outcome, found.failed) == ("steps not checked", ())
-    assert "no method of this library" in next(one.detail for one in found.checks if one.name == STEPS)
-    return path
-
-
-# --- a method that votes ---
-
-
-@steady
-@given(data=data_sets(), first=examples, second=examples)
-def test_votes_stay_within_their_sensitivity(data, first, second):
-    query = VoteCounts(MAPS["unit norm"], POOL.rows[:5], THREE, teachers=2)
-    assert stays_within(query, data, first, second)
-
-
-def test_votes_reach_their_sensitivity():
-    """A lone teacher is turned around on every question by one row."""
-    query = VoteCounts(MAPS["unit norm"], np.abs(POOL.rows[:5]), THREE, teachers=1)
-    assert reach(query, ([1.0, 1.0, 1.0], 2), ([1.0, 1.0, 1.0], 2), Relation.ADD_REMOVE) >= 0.99
-
-
-def test_a_vote_is_planned_charged_released_and_predicts(voted, tmp_path):
-    plan = Votes().plan(private().facts, BUDGET, pool())
-    assert voted.events == plan.events
-    loaded = dpt.load(released(voted, tmp_path))
-    x, y = clusters(300, seed=9)
-    assert loaded.score(x, y) > 0.9
-    assert (loaded.scores(x) == voted.scores(x)).all()
-
-
-def test_votes_cost_what_was_charged_and_a_spent_budget_refuses_more():
-    ledger = Ledger.in_memory()
-    ledger.set_budget("samples", BUDGET)
-    model = fitted(Votes(), private(), pool(), ledger=ledger)
-    charge = ledger.history("samples")[1]
-    assert (charge.events, charge.label, charge.outcome) == (model.events, "votes", "released")
-    with pytest.raises(BudgetExceeded):
-        fitted(Votes(), private(), pool(), ledger=ledger)
-    with pytest.raises(ArgumentError, match="needs public rows"):
-        fitted(Votes(), private())
-
-
-# --- a method that sees pixels ---
 
 
 def test_a_gradient_in_pixels_stays_within_its_sensitivity_and_reaches_it():
