@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -36,7 +36,7 @@ class EncoderDelta:
 
     base: EncoderIdentity
     kind: str
-    arrays: Mapping[str, NDArray[np.float32]]
+    arrays: Mapping[str, NDArray[np.float32]] = field(repr=False)
 
     def __post_init__(self) -> None:
         """Check the arrays, and keep copies that nobody can change."""
