@@ -48,7 +48,7 @@ def test_own_names_come_first_and_those_of_packages_after(package):
     assert dict(found) == {"two": 2, "seven": 7, "six": 6}
     assert found.names == ("two", "seven", "six")
     assert found.problems == ()
-    assert (found.package("two"), found.package("six")) == (None, "theirs 1.0")
+    assert (found.package("two"), found.package("six")) == (None, "theirs")
     assert "nine" not in found
     with pytest.raises(KeyError):
         found["nine"]

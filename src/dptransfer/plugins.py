@@ -61,8 +61,9 @@ class Registry(Mapping[str, Found], Generic[Found]):
         return tuple(problem for name in self._added() if (problem := self._problem(name)))
 
     def package(self, name: str) -> str | None:
-        """The installed package that adds what has this name; None for the library's own."""
-        return None if name in self.own else " and ".join(map(_source, self._added()[name]))
+        """The installed package that adds what has this name; None for the library's own, and for no name."""
+        added = [] if name in self.own else self._added().get(name, [])
+        return next((one.dist.name for one in added if one.dist is not None), None)
 
     def find(self, text: str) -> Found:
         """What a person named: one of these, or anything else by its place 'package.module:Name'.
