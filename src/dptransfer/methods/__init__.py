@@ -106,7 +106,7 @@ METHODS: Registry[type[PrivateMethod]] = Registry(
     "method", "dptransfer.methods", {name: f"{__name__}.{place}" for name, place in _OWN.items()}, _accepted
 )
 
-if not TYPE_CHECKING:  # they would take every name for one that is there, or none
+if not TYPE_CHECKING:  # type checkers would take every name for one that is there, or none
     __all__ = sorted(["METHODS", *_PLACES], key=str.lower)
 
     def __getattr__(name: str) -> Any:
