@@ -23,15 +23,16 @@ PAGE = (ROOT / "docs" / "adding-a-method.md").read_text()
 BUDGET = ("--epsilon", "1", "--delta", "1e-5")
 
 
+MODULES = dict(re.findall(r"^```python\n# (\w+)\.py\n(.*?)^```$", PAGE, re.M | re.S))
+(PYPROJECT,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)
+
+
 def write_project(folder):
-    """The project that the page shows: pyproject.toml, a method, an encoder."""
+    """The project that the page shows: a method, an encoder, and the file that names them."""
     folder.mkdir()
-    (project,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)
-    (folder / "pyproject.toml").write_text(project)
-    files = re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```$", PAGE, re.M | re.S)
-    for name, code in files:
-        (folder / name).write_text(code)
-    assert {name for name, _ in files} == {"largest_class.py", "brightness.py"}
+    (folder / "pyproject.toml").write_text(PYPROJECT)
+    for name, code in MODULES.items():
+        (folder / f"{name}.py").write_text(code)
     return folder
 
 
@@ -55,27 +56,10 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def installed(folder):
+def installed(folder, install):
     """As an installer would leave it, without the time that it takes; call what it gives to uninstall."""
-    project = write_project(folder / "theirs")
-    facts = tomllib.loads((project / "pyproject.toml").read_text())["project"]
-    metadata = project / f"{facts['name'].replace('-', '_')}-{facts['version']}.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {facts['name']}\nVersion: {facts['version']}\n"
-    )
-    groups = facts["entry-points"].items()
-    listed = ["\n".join([f"[{group}]", *(f"{k} = {v}" for k, v in names.items())]) for group, names in groups]
-    (metadata / "entry_points.txt").write_text("\n\n".join(listed))
-    sys.path.insert(0, str(project))
-
-    def uninstall():
-        sys.path[:] = [place for place in sys.path if place != str(project)]
-        for name in ("largest_class", "brightness"):
-            sys.modules.pop(name, None)
-
-    yield uninstall
-    uninstall()
+    facts = tomllib.loads(PYPROJECT)["project"]
+    return install(facts["name"], MODULES, facts["entry-points"], facts["version"])
 
 
 def run(*words, code=0):
@@ -96,11 +80,11 @@ def test_names_words_and_colours_are_there_at_once(installed):
     assert "brightness" not in ENCODERS
 
 
-def test_help_names_the_method(installed, folder):
-    path = os.pathsep.join([str(folder / "theirs"), *sys.path])
+def test_help_names_the_method(installed):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     words = [sys.executable, "-m", "dptransfer", "fit", "--help"]
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
-    assert "largest-class" in done.stdout.replace("│", " ")
+    done = subprocess.run(words, capture_output=True, text=True, env=env)
+    assert "largest-class" in done.stdout
 
 
 def test_their_method_and_encoder_go_all_the_way_and_the_release_outlives_them(installed, folder):
