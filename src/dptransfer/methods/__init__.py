@@ -86,15 +86,14 @@ def _accepted(name: str, found: Any) -> type[PrivateMethod]:
 
     from dptransfer.methods.base import PrivateMethod
 
-    is_method = isinstance(found, type) and issubclass(found, PrivateMethod)
-    if not is_method or isabstract(found) or not hasattr(found, "takes"):
+    if not (isinstance(found, type) and issubclass(found, PrivateMethod)) or isabstract(found):
         raise ArgumentError(
             "A method is a class that derives from EmbeddingMethod or ImageMethod and has plan and run; got "
             f"{found!r}. The page 'Adding a method' shows one."
         )
     own = getattr(found, "name", "")
     if not own or own != (name or own):
-        raise ArgumentError(f"A method bears the name that it is found by; '{name}' calls itself '{own}'.")
+        raise ArgumentError(f"A method bears the name that it is found by; this one is named '{own}'.")
     if own in (*_OWN, "private-tuning") and not found.__module__.startswith(f"{__name__}."):
         raise ArgumentError(f"Names of this library cannot be taken; '{own}' is one. Choose another.")
     if any(one.default is MISSING and one.default_factory is MISSING for one in fields(found)):
