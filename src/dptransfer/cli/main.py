@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
@@ -10,7 +11,6 @@ import typer
 from dptransfer import __version__
 from dptransfer.cli import (
     attack,
-    bench,
     card,
     demo,
     encode,
@@ -64,7 +64,8 @@ app.command()(card.card)
 app.command()(verify.verify)
 app.command()(export.export)
 app.add_typer(ledger.app, name="ledger")
-app.add_typer(bench.app, name="bench")
+for found in entry_points(group="dptransfer.commands"):
+    app.add_typer(found.load(), name=found.name)
 
 
 def run() -> None:

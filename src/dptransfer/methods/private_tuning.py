@@ -160,8 +160,10 @@ class PrivateTuning(EmbeddingMethod):
         (trials,) = plan.mechanisms
         assert isinstance(trials, Trials)
         highest, best = -math.inf, None
-        for _ in range(noise.trials(self.mean_trials, self.shape)):
-            place = int(noise.subset(len(trials.plans), 1)[0])
+        # Neither how many trials there were nor which is ever told, but a run that goes on must not redraw.
+        count = noise.once("number of trials", lambda: np.array(noise.trials(self.mean_trials, self.shape)))
+        for _ in range(int(count)):
+            place = int(noise.once("candidate", lambda: noise.subset(len(trials.plans), 1))[0])
             chosen = trials.plans[place]
             ready = prepared[place]
             if chosen.method is not self.candidates[place]:  # `Auto` named another when it planned
