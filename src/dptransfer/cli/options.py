@@ -25,7 +25,7 @@ MethodName = Annotated[
         help="From sums: mean, mean-estimation, coinpress, public-prior. From public rows: public, top-k. "
         "Linear heads: noisy-gd, fully-private, dpsgd, global-adapt, least-squares, newton, "
         "feature-covariance; with --shots adamix, ngd, ppgd. Without private rows: only-public, language. "
-        f"Or auto{_of_other_packages}, or package.module:Class.",
+        f"Or auto{_of_other_packages}, or package.module:Class. In words: dptransfer methods.",
         rich_help_panel=_METHOD,
     ),
 ]
