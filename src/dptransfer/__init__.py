@@ -52,7 +52,7 @@ _PLACES = {
 }
 
 __version__ = "0.3.0"
-if not TYPE_CHECKING:  # they would take every name for one that is there, or none
+if not TYPE_CHECKING:  # type checkers would take every name for one that is there, or none
     __all__ = sorted(_PLACES, key=str.lower)
 
     def __getattr__(name: str) -> Any:

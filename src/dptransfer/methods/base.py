@@ -222,8 +222,10 @@ class PrivateMethod(ABC):
                 public=None if public is None else public.record,
                 ledger_head=receipt.head,
                 created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-                versions=current_versions(),
+                versions=current_versions(*_packages(method)),
                 prototypes=_prototype_record(outcome, private.facts, public),
+                summary=method.about.card,
+                reference=method.about.reference,
             ),
             encoder_delta=outcome.encoder_delta,
         )
@@ -400,6 +402,14 @@ def configuration_of(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [configuration_of(item) for item in value]
     return value
+
+
+def _packages(method: PrivateMethod) -> set[str]:
+    """The packages that add this method, or one that it chooses among, to the library's own."""
+    from dptransfer.methods import METHODS
+
+    found = {METHODS.package(one.name) for one in (method, *getattr(method, "candidates", ()))}
+    return {package for package in found if package is not None}
 
 
 def _prototype_record(outcome: Outcome, facts: Facts, public: PublicData | None) -> Mapping[str, Any] | None:
