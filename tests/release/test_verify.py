@@ -146,7 +146,7 @@ def test_a_card_with_other_numbers_is_caught_though_its_checksum_was_put_right(r
 
 @pytest.mark.parametrize("power", ["1e-05", "1e-5"])
 def test_a_release_with_the_numbers_of_earlier_versions_still_loads_and_verifies(release, power):
-    """δ was written as 1e-05 first, with ε and δ in all their digits in the table of CARD.md, then as 1e-5."""
+    """δ was written as 1e-05 first, with ε and δ in all their digits in CARD.md's table, then as 1e-5."""
     guarantee = make_model().guarantee
     shown = rounded_up(guarantee.epsilon) if power == "1e-5" else repr(guarantee.epsilon)
     card = (release / "CARD.md").read_text()
