@@ -8,7 +8,7 @@ from tests.document.pages import Page
 
 from dptransfer.accounting import epsilon_of, membership_advantage, true_positive_rate
 from dptransfer.document import plain
-from dptransfer.privacy import GaussianEvent, Relation, rounded_up, typeset
+from dptransfer.privacy import GaussianEvent, Relation, Unit, rounded_up, typeset
 from dptransfer.release import card_of, evaluate
 from dptransfer.release.card_privacy import attack_points
 
@@ -83,6 +83,26 @@ def test_a_group_pays_more_and_the_card_says_how_much(events):
         assert epsilon_of((five,), delta) <= stated[5] < 1.001 * epsilon_of((five,), delta)
     if events == (CHOICE,):
         assert stated[5] == 2.5
+
+
+@pytest.mark.parametrize("relation", Relation)
+def test_the_card_of_people_speaks_of_people(relation):
+    events = (replace(NOISE, unit=Unit.PERSON, relation=relation),)
+    text = " ".join(card_of(make_model(events=events)).text(200).split())
+    for words in (
+        "one person, with all their examples",
+        "No single person changes",
+        "the number of people",
+        "all people but one",
+        "whether one person was used",
+        "People in the group",
+    ):
+        assert words in text
+    for words in ("one example", "single example", "number of examples is", "Examples in the group"):
+        assert words not in text
+        assert words in " ".join(card_of(make_model()).text(200).split()).replace(
+            "of examples.", "of examples is"
+        )
 
 
 def test_the_relation_is_explained_in_its_own_words():

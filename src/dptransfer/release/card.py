@@ -24,7 +24,15 @@ from dptransfer.document import (
 )
 from dptransfer.privacy import Guarantee, number, typeset
 from dptransfer.release.card_figures import recall_bars
-from dptransfer.release.card_privacy import factor, first_few, give_or_take, percent_up, privacy_sections, up
+from dptransfer.release.card_privacy import (
+    ONE,
+    factor,
+    first_few,
+    give_or_take,
+    percent_up,
+    privacy_sections,
+    up,
+)
 from dptransfer.release.card_words import words_for
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.evaluation import Evaluation
@@ -75,7 +83,7 @@ def _promise(guarantee: Guarantee) -> tuple[Highlight, ...]:
     return (
         Highlight("ε", up(guarantee.epsilon), odds, "epsilon", guarantee.epsilon),
         Highlight("δ", up(guarantee.delta), slack, "delta", guarantee.delta),
-        Highlight("neighbours", relation, "of one example", "relation", relation),
+        Highlight("neighbours", relation, f"of one {guarantee.unit.words}", "relation", relation),
     )
 
 
@@ -112,11 +120,12 @@ def _benefit_and_cost(model: PrivateClassifier, evaluation: Evaluation | None) -
     delta = f", δ = {up(guarantee.delta)}" if guarantee.delta else ""
     right = percent_up((1 + membership_advantage(model.events)) / 2)
     classes = first_few([str(name) for name in model.classes])
-    likely = ("With or without one example, no outcome is more than ", *factor(guarantee), " times as likely")
+    one = ONE[guarantee.unit]
+    likely = (f"With or without one {one}, no outcome is more than ", *factor(guarantee), " times as likely")
     rows: tuple[tuple[Text, Text], ...] = (
         (
             f"It sorts {_rows_of(model)} into {len(model.classes)} classes: {classes}.",
-            f"ε = {up(guarantee.epsilon)}{delta}, for {guarantee.relation.sentence}.",
+            f"ε = {up(guarantee.epsilon)}{delta}, for {guarantee.relation.sentence(guarantee.unit)}.",
         ),
         (
             f"Balanced accuracy: {useful.shown} ({useful.note}).",
@@ -124,7 +133,7 @@ def _benefit_and_cost(model: PrivateClassifier, evaluation: Evaluation | None) -
         ),
         (
             _weakest(evaluation),
-            f"A guess whether one example was used is right at most {right} of the time; a coin flip, 50%.",
+            f"A guess whether one {one} was used is right at most {right} of the time; a coin flip, 50%.",
         ),
     )
     return Section("Benefit and cost", (Table(("What it gives", "What it costs in privacy"), rows),))

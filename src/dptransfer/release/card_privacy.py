@@ -14,6 +14,7 @@ from dptransfer.privacy import (
     Relation,
     SampledGaussianEvent,
     SelectionEvent,
+    Unit,
     event_words,
     for_group,
     number,
@@ -29,11 +30,26 @@ _MOST_EVENTS = 50  # rows in the accounting table
 _MOST_CANDIDATES = 5  # of a tuned step, in its row
 _MOST_LISTED = 20
 _RATES = (0.0, 1e-3, 3e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+ONE = {Unit.ROW: "example", Unit.PERSON: "person"}
+_MANY = {Unit.ROW: "examples", Unit.PERSON: "people"}
 _NEIGHBOURS = {
-    Relation.ADD_REMOVE: "Two data sets are neighbours if one has one labelled example that the other lacks. "
-    "Whether an example is there at all is protected, and so is the number of examples.",
-    Relation.REPLACE_ONE: "Two data sets are neighbours if they have equally many examples and differ in "
-    "one of them, label included. The content of an example is protected; the number of examples is public.",
+    (
+        Relation.ADD_REMOVE,
+        Unit.ROW,
+    ): "if one has one labelled example that the other lacks. Whether an example "
+    "is there at all is protected, and so is the number of examples.",
+    (Relation.REPLACE_ONE, Unit.ROW): "if they have equally many examples and differ in one of them, label "
+    "included. The content of an example is protected; the number of examples is public.",
+    (
+        Relation.ADD_REMOVE,
+        Unit.PERSON,
+    ): "if one has one person, with all their labelled examples, whom the other "
+    "lacks. Whether a person is there at all is protected, and so is the number of people.",
+    (
+        Relation.REPLACE_ONE,
+        Unit.PERSON,
+    ): "if they have equally many people and differ in the examples of one of "
+    "them, labels included. What a person's examples are is protected; the number of people is public.",
 }
 
 
@@ -111,24 +127,24 @@ def _guarantee(model: PrivateClassifier) -> Section:
         ("epsilon", up(guarantee.epsilon)),
         ("delta", up(guarantee.delta)),
         ("relation", guarantee.relation.value),
-        ("privacy unit", "one labelled example (one row and its label)"),
+        (
+            "privacy unit",
+            f"one {guarantee.unit.words}" + " (one row and its label)" * (guarantee.unit is Unit.ROW),
+        ),
     ]
     sampled = any(isinstance(event, SampledGaussianEvent) for event in model.events)
     for name, amount in (("zCDP ρ", guarantee.rho), ("GDP μ", guarantee.mu)):
         if amount is not None:
             rows.append((name, up(amount) + " (sampling not counted)" * sampled))
+    promise = (
+        f"No single {ONE[guarantee.unit]} changes the probability of any outcome, this model included, by more ",
+        "than a factor of ",
+        *factor(guarantee),
+        f"{give_or_take(guarantee)}.",
+    )
     blocks: list[Block] = [
-        Paragraph(
-            Words(
-                (
-                    "No single example changes the probability of any outcome, this model included, ",
-                    "by more than a factor of ",
-                    *factor(guarantee),
-                    f"{give_or_take(guarantee)}.",
-                )
-            )
-        ),
-        Paragraph(_NEIGHBOURS[guarantee.relation]),
+        Paragraph(Words(promise)),
+        Paragraph(f"Two data sets are neighbours {_NEIGHBOURS[guarantee.relation, guarantee.unit]}"),
         Table(("Quantity", "Value"), tuple(rows)),
     ]
     if guarantee.assumptions:
@@ -151,8 +167,8 @@ def _attacker(model: PrivateClassifier) -> Section:
         "What an attacker can learn",
         (
             Paragraph(
-                "Suppose an attacker knows every example but one, has this file, and wants to know "
-                "whether that one was used. These are upper limits on how well any attack can do, "
+                f"Suppose an attacker knows all {_MANY[model.guarantee.unit]} but one, has this file, and "
+                "wants to know whether that one was used. These are upper limits on how well any attack can do, "
                 + ("computed from the steps below." if events else "and they are those of a blind guess.")
             ),
             Table(
@@ -166,7 +182,10 @@ def _attacker(model: PrivateClassifier) -> Section:
 def _covered(model: PrivateClassifier) -> Section:
     from dptransfer.accounting import epsilon_of
 
-    delta = model.guarantee.delta
+    delta, unit = model.guarantee.delta, model.guarantee.unit
+    person = (
+        "several examples of one person or correlated examples" if unit is Unit.ROW else "people together"
+    )
     groups = tuple(
         (str(size), up(epsilon_of([for_group(event, size) for event in model.events], delta)), up(delta))
         for size in (1, 2, 5)
@@ -190,10 +209,10 @@ def _covered(model: PrivateClassifier) -> Section:
                     "facts declared public, and having been counted in them;",
                     "what follows about a person from patterns that hold without their example;",
                     "other releases from the same data: their losses add, see the ledger;",
-                    "several examples of one person or correlated examples, beyond these numbers:",
+                    f"{person}, beyond these numbers:",
                 )
             ),
-            Table(("Examples in the group", "ε", "at δ"), groups, align="lrr"),
+            Table((f"{_MANY[unit].capitalize()} in the group", "ε", "at δ"), groups, align="lrr"),
         ),
     )
 
