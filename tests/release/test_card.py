@@ -98,11 +98,13 @@ def test_the_card_of_people_speaks_of_people(relation):
         "People in the group",
     ):
         assert words in text
-    for words in ("one example", "single example", "number of examples is", "Examples in the group"):
+    for words in (
+        "one example",
+        "single example",
+        "number of examples is",
+        "Examples in the group",
+    ):  # by row
         assert words not in text
-        assert words in " ".join(card_of(make_model()).text(200).split()).replace(
-            "of examples.", "of examples is"
-        )
 
 
 def test_the_relation_is_explained_in_its_own_words():

@@ -31,26 +31,8 @@ _MOST_CANDIDATES = 5  # of a tuned step, in its row
 _MOST_LISTED = 20
 _RATES = (0.0, 1e-3, 3e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 ONE = {Unit.ROW: "example", Unit.PERSON: "person"}
+_A = {Unit.ROW: "an example", Unit.PERSON: "a person"}
 _MANY = {Unit.ROW: "examples", Unit.PERSON: "people"}
-_NEIGHBOURS = {
-    (
-        Relation.ADD_REMOVE,
-        Unit.ROW,
-    ): "if one has one labelled example that the other lacks. Whether an example "
-    "is there at all is protected, and so is the number of examples.",
-    (Relation.REPLACE_ONE, Unit.ROW): "if they have equally many examples and differ in one of them, label "
-    "included. The content of an example is protected; the number of examples is public.",
-    (
-        Relation.ADD_REMOVE,
-        Unit.PERSON,
-    ): "if one has one person, with all their labelled examples, whom the other "
-    "lacks. Whether a person is there at all is protected, and so is the number of people.",
-    (
-        Relation.REPLACE_ONE,
-        Unit.PERSON,
-    ): "if they have equally many people and differ in the examples of one of "
-    "them, labels included. What a person's examples are is protected; the number of people is public.",
-}
 
 
 def privacy_sections(model: PrivateClassifier) -> tuple[Section, ...]:
@@ -137,19 +119,32 @@ def _guarantee(model: PrivateClassifier) -> Section:
         if amount is not None:
             rows.append((name, up(amount) + " (sampling not counted)" * sampled))
     promise = (
-        f"No single {ONE[guarantee.unit]} changes the probability of any outcome, this model included, by more ",
-        "than a factor of ",
+        f"No single {ONE[guarantee.unit]} changes the probability of any outcome, this model included, ",
+        "by more than a factor of ",
         *factor(guarantee),
         f"{give_or_take(guarantee)}.",
     )
     blocks: list[Block] = [
         Paragraph(Words(promise)),
-        Paragraph(f"Two data sets are neighbours {_NEIGHBOURS[guarantee.relation, guarantee.unit]}"),
+        Paragraph(_neighbours(guarantee)),
         Table(("Quantity", "Value"), tuple(rows)),
     ]
     if guarantee.assumptions:
         blocks += [Paragraph("This holds assuming:"), Bullets(guarantee.assumptions)]
     return Section("Guarantee", tuple(blocks))
+
+
+def _neighbours(guarantee: Guarantee) -> str:
+    unit = guarantee.unit
+    if guarantee.relation is Relation.ADD_REMOVE:
+        return (
+            f"Two data sets are neighbours if they are equal but for one {unit.words}, there in only one of them. "
+            f"Whether {_A[unit]} is there at all is protected, and so is the number of {_MANY[unit]}."
+        )
+    return (
+        f"Two data sets are neighbours if they have equally many {_MANY[unit]} and differ in one of them, label "
+        f"included. What {_A[unit]} contributes is protected; the number of {_MANY[unit]} is public."
+    )
 
 
 def _attacker(model: PrivateClassifier) -> Section:
@@ -168,8 +163,8 @@ def _attacker(model: PrivateClassifier) -> Section:
         (
             Paragraph(
                 f"Suppose an attacker knows all {_MANY[model.guarantee.unit]} but one, has this file, and "
-                "wants to know whether that one was used. These are upper limits on how well any attack can do, "
-                + ("computed from the steps below." if events else "and they are those of a blind guess.")
+                "wants to know whether that one was used. No attack can do better than this, "
+                + ("as computed from the steps below." if events else "which is what a blind guess does.")
             ),
             Table(
                 ("Attack", "At most"), tuple((name, percent_up(limit)) for name, limit in limits), align="lr"
