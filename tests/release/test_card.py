@@ -103,7 +103,7 @@ def test_the_card_of_people_speaks_of_people(relation):
         "single example",
         "number of examples is",
         "Examples in the group",
-    ):  # by row
+    ):
         assert words not in text
 
 

@@ -138,12 +138,12 @@ def _neighbours(guarantee: Guarantee) -> str:
     unit = guarantee.unit
     if guarantee.relation is Relation.ADD_REMOVE:
         return (
-            f"Two data sets are neighbours if they are equal but for one {unit.words}, there in only one of them. "
-            f"Whether {_A[unit]} is there at all is protected, and so is the number of {_MANY[unit]}."
+            f"Two data sets are neighbours if they are equal but for one {unit.words}, there in only one of "
+            f"them. Whether {_A[unit]} is there at all is protected, and so is the number of {_MANY[unit]}."
         )
     return (
-        f"Two data sets are neighbours if they have equally many {_MANY[unit]} and differ in one of them, label "
-        f"included. What {_A[unit]} contributes is protected; the number of {_MANY[unit]} is public."
+        f"Two data sets are neighbours if they have equally many {_MANY[unit]} and differ in one of them, "
+        f"label included. What {_A[unit]} contributes is protected; the number of {_MANY[unit]} is public."
     )
 
 
