@@ -250,6 +250,19 @@ def test_a_plan_that_looks_at_public_rows_is_not_checked_and_the_words_say_so():
     assert "not checked: this plan looks at the public rows themselves" in check.detail
 
 
+def test_a_search_among_methods_that_are_not_installed_is_not_checked():
+    @dataclass(frozen=True)
+    class Elsewhere(dpt.MeanPrototypes):
+        """A method of a package that nobody installed."""
+
+        name: ClassVar[str] = "elsewhere"
+
+    made = fitted(dpt.PrivateTuning(candidates=(Elsewhere(), dpt.MeanPrototypes())))
+    check = check_steps(made)
+    assert (check.passed, check.required) == (False, False)
+    assert "'Elsewhere'" in check.detail
+
+
 def test_a_whole_release_is_verified_and_what_cannot_be_shown_is_said(model, tmp_path):
     found = dpt.verify(model.save(tmp_path / "good"))
     assert found.ok

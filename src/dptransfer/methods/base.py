@@ -28,6 +28,7 @@ from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
 from dptransfer.features import Features, FittedFeatures, UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step
+from dptransfer.methods.about import About
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Relation
 from dptransfer.release.classifier import PrivateClassifier, Provenance
@@ -108,12 +109,19 @@ class PrivateMethod(ABC):
     features: Features = field(default_factory=UnitNorm)
 
     name: ClassVar[str]
+    about: ClassVar[About]
     needs_public: ClassVar[bool] = False
     plans_by_facts: ClassVar[bool] = False
     """Whether classes, width or sizes change what a plan costs, beyond the arithmetic of its grid."""
     assumptions: ClassVar[tuple[str, ...]] = (
         "classes, bounds and settings were fixed without looking at the data",
     )
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """A class with a name of its own has a description of its own, complete as soon as it is defined."""
+        super().__init_subclass__(**keywords)
+        if {"name", "about"} & vars(cls).keys():
+            cls.about = vars(cls).get("about", About()).completed(cls.name, cls.__doc__)
 
     @abstractmethod
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
@@ -209,8 +217,10 @@ class PrivateMethod(ABC):
                 public=None if public is None else _public_record(public),
                 ledger_head=receipt.head,
                 created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-                versions=current_versions(),
+                versions=current_versions(*_packages(method)),
                 prototypes=_prototype_record(outcome, private.facts, public),
+                summary=method.about.card,
+                reference=method.about.reference,
             ),
         )
 
@@ -282,6 +292,14 @@ def configuration_of(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [configuration_of(item) for item in value]
     return value
+
+
+def _packages(method: PrivateMethod) -> set[str]:
+    """The packages that add this method, or one that it chooses among, to the library's own."""
+    from dptransfer.methods import METHODS
+
+    found = {METHODS.package(one.name) for one in (method, *getattr(method, "candidates", ()))}
+    return {package for package in found if package is not None}
 
 
 def _public_record(public: PublicEmbeddings) -> Mapping[str, Any]:

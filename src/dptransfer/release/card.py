@@ -33,7 +33,6 @@ from dptransfer.release.card_privacy import (
     privacy_sections,
     up,
 )
-from dptransfer.release.card_words import words_for
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.evaluation import Evaluation
 
@@ -154,8 +153,10 @@ def _rows_of(model: PrivateClassifier) -> str:
 
 def _method(model: PrivateClassifier) -> Section:
     provenance = model.provenance
-    words = words_for(provenance.method)
-    blocks: list[Block] = [Paragraph(words.summary), Paragraph(f"Reference: {words.reference}")]
+    unknown = f"The method named '{provenance.method}'. Accounting lists every step that saw private rows."
+    blocks: list[Block] = [Paragraph(provenance.summary or unknown)]
+    if provenance.reference:
+        blocks.append(Paragraph(f"Reference: {provenance.reference}"))
     if provenance.configuration:
         blocks.append(Table(("Setting", "Value"), _pairs(provenance.configuration)))
     if provenance.notes:

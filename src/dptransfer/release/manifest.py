@@ -56,10 +56,12 @@ class _Entry(BaseModel):
 
 
 class MethodEntry(_Entry):
-    """The method's command-line name and its settings."""
+    """The method's command-line name, its settings, and its own words, which early releases do not have."""
 
     name: str
     configuration: dict[str, Any]
+    summary: str = ""
+    reference: str = ""
 
 
 class EncoderEntry(_Entry):
@@ -182,13 +184,13 @@ class Manifest(_Entry):
         return self
 
 
-def current_versions() -> dict[str, str]:
-    """Versions of Python, of this library and of the libraries a guarantee rests on.
+def current_versions(*others: str) -> dict[str, str]:
+    """Versions of Python, of this library, of the libraries a guarantee rests on, and of these packages.
 
     >>> sorted(current_versions())
     ['cryptography', 'dp-accounting', 'dptransfer', 'numpy', 'python']
     """
-    return {"python": platform.python_version(), **{name: _installed(name) for name in _PACKAGES}}
+    return {"python": platform.python_version(), **{name: _installed(name) for name in (*_PACKAGES, *others)}}
 
 
 def manifest_bytes(fields: Mapping[str, Any]) -> bytes:
@@ -279,7 +281,7 @@ def _reader(kind: type[Event]) -> TypeAdapter[Event]:
 def _installed(package: str) -> str:
     try:
         return version(package)
-    except PackageNotFoundError:
+    except (PackageNotFoundError, ValueError):  # the latter for a name that cannot be one
         return "unknown"
 
 
