@@ -41,7 +41,7 @@ def test_a_class_or_a_function_is_an_encoder_by_its_place():
         get_encoder(PLACE, device="cuda")
     with pytest.raises(ArgumentError, match="EncoderNote, or a class"):
         get_encoder(f"{__name__}:PLACE")
-    with pytest.raises(ArgumentError, match="identity, dimension, kind and encode; 'nothing' loads as NoneType"):
+    with pytest.raises(ArgumentError, match="kind and encode; 'nothing' loads as NoneType"):
         get_encoder(f"{__name__}:nothing")
 
 

@@ -15,17 +15,19 @@ from dptransfer.plugins import Registry, is_place
 
 def _accepted(name: str, found: Any) -> EncoderNote:
     """The note itself, or one for a class or a function that makes an encoder and says no more."""
-    if not isinstance(found, EncoderNote):
-        if not callable(found):
-            raise ArgumentError(
-                f"An encoder is an EncoderNote, or a class or function that makes one; got {found!r}. "
-                "The page 'Adding a method' shows one."
-            )
+    if isinstance(found, EncoderNote):
+        note = found
+    elif callable(found):
         first = (found.__doc__ or "").strip().partition("\n")[0]
-        found = EncoderNote(name or getattr(found, "__name__", "encoder"), load=found, summary=first)
-    if name and found.name != name:
-        raise ArgumentError(f"An encoder bears the name it is found by; '{name}' is noted as '{found.name}'.")
-    return found
+        note = EncoderNote(name or getattr(found, "__name__", "encoder"), load=found, summary=first)
+    else:
+        raise ArgumentError(
+            f"An encoder is an EncoderNote, or a class or function that makes one; got {found!r}. "
+            "The page 'Adding a method' shows one."
+        )
+    if name and note.name != name:
+        raise ArgumentError(f"An encoder bears the name it is found by; '{name}' is noted as '{note.name}'.")
+    return note
 
 
 ENCODERS: Registry[EncoderNote] = Registry(

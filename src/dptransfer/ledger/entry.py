@@ -24,10 +24,10 @@ OUTCOMES = ("released", "failed")
 
 
 class Named(Protocol):
-    """What the ledger asks of a data set: `PrivateEmbeddings` has it.
+    """What the ledger asks of a data set: `PrivateEmbeddings` and `PrivateImages` have it.
 
     `fingerprint` is only touched when `name` is None, because computing it reads the rows. One that also has
-    `rows`, an array with a row per example, is recognised under other names.
+    `rows` or `pixels`, an array with an entry per example, is recognised under other names.
     """
 
     @property

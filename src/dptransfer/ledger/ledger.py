@@ -159,7 +159,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             settled = chain.head
         sketch = None
         if events and not self._strict_names and not isinstance(dataset, str | DataSet):
-            rows = getattr(dataset, "rows", None)
+            rows = getattr(dataset, "rows", getattr(dataset, "pixels", None))
             # This may take a while, so it happens outside of any transaction.
             sketch = None if rows is None else sketch_of(rows, self._store.key)
         with self._store.transaction(write=True) as chain:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from dptransfer.methods.about import About as About
     from dptransfer.methods.adamix import AdaMix as AdaMix
     from dptransfer.methods.auto import Auto as Auto
+    from dptransfer.methods.base import EmbeddingMethod as EmbeddingMethod
+    from dptransfer.methods.base import ImageMethod as ImageMethod
     from dptransfer.methods.base import Plan as Plan
     from dptransfer.methods.base import PrivateMethod as PrivateMethod
     from dptransfer.methods.coinpress import CoinPressPrototypes as CoinPressPrototypes
@@ -64,6 +66,8 @@ _OWN = {
 }
 _PARTS = (
     "about:About",
+    "base:EmbeddingMethod",
+    "base:ImageMethod",
     "base:Plan",
     "base:PrivateMethod",
     "descent:Pace",
@@ -82,10 +86,11 @@ def _accepted(name: str, found: Any) -> type[PrivateMethod]:
 
     from dptransfer.methods.base import PrivateMethod
 
-    if not (isinstance(found, type) and issubclass(found, PrivateMethod)) or isabstract(found):
+    is_method = isinstance(found, type) and issubclass(found, PrivateMethod)
+    if not is_method or isabstract(found) or not hasattr(found, "takes"):
         raise ArgumentError(
-            f"A method is a class that derives from PrivateMethod and has plan and run; got {found!r}. "
-            "The page 'Adding a method' shows one."
+            "A method is a class that derives from EmbeddingMethod or ImageMethod and has plan and run; got "
+            f"{found!r}. The page 'Adding a method' shows one."
         )
     own = getattr(found, "name", "")
     if not own or own != (name or own):
