@@ -8,11 +8,12 @@ from tests.document.pages import Page
 
 from dptransfer.accounting import epsilon_of, membership_advantage, true_positive_rate
 from dptransfer.document import plain
+from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.privacy import GaussianEvent, Relation, Unit, rounded_up, typeset
 from dptransfer.release import card_of, evaluate, read_release
 from dptransfer.release.card_privacy import attack_points
 
-from .models import CHOICE, CLASSES, NOISE, make_model, rows
+from .models import CHOICE, CLASSES, ENCODER, NOISE, make_model, rows
 
 FORMS = {
     "text": lambda card: " ".join(card.text().split()),
@@ -112,6 +113,16 @@ def test_the_relation_is_explained_in_its_own_words():
     assert "the number of examples is public" in card_of(replaced).text(200)
     assert "so is the number of examples" in card_of(make_model()).text(200)
     assert "the number of examples is public" not in card_of(make_model()).text(200)
+
+
+def test_a_changed_encoder_is_named_with_how_much_of_it_was_changed():
+    arrays = {"norm.weight": np.ones((2, 3), np.float32), "norm.bias": np.ones(4, np.float32)}
+    changed = replace(make_model(), encoder_delta=EncoderDelta(ENCODER, "state", arrays))
+    text = card_of(changed).markdown().replace("\\", "")
+    assert f"Parts of the encoder {ENCODER} were changed, 10 numbers" in text
+    assert "frozen encoder" not in text
+    assert "tiny-net+state" in text
+    assert "were changed" not in card_of(make_model()).markdown()
 
 
 @pytest.mark.parametrize("form", FORMS)

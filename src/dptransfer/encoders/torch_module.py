@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy, deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.encoders.base import EncodedRows, ImageEncoder
+from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.device import repeatable, require_torch, torch_device
 from dptransfer.encoders.weights import state_digest
-from dptransfer.errors import DataError
+from dptransfer.errors import DataError, Incompatible
 
 if TYPE_CHECKING:
     import torch
@@ -77,6 +79,23 @@ class TorchModuleEncoder(ImageEncoder):
                 f"it returned {rows.ndim} dimensions. Wrap it in a module that pools."
             )
         return rows
+
+    def adapted(self, delta: EncoderDelta) -> TorchModuleEncoder:
+        """The same encoder with some of its parameters and buffers replaced; this one stays as it is."""
+        require_same_encoder(delta.base, self.identity, names=("The change of an encoder", "the encoder"))
+        module = deepcopy(self._module)
+        state = module.state_dict()
+        for name, array in delta.arrays.items():
+            target = state.get(name) if delta.kind == "state" else None
+            if target is None or target.shape != array.shape or not target.is_floating_point():
+                raise Incompatible(
+                    f"A change of the encoder '{self.identity.name}' must replace parameters that it has, by "
+                    f"ones of their shape; '{name}' does not. Use the network that the model was fitted with."
+                )
+            target.copy_(self._torch.from_numpy(array.copy()))
+        changed = copy(self)
+        changed._module, changed.identity = module, delta.identity
+        return changed
 
     def _measured_dimension(self) -> int:
         from PIL import Image

@@ -84,10 +84,10 @@ def _accepted(name: str, found: Any) -> type[PrivateMethod]:
     from dataclasses import MISSING, fields
     from inspect import isabstract
 
-    from dptransfer.methods.base import PrivateMethod
+    from dptransfer.methods.base import EmbeddingMethod, ImageMethod
 
-    is_method = isinstance(found, type) and issubclass(found, PrivateMethod)
-    if not is_method or isabstract(found) or not hasattr(found, "takes"):
+    kinds = (EmbeddingMethod, ImageMethod)
+    if not (isinstance(found, type) and issubclass(found, kinds)) or isabstract(found):
         raise ArgumentError(
             "A method is a class that derives from EmbeddingMethod or ImageMethod and has plan and run; got "
             f"{found!r}. The page 'Adding a method' shows one."

@@ -147,7 +147,7 @@ def _weakest(evaluation: Evaluation | None) -> str:
 
 
 def _rows_of(model: PrivateClassifier) -> str:
-    encoder = model.facts.encoder
+    encoder = model.encoder
     return "rows of numbers" if encoder is None else f"what the encoder {encoder.name} sees"
 
 
@@ -168,15 +168,21 @@ def _method(model: PrivateClassifier) -> Section:
 
 
 def _data(model: PrivateClassifier) -> Section:
-    provenance = model.provenance
-    blocks: list[Block] = [
-        Paragraph(
-            "The private rows are embeddings from a frozen encoder trained on other data; its training "
-            "data are not protected here."
-            if model.facts.encoder
-            else "No encoder is on record: the private rows were given as numbers."
+    provenance, delta = model.provenance, model.encoder_delta
+    if delta is not None:
+        changed = sum(array.size for array in delta.arrays.values())
+        origin = (
+            f"The private examples are pictures. Parts of the encoder {delta.base} were changed, {changed} "
+            "numbers, under the guarantee above; the data that it was trained on are not protected here."
         )
-    ]
+    elif model.facts.encoder is not None:
+        origin = (
+            "The private rows are embeddings from a frozen encoder trained on other data; its training data "
+            "are not protected here."
+        )
+    else:
+        origin = "No encoder is on record: the private rows were given as numbers."
+    blocks: list[Block] = [Paragraph(origin)]
     if provenance.public is None:
         blocks.append(Paragraph("No public rows were used."))
     else:
