@@ -280,7 +280,7 @@ def _short(value: object) -> str:
         return first_few([_short(item) for item in value])
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
-    return typeset(number(value)) if isinstance(value, float) else str(value)
+    return typeset(number(value, 10)) if isinstance(value, float) else str(value)
 
 
 def _with_interval(value: float, interval: tuple[float, float]) -> str:
