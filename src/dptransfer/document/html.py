@@ -44,8 +44,10 @@ def to_html(document: Document) -> str:
 </head>
 <body>
 <div class="page">
-{_contents(document)}<main>
+<div class="head">
 {_head(document, title)}
+</div>
+{_contents(document)}<main>
 {"".join(_sections(document))}{_wrapped("footer", document.footer)}</main>
 </div>
 </body>
