@@ -1,8 +1,8 @@
 import numpy as np
 
 from dptransfer.audit.lower_bound import counted_epsilon
-from dptransfer_lab.exposure import mean_epsilon, public_epsilon, theorem_epsilon, top_k_epsilon
-from dptransfer_lab.exposure_audit import (
+from dptransfer_lab.true_epsilon import mean_epsilon, public_epsilon, theorem_epsilon, top_k_epsilon
+from dptransfer_lab.true_epsilon_audit import (
     ERROR,
     audited_mean,
     audited_public,
