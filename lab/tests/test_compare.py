@@ -2,9 +2,18 @@ import numpy as np
 import pytest
 
 from dptransfer.errors import ArgumentError
-from dptransfer_lab.compare import compare_runs
+from dptransfer_lab import compare
+from dptransfer_lab.results import frame_of
 
-from .test_summary import record
+from .synthetic import record as synthetic
+
+
+def record(seed, accuracy, *, fit=1.0, **more):
+    return synthetic(seed=seed, balanced=accuracy, seconds=fit, **more)
+
+
+def compare_runs(first, second, **given):
+    return compare.compare_runs(frame_of(first), frame_of(second), **given)
 
 
 def runs(gap=0.0, spread=0.02, seeds=8, labels=("a", "b", "c"), shift_of="a", other_seeds=False):
@@ -81,7 +90,8 @@ def test_a_new_default_is_the_same_place():
 
 def test_costs_can_be_compared_and_other_data_are_noticed():
     first = [record(seed, 0.5, fit=1.0 + 0.01 * seed) for seed in range(4)]
-    second = [record(seed, 0.5, fit=2.0, made={"data_fingerprint": "g"}) for seed in range(4)]
+    second = [record(seed, 0.5, fit=2.0) for seed in range(4)]
+    second = [{**one, "made": {**one["made"], "data_fingerprint": "ef" * 32}} for one in second]
     (change,) = compare_runs(first, second, metric="fit_seconds").changed
     assert not change.same_data
 

@@ -6,7 +6,8 @@ import pytest
 
 from dptransfer_lab.as_published import AS_PUBLISHED
 from dptransfer_lab.cells import cells_of
-from dptransfer_lab.measure import METRICS, failed, measure
+from dptransfer_lab.measure import failed, measure
+from dptransfer_lab.results import METRICS
 from dptransfer_lab.sources import shelved
 from dptransfer_lab.study import parse_study
 from dptransfer_lab.tasks import TaskBench

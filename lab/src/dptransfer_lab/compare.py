@@ -7,19 +7,19 @@ Holm's correction keeps the chance of a single false alarm, over all groups, at 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dptransfer import _check
-from dptransfer_lab.measure import METRICS
-from dptransfer_lab.results import Record, canonical
-from dptransfer_lab.summary import COST, SIZES, coordinates, grouped
+from dptransfer.errors import ArgumentError
+from dptransfer_lab.results import COST, METRICS, PLACE, SIZES
+from dptransfer_lab.summary import one_per_seed
 
-# Settings are left out: a new default of the library's is a change to be seen, not another cell.
-_NAMED = ("data", "encoder", "pool", "shots", "imbalance", "budget", "method", "label")
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -76,95 +76,93 @@ class Comparison:
 
 
 def compare_runs(
-    first: Iterable[Record],
-    second: Iterable[Record],
-    *,
-    metric: str = "balanced_accuracy",
-    level: float = 0.05,
+    first: pd.DataFrame, second: pd.DataFrame, *, metric: str = "balanced_accuracy", level: float = 0.05
 ) -> Comparison:
     """Compare two runs by one metric.
 
+    Settings do not tell groups apart: a new default of the library's is a change to be seen.
+
     Args:
-        first: records of the first run.
-        second: records of the second.
-        metric: a name in the records' metrics, or in their cost.
+        first: cells of the first run, as `read_results` gives them.
+        second: cells of the second.
+        metric: a metric or a cost.
         level: chance of a single false alarm, over all groups.
     """
-    _check.one_of("metric", metric, (*METRICS, *COST))
-    _check.fraction("level", level)
+    if metric not in (*METRICS, *COST):
+        raise ArgumentError(f"metric must be one of {', '.join((*METRICS, *COST))}; got '{metric}'.")
+    if not 0 < level < 1:
+        raise ArgumentError(f"level must be above 0 and below 1; got {level:g}.")
     before, after = _by_place(first), _by_place(second)
     tested: list[Change] = []
     other: list[tuple[Mapping[str, Any], str, str]] = []
     for place in before:
         if place in after:
-            old, new = _values(before[place], metric), _values(after[place], metric)
-            where = coordinates(after[place][0])
-            if old and new:
-                prints = {record["made"]["data_fingerprint"] for record in (*before[place], *after[place])}
-                found = _tested(where, old, new, len(prints) == 1)
-                tested.append(replace(found, other_settings=_other_settings(before[place], after[place])))
-            elif old or new:
-                other.append((where, _status(before[place]), _status(after[place])))
+            old, new = (side[place].dropna(subset=metric) for side in (before, after))
+            if len(old) and len(new):
+                tested.append(_tested(old, new, metric))
+            elif len(old) or len(new):
+                other.append((coordinates(after[place]), _status(before[place]), _status(after[place])))
     return Comparison(
         metric=metric,
         level=level,
         shared=tuple(sorted(_corrected(tested, level), key=_order)),
-        only_first=tuple(coordinates(before[place][0]) for place in before if place not in after),
-        only_second=tuple(coordinates(after[place][0]) for place in after if place not in before),
+        only_first=tuple(coordinates(before[place]) for place in before if place not in after),
+        only_second=tuple(coordinates(after[place]) for place in after if place not in before),
         other_status=tuple(other),
     )
 
 
-def _by_place(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Groups by what a study asks for, so that a setting's new default is the same place."""
-    found: dict[str, list[Record]] = {}
-    for members in grouped(records).values():
-        first = members[0]
-        cut = first["extra"].get("cut", {name: first[name] for name in SIZES})
-        place = canonical({**{name: first[name] for name in _NAMED}, **cut})
-        found.setdefault(place, []).extend(members)
-    return found
+def coordinates(cells: pd.DataFrame) -> dict[str, Any]:
+    """Where a group of cells stands, JSON-ready; sizes are those of its first cell."""
+    first = json.loads(cells.head(1).drop(columns=["extra", "per_class"]).to_json(orient="records"))[0]
+    budget = {name: first[name] for name in ("flavour", "epsilon", "delta", "rho", "mu", "relation")}
+    names = [name for name in (*PLACE, *SIZES) if name not in budget and not name.startswith("asked_")]
+    settings = json.loads(first["settings"])
+    return {**{name: first[name] for name in names}, "budget": budget, "settings": settings}
 
 
-def _values(members: Sequence[Record], metric: str) -> dict[int, float]:
-    numbers = {record["seed"]: {**record["cost"], **record["metrics"]}.get(metric) for record in members}
-    return {seed: float(number) for seed, number in numbers.items() if number is not None}
+def _by_place(frame: pd.DataFrame) -> dict[tuple[Any, ...], pd.DataFrame]:
+    import pandas as pd
+
+    groups = one_per_seed(frame, PLACE).groupby(PLACE, dropna=False, sort=False)
+    return {  # a missing value is not equal to itself
+        tuple(None if pd.isna(value) else value for value in place): cells for place, cells in groups
+    }
 
 
-def _tested(
-    where: Mapping[str, Any], old: Mapping[int, float], new: Mapping[int, float], same: bool
-) -> Change:
+def _tested(old: pd.DataFrame, new: pd.DataFrame, metric: str) -> Change:
     from scipy import stats
 
-    common = sorted(set(old) & set(new))
+    before, after = old.set_index("seed")[metric], new.set_index("seed")[metric]
+    gaps = (after - before).dropna()
     p: float | None = None
-    if len(common) >= 2:
-        test = f"paired t test over {len(common)} seeds"
-        gaps = np.array([new[seed] - old[seed] for seed in common])
+    if len(gaps) >= 2:
+        test = f"paired t test over {len(gaps)} seeds"
         if np.ptp(gaps) == 0:  # no spread: equal, or moved by the same amount in every seed
-            p = 1.0 if gaps[0] == 0 else 0.0
+            p = float(gaps.iloc[0] == 0)
         else:
             p = float(stats.ttest_1samp(gaps, 0.0).pvalue)
-    elif len(old) >= 2 and len(new) >= 2:
+    elif len(before) >= 2 and len(after) >= 2:
         test = "Welch's test"
-        sides = [np.array(list(side.values())) for side in (old, new)]
-        if all(np.ptp(side) == 0 for side in sides):
-            p = 1.0 if sides[0][0] == sides[1][0] else 0.0
+        if np.ptp(before) == 0 == np.ptp(after):
+            p = float(before.iloc[0] == after.iloc[0])
         else:
-            p = float(stats.ttest_ind(*sides, equal_var=False).pvalue)
-    elif [old[seed] for seed in common] == [new[seed] for seed in common] and common:
+            p = float(stats.ttest_ind(before, after, equal_var=False).pvalue)
+    elif len(gaps) and not gaps.any():
         test, p = "the same number", 1.0
     else:
         test = "one seed: its noise is not known"
+    one, other = (json.loads(side["settings"].iloc[0]) for side in (old, new))
     return Change(
-        where=where,
-        before=float(np.mean(list(old.values()))),
-        after=float(np.mean(list(new.values()))),
-        seeds=(len(old), len(new), len(common)),
+        where=coordinates(new),
+        before=float(before.mean()),
+        after=float(after.mean()),
+        seeds=(len(before), len(after), len(gaps)),
         p=p,
         beyond_noise=False,
         test=test,
-        same_data=same,
+        same_data=len({*old["data_fingerprint"], *new["data_fingerprint"]}) == 1,
+        other_settings=tuple(sorted(name for name in {*one, *other} if one.get(name) != other.get(name))),
     )
 
 
@@ -184,10 +182,6 @@ def _order(change: Change) -> tuple[bool, float]:
     return not change.beyond_noise, -abs(change.after - change.before)
 
 
-def _other_settings(before: Sequence[Record], after: Sequence[Record]) -> tuple[str, ...]:
-    old, new = before[0]["settings"], after[0]["settings"]
-    return tuple(sorted(name for name in {*old, *new} if old.get(name) != new.get(name)))
-
-
-def _status(members: Sequence[Record]) -> str:
-    return next((record["status"] for record in members if record["status"] != "done"), "done")
+def _status(cells: pd.DataFrame) -> str:
+    unfinished = cells["status"][cells["status"] != "done"]
+    return str(unfinished.iloc[0]) if len(unfinished) else "done"

@@ -27,22 +27,11 @@ from dptransfer.release import Evaluation, PrivateClassifier, evaluate
 from dptransfer_lab.cells import Cell
 from dptransfer_lab.instance_loss import loss_metrics, loss_summary
 from dptransfer_lab.lineup import entrant, is_private
-from dptransfer_lab.results import Record
+from dptransfer_lab.record_file import Record
+from dptransfer_lab.results import METRICS
 from dptransfer_lab.tasks import Task, TaskBench, as_labels
 from dptransfer_lab.unprotected import Unprotected
 
-METRICS = (
-    "balanced_accuracy",
-    "accuracy",
-    "minority_accuracy",
-    "worst_class",
-    "macro_f1",
-    "calibration_error",
-    "attack_auc",
-    "instance_loss",
-    "instance_loss_spread",
-)
-"""The metrics of a record that are one number; None where a cell has none."""
 OWN = ("evaluate_seconds", "attack_seconds", "instance_loss_seconds", "public_map_seconds")
 """What a record's extra says of the method's own time, besides the fit."""
 _MOST_PROTOTYPES = 200

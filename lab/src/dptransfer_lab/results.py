@@ -1,78 +1,89 @@
-"""The results of a sweep: one JSON object per line, only ever appended, safe against a kill at any moment.
+"""The results of a sweep as one frame: a row per cell, with declared columns.
 
-One process writes, and holds a lock while it does. A line is one `write` followed by `fsync`, so that a kill
-leaves whole lines and at most one torn one at the end, which the next writer cuts off and every reader skips.
-A cell that has a result is never written again.
-
-    OUT/results.jsonl       the records
+    OUT/results.jsonl       one record per line: see `dptransfer_lab.record_file`
     OUT/studies/NAME.json   what was asked for, resolved: see `dptransfer_lab.run`
+
+`COLUMNS` is the schema: what each column is called, where it stands in a record, and its type.
+
+what            columns
+the cell        cell, study, status ('done', 'refused' or 'failed'), message (why not done)
+the task        data, encoder, pool (missing: none), shots, imbalance (0: sizes as they are), seed
+its sizes       rows, classes, pool_rows, dimension, as they were found
+sizes asked     asked_rows, asked_classes, asked_pool_rows, asked_dimension (missing: all there is)
+the budget      flavour ('approximate', 'pure', 'zcdp', 'gdp'), epsilon or rho or mu, delta, relation
+the method      method, label, settings (canonical JSON, so that it can be grouped by)
+marks           oracle_tuned, seeded, not_private
+the promise     promised_epsilon, promised_delta, promised_rho, promised_mu, promised_relation
+metrics         the names in METRICS; per_class (a list)
+cost            the names in COST
+made            version, date, host_cores, study_digest, data_fingerprint
+extra           what the cell tells of itself beyond that (a dict)
+
+What a cell does not have is missing: `frame[name].notna()` tells. Keep missing values when grouping:
+`frame.groupby(GROUP, dropna=False, sort=False)` gives the seeds of each point.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dptransfer.errors import DataError, MissingDependency
+from dptransfer.errors import DataError
+from dptransfer_lab.record_file import FILE, Record, canonical, lines_of
 
-Record = dict[str, Any]
-FILE = "results.jsonl"
+if TYPE_CHECKING:
+    import pandas as pd
+
 STUDIES = "studies"
-_LOCK = ".lock"
+SIZES = ("rows", "classes", "pool_rows", "dimension")
+METRICS = (
+    "balanced_accuracy",
+    "accuracy",
+    "minority_accuracy",
+    "worst_class",
+    "macro_f1",
+    "calibration_error",
+    "attack_auc",
+    "instance_loss",
+    "instance_loss_spread",
+)
+"""The metrics that are one number."""
+COST = ("fit_seconds", "cell_seconds", "overhead_seconds", "peak_mib")
+
+COLUMNS: dict[str, tuple[str, str]] = {
+    **{name: (name, "str") for name in ("cell", "study", "status", "message")},
+    **{name: (name, "str") for name in ("data", "encoder", "pool", "method", "label", "settings")},
+    **{name: (name, "Int64") for name in (*SIZES, "shots", "seed")},
+    "imbalance": ("imbalance", "float64"),
+    **{f"asked_{name}": (f"extra.cut.{name}", "Int64") for name in SIZES},
+    **{name: (f"budget.{name}", "float64") for name in ("epsilon", "delta", "rho", "mu")},
+    **{name: (f"budget.{name}", "str") for name in ("flavour", "relation")},
+    **{name: (f"marks.{name}", "bool") for name in ("oracle_tuned", "seeded", "not_private")},
+    **{f"promised_{name}": (f"guarantee.{name}", "float64") for name in ("epsilon", "delta", "rho", "mu")},
+    "promised_relation": ("guarantee.relation", "str"),
+    **{name: (f"metrics.{name}", "float64") for name in METRICS},
+    "per_class": ("metrics.per_class", "object"),
+    **{name: (f"cost.{name}", "float64") for name in COST},
+    **{name: (f"made.{name}", "str") for name in ("version", "date", "study_digest", "data_fingerprint")},
+    "host_cores": ("made.host_cores", "Int64"),
+    "extra": ("extra", "object"),
+}
+"""Column: its place in a record, names joined by dots, and its type in the frame."""
+PLACE = [
+    *("data", "encoder", "pool", "shots", "imbalance", *(f"asked_{name}" for name in SIZES)),
+    *("flavour", "epsilon", "delta", "rho", "mu", "relation", "method", "label"),
+]
+"""Where a cell stands in its study, but for the seed."""
+GROUP = [*PLACE, "settings"]
+"""What cells share that differ in their seed only."""
+_MAY_LACK = ("extra.", "guarantee.", "metrics.", "cost.")  # older versions measured less
 
 
-class ResultsWriter:
-    """The only writer of a results folder; use it as a context.
-
-    Attributes:
-        finished: the status of every cell that has a result, by content address.
-    """
-
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        self.finished: dict[str, str] = {}
-        self._lock: int | None = None
-        self._file: int | None = None
-
-    def __enter__(self) -> ResultsWriter:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = _locked(self.folder / _LOCK)
-        file = self.folder / FILE
-        cut_torn_line(file)
-        for record in _lines(file):
-            self.finished[record["cell"]] = record["status"]
-        self._file = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for handle in (self._file, self._lock):
-            if handle is not None:
-                os.close(handle)  # closing the lock's file gives the lock back
-        self._file = self._lock = None
-
-    def append(self, record: Record) -> None:
-        """Add one record; a cell that is done already is refused, a failed one may be tried again."""
-        assert self._file is not None, "open the results first"
-        cell, status = record["cell"], record["status"]
-        if self.finished.get(cell, "failed") != "failed":
-            raise DataError(
-                f"A cell has one result; {cell[:12]} has one already. This is a mistake of the sweep's."
-            )
-        line = (canonical(record) + "\n").encode()
-        if os.write(self._file, line) != len(line):
-            raise DataError(
-                f"A record must be written whole; '{self.folder / FILE}' has no room. Free some space and "
-                "run again: nothing is lost."
-            )
-        os.fsync(self._file)
-        self.finished[cell] = status
-
-
-def read_records(folder: str | Path, study: str | None = None) -> list[Record]:
-    """Every record of a results folder, one per cell, in the order they were made.
+def read_results(folder: str | Path, study: str | None = None) -> pd.DataFrame:
+    """Every cell of a results folder, one row each, in the order they were made.
 
     With `study`, those of its cells alone, under its own name and labels, also where another study in the
     same folder had made them first. Without, everything.
@@ -81,12 +92,57 @@ def read_records(folder: str | Path, study: str | None = None) -> list[Record]:
         folder: a results folder, or the folder a sweep was told to write to.
         study: the name of a study that was run there.
     """
+    return frame_of(read_records(folder, study))
+
+
+def frame_of(records: Sequence[Record]) -> pd.DataFrame:
+    """Records as a frame with the columns of `COLUMNS`."""
+    import pandas as pd
+
+    columns = {}
+    for name, (place, kind) in COLUMNS.items():
+        values = [_at(record, place) for record in records]
+        if name == "settings":
+            values = [canonical(value) for value in values]
+        if place.startswith("extra.cut."):  # before cuts were recorded, all there is was taken
+            found = place.removeprefix("extra.cut.")
+            values = [
+                value if "cut" in record["extra"] else record[found]
+                for value, record in zip(values, records, strict=True)
+            ]
+        try:
+            columns[name] = pd.Series(values, dtype=kind)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"'{place}' of a record must be {kind}; in one it is not. Somebody else changed the file: "
+                "restore it, or run the study into a new folder."
+            ) from None
+    return pd.DataFrame(columns)
+
+
+def _at(record: Record, place: str) -> Any:
+    found: Any = record
+    for name in place.split("."):
+        if isinstance(found, Mapping) and name in found:
+            found = found[name]
+        elif place.startswith(_MAY_LACK):
+            return None
+        else:
+            raise DataError(
+                f"A record must have '{place}'; one has not. Somebody else changed the file: restore it, or "
+                "run the study into a new folder."
+            )
+    return found
+
+
+def read_records(folder: str | Path, study: str | None = None) -> list[Record]:
+    """What `read_results` reads, as the JSON objects that are in the file."""
     file = Path(folder) / FILE
     if not file.is_file():
         raise DataError(
             f"A results folder holds {FILE}; '{folder}' has none. Make one with: dptransfer bench run"
         )
-    by_cell = {record["cell"]: record for record in _lines(file)}  # a retried cell: the last word counts
+    by_cell = {record["cell"]: record for record in lines_of(file)}  # a retried cell: the last word counts
     if study is None:
         return list(by_cell.values())
     asked: Mapping[str, Mapping[str, Any]] = read_study(folder, study)["cells"]
@@ -127,106 +183,17 @@ def write_study(folder: Path, study: str, whole: Mapping[str, Any]) -> None:
     partial.replace(file)
 
 
-def flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record as one row of a table: nested names are joined by dots, lists become JSON.
-
-    >>> flat({"seed": 1, "metrics": {"accuracy": 0.5, "per_class": [1, 0]}})
-    {'seed': 1, 'metrics.accuracy': 0.5, 'metrics.per_class': '[1,0]'}
-    """
-    row: dict[str, Any] = {}
-    for name, value in record.items():
-        if name in ("settings", "extra"):
-            row[name] = canonical(value)
-        elif isinstance(value, Mapping):
-            row |= {f"{name}.{inner}": item for inner, item in flat(value).items()}
-        else:
-            row[name] = canonical(value) if isinstance(value, list) else value
-    return row
-
-
-def export_table(records: Sequence[Mapping[str, Any]], file: str | Path) -> Path:
-    """Write the records as a table, `.csv` or `.parquet`, one row per cell."""
+def export_table(frame: pd.DataFrame, file: str | Path) -> Path:
+    """Write the frame for other tools, `.csv` or `.parquet`; columns are named by places in records."""
     path = Path(file)
-    rows = [flat(record) for record in records]
-    columns = list(dict.fromkeys(name for row in rows for name in row))
+    table = frame.drop(columns=[f"asked_{name}" for name in SIZES])
+    for name in ("per_class", "extra"):
+        table[name] = table[name].map(canonical)
+    table = table.rename(columns={name: place for name, (place, _) in COLUMNS.items()})
     if path.suffix == ".csv":
-        import csv
-
-        with path.open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, columns)
-            writer.writeheader()
-            writer.writerows(rows)
+        table.to_csv(path, index=False)
     elif path.suffix == ".parquet":
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError:
-            raise MissingDependency("pyarrow", "bench", "A table in Parquet") from None
-        table = {name: [row.get(name) for row in rows] for name in columns}
-        pyarrow.parquet.write_table(pyarrow.table(table), path)
+        table.to_parquet(path, index=False)
     else:
         raise DataError(f"A table's name must end in .csv or .parquet; got '{path.name}'.")
     return path
-
-
-def canonical(value: Any) -> str:
-    """JSON in one form for one value: sorted, without spaces; numbers JSON does not have are refused."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def cut_torn_line(file: Path) -> None:
-    """Cut off what follows the last line end: the trace of a write that a kill interrupted."""
-    if not file.is_file():
-        return
-    with file.open("rb+") as stream:
-        size = end = stream.seek(0, os.SEEK_END)
-        while end:
-            start = max(0, end - 65_536)
-            stream.seek(start)
-            found = stream.read(end - start).rfind(b"\n")
-            end = start + found + 1 if found >= 0 else start
-            if found >= 0:
-                break
-        if end < size:
-            stream.truncate(end)
-            os.fsync(stream.fileno())
-
-
-def _lines(file: Path) -> Iterator[Record]:
-    if not file.is_file():
-        return
-    yield from _parsed(file, file.read_bytes().split(b"\n")[:-1])  # what follows the last line end is torn
-
-
-def _parsed(file: Path, lines: Iterable[bytes]) -> Iterator[Record]:
-    for number, line in enumerate(lines, 1):
-        try:
-            record = json.loads(line)
-            record["cell"], record["status"]
-        except (ValueError, KeyError, TypeError):
-            raise DataError(
-                f"Every line of '{file}' must be a record; line {number} is not. "
-                "Somebody else changed the file: take that line out."
-            ) from None
-        yield record
-
-
-def _locked(file: Path) -> int:
-    """An open handle that no other process has at the same time; the system frees it when we end."""
-    handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            import fcntl
-        except ImportError:  # Windows
-            import msvcrt
-
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        else:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise DataError(
-            f"One sweep at a time writes to a folder; another is at work in '{file.parent}'. "
-            "Wait for it, or pass another --out."
-        ) from None
-    return handle

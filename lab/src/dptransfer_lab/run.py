@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 from dptransfer import __version__, _check
 from dptransfer.accounting import heed
-from dptransfer.errors import MissingDependency
 from dptransfer_lab.cells import FORMAT, Cell, cells_of
 from dptransfer_lab.measure import OWN, failed, measure
-from dptransfer_lab.results import Record, ResultsWriter, export_table, read_records, write_study
+from dptransfer_lab.record_file import Record, RecordFile
+from dptransfer_lab.results import export_table, read_results, write_study
 from dptransfer_lab.shelf import Stored
 from dptransfer_lab.sources import shelved
 from dptransfer_lab.study import Study
@@ -138,7 +138,7 @@ def run_study(
     shelf = shelved(study.data, pools, folders, reading=watcher.loading, missing=missing)
     cells = cells_of(study, shelf)
     stored = {one.fingerprint: one for one in shelf.values()}
-    with ResultsWriter(out) as results:
+    with RecordFile(out) as results:
         write_study(results.folder, study.name, _resolved(study, cells, shelf))
         wanted = [
             cell for cell in cells if not _is_finished(results.finished.get(cell.address), retry_failed)
@@ -220,10 +220,7 @@ def _resolved(study: Study, cells: Sequence[Cell], shelf: Mapping[Any, Stored]) 
 
 
 def _export(folder: Path) -> None:
-    """The same results as tables for other tools; Parquet where pyarrow is installed."""
-    records = read_records(folder)
-    export_table(records, folder / "results.csv")
-    try:
-        export_table(records, folder / "results.parquet")
-    except MissingDependency:
-        return
+    """The same results as tables for other tools."""
+    frame = read_results(folder)
+    for kind in ("csv", "parquet"):
+        export_table(frame, folder / f"results.{kind}")

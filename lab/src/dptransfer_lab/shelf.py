@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.owner_only import make_owner_folder
 from dptransfer.features.principal_axes import cache_folder
-from dptransfer_lab.results import canonical
+from dptransfer_lab.record_file import canonical
 
 Arrays = Mapping[str, NDArray[Any]]
 _FORMAT = 1  # a change of what is stored makes new folders

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from dptransfer.errors import DataError, DPTransferError
 from dptransfer.privacy import Budget, Relation
 from dptransfer_lab.lineup import entrant
-from dptransfer_lab.results import canonical
+from dptransfer_lab.record_file import canonical
 
 NO_POOL = "none"
 Flavour = Literal["approximate", "pure", "zcdp", "gdp"]

@@ -1,99 +1,74 @@
 """Results over seeds: mean, median, quantiles and a confidence interval for each group of cells.
 
-The interval is Student's: mean ± t · s/√n at 95 %, over the n seeds, each with its own tail, rows and noise.
-It covers what changes with the seed, and not the choice of the data set or of its test rows. With one seed
-there is none.
+The interval is Student's: mean ± t · s/√n at 95 %, over the n seeds, each with its own tail, rows and noise,
+cut to the range that the number has. It covers what changes with the seed, and not the choice of the data set
+or of its test rows. With one seed there is none.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dptransfer_lab.measure import METRICS
-from dptransfer_lab.results import Record, canonical
+from dptransfer_lab.results import GROUP, METRICS, SIZES
 
-SIZES = ("rows", "classes", "pool_rows", "dimension")
-COST = ("fit_seconds", "cell_seconds", "overhead_seconds", "peak_mib")
+if TYPE_CHECKING:
+    import pandas as pd
+
 QUANTILES = (0.05, 0.25, 0.75, 0.95)
 LEVEL = 0.95
-_COORDINATES = (
-    "data",
-    "encoder",
-    "classes",
-    "dimension",
-    "rows",
-    "pool",
-    "pool_rows",
-    "shots",
-    "imbalance",
-    "budget",
-    "method",
-    "label",
-    "settings",
-)
 
 
-def coordinates(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Where a record stands in the grid, but for its seed."""
-    return {name: record[name] for name in _COORDINATES}
+def one_per_seed(frame: pd.DataFrame, by: Sequence[str] = GROUP) -> pd.DataFrame:
+    """Each group with one cell per seed: the last, where two versions of the library made the same one."""
+    return frame.drop_duplicates([*by, "seed"], keep="last")
 
 
-def group_key(record: Mapping[str, Any]) -> str:
-    """The same text for records that differ in their seed only.
+def summarise(
+    frame: pd.DataFrame, metric: str = "balanced_accuracy", *, by: Sequence[str] = GROUP
+) -> pd.DataFrame:
+    """One row per group of cells, in the order they come.
 
-    Sizes count as they were asked for: what a cut leaves may depend on which classes the seed chose.
+    Columns: those of `by`; `n`, how many cells have the number; `mean`, `median`, `deviation`, `low` and
+    `high` (the interval), `q05`, `q25`, `q75`, `q95`; the sizes of a typical cell; and
+    `message`, why a cell is not done. Numbers are NaN where a group has none.
+
+    Args:
+        frame: cells, as `read_results` gives them.
+        metric: a metric or a cost.
+        by: the columns that a group shares.
     """
-    found = {name: record[name] for name in SIZES}
-    return canonical({**coordinates(record), **record["extra"].get("cut", found)})
-
-
-def grouped(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Records by group, one per seed: the last one, where two versions of the library made the same cell."""
-    groups: dict[str, dict[int, Record]] = {}
-    for record in records:
-        groups.setdefault(group_key(record), {})[record["seed"]] = record
-    return {key: [seeds[seed] for seed in sorted(seeds)] for key, seeds in groups.items()}
-
-
-def summarise(records: Iterable[Record]) -> list[dict[str, Any]]:
-    """One dict per group of cells: its coordinates, marks, counts by status, and each metric over seeds.
-
-    `metrics` and `cost` hold, by name, what `over_seeds` gives, or None where no cell has the number.
-    """
-    return [
-        {
-            **coordinates(_typical(members)),
-            "marks": _marks(members),
-            "seeds": [record["seed"] for record in members],
-            "status": {
-                status: sum(record["status"] == status for record in members)
-                for status in ("done", "refused", "failed")
-            },
-            "message": next((record["message"] for record in members if record["message"]), None),
-            "guarantee": _typical(members)["guarantee"],
-            "metrics": {name: _column(members, "metrics", name) for name in METRICS},
-            "cost": {name: _column(members, "cost", name) for name in COST},
-        }
-        for members in grouped(records).values()
-    ]
+    groups = one_per_seed(frame).groupby(list(by), dropna=False, sort=False)
+    quantiles = {f"q{100 * level:02.0f}": _quantile(metric, level) for level in QUANTILES}
+    sizes = {name: (name, "first") for name in SIZES if name not in by}
+    table = groups.agg(
+        n=(metric, "count"),
+        mean=(metric, "mean"),
+        median=(metric, "median"),
+        deviation=(metric, "std"),
+        **quantiles,
+        **sizes,
+        message=("message", "first"),
+    ).reset_index()
+    reach = _t(table["n"]) * table["deviation"] / np.sqrt(table["n"])
+    most = 1.0 if metric in METRICS else np.inf
+    table["low"], table["high"] = ((table["mean"] + side * reach).clip(0.0, most) for side in (-1, 1))
+    return table
 
 
 def over_seeds(values: Sequence[float]) -> dict[str, Any]:
-    """Mean, median, spread, quantiles and the 95 % t interval of the mean.
+    """Mean, median, spread, quantiles and the 95 % t interval of the mean, of one group's numbers.
 
     >>> found = over_seeds([0.5, 0.7, 0.6])
     >>> found["n"], round(found["mean"], 3), round(found["low"], 3), round(found["high"], 3)
     (3, 0.6, 0.352, 0.848)
     """
     numbers = np.asarray(values, dtype=np.float64)
-    count = len(numbers)
-    mean = float(numbers.mean())
+    count, mean = len(numbers), float(numbers.mean())
     deviation = float(numbers.std(ddof=1)) if count > 1 else None
-    reach = None if deviation is None else _t(count - 1) * deviation / math.sqrt(count)
+    reach = None if deviation is None else float(_t(count)) * deviation / np.sqrt(count)
     return {
         "n": count,
         "mean": mean,
@@ -106,21 +81,12 @@ def over_seeds(values: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def _typical(members: Sequence[Record]) -> Record:
-    """The first member that came to an end; the others may not know their sizes."""
-    return next((record for record in members if record["status"] == "done"), members[0])
+def _quantile(metric: str, level: float) -> tuple[str, Any]:
+    return metric, lambda values: values.quantile(level)
 
 
-def _column(members: Sequence[Record], part: str, name: str) -> dict[str, Any] | None:
-    values = [record[part][name] for record in members if record[part].get(name) is not None]
-    return over_seeds(values) if values else None
-
-
-def _marks(members: Sequence[Record]) -> dict[str, bool]:
-    return {name: any(record["marks"][name] for record in members) for name in members[0]["marks"]}
-
-
-def _t(freedom: int) -> float:
+def _t(count: Any) -> Any:
+    """Student's t of a two-sided interval over so many numbers; NaN for fewer than two."""
     from scipy.stats import t
 
-    return float(t.ppf((1 + LEVEL) / 2, freedom))
+    return t.ppf((1 + LEVEL) / 2, np.where(np.asarray(count) > 1, np.asarray(count) - 1, np.nan))

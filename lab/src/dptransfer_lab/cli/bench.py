@@ -134,9 +134,9 @@ def compare(
     """
     from dptransfer_lab.cli.view import comparison_json, show_comparison
     from dptransfer_lab.compare import compare_runs
-    from dptransfer_lab.results import read_records
+    from dptransfer_lab.results import read_results
 
-    found = compare_runs(read_records(first), read_records(second), metric=metric, level=level)
+    found = compare_runs(read_results(first), read_results(second), metric=metric, level=level)
     if as_json:
         show_json(comparison_json(found))
     else:
