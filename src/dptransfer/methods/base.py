@@ -28,6 +28,7 @@ from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
 from dptransfer.features import Features, FittedFeatures, UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step
+from dptransfer.methods.about import About
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Relation
 from dptransfer.release.classifier import PrivateClassifier, Provenance
@@ -108,12 +109,19 @@ class PrivateMethod(ABC):
     features: Features = field(default_factory=UnitNorm)
 
     name: ClassVar[str]
+    about: ClassVar[About]
     needs_public: ClassVar[bool] = False
     plans_by_facts: ClassVar[bool] = False
     """Whether classes, width or sizes change what a plan costs, beyond the arithmetic of its grid."""
     assumptions: ClassVar[tuple[str, ...]] = (
         "classes, bounds and settings were fixed without looking at the data",
     )
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """A class with a name of its own has a description of its own, complete as soon as it is defined."""
+        super().__init_subclass__(**keywords)
+        if {"name", "about"} & vars(cls).keys():
+            cls.about = vars(cls).get("about", About()).completed(cls.name, cls.__doc__)
 
     @abstractmethod
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
