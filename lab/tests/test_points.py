@@ -1,5 +1,4 @@
 import pytest
-
 from dptransfer_lab.figures.points import axis_epsilon, axis_rho, caption, held_fixed, seeds_words, split
 
 from ..synthetic import grid, record

@@ -5,17 +5,17 @@ import pytest
 from scipy.special import comb
 
 from dptransfer.accounting import delta_of_mu
+from dptransfer_lab.printed import printed_log_weights
 from dptransfer_lab.true_epsilon import (
     MECHANISMS,
     GaussianPair,
-    printed_claims,
     mean_epsilon,
+    printed_claims,
     public_epsilon,
     steps_epsilon,
     theorem_epsilon,
     top_k_epsilon,
 )
-from dptransfer_lab.printed import printed_log_weights
 
 
 @pytest.mark.parametrize(("size", "expected"), [(5, 97.6), (50, 5.33), (500, 2.07)])

@@ -1,6 +1,7 @@
 import numpy as np
 
 from dptransfer.audit.lower_bound import counted_epsilon
+from dptransfer_lab.printed_choices import ScriptedPublic
 from dptransfer_lab.true_epsilon import mean_epsilon, public_epsilon, theorem_epsilon, top_k_epsilon
 from dptransfer_lab.true_epsilon_audit import (
     ERROR,
@@ -9,7 +10,6 @@ from dptransfer_lab.true_epsilon_audit import (
     audited_theorem,
     audited_top_k,
 )
-from dptransfer_lab.printed_choices import ScriptedPublic
 
 
 def test_the_audit_refutes_the_printed_mean_of_a_small_class_and_not_more():

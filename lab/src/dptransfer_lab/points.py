@@ -39,12 +39,16 @@ _SIZE_WORDS = {"pool_rows": "public rows", "rows": "private rows", "dimension": 
 
 
 def placed(frame: pd.DataFrame) -> pd.DataFrame:
-    """The finished cells, with `at_epsilon` and `at_rho`: where their budgets stand on either axis."""
-    done = frame[frame["status"] == "done"]
-    budgets = done[BUDGET].drop_duplicates()
-    places = [(axis_epsilon(*one), axis_rho(*one)) for one in budgets.itertuples(index=False)]
-    budgets[["at_epsilon", "at_rho"]] = places or pd.DataFrame(columns=["at_epsilon", "at_rho"], dtype=float)
-    return done.merge(budgets, on=BUDGET, how="left")
+    """The cells with `at_epsilon` and `at_rho`: where their budgets stand on either axis."""
+    budgets = frame[BUDGET].drop_duplicates()
+    for name, place in (("at_epsilon", axis_epsilon), ("at_rho", axis_rho)):
+        budgets[name] = [place(*one) for one in frame[BUDGET].drop_duplicates().itertuples(index=False)]
+    return frame.merge(budgets, on=BUDGET, how="left")
+
+
+def done(frame: pd.DataFrame) -> pd.DataFrame:
+    """The cells that have a result."""
+    return frame[frame["status"] == "done"]
 
 
 def axis_epsilon(epsilon: float | None, rho: float | None, mu: float | None, delta: float) -> float:

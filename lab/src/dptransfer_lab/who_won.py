@@ -100,7 +100,9 @@ def who_won(frame: pd.DataFrame, styles: Mapping[str, Style], metric: str = "bal
     leads = mean_of((100 * winner.lead for winner in found if winner.label == first), top=math.inf)
     clear = sum(winner.clear for winner in found if winner.label == first)
     many = f"{most} of {len(found)} settings" if len(found) > 1 else "the one setting"
-    text = f"{styles[first].words} is best in {many}, by {leads.mean:.1f} points on average over the second best"
+    text = (
+        f"{styles[first].words} is best in {many}, by {leads.mean:.1f} points on average over the second best"
+    )
     text += f" (95 % interval {leads.low:.1f} to {leads.high:.1f})" if leads.n > 1 else ""
     text += f", in {clear} of them beyond what seeds explain"
     return "; ".join([text, *(f"{styles[label].words} in {count}" for label, count in rest)]) + "."

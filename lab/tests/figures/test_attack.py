@@ -1,6 +1,6 @@
 import pytest
-
 from dptransfer_lab.figures.attack import attack_trade
+
 from dptransfer_lab.figures.style import styles_of
 
 from ..synthetic import record

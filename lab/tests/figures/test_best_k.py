@@ -1,5 +1,4 @@
 import pytest
-
 from dptransfer_lab.figures.best_k import best_k, optimal_k
 
 from ..synthetic import grid, record

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from dptransfer_lab.figures.points import axis_rho
 
 from dptransfer_lab.figures.curves import curves, thinned
-from dptransfer_lab.figures.points import axis_rho
 from dptransfer_lab.figures.style import styles_of
 
 from ..synthetic import grid, record

@@ -19,9 +19,7 @@ _LEAST = {"fit_seconds": 1e-5, "peak_mib": 0.01}
 
 
 @styled()
-def cost(
-    frame: pd.DataFrame, styles: Mapping[str, Style], *, cost: str = "fit_seconds"
-) -> list[Drawing]:
+def cost(frame: pd.DataFrame, styles: Mapping[str, Style], *, cost: str = "fit_seconds") -> list[Drawing]:
     """Cost against private rows, dimensions, classes and public rows: a panel for each that varies alone.
 
     Args:

@@ -35,10 +35,12 @@ def gallery(frame: pd.DataFrame, styles: Mapping[str, Style], pictures: Pictures
         styles: which labels there are.
         pictures: where pictures come from.
     """
-    chose = [bool(extra.get("prototypes")) for extra in frame["extra"]]
+    chose = frame["extra"].map(lambda extra: bool(extra.get("prototypes"))).astype(bool)
     usable = frame[frame["pool"].notna() & chose]
     found = (
-        _figure(cells, label, pictures) for label in styles for cells in split(usable[usable["label"] == label])
+        _figure(cells, label, pictures)
+        for label in styles
+        for cells in split(usable[usable["label"] == label])
     )
     return [drawing for drawing in found if drawing is not None]
 
