@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from dptransfer.data.facts import Facts
+from dptransfer.document import one_line
 from dptransfer.errors import DPTransferError, ReleaseError, UnsafeRelease
 from dptransfer.features import describe, read_features
 from dptransfer.privacy import event_from_dict, event_to_dict
-from dptransfer.release.card import card_of, clean
+from dptransfer.release.card import card_of
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.evaluation import Evaluation
 from dptransfer.release.files import read_file, require_directory, write_directory
@@ -130,8 +131,8 @@ def _stamped(model: PrivateClassifier, title: str | None, contact: str | None) -
             provenance,
             created=created,
             versions=versions,
-            title=provenance.title if title is None else clean(title),
-            contact=provenance.contact if contact is None else clean(contact),
+            title=provenance.title if title is None else one_line(title),
+            contact=provenance.contact if contact is None else one_line(contact),
         ),
     )
 

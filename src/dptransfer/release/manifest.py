@@ -48,6 +48,7 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 RelationName = Literal["add/remove", "replace-one"]
+UnitName = Literal["row", "person"]
 
 
 class _Entry(BaseModel):
@@ -95,6 +96,7 @@ class GuaranteeEntry(_Entry):
     rho: Number | None
     mu: Number | None
     assumptions: tuple[str, ...]
+    unit: UnitName = "row"
     sentence: str
 
     @model_validator(mode="after")
@@ -165,6 +167,8 @@ class Manifest(_Entry):
                 raise ValueError(f"a {fields['kind']} event does not say what it would write")
             if fields["relation"] != self.relation:
                 raise ValueError("an event has another relation than the release")
+            if fields.get("unit", "row") != self.guarantee.unit:
+                raise ValueError("an event protects another unit than the guarantee")
         if (self.relation, self.delta) != (self.guarantee.relation, self.guarantee.delta):
             raise ValueError("relation and delta are not those of the guarantee")
         if self.library_version != self.versions.get("dptransfer", "unknown"):

@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from dptransfer.document import escape_html, escape_markdown, one_line
 from dptransfer.errors import DPTransferError, ReleaseError
-from dptransfer.privacy import Guarantee, event_from_dict, number, rounded_up
+from dptransfer.privacy import Guarantee, event_from_dict, number, rounded_up, typeset
 from dptransfer.release.bundle import read_evaluation, read_release, require_recorded
-from dptransfer.release.card import NOT_SHOWN, card_of, clean
-from dptransfer.release.card_text import escape
+from dptransfer.release.card import NOT_SHOWN, card_of
 from dptransfer.release.files import read_file, require_file
 from dptransfer.release.manifest import (
     CARD_NAMES,
@@ -66,6 +66,7 @@ class Verification:
         epsilon: the recorded ε.
         delta: the recorded δ.
         relation: the recorded relation.
+        unit: what one neighbour has more, as recorded.
         recomputed_epsilon: ε as the recorded steps imply it.
         events: the recorded steps.
     """
@@ -75,6 +76,7 @@ class Verification:
     epsilon: float | None = None
     delta: float | None = None
     relation: str | None = None
+    unit: str | None = None
     recomputed_epsilon: float | None = None
     events: tuple[dict[str, Any], ...] = ()
 
@@ -112,6 +114,7 @@ class Verification:
             "epsilon": self.epsilon,
             "delta": self.delta,
             "relation": self.relation,
+            "unit": self.unit,
             "recomputed_epsilon": self.recomputed_epsilon,
             "events": [dict(event) for event in self.events],
             "ok": self.ok,
@@ -156,6 +159,7 @@ def verify_files(path: str | Path) -> Verification:
         epsilon=manifest.guarantee.epsilon,
         delta=manifest.delta,
         relation=manifest.relation,
+        unit=manifest.guarantee.unit,
         recomputed_epsilon=None if recomputed is None else recomputed.epsilon,
         events=manifest.events,
     )
@@ -167,7 +171,9 @@ def _recomputed(manifest: Manifest) -> tuple[Guarantee | None, Check]:
     recorded = manifest.guarantee.guarantee
     try:
         events = tuple(event_from_dict(fields) for fields in manifest.events)
-        found = guarantee_of(events, recorded.delta, recorded.assumptions, relation=recorded.relation)
+        found = guarantee_of(
+            events, recorded.delta, recorded.assumptions, relation=recorded.relation, unit=recorded.unit
+        )
     except DPTransferError as problem:
         return None, Check("guarantee", False, f"it cannot be recomputed: {problem}")
     said = (
@@ -211,23 +217,22 @@ def _publishable(manifest: Manifest) -> Check:
 def _card_numbers(directory: Path, manifest: Manifest) -> str:
     """The sentence, ε, δ and the relation must stand on both cards as in the manifest."""
     guarantee = manifest.guarantee
-    exact, said = (
-        {
-            "epsilon": write(guarantee.epsilon),
-            "delta": write(guarantee.delta),
-            "relation": guarantee.relation,
-        }
-        for write in (repr, rounded_up)  # earlier cards have the exact numbers in both files
-    )
-    for name, stated, sentence in (
-        (CARD_NAMES[0], _stated_in_markdown, escape(guarantee.sentence)),
-        (CARD_NAMES[1], _stated_in_html, html.escape(guarantee.sentence)),
+    numbers = {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
+    written = [  # for people, for programs, and for people on earlier cards
+        sorted([*((key, write(amount)) for key, amount in numbers.items()), ("relation", guarantee.relation)])
+        for write in (lambda amount: typeset(rounded_up(amount)), repr, rounded_up)
+    ]
+    for name, stated, escape in (
+        (CARD_NAMES[0], _stated_in_markdown, escape_markdown),
+        (CARD_NAMES[1], _stated_in_html, escape_html),
     ):
         text = read_file(directory, name).decode(errors="replace")
         found = sorted(stated(text))  # pairs, since a number may be stated twice, and otherwise
-        if found not in (sorted(exact.items()), sorted(said.items())) or sentence not in text:
+        told = any(escape(words) in text for words in (typeset(guarantee.sentence), guarantee.sentence))
+        if found not in written or not told:
             raise ReleaseError(f"'{name}' must state the manifest's numbers; it states others.")
-    return f"both cards state epsilon {said['epsilon']}, delta {said['delta']}, {guarantee.relation}"
+    said = ", ".join(f"{key} {rounded_up(amount)}" for key, amount in numbers.items())
+    return f"both cards state {said}, {guarantee.relation}"
 
 
 def _stated_in_markdown(text: str) -> list[tuple[str, str]]:
@@ -235,7 +240,7 @@ def _stated_in_markdown(text: str) -> list[tuple[str, str]]:
 
 
 def _stated_in_html(text: str) -> list[tuple[str, str]]:
-    found = re.findall(r'data-number="(\w+)" data-value="([^"]*)"', text)
+    found = re.findall(r'data-number="(epsilon|delta|relation)" data-value="([^"]*)"', text)
     return [(key, html.unescape(value)) for key, value in found]
 
 
@@ -272,7 +277,7 @@ def _versions(manifest: Manifest) -> Check:
 def _other_files(directory: Path) -> Check:
     known = {MANIFEST_NAME, WEIGHTS_NAME, *CARD_NAMES}
     others = sorted(entry.name for entry in directory.iterdir() if entry.name not in known)
-    detail = f"not covered by this verification: {clean(', '.join(others))}" if others else "none"
+    detail = f"not covered by this verification: {one_line(', '.join(others))}" if others else "none"
     return Check("other files", not others, detail, required=False)
 
 
