@@ -15,9 +15,10 @@ _WRITTEN = {
     **{letter: f"{{{letter}}}" for letter in "[]*"},
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}",
     "<": r"\textless{}", ">": r"\textgreater{}", '"': r"\textquotedbl{}", "'": r"\textquotesingle{}",
-    "`": r"\textasciigrave{}", "–": "--", "…": r"\ldots{}", "−": "$-$", "²": "$^2$", "ε": r"$\varepsilon$",
+    "`": r"\textasciigrave{}", "–": "--", "…": r"\ldots{}", "−": "$-$", "ε": r"$\varepsilon$",
     "δ": r"$\delta$", "ρ": r"$\rho$", "μ": r"$\mu$", "×": r"$\times$", "÷": r"$\div$", "≤": r"$\leq$",
-    "≥": r"$\geq$", "√": r"$\surd$",
+    "≥": r"$\geq$", "√": r"$\surd$", "·": r"$\cdot$",
+    **{letter: f"$^{{{sign}}}$" for letter, sign in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-", strict=True)},
 }  # fmt: skip
 _NEEDS = "% needs \\usepackage{booktabs,textcomp} and \\usepackage[T1]{fontenc}\n"
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from dptransfer.accounting import epsilon_of_mu, mu_for
 from dptransfer.document import one_line
+from dptransfer.privacy import number, typeset
 
 FACTORS = ["data", "encoder", "pool", "pool_rows", "classes", "dimension", "rows", "shots", "imbalance"]
 CURRENCY = ["flavour", "delta", "relation"]
@@ -143,11 +144,12 @@ def held_fixed(cells: pd.DataFrame, *, vary: Iterable[str] = ()) -> str:
         else:
             words.append(f"{span_words(values)} {_SIZE_WORDS.get(name, name)}")
     flavour, delta, relation = cells.iloc[0][CURRENCY]
+    at = f"δ = {typeset(number(delta))}"
     kind = {
-        "approximate": f"(ε, δ) budgets with δ = {delta:g}",
+        "approximate": f"(ε, δ) budgets with {at}",
         "pure": "pure ε budgets",
-        "zcdp": f"zCDP budgets, ε quoted at δ = {delta:g}",
-        "gdp": f"GDP budgets, ε quoted at δ = {delta:g}",
+        "zcdp": f"zCDP budgets, ε quoted at {at}",
+        "gdp": f"GDP budgets, ε quoted at {at}",
     }
     return ", ".join([*words, kind[flavour], f"neighbours by {relation}"])
 

@@ -1,4 +1,4 @@
-"""A report of a results folder: who won, what was run, what came out, which claims hold, how to run it again."""
+"""A report of a results folder: who won, what was run, what came out, which claims hold, how to repeat it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SIZES = {
 }
 _MARKS = {
     "not_private": "NOT PRIVATE, no guarantee, run in the laboratory alone for comparison: {}.",
-    "oracle_tuned": "ORACLE-TUNED, settings chosen by looking at test results, which no private release could: {}.",
+    "oracle_tuned": "ORACLE-TUNED, settings chosen by looking at test results, as no release could: {}.",
 }
 
 
@@ -197,7 +197,7 @@ def _listed(values: pd.Series) -> str:
     """A few numbers one by one, many as a range."""
     numbers = sorted(set(values))
     if 1 < len(numbers) < 5:
-        return ", ".join(f"{number:,g}" for number in numbers)
+        return " · ".join(f"{number:,g}" for number in numbers)
     return span_words(numbers, digits=",g")
 
 
@@ -222,8 +222,8 @@ def _rerun(one: Results, home: Path) -> list[Block]:
     return [
         Code(f"dptransfer bench run {source} --out {folder}\ndptransfer bench report {folder}"),
         Paragraph(
-            f"Results of dptransfer {versions} on {cores} usable cores; this report by dptransfer {__version__}, "
-            f"Python {platform.python_version()}. Digest of the study: {digest}.{hint}"
+            f"Results of dptransfer {versions} on {cores} usable cores; this report by dptransfer "
+            f"{__version__}, Python {platform.python_version()}. Digest of the study: {digest}.{hint}"
         ),
         Table(("what", "SHA-256"), tuple(one.asked.get("fingerprints", {}).items()), "SHA-256 of the data."),
     ]

@@ -1,4 +1,4 @@
-"""The parts of a report about privacy itself: what each example loses, and what printed mechanisms promise."""
+"""The parts of a report about privacy itself: what each example loses, what printed mechanisms promise."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from dptransfer.document import Bullets, Note, Section, Table
+from dptransfer.privacy import number, typeset
 from dptransfer_lab.as_published import AS_PUBLISHED
 from dptransfer_lab.figures.instance import NOT_FOR_RELEASE
 from dptransfer_lab.figures.style import Style
@@ -39,9 +40,10 @@ def loss_section(frame: pd.DataFrame, styles: Mapping[str, Style]) -> Section | 
             for epsilon, style, some in by_label(cells, styles, "at_epsilon")
         )
         caption = (
-            "Privacy loss ε of the examples, each its own, at the δ of the promise: mean over seeds, in brackets "
-            f"its 95 % interval; {seeds_words(cells)}. Small and large classes: medians within classes, averaged "
-            f"over the smallest and the largest quarter of the classes. Held fixed: {held_fixed(cells)}."
+            "Privacy loss ε of the examples, each its own, at the δ of the promise: mean over seeds, in "
+            f"brackets its 95 % interval; {seeds_words(cells)}. Small and large classes: medians within "
+            "classes, averaged over the smallest and the largest quarter of the classes. Held fixed: "
+            f"{held_fixed(cells)}."
         )
         tables.append(Table(_LOSSES, rows, caption, "rl" + "r" * 8))
     return Section("Per-instance privacy loss", (Note(NOT_FOR_RELEASE, "bad"), *tables))
@@ -70,6 +72,7 @@ def printed_section(frame: pd.DataFrame) -> Section | None:
     if not shown_here:
         return None
     delta = printed.iloc[0]["delta"]
+    at = typeset(number(delta))
     rows = tuple(
         _claim_row(claim)
         for epsilon in thinned(printed["at_epsilon"], most=_MOST_BUDGETS)
@@ -82,7 +85,7 @@ def printed_section(frame: pd.DataFrame) -> Section | None:
         )
     )
     caption = (
-        f"What was claimed and what is true on one worst pair of neighbours (add/remove), at δ = {delta:g} "
+        f"What was claimed and what is true on one worst pair of neighbours (add/remove), at δ = {at} "
         "unless it is pure. Exact: computed from the law of the mechanism, so there are no seeds and no "
         "interval. Audited: a lower bound from running the mechanism on both neighbours, at 95 % "
         "confidence; it cannot exceed what so many runs can show."

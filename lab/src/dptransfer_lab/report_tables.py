@@ -133,8 +133,8 @@ def cost_table(frame: pd.DataFrame, styles: Mapping[str, Style]) -> Table:
     cores = " or ".join(map(str, sorted(frame["host_cores"].unique())))
     caption = (
         "Cost over all cells of a method, seeds, ratios and budgets together: the mean, in brackets the "
-        "smallest and the largest. Overhead is what the laboratory adds to a cell beyond fit, test and attack. "
-        f"Machine with {cores} usable cores."
+        "smallest and the largest. Overhead is what the laboratory adds to a cell beyond fit, test and "
+        f"attack. Machine with {cores} usable cores."
     )
     header = ("data", "method", "private rows", "fit, seconds", "peak memory, MiB", "overhead, ms")
     return Table(header, rows, caption, "llrrrr")

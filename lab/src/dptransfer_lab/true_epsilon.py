@@ -139,9 +139,9 @@ def top_k_epsilon(epsilon: float, k: int, candidates: int) -> float:
     """Log-ratio that the printed weight C(y, K)·exp(ε·u/2) reaches on two neighbours.
 
     All N candidates tie and a set S holds the first K. It has the worst rank K, weight C(K, K) and nobody to
-    share it with: P(S) = 1/C(N + 1, K + 1). The neighbour raises every score by 1 but that of one member of S, which
-    falls to rank N: P'(S) = [C(N, K)/C(N − 1, K − 1)] ÷ [e^(ε/2)·C(N, K + 1) + C(N, K)], and C(N, K)/C(N − 1,
-    K − 1) = N/K.
+    share it with: P(S) = 1/C(N + 1, K + 1). The neighbour raises every score by 1 but that of one member of
+    S, which falls to rank N: P'(S) = [C(N, K)/C(N − 1, K − 1)] ÷ [e^(ε/2)·C(N, K + 1) + C(N, K)], and
+    C(N, K)/C(N − 1, K − 1) = N/K.
 
     >>> round(top_k_epsilon(1.0, 5, 1_281_167), 2)
     11.95

@@ -62,8 +62,9 @@ def _sides(claim: Claim, cells: pd.DataFrame) -> tuple[list[bool], str]:
     agree = list(sign * found["gap"] > 0)
     worst = found.loc[(sign * found["gap"]).idxmin()]
     word = "ahead" if claim.kind == "above" else "below"
-    text = f"{_and(claim.left)} is {word} in {sum(agree)} of {len(found)} cells; {_average(claim, found)}; least "
-    text += f"so at {_place(worst, cells)}: {_number(claim, worst['left'])} against {_number(claim, worst['right'])}"
+    text = f"{_and(claim.left)} is {word} in {sum(agree)} of {len(found)} cells; {_average(claim, found)}"
+    left, right = (_number(claim, worst[side]) for side in ("left", "right"))
+    text += f"; least so at {_place(worst, cells)}: {left} against {right}"
     return agree, f"{text} ({_seeds(found)})"
 
 
@@ -145,7 +146,7 @@ def _boost(claim: Claim, cells: pd.DataFrame) -> tuple[list[bool], str]:
 
 
 def _average(claim: Claim, found: pd.DataFrame) -> str:
-    """The mean difference over cells and Student's interval: a difference has no ends that it could not pass."""
+    """The mean difference over cells and Student's interval: a difference may be of either sign."""
     from scipy.stats import t
 
     gaps = found["gap"]

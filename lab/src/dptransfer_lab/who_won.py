@@ -1,7 +1,7 @@
 """Who won: the best private label of each setting, and those that a test cannot tell from it.
 
-Cells of one seed had the same rows, so labels are compared seed by seed (paired t test), each with the best one;
-Holm's correction keeps the chance of a single false difference in a setting at or below 5 %. What is not
+Cells of one seed had the same rows, so labels are compared seed by seed (paired t test), each with the best
+one; Holm's correction keeps the chance of a single false difference in a setting at or below 5 %. What is not
 private does not compete.
 """
 

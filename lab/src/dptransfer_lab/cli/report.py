@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,13 @@ from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
     from dptransfer.data import PublicEmbeddings
+
+_NUMBERS: dict[str, Callable[[Sequence[float]], float]] = {
+    "lowest": min,
+    "mean": statistics.fmean,
+    "median": statistics.median,
+    "highest": max,
+}
 
 
 def report(
@@ -28,16 +36,19 @@ def report(
         Path | None,
         typer.Option("--data", help="Where data files are; default $DPTRANSFER_DATA.", show_default=False),
     ] = None,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Write PDF figures and LaTeX tables too, to paper/.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write report.html and report.md: tables, figures, claims, and how to run it again.
+    """Write report.html and report.md: who won, tables, figures, claims, and how to run it again.
 
     Example: dptransfer bench report sweep/
     """
     from dptransfer_lab.report import write_report
 
     with working("Drawing figures"):
-        written = write_report(folder, study=study, out=out, data=data)
+        written = write_report(folder, study=study, out=out, data=data, paper=paper)
     if as_json:
         show_json({"reports": [str(path) for path in written]})
     else:
@@ -78,7 +89,7 @@ def explore(
     from dptransfer.privacy import Budget
     from dptransfer_lab.explore import Sizes
     from dptransfer_lab.explore import explore as predict
-    from dptransfer_lab.figures.outlook import place, predicted_curve, span
+    from dptransfer_lab.figures.outlook import place, predicted_curve
 
     if public is None and sample is None:
         raise ArgumentError(
@@ -106,35 +117,41 @@ def explore(
         outlook = predict(pool, sizes, budgets, chosen, sample=labelled)
         drawing = predicted_curve(outlook)
     files = [] if out is None else drawing.save(out)
-    found = [
-        (one, place(one), span(one.accuracies) if one.accuracies else None) for one in outlook.predictions
+    lines = [
+        {
+            "method": one.method,
+            "epsilon": place(one),
+            **{name: _over(one.accuracies, number) for name, number in _NUMBERS.items()},
+            "tasks": len(one.accuracies),
+            "refusal": one.refusal,
+        }
+        for one in outlook.predictions
     ]
     if as_json:
-        lines = [
-            {
-                "method": one.method,
-                "epsilon": epsilon,
-                "lowest": None if ends is None else ends[0],
-                "median": None if ends is None else ends[1],
-                "highest": None if ends is None else ends[2],
-                "tasks": len(one.accuracies),
-                "refusal": one.refusal,
-            }
-            for one, epsilon, ends in found
-        ]
         show_json({"prediction": lines, "how": outlook.how, "files": [str(file) for file in files]})
         return
+    names = ("lowest", "mean", "highest")
     shown = [
-        (one.method, f"{epsilon:.3g}", *("–" if ends is None else f"{ends[at]:.1%}" for at in range(3)))
-        for one, epsilon, ends in found
+        (
+            line["method"],
+            f"{line['epsilon']:.3g}",
+            *("–" if line[at] is None else f"{line[at]:.1%}" for at in names),
+        )
+        for line in lines
     ]
-    show_table(("Method", "ε", "lowest", "median", "highest"), shown, numbers=(1, 2, 3, 4))
-    for name, refusal in dict.fromkeys((one.method, one.refusal) for one, _, _ in found if one.refusal):
+    show_table(("Method", "ε", *names), shown, numbers=(1, 2, 3, 4))
+    for name, refusal in dict.fromkeys(
+        (one.method, one.refusal) for one in outlook.predictions if one.refusal
+    ):
         say(f"'{name}' cannot be fitted: {refusal}")
     say()
     say(f"PREDICTION. {outlook.how}")
     if files:
         say(f"Wrote {_named(files)}.")
+
+
+def _over(accuracies: Sequence[float], number: Callable[[Sequence[float]], float]) -> float | None:
+    return number(accuracies) if accuracies else None
 
 
 def _public(path: Path) -> PublicEmbeddings:

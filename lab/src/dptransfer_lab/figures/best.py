@@ -64,8 +64,8 @@ def _map(cells: pd.DataFrame, styles: Mapping[str, Style], metric: str) -> Drawi
     words = METRIC_WORDS[metric]
     what = (
         f"Which label has the largest mean {words} in each cell: the large number is that mean in percent, "
-        "the small one its lead over the second best in points, with a star where a paired t test with Holm's "
-        "correction tells it from every other label"
+        "the small one its lead over the second best in points, with a star where a paired t test with "
+        "Holm's correction tells it from every other label"
     )
     what += "; what is not private does not compete" if cells["not_private"].any() else ""
     return finished(

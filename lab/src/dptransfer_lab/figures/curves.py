@@ -1,4 +1,4 @@
-"""A metric against ε, with a second axis in ρ and a panel per value of a factor; and attacks against errors."""
+"""A metric against ε, with a second axis in ρ and a panel per value of a factor; attacks against errors."""
 
 from __future__ import annotations
 

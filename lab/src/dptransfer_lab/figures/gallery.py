@@ -53,7 +53,7 @@ def _figure(cells: pd.DataFrame, label: str, pictures: Pictures) -> Drawing | No
     if all(picture is None for row in rows for picture in row.values()):
         return None
     names = list(rows[0])
-    size = 0.82 * len(names) + 0.4, 0.92 * len(rows) + 0.5
+    size = 0.82 * len(names) + 0.3, 0.86 * len(rows) + 0.25
     figure, grid = plt.subplots(len(rows), len(names), squeeze=False, figsize=size)
     for line, epsilon, row in zip(grid, budgets, rows, strict=True):
         for axes, name in zip(line, names, strict=True):
@@ -65,8 +65,9 @@ def _figure(cells: pd.DataFrame, label: str, pictures: Pictures) -> Drawing | No
     count = first["classes"]
     shown = f"the first {len(names)} of {count} classes" if count > len(names) else f"all {count} classes"
     what = (
-        f"Public pictures that '{label}' chose as prototypes for {shown} of {first['data']}, by ε; seed "
-        f"{first['seed']} alone, and the first prototype where a class has several. No private picture is shown"
+        f"Public pictures that '{label}' chose as prototypes for {shown} of {first['data']}, by ε; "
+        f"seed {first['seed']} alone, and the first prototype where a class has several. No private picture "
+        "is shown"
     )
     return finished(
         figure,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from dptransfer.privacy import number, typeset
 from dptransfer_lab.figures.drawing import Drawing, finished
 from dptransfer_lab.figures.lines import line_panels
 from dptransfer_lab.figures.style import INK, QUIET, Style, shown_in, styled
@@ -51,7 +52,7 @@ def _figure(cells: pd.DataFrame, styles: Mapping[str, Style], epsilon: float) ->
     for line in first.lines:
         line.set_markevery(10)
     first.text(2, promised * 1.02, f"promised: ε = {promised:.3g}", fontsize=8, color=QUIET)
-    first.set(xlim=(0, 100), ylabel=f"privacy loss ε at δ = {cells.iloc[0]['delta']:g}")
+    first.set(xlim=(0, 100), ylabel=f"privacy loss ε at δ = {typeset(number(cells.iloc[0]['delta']))}")
     if _BY_SIZE in panels:
         panels[_BY_SIZE].set_xticks(range(len(_QUARTERS)), _QUARTERS)
     name = cells.iloc[0]["data"]

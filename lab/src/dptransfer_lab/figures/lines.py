@@ -116,6 +116,6 @@ def _short(value: float) -> str:
     >>> _short(0.128), _short(0.00012)
     ('0.13', '1e-4')
     """
-    if value >= 0.01:
+    if value >= 0.001:
         return f"{value:.2g}" if value < 100 else f"{value:.0f}"
     return f"{value:.0e}".replace("e-0", "e-")

@@ -33,8 +33,8 @@ def predicted_curve(outlook: Outlook) -> Drawing:
     axes.set_ylabel("predicted balanced accuracy")
     axes.text(0.99, 0.02, "PREDICTION", transform=axes.transAxes, ha="right", fontsize=8, color=QUIET)
     caption = (
-        f"Predicted balanced accuracy against ε. The line is the mean of {outlook.tasks} simulated tasks, the "
-        f"band reaches from the lowest to the highest. {outlook.how}"
+        f"Predicted balanced accuracy against ε. The line is the mean of {outlook.tasks} simulated tasks, "
+        f"the band reaches from the lowest to the highest. {outlook.how}"
     )
     return finished(
         figure, list(styles.values()), name="explore", title="Predicted accuracy against ε", caption=caption
