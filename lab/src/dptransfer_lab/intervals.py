@@ -4,9 +4,9 @@ A share (an accuracy, an area under a curve) lies between 0 and 1, and Student's
 "18.4 % [-50.8, 87.6]". Wilson's idea does: the spread of a share shrinks toward both ends as p(1 − p) does.
 So the interval holds every p with (m − p)² ≤ (t²/n)·φ·p(1 − p), where φ = s²/(m(1 − m)) is the spread that
 was seen and t is Student's. In the middle it is Student's interval, at the ends it is not symmetric, and it
-never leaves 0 to 1. Cutting Student's interval would look alike and promise too much: over three or five seeds
-whose accuracies have a Beta distribution around 5 %, it holds the truth in 88 % of cases, this one in 93 to
-94 %.
+never leaves 0 to 1. Cutting Student's interval would look alike and promise too much: over three or five
+seeds whose accuracies have a Beta distribution around 5 %, it holds the truth in 88 % of cases, this one in
+93 to 94 %.
 
 The interval covers what changes with the seed, and not the choice of the data set or of its test rows. With
 one seed there is none.

@@ -80,6 +80,11 @@ def _given(number: Any) -> bool:
     return bool(pd.notna(number))
 
 
+def telling(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The cells that tell this of themselves in `extra`."""
+    return frame[frame["extra"].map(lambda extra: bool(extra.get(name))).astype(bool)]
+
+
 def split(frame: pd.DataFrame, *, over: Iterable[str] = ()) -> list[pd.DataFrame]:
     """Cells by everything that one figure holds fixed; what is in `over` may vary within a figure.
 

@@ -15,7 +15,7 @@ from dptransfer_lab.figures.instance import NOT_FOR_RELEASE
 from dptransfer_lab.figures.style import Style
 from dptransfer_lab.instance_loss import losses_by_size
 from dptransfer_lab.intervals import mean_of
-from dptransfer_lab.points import held_fixed, seeds_words, split, thinned
+from dptransfer_lab.points import held_fixed, seeds_words, split, telling, thinned
 from dptransfer_lab.report_tables import by_label, shown
 from dptransfer_lab.true_epsilon import MECHANISMS, PrintedClaim, printed_claims
 
@@ -29,14 +29,17 @@ _MOST_BUDGETS = 2
 
 def loss_section(frame: pd.DataFrame, styles: Mapping[str, Style]) -> Section | None:
     """Each example's own ε against the promised one, by budget and label; None where nobody measured it."""
-    usable = frame.assign(losses=[extra.get("instance_loss") for extra in frame["extra"]])
-    usable = usable[usable["losses"].notna()]
+    usable = telling(frame, "instance_loss")
     if usable.empty:
         return None
     tables = []
     for cells in split(usable):
         rows = tuple(
-            (f"{epsilon:.3g}", style.words, *_loss_numbers(list(some["losses"])))
+            (
+                f"{epsilon:.3g}",
+                style.words,
+                *_loss_numbers([extra["instance_loss"] for extra in some["extra"]]),
+            )
             for epsilon, style, some in by_label(cells, styles, "at_epsilon")
         )
         caption = (

@@ -5,9 +5,9 @@ from dptransfer_lab.explore import Outlook, Prediction
 from dptransfer_lab.figures.outlook import predicted_curve
 
 
-def test_the_curve_is_the_median_and_says_that_it_is_a_prediction():
+def test_the_curve_is_the_mean_and_says_that_it_is_a_prediction():
     found = tuple(
-        Prediction("mean", Budget(epsilon=e, delta=1e-5), (0.1 * e, 0.3 * e, 0.2 * e))
+        Prediction("mean", Budget(epsilon=e, delta=1e-5), (0.1 * e, 0.4 * e, 0.1 * e))
         for e in (0.5, 1.0, 2.0)
     )
     refused = Prediction("public", Budget(epsilon=1.0, delta=1e-5), (), "no pool")
@@ -18,4 +18,4 @@ def test_the_curve_is_the_median_and_says_that_it_is_a_prediction():
     assert line.get_ydata() == pytest.approx([0.1, 0.2, 0.4])
     assert "PREDICTION" in [text.get_text() for text in axes.texts]
     assert made.caption.endswith("made of dreams")
-    assert "median of 3 simulated tasks" in made.caption
+    assert "mean of 3 simulated tasks" in made.caption

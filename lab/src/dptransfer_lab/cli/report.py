@@ -115,8 +115,8 @@ def explore(
     sizes = Sizes(classes, rows, imbalance)
     with working("Simulating"):
         outlook = predict(pool, sizes, budgets, chosen, sample=labelled)
-        drawing = predicted_curve(outlook)
-    files = [] if out is None else drawing.save(out)
+        fitted = any(one.accuracies for one in outlook.predictions)
+        files = predicted_curve(outlook).save(out) if out is not None and fitted else []
     lines = [
         {
             "method": one.method,

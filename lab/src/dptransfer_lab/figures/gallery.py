@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dptransfer.errors import DataError
 from dptransfer_lab.figures.drawing import Drawing, finished
 from dptransfer_lab.figures.style import QUIET, Style, styled
-from dptransfer_lab.points import caption, figure_name, split, thinned
+from dptransfer_lab.points import caption, figure_name, split, telling, thinned
 
 Picture = NDArray[np.uint8]
 Pictures = Callable[[str, str, int, int], Picture | None]
@@ -35,8 +35,7 @@ def gallery(frame: pd.DataFrame, styles: Mapping[str, Style], pictures: Pictures
         styles: which labels there are.
         pictures: where pictures come from.
     """
-    chose = frame["extra"].map(lambda extra: bool(extra.get("prototypes"))).astype(bool)
-    usable = frame[frame["pool"].notna() & chose]
+    usable = telling(frame[frame["pool"].notna()], "prototypes")
     found = (
         _figure(cells, label, pictures)
         for label in styles

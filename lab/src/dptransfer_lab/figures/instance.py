@@ -12,7 +12,7 @@ from dptransfer_lab.figures.drawing import Drawing, finished
 from dptransfer_lab.figures.lines import line_panels
 from dptransfer_lab.figures.style import INK, QUIET, Style, shown_in, styled
 from dptransfer_lab.instance_loss import losses_by_size
-from dptransfer_lab.points import caption, figure_name, split, thinned
+from dptransfer_lab.points import caption, figure_name, split, telling, thinned
 
 _MOST_BUDGETS = 3
 _SORTED, _BY_SIZE = "examples, from the least to the most exposed, %", "classes by their number of examples"
@@ -29,10 +29,9 @@ def loss_curves(frame: pd.DataFrame, styles: Mapping[str, Style]) -> list[Drawin
 
     Where class sizes differ a second panel shows the median loss from small classes to large ones.
     """
-    usable = frame[[bool(extra.get("instance_loss")) for extra in frame["extra"]]]
     return [
         _figure(cells[cells["at_epsilon"] == epsilon], styles, epsilon)
-        for cells in split(usable)
+        for cells in split(telling(frame, "instance_loss"))
         for epsilon in thinned(cells["at_epsilon"], most=_MOST_BUDGETS)
     ]
 
