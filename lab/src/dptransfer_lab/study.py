@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from dptransfer.errors import DataError, DPTransferError
 from dptransfer.privacy import Budget, Relation
-from dptransfer_lab.lineup import entrant
+from dptransfer_lab.methods import method_of
 from dptransfer_lab.record_file import canonical
 
 NO_POOL = "none"
@@ -145,7 +145,7 @@ class MethodEntry(_Part):
     @model_validator(mode="after")
     def _exists(self) -> MethodEntry:
         try:
-            entrant(self.name, self.settings)
+            method_of(self.name, self.settings)
         except DPTransferError as problem:
             raise ValueError(str(problem)) from None
         return self
