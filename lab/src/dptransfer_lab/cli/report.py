@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,13 +15,6 @@ from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
     from dptransfer.data import PublicEmbeddings
-
-_NUMBERS: dict[str, Callable[[Sequence[float]], float]] = {
-    "lowest": min,
-    "mean": statistics.fmean,
-    "median": statistics.median,
-    "highest": max,
-}
 
 
 def report(
@@ -89,7 +82,7 @@ def explore(
     from dptransfer.privacy import Budget
     from dptransfer_lab.explore import Sizes
     from dptransfer_lab.explore import explore as predict
-    from dptransfer_lab.figures.outlook import place, predicted_curve
+    from dptransfer_lab.figures.outlook import predicted_curve
 
     if public is None and sample is None:
         raise ArgumentError(
@@ -115,19 +108,11 @@ def explore(
     sizes = Sizes(classes, rows, imbalance)
     with working("Simulating"):
         outlook = predict(pool, sizes, budgets, chosen, sample=labelled)
-        fitted = any(one.accuracies for one in outlook.predictions)
+        fitted = outlook.predictions["accuracy"].notna().any()
         files = predicted_curve(outlook).save(out) if out is not None and fitted else []
-    lines = [
-        {
-            "method": one.method,
-            "epsilon": place(one),
-            **{name: _over(one.accuracies, number) for name, number in _NUMBERS.items()},
-            "tasks": len(one.accuracies),
-            "refusal": one.refusal,
-        }
-        for one in outlook.predictions
-    ]
+    found = outlook.summary().rename(columns={"at_epsilon": "epsilon"})
     if as_json:
+        lines = loads(found.to_json(orient="records"))
         show_json({"prediction": lines, "how": outlook.how, "files": [str(file) for file in files]})
         return
     names = ("lowest", "mean", "highest")
@@ -135,23 +120,18 @@ def explore(
         (
             line["method"],
             f"{line['epsilon']:.3g}",
-            *("–" if line[at] is None else f"{line[at]:.1%}" for at in names),
+            *(f"{line[name]:.1%}" if line["tasks"] else "–" for name in names),
         )
-        for line in lines
+        for line in found.to_dict("records")
     ]
     show_table(("Method", "ε", *names), shown, numbers=(1, 2, 3, 4))
-    for name, refusal in dict.fromkeys(
-        (one.method, one.refusal) for one in outlook.predictions if one.refusal
-    ):
+    refused = found.dropna(subset="refusal").drop_duplicates(["method", "refusal"])
+    for name, refusal in zip(refused["method"], refused["refusal"], strict=True):
         say(f"'{name}' cannot be fitted: {refusal}")
     say()
     say(f"PREDICTION. {outlook.how}")
     if files:
         say(f"Wrote {_named(files)}.")
-
-
-def _over(accuracies: Sequence[float], number: Callable[[Sequence[float]], float]) -> float | None:
-    return number(accuracies) if accuracies else None
 
 
 def _public(path: Path) -> PublicEmbeddings:

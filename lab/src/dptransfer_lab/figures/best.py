@@ -127,7 +127,7 @@ def _k_curve(cells: pd.DataFrame, metric: str) -> Drawing:
     figure, axes = plt.subplots(figsize=(5.6, 3.4))
     sns.lineplot(
         found.assign(ratio=found["imbalance"].map(ratio_words)), x="at_epsilon", y="shown", hue="ratio",
-        style="ratio", markers=True, dashes=False, palette="colorblind", ax=axes,
+        style="ratio", markers=list("os^DvPh<>pd")[: len(ratios)], dashes=False, palette="colorblind",
     )  # fmt: skip
     axes.set_yscale("log")
     axes.set_yticks(known, [str(k) for k in known])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import LogLocator
 
 from dptransfer_lab.figures.drawing import Drawing, finished
 from dptransfer_lab.figures.lines import line_panels, log_ticks
@@ -41,7 +42,8 @@ def cost(frame: pd.DataFrame, styles: Mapping[str, Style], *, cost: str = "fit_s
     for size, axes in panels.items():
         log_ticks(axes, thinned(parts[size]["x"], most=6))
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter="{x:g}")
+        axes.minorticks_off()
         axes.set(xlabel=SIZES[size], ylabel="")
         lines = [(line.get_label(), *line.get_data()) for line in axes.lines]
         slopes = [f"{label} {slope(x, y):.2f}" for label, x, y in lines if len(x) > 2]
