@@ -9,7 +9,7 @@ import pandas as pd
 from dptransfer.document import Document, Table, one_line, plain
 from dptransfer_lab.points import slug
 
-_WRITTEN = {
+_WRITTEN: dict[str, str | int | None] = {
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
     # After the end of a line, a bracket or a star would be taken for its argument.
     **{letter: f"{{{letter}}}" for letter in "[]*"},
@@ -45,14 +45,11 @@ def to_latex(table: Table, name: str) -> str:
     )
     styler = frame.style.hide(axis="index").apply(lambda _: bold, axis=None)
     styler = styler.relabel_index([escape_latex(plain(name)) for name in table.header], axis=1)
-    return _NEEDS + styler.to_latex(
-        hrules=True,
-        column_format=table.align.ljust(len(table.header), "l"),
-        caption=escape_latex(plain(table.caption)),
-        label=f"tab:{name}",
-        position="t",
-        position_float="centering",
-    )
+    text: str = styler.to_latex(
+        hrules=True, column_format=table.align.ljust(len(table.header), "l"), label=f"tab:{name}",
+        caption=escape_latex(plain(table.caption)), position="t", position_float="centering",
+    )  # fmt: skip
+    return _NEEDS + text
 
 
 def write_tables(page: Document, folder: Path) -> list[Path]:

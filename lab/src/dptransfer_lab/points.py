@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -16,35 +16,33 @@ from dptransfer.privacy import number, typeset
 FACTORS = ["data", "encoder", "pool", "pool_rows", "classes", "dimension", "rows", "shots", "imbalance"]
 CURRENCY = ["flavour", "delta", "relation"]
 """What two cells must share to stand on one axis."""
+SETTING = [*FACTORS, *CURRENCY, "at_epsilon"]
+"""What two cells must share to compete with each other."""
 BUDGET = ["epsilon", "rho", "mu", "delta"]
 METRIC_WORDS = {
     "balanced_accuracy": "balanced accuracy",
     "accuracy": "accuracy",
-    "minority_accuracy": "accuracy on the smallest 25 % of classes",
+    "minority_accuracy": "accuracy, smallest 25 % of classes",
     "worst_class": "recall of the worst class",
     "macro_f1": "macro F1",
     "calibration_error": "expected calibration error",
     "attack_auc": "membership-attack AUC",
-    "instance_loss": "median per-instance loss, share of the promised ε",
-    "instance_loss_spread": "quartile distance of per-instance losses, share of the promised ε",
+    "instance_loss": "median loss of an example ÷ promised ε",
+    "instance_loss_spread": "quartile distance of losses ÷ promised ε",
 }
-AXIS_WORDS = {
-    **METRIC_WORDS,
-    "minority_accuracy": "accuracy, smallest 25 %",
-    "calibration_error": "calibration error",
-    "instance_loss": "median loss ÷ promised ε",
-    "instance_loss_spread": "quartile distance ÷ promised ε",
-}
-"""The same, short enough to stand beside an axis."""
+"""Short enough to stand beside an axis."""
 _SIZE_WORDS = {"pool_rows": "public rows", "rows": "private rows", "dimension": "dimensions"}
 
 
 def placed(frame: pd.DataFrame) -> pd.DataFrame:
     """The cells with `at_epsilon` and `at_rho`: where their budgets stand on either axis."""
     budgets = frame[BUDGET].drop_duplicates()
-    for name, place in (("at_epsilon", axis_epsilon), ("at_rho", axis_rho)):
-        budgets[name] = [place(*one) for one in frame[BUDGET].drop_duplicates().itertuples(index=False)]
-    return frame.merge(budgets, on=BUDGET, how="left")
+    known = list(budgets.itertuples(index=False))
+    places = {
+        "at_epsilon": [axis_epsilon(*one) for one in known],
+        "at_rho": [axis_rho(*one) for one in known],
+    }
+    return frame.merge(budgets.assign(**places), on=BUDGET, how="left")
 
 
 def done(frame: pd.DataFrame) -> pd.DataFrame:
@@ -52,32 +50,30 @@ def done(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["status"] == "done"]
 
 
-def axis_epsilon(epsilon: float | None, rho: float | None, mu: float | None, delta: float) -> float:
+def axis_epsilon(epsilon: Any, rho: Any, mu: Any, delta: float) -> float:
     """Where a budget stands on an axis in ε: its own ε, or that of Gaussian noise at its ρ or μ.
+
+    What a budget does not give is None or NaN.
 
     >>> axis_epsilon(2.0, None, None, 1e-5), round(axis_epsilon(None, 0.125, None, 1e-5), 2)
     (2.0, 1.99)
     """
-    if _given(epsilon):
+    if pd.notna(epsilon):
         return float(epsilon)
-    return float(epsilon_of_mu(mu if _given(mu) else math.sqrt(2 * rho), delta))
+    return float(epsilon_of_mu(mu if pd.notna(mu) else math.sqrt(2 * rho), delta))
 
 
-def axis_rho(epsilon: float | None, rho: float | None, mu: float | None, delta: float) -> float:
+def axis_rho(epsilon: Any, rho: Any, mu: Any, delta: float) -> float:
     """The same place on an axis in ρ: of Gaussian noise, or ε²/8 of a selection where the budget is pure.
 
     >>> round(axis_rho(1.99, None, None, 1e-5), 3), axis_rho(2.0, None, None, 0.0)
     (0.125, 0.5)
     """
-    if _given(rho):
+    if pd.notna(rho):
         return float(rho)
-    if _given(mu):
+    if pd.notna(mu):
         return float(mu) ** 2 / 2
     return float(mu_for(epsilon, delta) ** 2 / 2 if delta else epsilon**2 / 8)
-
-
-def _given(number: Any) -> bool:
-    return bool(pd.notna(number))
 
 
 def telling(frame: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -93,10 +89,9 @@ def split(frame: pd.DataFrame, *, over: Iterable[str] = ()) -> list[pd.DataFrame
     return [cells for _, cells in frame.groupby(_fixed(over), dropna=False, sort=False)]
 
 
-def each_setting(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
+def each_setting(frame: pd.DataFrame) -> list[pd.DataFrame]:
     """Cells by everything but label and seed: those that compete with each other."""
-    for _, cells in frame.groupby([*FACTORS, *CURRENCY, "at_epsilon"], dropna=False, sort=False):
-        yield cells
+    return [cells for _, cells in frame.groupby(SETTING, dropna=False, sort=False)]
 
 
 def _fixed(over: Iterable[str]) -> list[str]:
@@ -114,8 +109,7 @@ def figure_name(*kind: object, cells: pd.DataFrame, over: Iterable[str] = ()) ->
 
 def seeds_words(cells: pd.DataFrame) -> str:
     """How many seeds a point has, such as '3 to 5 seeds per point'."""
-    keys = ["label", *FACTORS, *CURRENCY, "at_epsilon"]
-    counts = cells.groupby(keys, dropna=False)["seed"].nunique()
+    counts = cells.groupby(["label", *SETTING], dropna=False)["seed"].nunique()
     if counts.empty:
         return "no seeds"
     span = span_words([counts.min(), counts.max()])

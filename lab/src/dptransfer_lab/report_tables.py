@@ -12,15 +12,7 @@ import pandas as pd
 from dptransfer.document import Table
 from dptransfer_lab.figures.style import Style, shown_in
 from dptransfer_lab.intervals import Mean, mean_of
-from dptransfer_lab.points import (
-    AXIS_WORDS,
-    METRIC_WORDS,
-    held_fixed,
-    opening,
-    seeds_words,
-    span_words,
-    split,
-)
+from dptransfer_lab.points import METRIC_WORDS, held_fixed, opening, seeds_words, span_words, split
 from dptransfer_lab.who_won import winner_of
 
 _OTHER = ("accuracy", "worst_class", "macro_f1", "calibration_error", "attack_auc")
@@ -99,14 +91,12 @@ def other_metrics(frame: pd.DataFrame, styles: Mapping[str, Style]) -> list[Tabl
             (f"{epsilon:.3g}", style.words, *(_other(some[name], name) for name in names))
             for epsilon, style, some in by_label(ends, styles, "at_epsilon")
         )
-        area = (
-            " but for the area under the attack's curve (0.5 is a coin toss)" if "attack_auc" in names else ""
-        )
+        area = ", areas under the attack's curve as they are" if "attack_auc" in names else ""
         caption = (
             f"Other measures at the smallest and the largest budget, in percent{area}: mean over seeds, in "
             f"brackets its 95 % interval; {seeds_words(ends)}. Held fixed: {held_fixed(cells)}."
         )
-        header = ("ε", "method", *(AXIS_WORDS[name] for name in names))
+        header = ("ε", "method", *(METRIC_WORDS[name] for name in names))
         tables.append(Table(header, rows, caption, "rl" + "r" * len(names)))
     return tables
 

@@ -6,7 +6,7 @@ Means over seeds are compared, cell by cell: the same data, sizes and budget on 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -15,7 +15,7 @@ from dptransfer_lab.claims import Claim
 from dptransfer_lab.figures.best import best_k
 from dptransfer_lab.figures.boost import boosts
 from dptransfer_lab.intervals import LEVEL
-from dptransfer_lab.points import CURRENCY, FACTORS, span_words
+from dptransfer_lab.points import CURRENCY, FACTORS, SETTING, span_words
 
 _SMALL_IS_GOOD = ("fit_seconds", "peak_mib", "cell_seconds", "attack_auc", "calibration_error")
 _PLACE = {"encoder": "{}", "pool": "pool {}", "imbalance": "ratio {:g}", "shots": "{} shots"}
@@ -83,10 +83,7 @@ def _close(claim: Claim, cells: pd.DataFrame) -> tuple[list[bool], str]:
 def _compared(claim: Claim, cells: pd.DataFrame) -> pd.DataFrame:
     """The means on both sides in each cell, their `gap` and the smaller number of runs `n` behind one."""
     free = {claim.compare, *(("pool_rows",) if claim.compare == "pool" else ())}
-    keys = [name for name in (*FACTORS, *CURRENCY, "at_epsilon", "label") if name not in free]
-    means = (
-        cells.groupby([*keys, claim.compare], dropna=False)[claim.metric].agg(["mean", "count"]).reset_index()
-    )
+    keys, means = _means(claim, cells, claim.compare, free)
     means = means.sort_values("mean", ascending=claim.metric in _SMALL_IS_GOOD)  # of several, the best counts
     left, right = (
         means[means[claim.compare].isin(names)].drop_duplicates(keys)[[*keys, "mean", "count"]]
@@ -98,12 +95,19 @@ def _compared(claim: Claim, cells: pd.DataFrame) -> pd.DataFrame:
     return both.assign(n=n, gap=both["left"] - both["right"])
 
 
+def _means(
+    claim: Claim, cells: pd.DataFrame, along: str, free: Collection[str]
+) -> tuple[list[str], pd.DataFrame]:
+    """What is held fixed, and `mean` and `count` of the metric for each value of `along` at each of these."""
+    keys = [name for name in (*SETTING, "label") if name not in free]
+    groups = cells.groupby([*keys, along], dropna=False)[claim.metric]
+    return keys, groups.agg(["mean", "count"]).reset_index()
+
+
 def _trend(claim: Claim, cells: pd.DataFrame) -> tuple[list[bool], str]:
     axis = "at_epsilon" if claim.axis == "epsilon" else claim.axis
     free = {axis, *(("rows",) if axis in ("imbalance", "shots") else ())}
-    keys = [name for name in (*FACTORS, *CURRENCY, "at_epsilon", "label") if name not in free]
-    named = cells[cells["label"].isin(claim.left)]
-    means = named.groupby([*keys, axis], dropna=False)[claim.metric].agg(["mean", "count"]).reset_index()
+    keys, means = _means(claim, cells[cells["label"].isin(claim.left)], axis, free)
     lines = means.sort_values(axis).groupby(keys, dropna=False)
     first, last = (lines[["mean", "count", axis]].nth(end).reset_index(drop=True) for end in (0, -1))
     found = pd.DataFrame({"gap": last["mean"] - first["mean"], "n": first["count"].clip(upper=last["count"])})
@@ -172,11 +176,8 @@ def _number(claim: Claim, value: float) -> str:
 def _place(cell: pd.Series, cells: pd.DataFrame) -> str:
     """Where a cell is, by what differs between cells."""
     words = [cell["data"]]
-    words += [
-        text.format(cell[name])
-        for name, text in _PLACE.items()
-        if name in cell and cells[name].nunique(False) > 1
-    ]
+    differ = [name for name in _PLACE if name in cell and cells[name].nunique(dropna=False) > 1]
+    words += [_PLACE[name].format(cell[name]) for name in differ]
     words += [f"ε = {cell['at_epsilon']:.3g}"] if "at_epsilon" in cell else []
     return ", ".join(words)
 
@@ -185,6 +186,5 @@ def _seeds(found: pd.DataFrame) -> str:
     return f"n = {span_words(found['n'])} runs per mean"
 
 
-def _and(names: Iterable[str]) -> str:
-    known: Sequence[str] = tuple(names)
-    return known[0] if len(known) == 1 else f"the best of {', '.join(known)}"
+def _and(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"the best of {', '.join(names)}"

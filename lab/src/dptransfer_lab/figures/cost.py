@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,7 +46,7 @@ def cost(frame: pd.DataFrame, styles: Mapping[str, Style], *, cost: str = "fit_s
         axes.yaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter="{x:g}")
         axes.minorticks_off()
         axes.set(xlabel=SIZES[size], ylabel="")
-        lines = [(line.get_label(), *line.get_data()) for line in axes.lines]
+        lines = [(line.get_label(), *map(np.asarray, line.get_data())) for line in axes.lines]
         slopes = [f"{label} {slope(x, y):.2f}" for label, x, y in lines if len(x) > 2]
         told += [f"{SIZES[size]}: {', '.join(slopes)}"] if slopes else []
     figure.supylabel(COSTS[cost], fontsize=9)
@@ -73,7 +74,7 @@ def _varied(cells: pd.DataFrame, size: str) -> pd.DataFrame:
     return max(groups, key=len, default=cells.head(0))
 
 
-def slope(x: np.ndarray, y: np.ndarray) -> float:
+def slope(x: Any, y: Any) -> float:
     """Slope of the least-squares line through log y against log x: the power of x that y grows with.
 
     >>> round(slope([1, 2, 4], [3, 12, 48]), 6)

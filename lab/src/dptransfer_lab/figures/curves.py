@@ -10,7 +10,6 @@ from dptransfer_lab.figures.drawing import Drawing, finished, percent
 from dptransfer_lab.figures.lines import MEAN_AND_INTERVAL, columns_for, epsilon_axis, level_line, line_panels
 from dptransfer_lab.figures.style import QUIET, Style, shown_in, styled
 from dptransfer_lab.points import (
-    AXIS_WORDS,
     METRIC_WORDS,
     caption,
     figure_name,
@@ -65,9 +64,9 @@ def _curve(
     free: tuple[str, ...],
     error: bool,
 ) -> Drawing:
-    words, beside = METRIC_WORDS.get(metric, metric), AXIS_WORDS.get(metric, metric)
+    words = METRIC_WORDS.get(metric, metric)
     if error:
-        words = beside = _ERRORS.get(metric, f"1 − {beside}")
+        words = _ERRORS.get(metric, f"1 − {words}")
         cells = cells.assign(**{metric: 1 - cells[metric]})
     figure, panels = line_panels(cells, styles, x="at_epsilon", y=metric, panel=over)
     columns = columns_for(len(panels))
@@ -78,7 +77,7 @@ def _curve(
             axes.set_title(ratio_words(value) if ratio else _PANEL_WORDS.get(over, "{}").format(value))
         if place + columns < len(panels):
             axes.set_xlabel("")
-        axes.set_ylabel("" if place % columns else beside)
+        axes.set_ylabel("" if place % columns else words)
         if metric == "attack_auc":
             level_line(axes, 0.5)
         elif metric in METRIC_WORDS:
