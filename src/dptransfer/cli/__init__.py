@@ -5,7 +5,17 @@ they look like the library's own. Nothing imports numpy, scipy or torch when it 
 --help` answers at once.
 """
 
-from dptransfer.cli import options
+from dptransfer.cli.options import AsJson, Overwrite, PublicPool
 from dptransfer.cli.screen import console, say, show_facts, show_json, show_table, working
 
-__all__ = ["console", "options", "say", "show_facts", "show_json", "show_table", "working"]
+__all__ = [
+    "AsJson",
+    "Overwrite",
+    "PublicPool",
+    "console",
+    "say",
+    "show_facts",
+    "show_json",
+    "show_table",
+    "working",
+]
