@@ -19,7 +19,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.compute.cores import usable_cores
 from dptransfer.data.embeddings import Labels
-from dptransfer.mechanisms import diary
+from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.base import ROUND_UP
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Relation, SelectionEvent
@@ -61,7 +61,7 @@ class Selection:
 
     def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Integers:
         """(classes,) positions of the chosen candidates."""
-        diary.note(self, self.query, rows, labels)
+        row_shares.note(self, self.query, rows, labels)
         scores = self.query(rows, labels)
         chosen = for_each_class(self.choose, scores, noise)
         return np.array(chosen, dtype=np.int64)
