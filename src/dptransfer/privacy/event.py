@@ -55,8 +55,8 @@ class Event(ABC):
     numeric_delta: float = 0.0
 
     def __init_subclass__(cls) -> None:
-        if "kind" in vars(cls):
-            KINDS[cls.kind] = cls
+        if "kind" in vars(cls) and KINDS.setdefault(cls.kind, cls) is not cls:
+            raise TypeError(f"A kind of event has a name of its own; {cls.kind!r} is taken.")
 
     def __post_init__(self) -> None:
         """Refuse what would void the accounting; NumPy's numbers become Python's."""
