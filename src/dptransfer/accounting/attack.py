@@ -60,7 +60,7 @@ def rate_ceilings(
 
         cut = math.fsum(event.numeric_delta for event in events)
         # An error of 1e-15 in ndtri moves the answer most in the tails, by less than 1e-12 of itself.
-        exact = ndtr(ndtri(np.minimum(alarms + cut, 1.0)) + mu) * (1 + 1e-10) + cut
+        exact: NDArray[np.float64] = ndtr(ndtri(np.minimum(alarms + cut, 1.0)) + mu) * (1 + 1e-10) + cut
         return np.minimum(np.maximum(exact, alarms), 1.0)
     top, pure = epsilon_of(events, last_delta), pure_epsilon_of(events)
     grid = [] if math.isinf(top) else [top * step / _CURVE_POINTS for step in range(_CURVE_POINTS + 1)]
