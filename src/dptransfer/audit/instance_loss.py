@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from dptransfer.accounting import epsilon_of, pure_epsilon_of
 from dptransfer.accounting.renyi import ORDERS, epsilon_of_renyi
 from dptransfer.accounting.sampled import SampledGroup, sampled_divergences
+from dptransfer.arrays import Floats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.ledger import Ledger
@@ -55,8 +56,6 @@ from dptransfer.privacy import (
     SelectionEvent,
 )
 
-FloatArray = NDArray[np.float64]
-
 _LEVELS = 64  # shares are rounded up to multiples of 1/64
 _COARSE_LEVELS = 16  # where one level takes a third of a second
 _ROUNDING = 1e-6  # shares are quotients of floats
@@ -71,7 +70,7 @@ class InstanceLosses:
         guarantee: what was promised to all of them.
     """
 
-    epsilons: FloatArray
+    epsilons: Floats
     guarantee: Guarantee
 
     @property
@@ -123,7 +122,7 @@ def instance_losses(
     return InstanceLosses(np.minimum(epsilons, model.guarantee.epsilon), model.guarantee)
 
 
-def own_epsilons(events: Sequence[Event], entries: Sequence[Entry], rows: int, delta: float) -> FloatArray:
+def own_epsilons(events: Sequence[Event], entries: Sequence[Entry], rows: int, delta: float) -> Floats:
     """Each row's ε at `delta`, from the events that were paid for and what rows moved in them."""
     shares = _largest_shares(events, entries, rows)
     if shares.max(initial=0.0) > 1 + _ROUNDING:
@@ -138,7 +137,7 @@ def own_epsilons(events: Sequence[Event], entries: Sequence[Entry], rows: int, d
     return losses
 
 
-def _largest_shares(events: Sequence[Event], entries: Sequence[Entry], rows: int) -> FloatArray:
+def _largest_shares(events: Sequence[Event], entries: Sequence[Entry], rows: int) -> Floats:
     """The smallest share that covers all of a row's steps, each kind by itself and the largest of them.
 
     Releases that were paid for together have a bound of their own on what one exchange does to all of them.
@@ -162,7 +161,7 @@ def _largest_shares(events: Sequence[Event], entries: Sequence[Entry], rows: int
     return np.maximum(largest, np.sqrt(squares / paid)) if paid else largest
 
 
-def _by_share(events: Sequence[Event], shares: FloatArray, delta: float) -> FloatArray:
+def _by_share(events: Sequence[Event], shares: Floats, delta: float) -> Floats:
     """ε of the events with their noise ÷ share, at shares rounded up to a level.
 
     Where that is proven the step from the level down to the share itself is taken in proportion. With δ =
@@ -186,7 +185,7 @@ def _by_share(events: Sequence[Event], shares: FloatArray, delta: float) -> Floa
 
 def _by_divergence(
     events: Sequence[Event], entries: Sequence[Entry], rows: int, delta: float, moved: NDArray[np.bool_]
-) -> FloatArray:
+) -> Floats:
     """ε from Rényi divergences added up step by step, plus what lattice and cut tails cost."""
     slack = math.fsum(event.numeric_epsilon for event in events if isinstance(event, SampledGaussianEvent))
     cut = math.fsum(event.numeric_delta for event in events if isinstance(event, SampledGaussianEvent))
@@ -204,11 +203,11 @@ def _by_divergence(
 
 
 @lru_cache(maxsize=32)
-def _step_divergences(event: SampledGaussianEvent) -> FloatArray:
+def _step_divergences(event: SampledGaussianEvent) -> Floats:
     """(levels + 1, orders): one step's divergences for a row of each share."""
     orders, replaces = np.array(ORDERS), event.relation is Relation.REPLACE_ONE
 
-    def at(level: int) -> FloatArray:
+    def at(level: int) -> Floats:
         multiplier = event.noise_multiplier * _LEVELS / level
         return sampled_divergences(SampledGroup(multiplier, event.sampling_rate, replaces, 1), orders)
 

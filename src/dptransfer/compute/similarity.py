@@ -14,14 +14,12 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import Integers
 from dptransfer.compute import cpu, cuda
 from dptransfer.compute.device import use_cuda
 from dptransfer.errors import ArgumentError
-
-Integers = NDArray[np.int64]
 
 GRID_NORM = {"float16": 2047, "int8": 127}
 """Largest integer row norm for which products are exact in that precision on every backend."""

@@ -6,6 +6,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.images import ImageList, find_images
 from dptransfer.data.imbalance import long_tail, long_tail_counts
+from dptransfer.data.labelled import Labelled
 from dptransfer.data.load import read_private, read_public
 from dptransfer.data.readers import read_table
 from dptransfer.data.store import read_store, write_embeddings
@@ -16,6 +17,7 @@ __all__ = [
     "EncoderIdentity",
     "Facts",
     "ImageList",
+    "Labelled",
     "PrivateEmbeddings",
     "PublicEmbeddings",
     "RawTable",

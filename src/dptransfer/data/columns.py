@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dptransfer.data.embeddings import declared_classes
+from dptransfer.arrays import AnyArray
+from dptransfer.data.class_names import declared_classes
 from dptransfer.data.parsing import parsing
 from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable, listed, unreadable
 from dptransfer.errors import MissingDependency
@@ -122,7 +122,7 @@ def _from_arrow(path: Path, table: Any, features: dict[str, Any]) -> RawTable:
     )
 
 
-def _list_column(path: Path, name: str, column: Any) -> NDArray[Any]:
+def _list_column(path: Path, name: str, column: Any) -> AnyArray:
     """Rows of a list column; an empty cell is a row of NaN, which private data count as a row of zeros."""
     import pyarrow as pa
     import pyarrow.compute as pc

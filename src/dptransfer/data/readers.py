@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray
+from dptransfer.data.class_names import declared_classes
 from dptransfer.data.columns import is_dataset_folder, read_dataset_folder, read_parquet
-from dptransfer.data.embeddings import declared_classes
 from dptransfer.data.numpy_files import load_array, open_archive
 from dptransfer.data.parsing import parsing
 from dptransfer.data.store import read_store
@@ -68,7 +68,7 @@ def read_table(path: str | Path, *, split: str | None = None, verify: bool = Tru
     return table
 
 
-def read_labels(path: str | Path) -> NDArray[Any]:
+def read_labels(path: str | Path) -> AnyArray:
     """Labels from an `.npy` file of their own."""
     found = Path(path)
     if found.suffix != ".npy":
@@ -97,7 +97,7 @@ def _read_safetensors(path: Path, split: str | None) -> RawTable:
     ):
         with safe_open(str(path), framework="numpy") as archive:
             declared = (archive.metadata() or {}).get("classes")
-            arrays: dict[str, NDArray[Any]] = {key: archive.get_tensor(key) for key in archive.keys()}
+            arrays: dict[str, AnyArray] = {key: archive.get_tensor(key) for key in archive.keys()}
         if declared is not None:
             arrays["classes"] = np.asarray(json.loads(declared))
     return _from_arrays(path, arrays, split)
@@ -108,7 +108,7 @@ def _read_torch(path: Path, split: str | None) -> RawTable:
         import torch
     except ImportError:
         raise MissingDependency("torch", "torch", "Reading a .pt file") from None
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, AnyArray] = {}
     with parsing(
         path,
         "a .pt file must hold only plain tensors, lists and words (it is opened with weights_only=True); "
@@ -130,7 +130,7 @@ def _read_torch(path: Path, split: str | None) -> RawTable:
     return _from_arrays(path, arrays, split)
 
 
-def _from_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], split: str | None) -> RawTable:
+def _from_arrays(path: Path, arrays: Mapping[str, AnyArray], split: str | None) -> RawTable:
     ending = _chosen_ending(path, arrays, split)
     packed = f"q{ending}"
     if packed in arrays and {"scale", "offset"} <= set(arrays):
@@ -162,7 +162,7 @@ def _from_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], split: str | No
     return RawTable(rows, labels, classes, labels_are_positions=_are_positions(labels, classes))
 
 
-def _chosen_ending(path: Path, arrays: Mapping[str, NDArray[Any]], split: str | None) -> str:
+def _chosen_ending(path: Path, arrays: Mapping[str, AnyArray], split: str | None) -> str:
     names = set(arrays)
     if split is None and names & set(ROW_NAMES):
         return ""
@@ -189,13 +189,13 @@ def _chosen_ending(path: Path, arrays: Mapping[str, NDArray[Any]], split: str | 
     return f"_{split}"
 
 
-def _are_positions(labels: NDArray[Any] | None, classes: tuple[str | int, ...] | None) -> bool:
+def _are_positions(labels: AnyArray | None, classes: tuple[str | int, ...] | None) -> bool:
     if labels is None or not classes:
         return False
     return labels.dtype.kind in "iu" and isinstance(classes[0], str)
 
 
-def _as_rows(path: Path, rows: NDArray[Any]) -> NDArray[Any]:
+def _as_rows(path: Path, rows: AnyArray) -> AnyArray:
     if rows.dtype.kind not in "fiub":
         raise unreadable(
             path,
@@ -211,11 +211,11 @@ def _as_rows(path: Path, rows: NDArray[Any]) -> NDArray[Any]:
     return rows
 
 
-def _tensor_array(tensor: Any) -> NDArray[Any]:
+def _tensor_array(tensor: Any) -> AnyArray:
     import torch
 
     kept = tensor.detach().float() if tensor.dtype == torch.bfloat16 else tensor.detach()
-    array: NDArray[Any] = kept.numpy()
+    array: AnyArray = kept.numpy()
     return array
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from numpy.typing import NDArray
-
+from dptransfer.arrays import AnyArray
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import DataError
 
@@ -29,8 +27,8 @@ class RawTable:
         rows_fingerprint: recorded SHA-256 of the rows alone.
     """
 
-    rows: NDArray[Any]
-    labels: NDArray[Any] | None = None
+    rows: AnyArray
+    labels: AnyArray | None = None
     classes: tuple[str | int, ...] | None = None
     labels_are_positions: bool = False
     encoder: EncoderIdentity | None = None

@@ -12,14 +12,13 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
+from dptransfer.arrays import AnyArray, Integers, Pixels
 from dptransfer.data import (
     ImageList,
+    Labelled,
     PrivateEmbeddings,
     PublicEmbeddings,
     RawTable,
@@ -50,8 +49,8 @@ class Embedded:
 
     private: PrivateEmbeddings
     public: PublicEmbeddings
-    test: NDArray[Any]
-    test_labels: NDArray[np.int64]
+    test: AnyArray
+    test_labels: Integers
     reused: tuple[str, ...]
 
 
@@ -143,11 +142,11 @@ def _write_pictures(folder: Path, pictures: PictureSet, classes: tuple[str, ...]
         if not path.is_file() or path.read_bytes() != content:
             path.write_bytes(content)
         paths.append(path)
-    labels = None if classes is None else pictures.labels
-    return ImageList(tuple(paths), labels, classes, root=folder)
+    labelled = None if classes is None or pictures.labels is None else Labelled(pictures.labels, classes)
+    return ImageList(tuple(paths), labelled, root=folder)
 
 
-def _png(pixels: NDArray[np.uint8]) -> bytes:
+def _png(pixels: Pixels) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, format="PNG")
     return buffer.getvalue()

@@ -14,10 +14,10 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import Labels, Pixels
 from dptransfer.data import long_tail
-from dptransfer.demo.sets import DemoSets, Labels, PictureSet, Pixels, balanced_split
+from dptransfer.demo.sets import DemoSets, PictureSet, balanced_split
 from dptransfer.errors import DataError
 
 FOLDER = Path("/usr/share/datasets/fashion-mnist")
@@ -70,7 +70,7 @@ def fashion_sets(folder: Path = FOLDER) -> DemoSets:
     )
 
 
-def read_idx(path: Path) -> NDArray[np.uint8]:
+def read_idx(path: Path) -> Pixels:
     """The array in a gzipped idx file of bytes: 0, 0, 8, the number of axes, their lengths, the values."""
     try:
         with gzip.open(path, "rb") as stream:

@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from dptransfer import _check
-from dptransfer.demo.sets import Labels, Pixels
+from dptransfer.arrays import Labels, Pixels
 from dptransfer.errors import MissingDependency
 
 FONTS = (

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dptransfer.arrays import Pixels
 from dptransfer.demo.curve import Dot
 from dptransfer.demo.reference import Result
-from dptransfer.demo.sets import Pixels
 from dptransfer.errors import MissingDependency
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray, Floats, Integers
 from dptransfer.release import Evaluation
 
 
@@ -50,8 +49,8 @@ def smallest_quarter(evaluation: Evaluation) -> tuple[int, ...]:
 def logistic_result(
     name: str,
     promise: str,
-    train: tuple[NDArray[Any], NDArray[np.int64]],
-    test: tuple[NDArray[Any], NDArray[np.int64]],
+    train: tuple[AnyArray, Integers],
+    test: tuple[AnyArray, Integers],
     small: Sequence[int],
 ) -> Result:
     """Logistic regression on unit-norm square roots of the embeddings, classes weighted alike."""
@@ -69,9 +68,9 @@ def _result(name: str, promise: str, recall: Sequence[float], small: Sequence[in
     return Result(name, promise, tuple(recall), float(np.mean(recall)), smallest)
 
 
-def _scaled(rows: NDArray[Any]) -> NDArray[np.float64]:
+def _scaled(rows: AnyArray) -> Floats:
     roots = np.sqrt(np.abs(rows, dtype=np.float64))
-    scaled: NDArray[np.float64] = roots / np.maximum(
+    scaled: Floats = roots / np.maximum(
         np.linalg.norm(roots, axis=1, keepdims=True), np.finfo(np.float64).tiny
     )
     return scaled

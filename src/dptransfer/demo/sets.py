@@ -6,12 +6,10 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import Labels
+from dptransfer.arrays import Pixels as Pixels
 from dptransfer.errors import DataError
-
-Pixels = NDArray[np.uint8]
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
 
 if TYPE_CHECKING:
     from PIL import Image
 
 Kind = Literal["image", "text"]
-EncodedRows = NDArray[np.float32]
 
 
 @runtime_checkable
@@ -59,11 +58,11 @@ class ImageEncoder(ABC):
         return "image"
 
     @abstractmethod
-    def prepare(self, image: Image.Image) -> NDArray[np.float32]:
+    def prepare(self, image: Image.Image) -> Floats32:
         """One RGB picture as the model's input array; may be called from several threads."""
 
     @abstractmethod
-    def forward(self, pixels: NDArray[np.float32]) -> EncodedRows:
+    def forward(self, pixels: Floats32) -> EncodedRows:
         """Rows for a stack of prepared pictures, shape (pictures, ...)."""
 
     def encode(self, batch: Sequence[Image.Image]) -> EncodedRows:

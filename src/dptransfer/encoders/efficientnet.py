@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import Floats32
 from dptransfer.encoders.device import require_torch
 from dptransfer.encoders.torch_module import TorchModuleEncoder
 from dptransfer.encoders.weights import state_digest
@@ -47,11 +47,11 @@ def efficientnet_lite0(*, size: int = SIZE, device: str = "cpu") -> TorchModuleE
     )
     network.load_state_dict(state)
 
-    def prepare(image: Image.Image) -> NDArray[np.float32]:
+    def prepare(image: Image.Image) -> Floats32:
         from PIL import Image
 
         small = image.convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
-        pixels: NDArray[np.float32] = np.asarray(small, dtype=np.float32).transpose(2, 0, 1)
+        pixels: Floats32 = np.asarray(small, dtype=np.float32).transpose(2, 0, 1)
         return (pixels - np.float32(127)) / np.float32(128)
 
     return TorchModuleEncoder(
@@ -62,6 +62,7 @@ def efficientnet_lite0(*, size: int = SIZE, device: str = "cpu") -> TorchModuleE
         device=device,
         channels_last=True,
         weights=state_digest(state),
+        size=size,
     )
 
 

@@ -25,14 +25,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import AnyArray, EncodedRows
 from dptransfer.data.decode import without_warnings
 from dptransfer.data.images import ImageList
 from dptransfer.data.store import write_embeddings
 from dptransfer.data.texts import TextList
-from dptransfer.encoders.base import EncodedRows, Encoder, Kind
+from dptransfer.encoders.base import Encoder, Kind
 from dptransfer.encoders.in_memory import Progress, encode_filled, require_kind
 from dptransfer.encoders.lookahead import encoded_batches
 from dptransfer.encoders.partial import PartialRows
@@ -109,13 +109,11 @@ def encode_images(
         if not kept.any():
             raise DataError("At least one image must be readable; none is. Check the files.")
     all_kept = bool(kept.all())
-    rows: NDArray[Any] = partial.rows()
-    labels = images.labels
+    rows: AnyArray = partial.rows()
     write_embeddings(
         target,
         rows if all_kept else rows[kept],
-        labels if labels is None or images.classes is None else _names(images.classes, labels[kept]),
-        classes=images.classes,
+        None if images.labelled is None else images.labelled.of_rows(kept),
         encoder=encoder.identity,
         sources=[source for source, keep in zip(sources, kept, strict=True) if keep],
         name=name,
@@ -160,12 +158,10 @@ def encode_texts(
     _run(partial, remaining(), len(listed), batch, progress)
     rows = np.empty((len(listed), encoder.dimension), dtype=np.float32)
     rows[order] = partial.rows()
-    labels, classes = listed.labels, listed.classes
     write_embeddings(
         target,
         rows,
-        labels if labels is None or classes is None else _names(classes, labels),
-        classes=classes,
+        listed.labelled,
         encoder=encoder.identity,
         name=name,
         overwrite=overwrite,
@@ -216,12 +212,6 @@ def _checked(encoder: Encoder, kind: Kind, count: int, out: str | Path, batch: i
     if count == 0:
         raise DataError(f"There must be at least one {kind} to encode; there is none. Check the source.")
     return target
-
-
-def _names(classes: tuple[str | int, ...], labels: NDArray[np.int64]) -> NDArray[Any]:
-    """Labels as class names, which `write_embeddings` takes whether classes are words or numbers."""
-    named: NDArray[Any] = np.asarray(classes)[labels]
-    return named
 
 
 def _file_state(source: str, path: Path) -> list[Any]:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dptransfer.arrays import EncodedRows
 from dptransfer.data.decode import open_image, open_image_or_none
-from dptransfer.encoders.base import EncodedRows, Encoder, ImageEncoder
+from dptransfer.encoders.base import Encoder, ImageEncoder
 
 _AHEAD = 2  # batches in preparation while the model works on one
 _WORKERS = 4

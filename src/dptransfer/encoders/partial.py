@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import EncodedRows, Floats32
+from dptransfer.data.on_disk import write_synced
 from dptransfer.data.owner_only import make_owner_folder, owner_only
-from dptransfer.encoders.base import EncodedRows
 from dptransfer.errors import DataError
 
 
@@ -63,7 +63,7 @@ class PartialRows:
             make_owner_folder(self._folder)
             (self._folder / "rows.bin").touch(mode=0o600)
             (self._folder / "journal.jsonl").touch(mode=0o600)
-            _write_synced(marker, json.dumps({"key": key}).encode(), "xb")
+            write_synced(marker, json.dumps({"key": key}).encode(), opener=owner_only)
         self._folder.chmod(0o700)  # one that an earlier version left
         self._recover()
 
@@ -78,12 +78,13 @@ class PartialRows:
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
-            _write_synced(self._folder / "journal.jsonl", (json.dumps(entry) + "\n").encode(), "ab")
+            line = (json.dumps(entry) + "\n").encode()
+            write_synced(self._folder / "journal.jsonl", line, mode="ab", opener=owner_only)
         except OSError as error:
             raise _cannot_write(self._folder, error) from error
         self.finished[index] = unreadable
 
-    def rows(self) -> NDArray[np.float32]:
+    def rows(self) -> Floats32:
         """All rows, memory-mapped, once every batch is finished."""
         shape = (self._count, self._dimension)
         return np.memmap(self._folder / "rows.bin", dtype="<f4", mode="r", shape=shape)
@@ -112,7 +113,7 @@ class PartialRows:
                 if line.endswith(b"\n") and hashlib.sha256(data).hexdigest() == expected:
                     self.finished[index] = unreadable
                     kept.append(line)
-        _write_synced(self._folder / "journal.jsonl", b"".join(kept), "wb")
+        write_synced(self._folder / "journal.jsonl", b"".join(kept), mode="wb", opener=owner_only)
 
 
 def _recorded_key(marker: Path) -> str | None:
@@ -121,13 +122,6 @@ def _recorded_key(marker: Path) -> str | None:
     except (OSError, ValueError, AttributeError):
         return None
     return found
-
-
-def _write_synced(file: Path, data: bytes, mode: str) -> None:
-    with open(file, mode, opener=owner_only) as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def _cannot_write(folder: Path, error: OSError) -> DataError:

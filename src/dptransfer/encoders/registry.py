@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,9 +108,8 @@ def encoder_of(identity: EncoderIdentity, *, device: str = "cpu", spec: str | No
                 f"The encoder '{asked}' was a local file or module, and its place is not on record. "
                 "Say where it is: a folder with config.json, an .onnx file, or hf:ORG/NAME."
             )
-    numbers = re.match(r"rgb (\d+)(?:x\d+)? bicubic", identity.transform)
     kind: Kind = "image" if identity.transform.startswith("rgb") else "text"
-    encoder = get_encoder(asked, size=int(numbers[1]) if numbers else None, device=device, kind=kind)
+    encoder = get_encoder(asked, size=identity.picture_size, device=device, kind=kind)
     require_same_encoder(identity, encoder.identity, names=("The recorded rows", "the encoder found"))
     return encoder
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dptransfer.arrays import EncodedRows
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.encoders.base import EncodedRows, Kind
+from dptransfer.encoders.base import Kind
 from dptransfer.encoders.device import repeatable, require_torch, torch_device
 from dptransfer.encoders.hub import load_model, quiet, require_transformers
 from dptransfer.encoders.weights import state_digest

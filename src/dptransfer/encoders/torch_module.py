@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.encoders.base import EncodedRows, ImageEncoder
+from dptransfer.encoders.base import ImageEncoder
 from dptransfer.encoders.device import repeatable, require_torch, torch_device
 from dptransfer.encoders.weights import state_digest
 from dptransfer.errors import DataError
@@ -34,6 +34,7 @@ class TorchModuleEncoder(ImageEncoder):
         device: 'cpu', 'cuda', 'cuda:1', ... or 'mps'.
         channels_last: memory layout for convolutional networks; about half again as fast on a CPU.
         weights: digest of the weights where it is known; default: computed from the state dict.
+        size: the side of the pictures, where the user chose it; see `EncoderIdentity`.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class TorchModuleEncoder(ImageEncoder):
         device: str = "cpu",
         channels_last: bool = False,
         weights: str | None = None,
+        size: int | None = None,
     ) -> None:
         self._torch = require_torch("A torch encoder")
         self._device = torch_device(device)
@@ -54,14 +56,14 @@ class TorchModuleEncoder(ImageEncoder):
         digest = weights or state_digest(module.state_dict())
         placed: Any = module.eval().to(self._device)
         self._module = placed.to(memory_format=self._layout) if channels_last else placed
-        self.identity = EncoderIdentity(name, digest, transform_name)
+        self.identity = EncoderIdentity(name, digest, transform_name, size)
         self.dimension = self._measured_dimension()
 
-    def prepare(self, image: Image.Image) -> NDArray[np.float32]:
+    def prepare(self, image: Image.Image) -> Floats32:
         """The transform's result as float32."""
         return np.asarray(self._transform(image), dtype=np.float32)
 
-    def forward(self, pixels: NDArray[np.float32]) -> EncodedRows:
+    def forward(self, pixels: Floats32) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
         with repeatable():
             inputs = self._torch.from_numpy(pixels).to(self._device)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.encoders.base import EncodedRows, Encoder, ImageEncoder, Kind
+from dptransfer.encoders.base import Encoder, ImageEncoder, Kind
 from dptransfer.encoders.device import repeatable, require_torch, torch_device
 from dptransfer.encoders.hub import load_model, model_folder, quiet, require_transformers
 from dptransfer.encoders.text import TransformersText
@@ -73,14 +73,14 @@ class TransformersImage(ImageEncoder):
         self.dimension = int(self.forward(self.prepare(Image.new("RGB", (64, 64)))[None]).shape[1])
         self.identity = EncoderIdentity(name, digest, f"{_settings(self._processor)}, {self._pooling}")
 
-    def prepare(self, image: Image.Image) -> NDArray[np.float32]:
+    def prepare(self, image: Image.Image) -> Floats32:
         """The model's own image processor, one picture at a time."""
         pixels = self._processor(
             images=image.convert("RGB"), return_tensors="np", input_data_format="channels_last"
         )["pixel_values"][0]
         return np.asarray(pixels, dtype=np.float32)
 
-    def forward(self, pixels: NDArray[np.float32]) -> EncodedRows:
+    def forward(self, pixels: Floats32) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
         with repeatable():
             output = self._pooled(self._torch.from_numpy(pixels).to(self._device))

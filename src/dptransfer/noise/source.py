@@ -15,12 +15,10 @@ import sys
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import Integers
 from dptransfer.errors import ArgumentError
 from dptransfer.noise import integer_noise, poisson_sample, race, trials
-
-Integers = NDArray[np.int64]
 
 LARGEST_GAUSSIAN_SCALE = 2.0**57
 """An int64 then holds 64 standard deviations: a draw beyond has probability below e⁻²⁰⁰⁰."""

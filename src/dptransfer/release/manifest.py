@@ -67,6 +67,7 @@ class EncoderEntry(_Entry):
     name: str
     weights: str
     transform: str
+    size: int | None = None
 
 
 class FactsEntry(_Entry):
