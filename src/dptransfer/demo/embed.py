@@ -21,11 +21,10 @@ from dptransfer.data import (
     Labelled,
     PrivateEmbeddings,
     PublicEmbeddings,
-    RawTable,
     read_private,
     read_public,
+    read_store,
 )
-from dptransfer.data import read_store as read_embeddings
 from dptransfer.demo.sets import DemoSets, PictureSet
 from dptransfer.encoders import Encoder, encode_images
 from dptransfer.errors import DataError, DPTransferError
@@ -85,7 +84,7 @@ def embed(sets: DemoSets, encoder: Encoder, out: Path, *, progress: Progress) ->
             progress(part, len(pictures), len(pictures))
         else:
             _encode(out, part, pictures, sets, encoder, progress)
-    test = read_embeddings(out / "test.emb")
+    test = read_store(out / "test.emb")
     assert test.labels is not None
     return Embedded(
         private=read_private(out / "private.emb"),
@@ -100,10 +99,9 @@ def _is_current(out: Path, part: str, pictures: PictureSet, encoder: Encoder) ->
     if _read_record(out).get(part) != pictures.digest():
         return False
     try:
-        table: RawTable = read_embeddings(out / f"{part}.emb")
+        return read_store(out / f"{part}.emb").encoder == encoder.identity
     except DPTransferError:
         return False
-    return table.encoder == encoder.identity
 
 
 def _encode(

@@ -21,18 +21,7 @@ from dptransfer.demo.sets import DemoSets, PictureSet, balanced_split
 from dptransfer.errors import DataError
 
 FOLDER = Path("/usr/share/datasets/fashion-mnist")
-CLASSES = (
-    "t-shirt",
-    "trouser",
-    "pullover",
-    "dress",
-    "coat",
-    "sandal",
-    "shirt",
-    "sneaker",
-    "bag",
-    "ankle-boot",
-)
+CLASSES = tuple("t-shirt trouser pullover dress coat sandal shirt sneaker bag ankle-boot".split())
 RATIO = 10
 PER_CLASS = 600
 TEST_PER_CLASS = 100
@@ -59,9 +48,9 @@ def fashion_sets(folder: Path = FOLDER) -> DemoSets:
         name="demo-fashion-mnist",
         classes=CLASSES,
         sizes=sizes,
-        private=_chosen(pixels, private, "train", labels),
-        test=_chosen(test_pixels, test, "test", test_labels),
-        public=_chosen(pixels, public, "train"),
+        private=PictureSet.of(pixels, private, "train-{:05d}", labels),
+        test=PictureSet.of(test_pixels, test, "test-{:05d}", test_labels),
+        public=PictureSet.of(pixels, public, "train-{:05d}"),
         about=(
             f"Fashion-MNIST, long-tailed on purpose: {max(sizes)} of one class down to {min(sizes)}",
             "Fashion-MNIST's own test pictures, the same number of each class",
@@ -107,8 +96,3 @@ def _part(folder: Path, part: str) -> tuple[Pixels, Labels]:
 
 def _at_most(number: int, labels: Labels) -> int:
     return min(number, int(np.bincount(labels).min()))
-
-
-def _chosen(pixels: Pixels, which: Labels, part: str, labels: Labels | None = None) -> PictureSet:
-    names = tuple(f"{part}-{number:05d}" for number in which.tolist())
-    return PictureSet(pixels[which], names, None if labels is None else labels[which])

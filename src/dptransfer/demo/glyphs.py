@@ -10,14 +10,14 @@ looks at a private picture.
 from __future__ import annotations
 
 import string
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from dptransfer import _check
-from dptransfer.arrays import Labels, Pixels
+from dptransfer.arrays import Pixels
+from dptransfer.demo.sets import PictureSet
 from dptransfer.errors import MissingDependency
 
 FONTS = (
@@ -34,28 +34,10 @@ _BLOCK = 4  # points per block and side
 _CLEAR = 255 // (_BLOCK * _BLOCK)  # brightness of one point
 
 
-@dataclass(frozen=True, eq=False)
-class Glyphs:
-    """Pictures of characters.
+def draw_glyphs(count: int, *, rng: np.random.Generator, digit_share: float = 0.5) -> PictureSet:
+    """Draw `count` pictures of characters, light on dark, the same ones for the same generator.
 
-    Attributes:
-        pixels: (pictures, 8, 8) brightness, light on dark.
-        names: each picture's number, character and font.
-        characters: the character each picture shows.
-        digits: the same as a number, −1 for a letter.
-    """
-
-    pixels: Pixels
-    names: tuple[str, ...]
-    characters: tuple[str, ...]
-    digits: Labels
-
-    def __len__(self) -> int:
-        return len(self.pixels)
-
-
-def draw_glyphs(count: int, *, rng: np.random.Generator, digit_share: float = 0.5) -> Glyphs:
-    """Draw `count` pictures of characters, the same ones for the same generator.
+    Each is named by its number, character and font; its label is its digit, its caption the character.
 
     Args:
         count: how many.
@@ -75,7 +57,7 @@ def draw_glyphs(count: int, *, rng: np.random.Generator, digit_share: float = 0.
     pairs = list(zip(characters, chosen, strict=True))
     pixels = np.stack([_draw(character, fonts[font], rng) for character, font in pairs])
     names = tuple(f"glyph-{i:05d}-{character}-{FONTS[font]}" for i, (character, font) in enumerate(pairs))
-    return Glyphs(pixels, names, characters, digits)
+    return PictureSet(pixels, names, digits, characters)
 
 
 def _fonts() -> list[ImageFont.FreeTypeFont]:

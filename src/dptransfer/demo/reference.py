@@ -6,7 +6,6 @@ saved.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,27 +22,31 @@ class Result:
         name: the classifier in a few words.
         promise: what it promises to the private pictures, in a few words.
         recall: by class.
-        balanced: mean recall.
-        smallest: mean recall of the smallest quarter of the classes.
+        small: positions of the smallest quarter of the classes.
     """
 
     name: str
     promise: str
     recall: tuple[float, ...]
-    balanced: float
-    smallest: float
+    small: tuple[int, ...]
+
+    @property
+    def balanced(self) -> float:
+        """Mean recall."""
+        return float(np.mean(self.recall))
+
+    @property
+    def smallest(self) -> float:
+        """Mean recall of the smallest quarter of the classes."""
+        return float(np.mean([self.recall[place] for place in self.small]))
 
 
 def result_of(name: str, promise: str, evaluation: Evaluation) -> Result:
     """A private classifier's evaluation as a line of the comparison; demo test sets have every class."""
-    recall = [value for value in evaluation.recall if value is not None]
+    recall = tuple(value for value in evaluation.recall if value is not None)
     assert len(recall) == len(evaluation.classes)
-    return _result(name, promise, recall, smallest_quarter(evaluation))
-
-
-def smallest_quarter(evaluation: Evaluation) -> tuple[int, ...]:
-    """Positions of the classes that count as small."""
-    return tuple(evaluation.classes.index(name) for name in evaluation.minority_classes)
+    small = tuple(evaluation.classes.index(name) for name in evaluation.minority_classes)
+    return Result(name, promise, recall, small)
 
 
 def logistic_result(
@@ -51,7 +54,7 @@ def logistic_result(
     promise: str,
     train: tuple[AnyArray, Integers],
     test: tuple[AnyArray, Integers],
-    small: Sequence[int],
+    small: tuple[int, ...],
 ) -> Result:
     """Logistic regression on unit-norm square roots of the embeddings, classes weighted alike."""
     from sklearn.linear_model import LogisticRegression
@@ -59,13 +62,8 @@ def logistic_result(
     model = LogisticRegression(C=100.0, max_iter=1000, class_weight="balanced", tol=1e-3)
     chosen = model.fit(_scaled(train[0]), train[1]).predict(_scaled(test[0]))
     truth = test[1]
-    recall = [float((chosen[truth == label] == label).mean()) for label in np.unique(truth)]
-    return _result(name, promise, recall, small)
-
-
-def _result(name: str, promise: str, recall: Sequence[float], small: Sequence[int]) -> Result:
-    smallest = float(np.mean([recall[place] for place in small]))
-    return Result(name, promise, tuple(recall), float(np.mean(recall)), smallest)
+    recall = tuple(float((chosen[truth == label] == label).mean()) for label in np.unique(truth))
+    return Result(name, promise, recall, small)
 
 
 def _scaled(rows: AnyArray) -> Floats:

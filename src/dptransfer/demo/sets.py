@@ -34,6 +34,12 @@ class PictureSet:
         if len(counts) != 1 or len(set(self.names)) != len(self.names):
             raise DataError("A picture set needs one distinct name, and one label if any, for each picture.")
 
+    @classmethod
+    def of(cls, pixels: Pixels, which: Labels, name: str, labels: Labels | None = None) -> PictureSet:
+        """The pictures at these places, called by their number, as in 'digit-{:04d}'."""
+        names = tuple(name.format(number) for number in which.tolist())
+        return cls(pixels[which], names, None if labels is None else labels[which])
+
     def __len__(self) -> int:
         return len(self.pixels)
 
@@ -78,12 +84,6 @@ def balanced_split(labels: Labels, per_class: int, *, rng: np.random.Generator) 
     >>> len(rest), len(drawn)
     (3, 2)
     """
-    drawn = np.sort(
-        np.concatenate(
-            [
-                rng.choice(np.flatnonzero(labels == name), size=per_class, replace=False)
-                for name in np.unique(labels)
-            ]
-        )
-    )
+    members = [np.flatnonzero(labels == name) for name in np.unique(labels)]
+    drawn = np.sort(np.concatenate([rng.choice(one, size=per_class, replace=False) for one in members]))
     return np.setdiff1d(np.arange(len(labels)), drawn), drawn
