@@ -107,8 +107,8 @@ class Story:
         """Which public pictures stand for the classes."""
         self._heading("Prototypes one can look at")
         self._say(
-            f"A second fit, charged as ε = {rounded_up(guarantee.epsilon, 3)} again, picks a public picture per class: "
-            f"{balanced:.1%} balanced accuracy, less than above, but the whole model can be shown."
+            f"A second fit, charged as ε = {rounded_up(guarantee.epsilon, 3)} again, picks a public picture "
+            f"per class: {balanced:.1%} balanced accuracy, less than above, but the whole model can be shown."
         )
         if captions:
             self._say("   ".join(f"{name}→{caption}" for name, caption in captions.items()), style=_HERE)

@@ -41,7 +41,7 @@ class PartialRows:
         self, out: Path, job: dict[str, Any], *, count: int, dimension: int, batch: int, restart: bool
     ) -> None:
         self._folder = out.with_name(out.name + ".partial")
-        self._count, self._dimension, self._batch = count, dimension, batch
+        self.count, self._dimension, self.batch = count, dimension, batch
         self.finished: dict[int, tuple[int, ...]] = {}
         key = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
         try:
@@ -74,7 +74,7 @@ class PartialRows:
         try:
             # Plain writes, not a memory map: on a full disk a write raises, a store into a map kills.
             with (self._folder / "rows.bin").open("r+b") as stream:
-                stream.seek(index * self._batch * self._dimension * 4)
+                stream.seek(index * self.batch * self._dimension * 4)
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -84,9 +84,19 @@ class PartialRows:
             raise _cannot_write(self._folder, error) from error
         self.finished[index] = unreadable
 
+    @property
+    def todo(self) -> list[int]:
+        """Numbers of the batches that are not finished."""
+        return [index for index in range(-(-self.count // self.batch)) if index not in self.finished]
+
+    @property
+    def done(self) -> int:
+        """How many rows are finished."""
+        return sum(min(self.batch, self.count - index * self.batch) for index in self.finished)
+
     def rows(self) -> Floats32:
         """All rows, memory-mapped, once every batch is finished."""
-        shape = (self._count, self._dimension)
+        shape = (self.count, self._dimension)
         return np.memmap(self._folder / "rows.bin", dtype="<f4", mode="r", shape=shape)
 
     def unreadable(self) -> tuple[int, ...]:
@@ -107,9 +117,9 @@ class PartialRows:
                     index, expected, unreadable = entry["batch"], entry["rows"], tuple(entry["unreadable"])
                 except (ValueError, KeyError, TypeError):
                     continue
-                start = index * self._batch
+                start = index * self.batch
                 stream.seek(start * self._dimension * 4)
-                data = stream.read(min(self._batch, self._count - start) * self._dimension * 4)
+                data = stream.read(min(self.batch, self.count - start) * self._dimension * 4)
                 if line.endswith(b"\n") and hashlib.sha256(data).hexdigest() == expected:
                     self.finished[index] = unreadable
                     kept.append(line)
