@@ -18,7 +18,6 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from dptransfer import _check
 from dptransfer.arrays import Pixels
 from dptransfer.demo.sets import PictureSet
-from dptransfer.errors import MissingDependency
 
 FONTS = (
     "DejaVuSans DejaVuSans-Bold DejaVuSans-Oblique DejaVuSans-BoldOblique DejaVuSansMono DejaVuSansMono-Bold "
@@ -61,11 +60,8 @@ def draw_glyphs(count: int, *, rng: np.random.Generator, digit_share: float = 0.
 
 
 def _fonts() -> list[ImageFont.FreeTypeFont]:
-    try:
-        from matplotlib import get_data_path
-    except ImportError:
-        raise MissingDependency("matplotlib", "demo", "Drawing the public glyphs") from None
-    folder = Path(get_data_path()) / "fonts" / "ttf"
+    matplotlib = _check.installed("matplotlib", "demo", "Drawing the public glyphs")
+    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     return [ImageFont.truetype(str(folder / f"{name}.ttf"), _FONT_SIZE) for name in FONTS]
 
 

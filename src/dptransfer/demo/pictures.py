@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from dptransfer import _check
 from dptransfer.arrays import Pixels
 from dptransfer.demo.curve import Dot
 from dptransfer.demo.reference import Result
-from dptransfer.errors import MissingDependency
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,11 +111,8 @@ def _figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 def _figure_class() -> type[Figure]:
     """Matplotlib's figure without pyplot: no window, no global state."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingDependency("matplotlib", "demo", "Drawing the demo's figures") from None
-    return Figure
+    module = _check.installed("matplotlib.figure", "demo", "Drawing the demo's figures")
+    return cast("type[Figure]", module.Figure)
 
 
 def _footnote(figure: Figure, text: str) -> None:

@@ -12,7 +12,7 @@ from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.encoders.base import ImageEncoder
 from dptransfer.encoders.weights import file_digest
-from dptransfer.errors import ArgumentError, DataError, MissingDependency
+from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -99,10 +99,7 @@ class OnnxEncoder(ImageEncoder):
 
 
 def _session(file: Path, device: str) -> Any:
-    try:
-        import onnxruntime
-    except ImportError:
-        raise MissingDependency("onnxruntime", "onnx", "An ONNX encoder") from None
+    onnxruntime = _check.installed("onnxruntime", "onnx", "An ONNX encoder")
     if not file.is_file():
         raise DataError(f"'{file}': the ONNX file must exist; it does not. Check the path.")
     kind = device.partition(":")[0]

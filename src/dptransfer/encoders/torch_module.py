@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dptransfer import _check
 from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.encoders.base import ImageEncoder
-from dptransfer.encoders.device import repeatable, require_torch, torch_device
+from dptransfer.encoders.device import repeatable, torch_device
 from dptransfer.encoders.weights import state_digest
 from dptransfer.errors import DataError
 
@@ -49,7 +50,7 @@ class TorchModuleEncoder(ImageEncoder):
         weights: str | None = None,
         size: int | None = None,
     ) -> None:
-        self._torch = require_torch("A torch encoder")
+        self._torch = _check.installed("torch", "torch", "A torch encoder")
         self._device = torch_device(device)
         self._transform = transform
         self._layout = self._torch.channels_last if channels_last else self._torch.contiguous_format
