@@ -57,11 +57,11 @@ def chosen_split(path: Path, splits: Collection[str], split: str | None) -> str 
     """The part that is asked for, or the only one there is; None where a file has no parts."""
     if split is None and len(splits) < 2:
         return next(iter(splits), None)
-    require(
-        splits, path, f"there are no splits in it, and split='{split}' was asked for.", "Leave split out."
-    )
+    none = f"there are no splits in it, and split='{split}' was asked for."
+    require(splits, path, none, "Leave split out.")
     if split not in splits:
-        which = f"it has the splits {listed(splits)}, and one must be chosen."
+        wrong = "" if split is None else f"; split='{split}' is none"
+        which = f"it has the splits {listed(splits)}, and one must be chosen{wrong}."
         raise unreadable(path, which, f"Pass split='{sorted(splits)[-1]}'.")
     return split
 

@@ -20,9 +20,9 @@ from dptransfer.errors import DataError, MissingDependency
 _PATTERNS = ["*.json", "*.txt", "*.model", "model*.safetensors"]
 
 
-def require_transformers(extra: str = "transformers") -> Any:
+def require_transformers() -> Any:
     """The transformers module, or an error that says how to install it."""
-    return _check.installed("transformers", extra, "A transformers encoder")
+    return _check.installed("transformers", "transformers", "A transformers encoder")
 
 
 def model_folder(source: str) -> Path:
