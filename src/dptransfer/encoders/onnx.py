@@ -10,7 +10,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.encoders.base import ImageEncoder
+from dptransfer.encoders.base import ImageEncoder, require_rows
 from dptransfer.encoders.weights import file_digest
 from dptransfer.errors import ArgumentError, DataError
 
@@ -69,8 +69,7 @@ class OnnxEncoder(ImageEncoder):
             f"mean {tuple(map(float, mean))} std {tuple(map(float, std))}",
             size=height if height == width else None,
         )
-        blank = np.zeros((1, 3, *self._size) if self._channels_first else (1, *self._size, 3), np.float32)
-        self.dimension = int(self.forward(blank).shape[1])
+        self.dimension = self.measured_dimension()
 
     def prepare(self, image: Image.Image) -> Floats32:
         """Squeeze to the model's size and normalise."""
@@ -90,12 +89,7 @@ class OnnxEncoder(ImageEncoder):
         output = np.asarray(self._session.run(None, {self._input: pixels})[0], dtype=np.float32)
         if output.ndim == 4:
             output = output.mean(axis=(2, 3) if self._channels_first else (1, 2))
-        if output.ndim != 2 or len(output) != len(pixels):
-            raise DataError(
-                "The model's first output must be rows (pictures, features) or feature maps; "
-                f"it has {output.ndim} dimensions. Export the pooled features."
-            )
-        return output
+        return require_rows(output, len(pixels))
 
 
 def _session(file: Path, device: str) -> Any:

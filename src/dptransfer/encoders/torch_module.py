@@ -10,10 +10,9 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.encoders.base import ImageEncoder
+from dptransfer.encoders.base import ImageEncoder, require_rows
 from dptransfer.encoders.device import repeatable, torch_device
 from dptransfer.encoders.weights import state_digest
-from dptransfer.errors import DataError
 
 if TYPE_CHECKING:
     import torch
@@ -58,7 +57,7 @@ class TorchModuleEncoder(ImageEncoder):
         placed: Any = module.eval().to(self._device)
         self._module = placed.to(memory_format=self._layout) if channels_last else placed
         self.identity = EncoderIdentity(name, digest, transform_name, size)
-        self.dimension = self._measured_dimension()
+        self.dimension = self.measured_dimension()
 
     def prepare(self, image: Image.Image) -> Floats32:
         """The transform's result as float32."""
@@ -73,15 +72,4 @@ class TorchModuleEncoder(ImageEncoder):
             output = self._module(inputs)
             if output.ndim == 4:
                 output = output.mean((2, 3))
-            rows: EncodedRows = output.float().cpu().numpy()
-        if rows.ndim != 2 or len(rows) != len(pixels):
-            raise DataError(
-                "The module must return rows (pictures, features) or feature maps; "
-                f"it returned {rows.ndim} dimensions. Wrap it in a module that pools."
-            )
-        return rows
-
-    def _measured_dimension(self) -> int:
-        from PIL import Image
-
-        return int(self.forward(self.prepare(Image.new("RGB", (64, 64)))[None]).shape[1])
+            return require_rows(output.float().cpu().numpy(), len(pixels))

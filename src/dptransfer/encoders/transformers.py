@@ -63,9 +63,7 @@ class TransformersImage(ImageEncoder):
         self._processor = _image_processor(folder, name)
         self._model, digest, self._pooler_is_random = load_model(folder, name, self._device)
         self._pooling = "unknown"
-        from PIL import Image
-
-        self.dimension = int(self.forward(self.prepare(Image.new("RGB", (64, 64)))[None]).shape[1])
+        self.dimension = self.measured_dimension()
         self.identity = EncoderIdentity(name, digest, f"{_settings(self._processor)}, {self._pooling}")
 
     def prepare(self, image: Image.Image) -> Floats32:
