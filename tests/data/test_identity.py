@@ -29,6 +29,7 @@ def test_a_size_travels_through_files_and_one_that_is_unknown_is_not_written(tmp
     [
         ("rgb 96 bicubic (x-127)/128, mean pool", 96),
         ("rgb 64x64 bicubic x/255, mean (0.5, 0.5, 0.5) std (1.0, 1.0, 1.0)", 64),
+        ("rgb 64x96 bicubic x/255, mean (0.5, 0.5, 0.5) std (1.0, 1.0, 1.0)", None),
         ("rgb 224x224 processor 0123456789ab, class token", None),
         ("256 tokens of vocabulary 0123456789ab, mean pool", None),
         ("my own", None),

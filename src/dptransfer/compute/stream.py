@@ -36,8 +36,8 @@ def slabs(rows: Any, step: int, copiers: ThreadPoolExecutor) -> Iterator[Slab]:
     lanes = [_Inward(), _Inward()]
     for number, start in enumerate(range(0, len(rows), step)):
         place = slice(start, min(start + step, len(rows)))
-        some = rows[place]
-        yield place, some if on_cuda(some) else lanes[number % 2].take(some, step, stream, copiers)
+        part = rows[place]
+        yield place, part if on_cuda(part) else lanes[number % 2].take(part, step, stream, copiers)
 
 
 def gathered(

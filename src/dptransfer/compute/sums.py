@@ -48,7 +48,7 @@ def class_sums(
     if len(labels) != len(rows):
         raise ArgumentError("labels must have one entry per row; it has another number of them.")
     step = _check.whole("chunk", chunk) if chunk else max(1, _SLAB_ELEMENTS // max(1, rows.shape[1]))
-    row_map = mapped or (lambda some: some)
+    row_map = mapped or (lambda unmapped: unmapped)
     return (_on_cuda if use_cuda(device, rows) else _on_cpu)(rows, labels, classes, step, row_map)
 
 

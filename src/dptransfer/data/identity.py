@@ -1,4 +1,4 @@
-"""Who made these embeddings: compared before two sets are used together."""
+"""Which encoder made a set of embeddings: compared before two sets are used together."""
 
 from __future__ import annotations
 
@@ -32,10 +32,14 @@ class EncoderIdentity:
 
     @property
     def picture_size(self) -> int | None:
-        """`size`, or what files written before it was on record say in its place."""
+        """`size`, or what `transform` says where a file was written before the size was on record.
+
+        One of unequal sides is the model's own and nobody's choice.
+        """
         match self.transform.split():
-            case ["rgb", sides, "bicubic", *_] if self.size is None and sides.partition("x")[0].isdecimal():
-                return int(sides.partition("x")[0])
+            case ["rgb", sides, "bicubic", *_] if self.size is None:
+                height, _, width = sides.partition("x")
+                return int(height) if height.isdecimal() and width in ("", height) else None
         return self.size
 
     def to_dict(self) -> dict[str, Any]:
