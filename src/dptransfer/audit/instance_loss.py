@@ -8,8 +8,8 @@ It is a diagnostic that reads private rows: the losses are a function of them, a
 guarantee, and never enter a release.
 
 **What is computed.** A step of sensitivity Δ is charged as if every row moved its answer by Δ; row i moves
-it by a share s of that, which `mechanisms.diary` finds out. Its own loss is what the same steps would cost
-with that share in place of 1:
+it by a share s of that, which `mechanisms.diary` finds out. Its own loss is what the same steps would
+cost with that share in place of 1:
 
 - Gaussian steps: μᵢ² = Σ (s/z)², the exact curve at the guarantee's δ.
 - A selection: ε·s, where s is the range of the row's contributions to the scores of its class (a constant
