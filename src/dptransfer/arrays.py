@@ -23,7 +23,7 @@ Floats32: TypeAlias = NDArray[np.float32]
 """Real numbers on their way into an encoder or a kernel."""
 Words: TypeAlias = NDArray[np.uint64]
 """Random bits, 64 at a time."""
-Pixels: TypeAlias = NDArray[np.uint8]
+PixelArray: TypeAlias = NDArray[np.uint8]
 """Pictures, a byte per value."""
 
 

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 _OF_MAPS = ("axes", "whitening", "pool")
 
 
-def named_method(
-    name: str, given: Mapping[str, Any], *, known: Mapping[str, type[PrivateMethod]] | None = None
-) -> PrivateMethod:
+def named_method(name: str, given: Mapping[str, Any]) -> PrivateMethod:
     """The method called `name` with the settings that were given.
 
     >>> named_method("top-k", {"k": 5, "axes": 64}).name
@@ -36,20 +34,14 @@ def named_method(
     FromShots(strength=0.1)
 
     Args:
-        name: its command-line name.
+        name: its command-line name, or 'package.module:Class' for a method that no package registers.
         given: values by field; those of the feature map may be given beside the method's own, or as
             'features.field', and those of any other part as 'part.field'. A text is read as JSON, as a word
             or as a comma list, whichever fits first.
-        known: the methods to choose from; default all.
     """
     from dptransfer.methods import METHODS
 
-    known = METHODS if known is None else known
-    if name not in known:
-        close = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1, cutoff=0.5)
-        remedy = f"Did you mean '{close[0]}'?" if close else "Choose one of these."
-        raise ArgumentError(f"The method must be one of {', '.join(known)}; got '{name}'. {remedy}")
-    return configured(known[name](**{}), given)  # every field has a default
+    return configured(METHODS.find(name)(**{}), given)  # every field has a default
 
 
 def as_method(method: str | PrivateMethod) -> PrivateMethod:
@@ -63,7 +55,7 @@ def configured(method: PrivateMethod, given: Mapping[str, Any]) -> PrivateMethod
     """The same method with these settings changed, named as for `named_method`."""
     own: dict[str, Any] = {}
     inner: dict[str, Any] = {}
-    features = method.features
+    before = features = getattr(method, "features", None)
     for name, value in given.items():
         head = name.partition(".")[0]
         if name == "features":
@@ -74,8 +66,9 @@ def configured(method: PrivateMethod, given: Mapping[str, Any]) -> PrivateMethod
             inner[name.removeprefix("features.")] = value
     if inner:
         features = _with_inner(method, features, inner)
-    made: PrivateMethod = _with_settings(method, own, f"'{method.name}'")
-    return made if features is method.features else replace(made, features=features)
+    made: Any = _with_settings(method, own, f"'{method.name}'")
+    changed: PrivateMethod = made if features is before else replace(made, features=features)
+    return changed
 
 
 def _feature_map(kind: str) -> Any:

@@ -222,14 +222,14 @@ class Later(MeanPrototypes):
     name: ClassVar[str] = "later"
 
 
-def test_fields_of_methods_to_come_are_options_at_once(monkeypatch):
-    monkeypatch.setitem(METHODS, "later", Later)
+def test_fields_of_methods_to_come_are_options_at_once():
+    later = f"{__name__}:Later"
     texts = ["rounds=4", "mode=7", "strict=true", "shares=0.5, 0.5"]
-    made = method_from("later", {"axes": 9, "k": None}, texts)
+    made = method_from(later, {"axes": 9, "k": None}, texts)
     assert made == Later(rounds=4, mode="7", strict=True, shares=(0.5, 0.5), axes=9)
-    assert method_from("later", {}, ["rounds=null"]).rounds is None
+    assert method_from(later, {}, ["rounds=null"]).rounds is None
     with pytest.raises(ArgumentError, match="'strict' must be of the type bool"):
-        method_from("later", {}, ["strict=perhaps"])
+        method_from(later, {}, ["strict=perhaps"])
 
 
 @pytest.mark.filterwarnings("default::dptransfer.errors.PrivacyWarning")

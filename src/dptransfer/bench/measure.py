@@ -209,7 +209,7 @@ def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
     }
 
 
-def _map_once(method: PrivateMethod, dimension: int, public: PublicEmbeddings, clock: _Clock) -> None:
+def _map_once(method: Any, dimension: int, public: PublicEmbeddings, clock: _Clock) -> None:
     """Fit the public map once per worker, so that no single fit carries what the others find done."""
     key = public.fingerprint, repr(method.features)
     if key not in _MAPPED:

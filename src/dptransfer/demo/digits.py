@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dptransfer.arrays import Labels, Pixels
+from dptransfer.arrays import Labels, PixelArray
 from dptransfer.data import long_tail
 from dptransfer.demo.glyphs import draw_glyphs
 from dptransfer.demo.sets import DemoSets, PictureSet, balanced_split
@@ -44,7 +44,7 @@ def digits_sets(*, glyphs: int = GLYPHS) -> DemoSets:
     )
 
 
-def _digits() -> tuple[Pixels, Labels]:
+def _digits() -> tuple[PixelArray, Labels]:
     from sklearn.datasets import load_digits
 
     bunch = load_digits()

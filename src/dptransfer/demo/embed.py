@@ -15,7 +15,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from dptransfer.arrays import AnyArray, Integers, Pixels
+from dptransfer.arrays import AnyArray, Integers, PixelArray
 from dptransfer.data import (
     ImageList,
     Labelled,
@@ -144,7 +144,7 @@ def _write_pictures(folder: Path, pictures: PictureSet, classes: tuple[str, ...]
     return ImageList(tuple(paths), labelled, root=folder)
 
 
-def _png(pixels: Pixels) -> bytes:
+def _png(pixels: PixelArray) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, format="PNG")
     return buffer.getvalue()

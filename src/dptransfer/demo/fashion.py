@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dptransfer.arrays import Labels, Pixels
+from dptransfer.arrays import Labels, PixelArray
 from dptransfer.data import long_tail
 from dptransfer.demo.sets import DemoSets, PictureSet, balanced_split
 from dptransfer.errors import DataError
@@ -59,7 +59,7 @@ def fashion_sets(folder: Path = FOLDER) -> DemoSets:
     )
 
 
-def read_idx(path: Path) -> Pixels:
+def read_idx(path: Path) -> PixelArray:
     """The array in a gzipped idx file of bytes: 0, 0, 8, the number of axes, their lengths, the values."""
     try:
         with gzip.open(path, "rb") as stream:
@@ -80,7 +80,7 @@ def read_idx(path: Path) -> Pixels:
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
 
 
-def _part(folder: Path, part: str) -> tuple[Pixels, Labels]:
+def _part(folder: Path, part: str) -> tuple[PixelArray, Labels]:
     pixels = read_idx(folder / f"{part}-images-idx3-ubyte.gz")
     labels = read_idx(folder / f"{part}-labels-idx1-ubyte.gz").astype(np.int64)
     if (

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from dptransfer import _check
-from dptransfer.arrays import Pixels
+from dptransfer.arrays import PixelArray
 from dptransfer.demo.sets import PictureSet
 
 FONTS = (
@@ -65,7 +65,7 @@ def _fonts() -> list[ImageFont.FreeTypeFont]:
     return [ImageFont.truetype(str(folder / f"{name}.ttf"), _FONT_SIZE) for name in FONTS]
 
 
-def _draw(character: str, font: ImageFont.FreeTypeFont, rng: np.random.Generator) -> Pixels:
+def _draw(character: str, font: ImageFont.FreeTypeFont, rng: np.random.Generator) -> PixelArray:
     canvas = Image.new("L", (_DRAWN, _DRAWN), 0)
     weight = int(rng.integers(0, 2))
     ImageDraw.Draw(canvas).text(
@@ -77,7 +77,7 @@ def _draw(character: str, font: ImageFont.FreeTypeFont, rng: np.random.Generator
     soft = _placed(waved.crop(box), rng).filter(ImageFilter.GaussianBlur(rng.uniform(0.0, 0.8)))
     points = np.asarray(soft) > rng.uniform(70, 150)
     blocks = points.reshape(_POINTS // _BLOCK, _BLOCK, _POINTS // _BLOCK, _BLOCK)
-    shades: Pixels = (blocks.sum(axis=(1, 3)) * _CLEAR).astype(np.uint8)
+    shades: PixelArray = (blocks.sum(axis=(1, 3)) * _CLEAR).astype(np.uint8)
     return shades
 
 

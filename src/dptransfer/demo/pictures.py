@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.arrays import Pixels
+from dptransfer.arrays import PixelArray
 from dptransfer.demo.curve import Dot
 from dptransfer.demo.reference import Result
 
@@ -67,8 +67,8 @@ def draw_curve(path: Path, dots: Sequence[Dot], results: Sequence[Result]) -> Pa
 
 def draw_prototypes(
     path: Path,
-    prototypes: Mapping[str, Pixels],
-    examples: Mapping[str, Pixels],
+    prototypes: Mapping[str, PixelArray],
+    examples: Mapping[str, PixelArray],
     titles: tuple[str, str],
     note: str,
 ) -> Path:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptransfer.arrays import Labels
-from dptransfer.arrays import Pixels as Pixels
+from dptransfer.arrays import Labels, PixelArray
 from dptransfer.errors import DataError
+
+Pixels = PixelArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +24,7 @@ class PictureSet:
         captions: what each picture shows, in a word, where that is known.
     """
 
-    pixels: Pixels
+    pixels: PixelArray
     names: tuple[str, ...]
     labels: Labels | None = None
     captions: tuple[str, ...] | None = None
@@ -35,7 +36,7 @@ class PictureSet:
             raise DataError("A picture set needs one distinct name, and one label if any, for each picture.")
 
     @classmethod
-    def of(cls, pixels: Pixels, which: Labels, name: str, labels: Labels | None = None) -> PictureSet:
+    def of(cls, pixels: PixelArray, which: Labels, name: str, labels: Labels | None = None) -> PictureSet:
         """The pictures at these places, called by their number, as in 'digit-{:04d}'."""
         names = tuple(name.format(number) for number in which.tolist())
         return cls(pixels[which], names, None if labels is None else labels[which])

@@ -1,6 +1,7 @@
 """Frozen public encoders, and the way from images or texts to embeddings."""
 
 from dptransfer.encoders.base import Encoder, ImageEncoder
+from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.extract import EncodeReport, encode_images, encode_texts
 from dptransfer.encoders.in_memory import (
     EncodedImages,
@@ -9,7 +10,7 @@ from dptransfer.encoders.in_memory import (
     rows_depend_on_neighbours,
 )
 from dptransfer.encoders.onnx import OnnxEncoder
-from dptransfer.encoders.registry import EncoderNote, available_encoders, encoder_of, get_encoder
+from dptransfer.encoders.registry import EncoderNote, adapted, available_encoders, encoder_of, get_encoder
 from dptransfer.encoders.torch_module import TorchModuleEncoder
 from dptransfer.encoders.transformers import transformers_encoder
 
@@ -17,10 +18,12 @@ __all__ = [
     "EncodeReport",
     "EncodedImages",
     "Encoder",
+    "EncoderDelta",
     "EncoderNote",
     "ImageEncoder",
     "OnnxEncoder",
     "TorchModuleEncoder",
+    "adapted",
     "available_encoders",
     "encode_images",
     "encode_images_in_memory",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.encoders.base import Encoder, Kind
+from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.errors import ArgumentError, DataError
 
 
@@ -93,13 +94,20 @@ def get_encoder(
     raise ArgumentError(_unknown(spec))
 
 
-def encoder_of(identity: EncoderIdentity, *, device: str = "cpu", spec: str | None = None) -> Encoder:
+def encoder_of(
+    identity: EncoderIdentity,
+    *,
+    device: str = "cpu",
+    spec: str | None = None,
+    delta: EncoderDelta | None = None,
+) -> Encoder:
     """The encoder behind an identity on record, for encoding what a release is to predict.
 
     Args:
         identity: what the release or the embeddings recorded.
         device: where to run.
         spec: where to find it when the name alone does not say, for a local folder or an ONNX file.
+        delta: what a release changes in it.
     """
     asked = spec or identity.name
     if Path(asked).suffix != ".onnx" and not any(asked == note.name for note in KNOWN):
@@ -111,7 +119,20 @@ def encoder_of(identity: EncoderIdentity, *, device: str = "cpu", spec: str | No
     kind: Kind = "image" if identity.transform.startswith("rgb") else "text"
     encoder = get_encoder(asked, size=identity.picture_size, device=device, kind=kind)
     require_same_encoder(identity, encoder.identity, names=("The recorded rows", "the encoder found"))
-    return encoder
+    return encoder if delta is None else adapted(encoder, delta)
+
+
+def adapted(encoder: Encoder, delta: EncoderDelta) -> Encoder:
+    """The encoder as a release changes it; one that cannot be changed so, or is another, is refused."""
+    change = getattr(encoder, "adapted", None)
+    if change is None:
+        raise ArgumentError(
+            f"The encoder '{encoder.identity.name}' cannot be changed by a release, which this one needs. "
+            "Use the encoder and the version of dptransfer that the model was fitted with."
+        )
+    made: Encoder = change(delta)
+    require_same_encoder(delta.identity, made.identity, names=("The release", "the changed encoder"))
+    return made
 
 
 def _unknown(spec: str) -> str:

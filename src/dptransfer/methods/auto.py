@@ -18,8 +18,9 @@ from dptransfer.errors import BudgetError
 from dptransfer.features import FittedFeatures, PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianShares
+from dptransfer.methods.about import SLATE, About
 from dptransfer.methods.adamix import AdaMix
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod
 from dptransfer.methods.mean_prototypes import MeanPrototypes
 from dptransfer.methods.mixed_baselines import OnlyPublic
 from dptransfer.methods.noisy_gd import NoisyGD
@@ -41,7 +42,7 @@ _SEED = 20_250  # the surrogates' own randomness: public, and the same for every
 
 
 @dataclass(frozen=True)
-class Auto(PrivateMethod):
+class Auto(EmbeddingMethod):
     """Takes the candidate that does best on surrogate tasks made from the public pool.
 
     Releases:      what the chosen method releases.
@@ -61,6 +62,13 @@ class Auto(PrivateMethod):
     candidates: tuple[PrivateMethod, ...] = field(default=())
     margin: float = 0.005
     name: ClassVar[str] = "auto"
+    about: ClassVar[About] = About(
+        summary="Tries the others on tasks made from public rows and takes the best: for all who do "
+        "not want to choose.",
+        family="Chosen for you",
+        colour=SLATE,
+        marker="*",
+    )
     plans_by_facts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

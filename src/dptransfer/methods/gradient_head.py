@@ -18,7 +18,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.errors import BudgetError
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
 from dptransfer.methods.descent import Descent, Pace
 from dptransfer.methods.head_rows import HeadRows, head_rows
 from dptransfer.noise import NoiseSource
@@ -29,6 +29,8 @@ from dptransfer.queries.base import L2Query
 from dptransfer.release.heads import LinearHead
 
 FloatArray = NDArray[np.float64]
+STEPS_SEE = "every step saw the private rows only through a sum of clipped gradients with Gaussian noise"
+STEP_OPTIONS = {"steps": "Noisy steps.", "noise_multiplier": "Noise of a step ÷ clip."}
 
 
 class Guide(Protocol):
@@ -56,7 +58,7 @@ class Guide(Protocol):
 
 
 @dataclass(frozen=True)
-class GradientHead(PrivateMethod):
+class GradientHead(EmbeddingMethod):
     """Base of the methods that step along noisy softmax gradients.
 
     Attributes:

@@ -14,7 +14,9 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds, Step, jointly, rounds_of
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.about import GREEN, About
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
+from dptransfer.methods.citations import FEATURES
 from dptransfer.methods.head_rows import head_rows
 from dptransfer.methods.spectrum import solved
 from dptransfer.noise import NoiseSource
@@ -28,7 +30,7 @@ FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class LeastSquares(PrivateMethod):
+class LeastSquares(EmbeddingMethod):
     """One-against-all least squares: θ_c = (A_c + α·G + ridge)⁻¹ b_c, from noisy G, A_c and b_c.
 
     Without noise it minimises Σ_{i in c} (θ·x − 1)² + α·Σ_i (θ·x)² + ridge·‖θ‖²: ridge regression in which a
@@ -53,6 +55,17 @@ class LeastSquares(PrivateMethod):
     alpha: float = 1.0
     ridge: float = 0.3
     name: ClassVar[str] = "least-squares"
+    about: ClassVar[About] = About(
+        summary="Noisy second moments and class sums: few dimensions, many rows.",
+        card="Three things were released once, with Gaussian noise: the second moments of all private rows, "
+        "those of each class, and the class sums. A regularised least-squares problem per class is solved "
+        "from them.",
+        reference=f"{FEATURES}, DP-LS, with exact composition: noise multiplier 6.46 at epsilon 1 (5.94 "
+        "under replace-one), where the published conversion needs 8.49.",
+        family="Linear heads",
+        colour=GREEN,
+        marker="p",
+    )
 
     def __post_init__(self) -> None:
         """Check the settings."""

@@ -13,7 +13,8 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod, with_query
+from dptransfer.methods.about import SKY, About
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, with_query
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Relation
 from dptransfer.queries import ClassSumsAndCounts
@@ -21,7 +22,7 @@ from dptransfer.release.heads import EuclideanHead
 
 
 @dataclass(frozen=True)
-class MeanEstimation(PrivateMethod):
+class MeanEstimation(EmbeddingMethod):
     """One centre per class: noisy sum of unit-norm rows ÷ noisy count.
 
     Releases:      the (classes, dimension + 1) matrix of class sums and weighted counts, all classes at once.
@@ -47,6 +48,16 @@ class MeanEstimation(PrivateMethod):
     device: str = "cpu"
     count_weight: float | None = None
     name: ClassVar[str] = "mean-estimation"
+    about: ClassVar[About] = About(
+        summary="Noisy class sums and counts: where distances to class means are wanted.",
+        card="Sums and counts of the private rows of each class were released together with Gaussian noise; "
+        "a row is given the class whose noisy mean is nearest.",
+        reference="Zhu, Zhang: Mean Estimation Strikes Back! An Efficient Solution to Private "
+        "Classification, Algorithm 1, with the noise recalibrated: the printed one is too small.",
+        family="From sums",
+        colour=SKY,
+        marker="v",
+    )
 
     def __post_init__(self) -> None:
         """Check the settings."""

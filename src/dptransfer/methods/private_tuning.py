@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from dptransfer.accounting import fits, mu_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, BudgetError
-from dptransfer.features import FittedFeatures, UnitNorm
+from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianRounds
+from dptransfer.methods.about import About
 from dptransfer.methods.auto import Auto
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod
 from dptransfer.methods.configurations import configuration_in_words, tuned_settings
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import BestOfManyEvent, Budget
@@ -28,7 +29,7 @@ _HALVINGS = 12  # of the interval a trial's ε is searched in: to one part in 4,
 
 
 @dataclass(frozen=True)
-class PrivateTuning(PrivateMethod):
+class PrivateTuning(EmbeddingMethod):
     """Random search with a random number of trials; only the best trial is released.
 
     A trial draws one of the candidates uniformly, fits it, and scores it by the noisy number of private rows
@@ -62,11 +63,19 @@ class PrivateTuning(PrivateMethod):
     score_share: float = 0.1
     tune_on_public: bool = False
     name: ClassVar[str] = "private-tuning"
+    about: ClassVar[About] = About(
+        summary="The best of several configurations, chosen on the private rows, and paid for.",
+        card="One of several configurations was chosen on the private rows: a random number of trials ran, "
+        "each with a noisy score, and only the best was released. The price of choosing is part of the "
+        "guarantee.",
+        reference="Papernot, Steinke: Hyperparameter Tuning with Rényi Differential Privacy (ICLR 2022).",
+        family="Chosen for you",
+    )
 
     def __post_init__(self) -> None:
         """Refuse what is no fixed list of methods."""
         listed = self.candidates if isinstance(self.candidates, tuple | list) else ()
-        if not listed or not all(isinstance(method, PrivateMethod) for method in listed):
+        if not listed or not all(isinstance(method, EmbeddingMethod) for method in listed):
             raise ArgumentError(
                 "candidates must be a fixed list of methods, made before any private row is seen; got "
                 f"{type(self.candidates).__name__}. A search that adapts to private scores is not covered by "
@@ -135,10 +144,14 @@ class PrivateTuning(PrivateMethod):
         for candidate in self.candidates:
             candidate.require_public(facts, public)
 
+    def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> list[Any]:
+        """What each candidate prepares."""
+        return [candidate.prepare(facts, public) for candidate in self.candidates]
+
     def run(
         self,
         plan: Plan,
-        features: FittedFeatures,
+        prepared: list[Any],
         private: PrivateEmbeddings,
         noise: NoiseSource,
         public: PublicEmbeddings | None,
@@ -146,14 +159,15 @@ class PrivateTuning(PrivateMethod):
         """Trial after trial; all but the best are forgotten."""
         (trials,) = plan.mechanisms
         assert isinstance(trials, Trials)
-        facts, highest = private.facts, -math.inf
-        best: Outcome | None = None
+        highest, best = -math.inf, None
         for _ in range(noise.trials(self.mean_trials, self.shape)):
             place = int(noise.subset(len(trials.plans), 1)[0])
             chosen = trials.plans[place]
-            fitted = chosen.method.features.fit(facts.dimension, public)
-            outcome = chosen.method.run(chosen, fitted, private, noise, public)
-            seen_by = outcome.features or fitted
+            ready = prepared[place]
+            if chosen.method is not self.candidates[place]:  # `Auto` named another when it planned
+                ready = chosen.method.prepare(private.facts, public)
+            outcome = chosen.method.run(chosen, ready, private, noise, public)
+            seen_by = ready if outcome.features is None else outcome.features
             linear, offset, precision = quadratic_form(outcome.head)
             question = CorrectCount(seen_by, linear, offset, precision)
             score = trials.score.open(noise=noise).release(question, private.rows, private.labels)

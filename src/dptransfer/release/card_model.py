@@ -63,10 +63,13 @@ def _method(model: PrivateClassifier) -> Section:
 
 
 def _provenance(model: PrivateClassifier) -> Section:
-    provenance = model.provenance
+    provenance, delta = model.provenance, model.encoder_delta
     blocks: list[Block] = [
         Paragraph(
-            "The private rows are embeddings from a frozen encoder trained on other data; its training "
+            f"The private examples are pictures, which changed a part of the encoder {clean(delta.base)}, "
+            "under the guarantee above; the data that it was trained on are not protected here."
+            if delta is not None
+            else "The private rows are embeddings from a frozen encoder trained on other data; its training "
             "data are not protected here."
             if model.facts.encoder
             else "No encoder is on record: the private rows were given as numbers."

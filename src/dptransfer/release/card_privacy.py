@@ -180,10 +180,10 @@ def _public_facts(model: PrivateClassifier) -> Section:
                 ("Fact", "Value"),
                 (
                     (f"classes ({len(facts.classes)})", some([clean(name) for name in facts.classes])),
-                    ("dimension of the rows", str(facts.dimension)),
+                    ("examples", facts.form),
                     ("number of examples", "not declared" if facts.size is None else f"about {facts.size}"),
                     ("class sizes", counts),
-                    ("encoder", "not on record" if facts.encoder is None else clean(facts.encoder)),
+                    ("encoder", "not on record" if model.encoder is None else clean(model.encoder)),
                     ("hyper-parameters", _settings(model)),
                 ),
             ),

@@ -1,4 +1,4 @@
-"""The schema of `release.json`, version 1.
+"""The schema of `release.json`, version 2; version 1, which knew rows alone, is read as well.
 
 Reading is strict: an unknown key, a missing one, a wrong type, a repeated key, NaN, an event that does not
 say what it would write, or a sentence that is not the guarantee's own are all refused. The file also
@@ -23,6 +23,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
+from dptransfer.data.facts import Facts
+from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import DPTransferError, ReleaseError
 from dptransfer.privacy import (
     BestOfManyEvent,
@@ -33,9 +35,11 @@ from dptransfer.privacy import (
     plain_exponents,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MANIFEST_NAME = "release.json"
 WEIGHTS_NAME = "model.safetensors"
+OF_MAP, OF_ENCODER = "features.", "encoder."
+"""How the names of arrays begin that are not the head's."""
 CARD_NAMES = ("CARD.md", "card.html")
 FILE_NAMES = (WEIGHTS_NAME, *CARD_NAMES)
 LARGEST_MANIFEST = 16 * 2**20
@@ -48,6 +52,7 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 RelationName = Literal["add/remove", "replace-one"]
+UnitName = Literal["row", "person"]
 
 
 class _Entry(BaseModel):
@@ -59,25 +64,6 @@ class MethodEntry(_Entry):
 
     name: str
     configuration: dict[str, Any]
-
-
-class EncoderEntry(_Entry):
-    """`EncoderIdentity.to_dict()`."""
-
-    name: str
-    weights: str
-    transform: str
-    size: int | None = None
-
-
-class FactsEntry(_Entry):
-    """`Facts.to_dict()`: everything in it was declared public by the data owner."""
-
-    classes: tuple[str | int, ...]
-    dimension: int
-    size: int | None
-    class_counts: tuple[int, ...] | None
-    encoder: EncoderEntry | None
 
 
 class HeadEntry(_Entry):
@@ -96,6 +82,7 @@ class GuaranteeEntry(_Entry):
     rho: Number | None
     mu: Number | None
     assumptions: tuple[str, ...]
+    unit: UnitName = "row"
     sentence: str
 
     @model_validator(mode="after")
@@ -114,8 +101,21 @@ class ArrayEntry(_Entry):
     """One released array."""
 
     name: str
-    dtype: Literal["float64", "int32"]
+    dtype: Literal["float64", "int32", "float32"]
     shape: tuple[Count, ...]
+
+    @model_validator(mode="after")
+    def _has_its_type(self) -> ArrayEntry:
+        if self.name.startswith(OF_ENCODER) != (self.dtype == "float32"):
+            raise ValueError("arrays of an encoder, and no others, are float32")
+        return self
+
+
+class DeltaEntry(_Entry):
+    """What was changed in an encoder: its kind and the encoder; its arrays are 'encoder.…'."""
+
+    kind: str
+    base: EncoderIdentity
 
 
 class AboutEntry(_Entry):
@@ -145,8 +145,9 @@ class Manifest(_Entry):
     events: tuple[dict[str, Any], ...]
     seeded: bool
     publishable: bool
-    facts: FactsEntry
+    facts: Facts
     features: dict[str, Any]
+    encoder_delta: DeltaEntry | None = None
     head: HeadEntry
     arrays: tuple[ArrayEntry, ...]
     notes: tuple[str, ...]
@@ -166,6 +167,10 @@ class Manifest(_Entry):
                 raise ValueError(f"a {fields['kind']} event does not say what it would write")
             if fields["relation"] != self.relation:
                 raise ValueError("an event has another relation than the release")
+            if fields.get("unit", "row") != self.guarantee.unit:
+                raise ValueError("an event protects another unit than the guarantee")
+        if self.facts.unit.value != self.guarantee.unit:
+            raise ValueError("the guarantee protects another unit than the facts declare")
         if (self.relation, self.delta) != (self.guarantee.relation, self.guarantee.delta):
             raise ValueError("relation and delta are not those of the guarantee")
         if self.library_version != self.versions.get("dptransfer", "unknown"):
@@ -228,8 +233,11 @@ def read_manifest(content: bytes) -> Manifest:
             f"this one reads up to {SCHEMA_VERSION}; upgrade."
         )
     try:
+        told = _current(fields)
         # The parser takes no lone surrogates, so every string read can be written again.
-        manifest = Manifest.model_validate_json(content)
+        manifest = Manifest.model_validate_json(json.dumps(told))
+        if manifest.facts.to_dict() != told["facts"]:
+            raise ValueError("the facts do not say what they would write")
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the whole file"
@@ -237,10 +245,23 @@ def read_manifest(content: bytes) -> Manifest:
         raise ReleaseError(
             f"{MANIFEST_NAME} must follow schema {SCHEMA_VERSION}; at {place}: {said}. {_READ_AGAIN}"
         ) from None
+    except ValueError as problem:
+        raise ReleaseError(f"{MANIFEST_NAME} must follow its schema; {problem}. {_READ_AGAIN}") from None
     head, mark, tail = content.rpartition(manifest.digest.encode())
     if not mark or hashlib.sha256(head + _NO_DIGEST.encode() + tail).hexdigest() != manifest.digest:
         raise ReleaseError(f"{MANIFEST_NAME} must have the digest it states; it was changed. {_READ_AGAIN}")
     return manifest
+
+
+def _current(fields: Any) -> Any:
+    """A manifest of schema 1 in the words of this one: the rows' dimension was no shape yet, and no unit."""
+    if not isinstance(fields, dict) or fields.get("schema_version") != 1:
+        return fields
+    facts = fields.get("facts")
+    if not isinstance(facts, dict) or "dimension" not in facts or {"shape", "unit"} & facts.keys():
+        raise ValueError("at facts: schema 1 has a dimension")
+    kept = {name: value for name, value in facts.items() if name != "dimension"}
+    return {**fields, "facts": {**kept, "shape": [facts["dimension"]], "unit": "row"}}
 
 
 def _event(fields: Mapping[str, Any]) -> Event:
