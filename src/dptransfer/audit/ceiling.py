@@ -13,18 +13,19 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dptransfer.accounting import delta_of, epsilon_of, mu_of, pure_epsilon_of
-from dptransfer.arrays import Floats
 from dptransfer.privacy import Event, GaussianEvent, numeric_delta_of
+
+FloatArray = NDArray[np.float64]
 
 _CURVE_POINTS = 64
 _AREA_POINTS = 20_000
 _LAST_DELTA = 1e-7
 
 
-def rate_ceilings(events: Sequence[Event], false_positive_rates: ArrayLike) -> Floats:
+def rate_ceilings(events: Sequence[Event], false_positive_rates: ArrayLike) -> FloatArray:
     """Upper bounds on the true positive rates of any attack at these false positive rates, all at once.
 
     Gaussian steps: the exact trade-off Φ(Φ⁻¹(α) + μ). Otherwise both constraints of (ε, δ)-DP on a grid of ε
@@ -42,7 +43,7 @@ def rate_ceilings(events: Sequence[Event], false_positive_rates: ArrayLike) -> F
         from scipy.special import ndtr, ndtri
 
         cut = math.fsum(map(numeric_delta_of, events))  # cut tails move either rate by that much
-        exact: Floats = ndtr(ndtri(np.minimum(alarms + cut, 1.0)) + mu) * (1 + 1e-10) + cut
+        exact: FloatArray = ndtr(ndtri(np.minimum(alarms + cut, 1.0)) + mu) * (1 + 1e-10) + cut
         return np.minimum(np.maximum(exact, alarms), 1.0)
     curve = np.ones_like(alarms)
     for epsilon, delta in _points(events):

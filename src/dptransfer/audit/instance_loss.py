@@ -8,8 +8,8 @@ It is a diagnostic that reads private rows: the losses are a function of them, a
 guarantee, and never enter a release.
 
 **What is computed.** A step of sensitivity Δ is charged as if every row moved its answer by Δ; row i moves
-it by a share s of that, which `mechanisms.diary` finds out. Its own loss is what the same steps would
-cost with that share in place of 1:
+it by a share s of that (`mechanisms.diary`). Its own loss is what the same steps would cost with that share
+in place of 1:
 
 - Gaussian steps: μᵢ² = Σ (s/z)², the exact curve at the guarantee's δ.
 - A selection: ε·s, where s is the range of the row's contributions to the scores of its class (a constant
@@ -39,7 +39,6 @@ from numpy.typing import NDArray
 from dptransfer.accounting import epsilon_of, pure_epsilon_of
 from dptransfer.accounting.renyi import ORDERS, epsilon_of_renyi
 from dptransfer.accounting.sampled import SampledGroup, sampled_divergences
-from dptransfer.arrays import Floats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.ledger import Ledger
@@ -56,6 +55,8 @@ from dptransfer.privacy import (
     SelectionEvent,
 )
 
+FloatArray = NDArray[np.float64]
+
 _LEVELS = 64  # shares are rounded up to multiples of 1/64
 _COARSE_LEVELS = 16  # where one level takes a third of a second
 _ROUNDING = 1e-6  # shares are quotients of floats
@@ -70,7 +71,7 @@ class InstanceLosses:
         guarantee: what was promised to all of them.
     """
 
-    epsilons: Floats
+    epsilons: FloatArray
     guarantee: Guarantee
 
     @property
@@ -122,7 +123,7 @@ def instance_losses(
     return InstanceLosses(np.minimum(epsilons, model.guarantee.epsilon), model.guarantee)
 
 
-def own_epsilons(events: Sequence[Event], entries: Sequence[Entry], rows: int, delta: float) -> Floats:
+def own_epsilons(events: Sequence[Event], entries: Sequence[Entry], rows: int, delta: float) -> FloatArray:
     """Each row's ε at `delta`, from the events that were paid for and what rows moved in them."""
     shares = _largest_shares(events, entries, rows)
     if shares.max(initial=0.0) > 1 + _ROUNDING:
@@ -137,7 +138,7 @@ def own_epsilons(events: Sequence[Event], entries: Sequence[Entry], rows: int, d
     return losses
 
 
-def _largest_shares(events: Sequence[Event], entries: Sequence[Entry], rows: int) -> Floats:
+def _largest_shares(events: Sequence[Event], entries: Sequence[Entry], rows: int) -> FloatArray:
     """The smallest share that covers all of a row's steps, each kind by itself and the largest of them.
 
     Releases that were paid for together have a bound of their own on what one exchange does to all of them.
@@ -161,7 +162,7 @@ def _largest_shares(events: Sequence[Event], entries: Sequence[Entry], rows: int
     return np.maximum(largest, np.sqrt(squares / paid)) if paid else largest
 
 
-def _by_share(events: Sequence[Event], shares: Floats, delta: float) -> Floats:
+def _by_share(events: Sequence[Event], shares: FloatArray, delta: float) -> FloatArray:
     """ε of the events with their noise ÷ share, at shares rounded up to a level.
 
     Where that is proven the step from the level down to the share itself is taken in proportion. With δ =
@@ -185,7 +186,7 @@ def _by_share(events: Sequence[Event], shares: Floats, delta: float) -> Floats:
 
 def _by_divergence(
     events: Sequence[Event], entries: Sequence[Entry], rows: int, delta: float, moved: NDArray[np.bool_]
-) -> Floats:
+) -> FloatArray:
     """ε from Rényi divergences added up step by step, plus what lattice and cut tails cost."""
     slack = math.fsum(event.numeric_epsilon for event in events if isinstance(event, SampledGaussianEvent))
     cut = math.fsum(event.numeric_delta for event in events if isinstance(event, SampledGaussianEvent))
@@ -203,11 +204,11 @@ def _by_divergence(
 
 
 @lru_cache(maxsize=32)
-def _step_divergences(event: SampledGaussianEvent) -> Floats:
+def _step_divergences(event: SampledGaussianEvent) -> FloatArray:
     """(levels + 1, orders): one step's divergences for a row of each share."""
     orders, replaces = np.array(ORDERS), event.relation is Relation.REPLACE_ONE
 
-    def at(level: int) -> Floats:
+    def at(level: int) -> FloatArray:
         multiplier = event.noise_multiplier * _LEVELS / level
         return sampled_divergences(SampledGroup(multiplier, event.sampling_rate, replaces, 1), orders)
 

@@ -12,14 +12,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dptransfer import _check
 from dptransfer.accounting import true_positive_rate
-from dptransfer.arrays import Floats
 from dptransfer.audit.ceiling import area_ceiling
 from dptransfer.audit.lower_bound import high_limit, low_limit
-from dptransfer.data.labelled import Labelled, class_positions
+from dptransfer.data.embeddings import class_positions
 from dptransfer.errors import DataError
 from dptransfer.privacy import Guarantee
 from dptransfer.release import PrivateClassifier
@@ -34,6 +33,7 @@ FEWEST_ALARMS = 10
 """Expected false alarms below which a rate is left out: too few rows to say where its threshold lies."""
 
 Interval: TypeAlias = tuple[float, float]
+FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ class MembershipResult:
 
 def membership_attack(
     model: PrivateClassifier,
-    members: tuple[ArrayLike, ArrayLike | Labelled],
-    others: tuple[ArrayLike, ArrayLike | Labelled],
+    members: tuple[ArrayLike, ArrayLike],
+    others: tuple[ArrayLike, ArrayLike],
     *,
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
 ) -> MembershipResult:
@@ -174,7 +174,7 @@ def membership_attack(
     )
 
 
-def row_losses(model: PrivateClassifier, x: ArrayLike, y: ArrayLike | Labelled) -> Floats:
+def row_losses(model: PrivateClassifier, x: ArrayLike, y: ArrayLike) -> FloatArray:
     """−log probability of each row's own class, exact where the probability itself would round to 0 or 1."""
     from scipy.special import logsumexp
 
@@ -190,11 +190,11 @@ def row_losses(model: PrivateClassifier, x: ArrayLike, y: ArrayLike | Labelled) 
     ahead = logits - logits[own][:, None]  # of each other class before the row's own
     ahead[own] = -np.inf
     # −log(1 ÷ (1 + Σ e^ahead)); kept apart from the 1, a loss of 1e-30 is not rounded to 0.
-    losses: Floats = np.logaddexp(0.0, logsumexp(ahead, axis=1))
+    losses: FloatArray = np.logaddexp(0.0, logsumexp(ahead, axis=1))
     return losses
 
 
-def smaller_share(first: Floats, second: Floats) -> float:
+def smaller_share(first: FloatArray, second: FloatArray) -> float:
     """Share of pairs in which the first is smaller, ties counted half: Mann and Whitney's statistic.
 
     >>> smaller_share(np.array([1.0, 2.0]), np.array([2.0, 3.0]))
@@ -242,7 +242,7 @@ def _edge(distance: Callable[[float], float], inside: float, outside: float) -> 
 
 
 def _point(
-    model: PrivateClassifier, inside: Floats, outside: Floats, rate: float, error: float
+    model: PrivateClassifier, inside: FloatArray, outside: FloatArray, rate: float, error: float
 ) -> OperatingPoint:
     allowed = math.floor(rate * len(outside) * (1 + 1e-12))
     threshold = np.partition(outside, allowed)[allowed]  # `allowed` others at most have a smaller loss
