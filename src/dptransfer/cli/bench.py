@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from dptransfer.cli import bench_report, options
-from dptransfer.cli.quick_help import QuickHelp
+from dptransfer.cli.commands import Group
 from dptransfer.cli.screen import console, say, show_json, show_table
 from dptransfer.errors import ArgumentError, DataError
 
-app = typer.Typer(cls=QuickHelp, no_args_is_help=True)
+app = typer.Typer(cls=Group, no_args_is_help=True)
 
 
 @app.callback()

@@ -8,7 +8,7 @@ import typer
 
 from dptransfer.cli import budgets, ledger_record, options
 from dptransfer.cli.ledger_view import entry_json, entry_words, open_ledger, summary_json
-from dptransfer.cli.quick_help import QuickHelp
+from dptransfer.cli.commands import Group
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
 from dptransfer.errors import LedgerError
 from dptransfer.privacy import Relation
@@ -16,7 +16,7 @@ from dptransfer.privacy import Relation
 if TYPE_CHECKING:
     from dptransfer.ledger import DataSet, Ledger
 
-app = typer.Typer(cls=QuickHelp, no_args_is_help=True)
+app = typer.Typer(cls=Group, no_args_is_help=True)
 _One = typer.Argument(help="Its name, or the first digits of its id.", show_default=False)
 _Which = Annotated[str | None, _One]
 

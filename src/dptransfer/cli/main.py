@@ -10,7 +10,6 @@ import typer
 from dptransfer import __version__
 from dptransfer.cli import (
     attack,
-    bench,
     card,
     demo,
     encode,
@@ -22,11 +21,11 @@ from dptransfer.cli import (
     predict,
     verify,
 )
-from dptransfer.cli.failures import OneLineErrors
+from dptransfer.cli.commands import Commands
 
 app = typer.Typer(
     name="dptransfer",
-    cls=OneLineErrors,
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -64,7 +63,6 @@ app.command()(card.card)
 app.command()(verify.verify)
 app.command()(export.export)
 app.add_typer(ledger.app, name="ledger")
-app.add_typer(bench.app, name="bench")
 
 
 def run() -> None:
