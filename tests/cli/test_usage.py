@@ -1,6 +1,9 @@
 """A command line that cannot be read: one line that says what is wrong and what to type."""
 
 import pytest
+import typer
+
+from dptransfer.cli.main import app
 
 FIT = "dptransfer fit photos.emb --public pool.emb --epsilon 1 --delta 1e-5 --out model/"
 
@@ -33,3 +36,39 @@ def test_the_line_says_what_is_wrong_and_what_to_type(cli, words, said):
 
 def test_control_characters_do_not_reach_the_terminal(cli):
     assert "\x1b" not in cli("plan", "--epsilon", "\x1b[31m", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("fit x.emb --k 5 --out m", "dptransfer fit: --k 5 is now --set k=5"),
+        ("fit x.emb --out m --noise-multiplier=20", "--noise-multiplier 20 is now --set noise_multiplier=20"),
+        ("fit x.emb --out m --size 900", "dptransfer fit: --size 900 is now --set data.size=900"),
+        (
+            "plan --class-counts 12,8",
+            "--class-counts 12,8 is now --set data.class_counts=12,8",
+        ),
+        ("plan --rho 0.5", "dptransfer plan: --rho 0.5 is now --budget rho=0.5"),
+        ("ledger budget clinic --mu 1", "dptransfer ledger budget: --mu 1 is now --budget mu=1"),
+        ("plan --tune-on-public", "dptransfer plan: --tune-on-public is now --set tune_on_public=true"),
+        (
+            "fit x --new-data-set --out m",
+            "--new-data-set is now --set data.new_data_set=true",
+        ),
+        ("fit x --out m --batch 8", "dptransfer fit: --batch is now an option of 'dptransfer encode'"),
+    ],
+)
+def test_an_option_of_before_says_what_it_is_called_now(cli, ledger, tmp_path, words, said):
+    assert said in cli(*words.split(), code=2).stderr
+    assert list(tmp_path.iterdir()) == []  # nothing is charged, nothing written
+
+
+def test_other_commands_have_their_own_options_of_such_names(cli):
+    assert "there is no option --k." in cli("card", "m", "--k", "5", code=2).stderr
+
+
+def test_no_command_has_more_than_25_parameters():
+    whole = typer.main.get_command(app)
+    most = {name: len(one.params) for name, one in whole.commands.items()}
+    assert max(most.values()) <= 25
+    assert most["fit"] > 20  # so they are counted

@@ -23,7 +23,7 @@ class CardFormat(Enum):
 
 
 def card(
-    model: Annotated[Path, typer.Argument(help="The release directory.", show_default=False)],
+    model: options.Release,
     form: Annotated[CardFormat, typer.Option("--format", "-f", help="What to print.")] = CardFormat.TEXT,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A file to write instead.", show_default=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.labelled import labelled_rows
+from dptransfer.cli.inputs import labelled_rows
 from dptransfer.cli.screen import bar, say, show_facts, show_json, show_table
 
 if TYPE_CHECKING:
@@ -19,11 +19,15 @@ _WIDEST = 12
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="The release directory.", show_default=False)],
+    model: options.Release,
     test: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...).", show_default=False)],
-    split: options.Split = None,
-    labels: options.LabelFile = None,
-    device: options.ScoringDevice = "cpu",
+    split: Annotated[
+        str | None, typer.Option("--split", help="Part of a file that has several.", show_default=False)
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option("--labels", help="An .npy of labels, for rows without.", show_default=False)
+    ] = None,
+    device: Annotated[str, typer.Option("--device", help="Where rows are scored: cpu or cuda.")] = "cpu",
     add_to_card: Annotated[
         bool,
         typer.Option(

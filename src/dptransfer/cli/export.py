@@ -13,7 +13,7 @@ from dptransfer.errors import ArgumentError
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="The release directory.", show_default=False)],
+    model: options.Release,
     onnx: Annotated[Path, typer.Option("--onnx", help="The ONNX file to write.", show_default=False)],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
     unsafe: options.Unsafe = False,

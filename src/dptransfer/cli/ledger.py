@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dptransfer.cli import budgets, ledger_record, options
-from dptransfer.cli.ledger_view import entry_json, entry_words, open_ledger, summary_json
+from dptransfer.cli import options
 from dptransfer.cli.commands import Group
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
-from dptransfer.errors import LedgerError
-from dptransfer.privacy import Relation
+from dptransfer.errors import ArgumentError, LedgerError
+from dptransfer.privacy import Relation, event_to_dict, event_words
 
 if TYPE_CHECKING:
-    from dptransfer.ledger import DataSet, Ledger
+    from dptransfer.ledger import DataSet, DatasetSummary, Entry, Ledger
 
 app = typer.Typer(cls=Group, no_args_is_help=True)
 _One = typer.Argument(help="Its name, or the first digits of its id.", show_default=False)
@@ -89,11 +91,10 @@ def history(
 @app.command()
 def budget(
     dataset: Annotated[str, _One],
-    epsilon: budgets.Epsilon = None,
-    delta: budgets.Delta = None,
-    rho: budgets.Rho = None,
-    mu: budgets.Mu = None,
-    relation: budgets.Neighbours = Relation.ADD_REMOVE,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    other_budget: options.OtherBudget = None,
+    relation: options.Neighbours = Relation.ADD_REMOVE,
     note: Annotated[str, typer.Option("--note", help="Why, for the record.")] = "",
     rule: Annotated[
         str | None,
@@ -109,8 +110,8 @@ def budget(
 
     Example: dptransfer ledger budget clinic-a --epsilon 3 --delta 1e-5
     """
-    setting = any(amount is not None for amount in (epsilon, delta, rho, mu, rule))
-    limit = budgets.budget_from(epsilon, delta, rho, mu, relation) if setting else None
+    setting = any(amount is not None for amount in (epsilon, delta, other_budget, rule))
+    limit = options.budget_from(epsilon, delta, other_budget, relation) if setting else None
     book = open_ledger(ledger, must_exist=not setting)
     if limit is not None:
         book.set_budget(_known_or_new(book, dataset), limit, note=note, rule=rule)
@@ -123,8 +124,64 @@ def budget(
     show_facts({"Ledger": book.path, "Data set": found, "Budget": limits, "Account": summary.sentence})
 
 
-app.command()(ledger_record.verify)
-app.command()(ledger_record.export)
+@app.command()
+def verify(
+    head: Annotated[
+        str | None,
+        typer.Option("--head", help="A head kept elsewhere, such as a release's.", show_default=False),
+    ] = None,
+    ledger: options.LedgerFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Check the hash chain; with --head also that the record has that entry still.
+
+    Without a head that was kept elsewhere a ledger that was rewritten as a whole passes too.
+
+    Example: dptransfer ledger verify --head 3f9a...
+    """
+    if head is not None and not (len(head) == 64 and set(head.lower()) <= set("0123456789abcdef")):
+        raise ArgumentError(
+            "--head must be a whole head, 64 hexadecimal digits; this is not. "
+            "A release has one in release.json, as ledger_head."
+        )
+    book = open_ledger(ledger, must_exist=True)
+    book.verify(known_head=None if head is None else head.lower())
+    entries = len(book.history(None))
+    if as_json:
+        show_json({"ledger": str(book.path), "head": book.head, "entries": entries, "known_head": head})
+        return
+    known = "" if head is None else ", and the given head is in it"
+    show_facts({"Ledger": book.path, "Entries": entries, "Head": book.head})
+    say(f"The chain holds{known}.", style="green")
+
+
+@app.command()
+def export(
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The JSON Lines file to write.", show_default=False)
+    ],
+    ledger: options.LedgerFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write every entry as a line of JSON; the file is for its owner's eyes only.
+
+    Names, notes and times of charges are not protected by any guarantee.
+
+    Example: dptransfer ledger export --out record.jsonl
+    """
+    from dptransfer.data.owner_only import owner_only
+
+    if os.path.lexists(out):
+        raise ArgumentError(f"--out must name a new file; '{out}' exists. Choose another name.")
+    book = open_ledger(ledger, must_exist=True)
+    entries = book.history(None)
+    with open(out, "x", encoding="utf-8", opener=owner_only) as file:
+        for entry in entries:
+            file.write(json.dumps(entry_json(entry), ensure_ascii=False) + "\n")
+    if as_json:
+        show_json({"ledger": str(book.path), "out": str(out), "entries": len(entries), "head": book.head})
+    else:
+        show_facts({"Ledger": book.path, "Written": out, "Entries": len(entries), "Head": book.head})
 
 
 def _known_or_new(book: Ledger, text: str) -> DataSet | str:
@@ -133,3 +190,85 @@ def _known_or_new(book: Ledger, text: str) -> DataSet | str:
         return book.find(text)
     except LedgerError:
         return text
+
+
+def open_ledger(path: Path | None, *, must_exist: bool = False, strict_names: bool = False) -> Ledger:
+    """The ledger at `path`, the user's own without one; with `must_exist` no new one is made.
+
+    Who only wants to read must not be shown an empty ledger because a path was mistyped.
+    """
+    from dptransfer.ledger import Ledger
+
+    where = Ledger.default_path() if path is None else path
+    if must_exist and not where.exists():
+        raise ArgumentError(
+            f"A ledger is made by the first budget or charge; there is none at '{where}'. "
+            "Check --ledger, or without it the environment variable DPTRANSFER_LEDGER."
+        )
+    return Ledger(where, strict_names=strict_names)
+
+
+def summary_json(summary: DatasetSummary) -> dict[str, Any]:
+    """One data set's account."""
+    return {
+        "id": summary.dataset.id,
+        "name": summary.dataset.name,
+        "charges": summary.charges,
+        "unfinished": summary.unfinished,
+        "spent": None if summary.spent is None else summary.spent.to_dict(),
+        "budget": None if summary.budget is None else summary.budget.to_dict(),
+        "rule": summary.rule,
+        "sentence": summary.sentence,
+        "merged": list(summary.merged),
+    }
+
+
+def entry_json(entry: Entry) -> dict[str, Any]:
+    """One entry of the record, whatever its kind."""
+    from dptransfer.ledger import BudgetChange, Charge, Closing
+
+    shared = {
+        "number": entry.number,
+        "time": entry.time,
+        "dataset": {"id": entry.dataset.id, "name": entry.dataset.name},
+        "version": entry.version,
+        "process": entry.process,
+        "hash": entry.hash,
+    }
+    if isinstance(entry, Charge):
+        own: dict[str, Any] = {
+            "kind": "charge",
+            "label": entry.label,
+            "events": [event_to_dict(event) for event in entry.events],
+            "rule": entry.rule,
+            "apart_from": list(entry.apart_from),
+            "outcome": entry.outcome,
+            "status": entry.status,
+            "detail": entry.detail,
+        }
+    elif isinstance(entry, BudgetChange):
+        own = {
+            "kind": "budget",
+            "budget": entry.budget.to_dict(),
+            "note": entry.note,
+            "rule": entry.rule,
+        }
+    else:
+        assert isinstance(entry, Closing)
+        own = {"kind": "closing", "charge": entry.charge, "outcome": entry.outcome, "detail": entry.detail}
+    return {**shared, **own}
+
+
+def entry_words(entry: Entry) -> tuple[str, str]:
+    """What an entry did and how it ended, in words."""
+    from dptransfer.ledger import BudgetChange, Charge
+
+    if isinstance(entry, Charge):
+        steps = "; ".join(map(event_words, entry.events)) or "no private row used, nothing spent"
+        if entry.apart_from:
+            steps += f"; said to be other people than {', '.join(one[:12] for one in entry.apart_from)}"
+        return f"{entry.label}: {steps}", entry.status + (f" ({entry.detail})" if entry.detail else "")
+    if isinstance(entry, BudgetChange):
+        rule = "" if entry.rule is None else f", counted by '{entry.rule}'"
+        return f"budget set to {entry.budget}{rule}", entry.note
+    return "", ""

@@ -5,21 +5,31 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.new_rows import rows_to_predict
-from dptransfer.cli.screen import on_terminal, say, show_json, show_table
-from dptransfer.errors import ArgumentError
+from dptransfer.cli.encoding import examples_in, is_table, unrecognised
+from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, show_table
+from dptransfer.errors import ArgumentError, DataError, Incompatible
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dptransfer.encoders import Encoder
+    from dptransfer.release import PrivateClassifier
+
+    NamedRows = tuple[list[str], NDArray[Any]]
 
 _LINES = (".jsonl", ".ndjson", ".json")
+_NAMED = 5
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="The release directory.", show_default=False)],
+    model: options.Release,
     inputs: Annotated[
         list[Path], typer.Argument(help="Images, a folder, a text or CSV file, or rows.", show_default=False)
     ],
@@ -46,7 +56,7 @@ def predict(
     from dptransfer.release import read_release
 
     released = read_release(model)
-    names, rows = rows_to_predict(released, inputs, encoder, device, batch)
+    names, rows = _rows(released, inputs, encoder, device, batch)
     # Scores know these two devices; an encoder may run on others.
     chances = released.predict_proba(rows, device=device if device in DEVICES else "cpu")
     order = (-chances).argsort(axis=1, kind="stable")[:, :top].tolist()
@@ -98,3 +108,95 @@ def _csv(found: list[_Found], ranked: bool) -> str:
 
 def _json_lines(found: list[_Found], ranked: bool) -> str:
     return "".join(json.dumps(_fields(one, ranked), ensure_ascii=False) + "\n" for one in found)
+
+
+def _rows(
+    released: PrivateClassifier, inputs: Sequence[Path], spec: str | None, device: str, batch: int
+) -> NamedRows:
+    """Names and rows of all inputs, in order; images and texts are encoded as the release records."""
+    import numpy as np
+
+    for path in inputs:
+        path.stat()  # a missing file is an error before the encoder is loaded
+    tables = [is_table(path) for path in inputs]
+    if any(tables) and not all(tables):
+        raise ArgumentError(
+            "Inputs must be all rows or all images; these are mixed. Predict them separately."
+        )
+    if all(tables):
+        parts = [_from_table(released, path) for path in inputs]
+    else:
+        encoder = _encoder(released, spec, device)
+        parts = [_from_examples(group, encoder, batch) for group in _grouped(inputs)]
+    return [name for names, _ in parts for name in names], np.concatenate([rows for _, rows in parts])
+
+
+def _from_table(released: PrivateClassifier, path: Path) -> NamedRows:
+    from dptransfer.data import read_table, require_same_encoder
+
+    table = read_table(path)
+    require_same_encoder(released.facts.encoder, table.encoder, names=("The model", f"'{path}'"))
+    if table.rows.shape[1] != released.facts.dimension:
+        raise Incompatible(
+            f"Rows must have the model's dimension, {released.facts.dimension}; those in '{path}' have "
+            f"{table.rows.shape[1]}. Encode them with the model's encoder."
+        )
+    names = table.sources or tuple(f"{path}:{number}" for number in range(len(table.rows)))
+    return list(names), table.rows
+
+
+def _encoder(released: PrivateClassifier, spec: str | None, device: str) -> Encoder:
+    from dptransfer.encoders import encoder_of, get_encoder
+
+    recorded = released.facts.encoder
+    if recorded is not None:
+        return encoder_of(recorded, device=device, spec=spec)
+    if spec is None:
+        raise ArgumentError(
+            "Images and texts need the encoder the model was fitted with, and the release names none. "
+            "Name it yourself, for example: --encoder efficientnet-lite0"
+        )
+    encoder = get_encoder(spec, device=device)
+    if encoder.dimension != released.facts.dimension:
+        raise Incompatible(
+            f"The encoder must give rows of the model's dimension, {released.facts.dimension}; "
+            f"'{spec}' gives {encoder.dimension}. Name the one the model was fitted with."
+        )
+    return encoder
+
+
+def _grouped(inputs: Sequence[Path]) -> list[Path | Sequence[Path]]:
+    """Single images together, so that they share batches; anything else by itself."""
+    from dptransfer.data.images import IMAGE_ENDINGS
+
+    if all(path.is_file() and path.suffix.lower() in IMAGE_ENDINGS for path in inputs):
+        return [inputs]
+    return list(inputs)
+
+
+def _from_examples(group: Path | Sequence[Path], encoder: Encoder, batch: int) -> NamedRows:
+    from dptransfer.data import ImageList, find_images
+    from dptransfer.encoders import encode_images_in_memory, encode_texts_in_memory
+
+    if isinstance(group, Path):
+        found = examples_in(group, encoder, None, labelled=False)
+    else:
+        found = find_images(group)
+    if not isinstance(found, ImageList):
+        return list(found.texts), encode_texts_in_memory(found.texts, encoder, batch=batch)
+    _refuse_unreadable(unrecognised(found.paths))
+    with progress_bar("Encoding") as step:
+        rows, unreadable = encode_images_in_memory(found, encoder, batch=batch, progress=step)
+    _refuse_unreadable([str(found.paths[place]) for place in unreadable])
+    return [str(path) for path in found.paths], rows
+
+
+def _refuse_unreadable(names: Sequence[str]) -> None:
+    """Raise if there are any, and name them: the answers would name them too."""
+    if names:
+        rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        listed = ", ".join(f"'{name}'" for name in names[:_NAMED])
+        raise DataError(
+            f"Images must be readable; {len(names)} cannot be read: {listed}{rest}. "
+            "Repair them, or leave them out."
+        )

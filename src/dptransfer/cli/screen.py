@@ -1,4 +1,4 @@
-"""What commands print with: a console, small tables and JSON, all of which work in a pipe.
+"""What commands print with: a console, a progress bar, small tables and JSON, all of which work in a pipe.
 
 Nothing is read as markup: class names and file names come from users and may contain anything.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,28 @@ def working(what: str) -> Iterator[None]:
         return
     with console(err=True).status(what):
         yield
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[..., None]]:
+    """A bar with the time left on standard error, nothing in a pipe; yields what is told (done, total, unit).
+
+    It moves while nothing is counted, and fills once something is.
+    """
+    if not on_terminal(err=True):
+        yield lambda done, total, unit="": None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console(err=True), transient=True) as shown:
+        task = shown.add_task(what, total=None)
+
+        def tell(done: int, total: int, unit: str = "") -> None:
+            words = f"{what}, {unit} {done} of {total}".replace(",  ", ", ")
+            shown.update(task, completed=done, total=total, description=words)
+
+        yield tell
 
 
 def show_table(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
 from dptransfer.cli import options
@@ -13,7 +10,7 @@ from dptransfer.privacy import number, rounded_up
 
 
 def verify(
-    model: Annotated[Path, typer.Argument(help="The release directory.", show_default=False)],
+    model: options.Release,
     as_json: options.AsJson = False,
 ) -> None:
     """Recompute ε, plan the steps again and check every file.

@@ -57,7 +57,7 @@ def test_while_the_release_is_written_the_budget_is_spent_too(cli, data, monkeyp
 
 @pytest.mark.slow
 def test_control_c_in_a_real_process(data, ledger, tmp_path):
-    words = ["fit", str(data / "private.npz"), *FIT, "--method", "noisy-gd", "--steps", "200000"]
+    words = ["fit", str(data / "private.npz"), *FIT, "--method", "noisy-gd", "--set", "steps=200000"]
     running = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "dptransfer", *words],
         stdout=subprocess.PIPE,
