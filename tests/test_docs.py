@@ -20,6 +20,7 @@ PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md",
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
+TREE = ROOT / "docs" / "tree.md"
 FIELDS = ("Releases", "Guarantee", "Relation", "Sensitivity", "Assumes", "Reference")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -110,10 +111,18 @@ def tree() -> str:
     lines += [_described("  ", file) for file in sorted(source.glob("*.py"))]
     packages = [file.parent for file in source.glob("*/__init__.py")]
     for package in sorted(packages, key=lambda package: layers.index(package.name)):
-        lines.append(_described("  ", package / "__init__.py", f"{package.name}/"))
-        files = sorted(file for file in package.rglob("*.py") if file.name != "__init__.py")
-        lines += [_described("    ", file) for file in files]
-    return "\n".join(lines) + "\n"
+        lines += _package("  ", package)
+    return "\n".join([*lines, *_package("", ROOT / "lab" / "src" / "dptransfer_lab", "lab/src/")]) + "\n"
+
+
+def _package(indent: str, package: Path, above: str = "") -> list[str]:
+    """A package's line, those of its modules, and then its packages likewise."""
+    files = sorted(file for file in package.glob("*.py") if file.name != "__init__.py")
+    lines = [_described(indent, package / "__init__.py", f"{above}{package.name}/")]
+    lines += [_described(indent + "  ", file) for file in files]
+    for inner in sorted(package.glob("*/__init__.py")):
+        lines += _package(indent + "  ", inner.parent)
+    return lines
 
 
 def _described(indent: str, file: Path, name: str | None = None) -> str:
@@ -218,7 +227,7 @@ def test_the_layers_shown_are_the_contract():
 
 
 def test_the_tree_shown_is_the_tree():
-    ((_, shown),) = blocks(ARCHITECTURE.read_text(), "tree")
+    ((_, shown),) = blocks(TREE.read_text(), "tree")
     names = [[re.match(r" *\S+", line)[0] for line in text.splitlines()] for text in (shown, tree())]
     assert names[0] == names[1], "write it again with: python tests/test_docs.py"
     assert "    class_sums.py " in shown
@@ -294,5 +303,5 @@ def test_a_missing_or_misplaced_field_is_noticed():
 
 
 if __name__ == "__main__":
-    page = ARCHITECTURE.read_text()
-    ARCHITECTURE.write_text(re.sub(r"(?<=^```tree\n).*?(?=^```$)", lambda _: tree(), page, flags=re.M | re.S))
+    page = TREE.read_text()
+    TREE.write_text(re.sub(r"(?<=^```tree\n).*?(?=^```$)", lambda _: tree(), page, flags=re.M | re.S))

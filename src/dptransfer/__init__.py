@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+    from dptransfer.data import PrivateEmbeddings, PrivateImages, PublicEmbeddings, PublicImages
     from dptransfer.features import PublicMap, UnitNorm
     from dptransfer.ledger import Ledger
     from dptransfer.methods import (
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from dptransfer.release import read_release as load
 
 _HOMES = {
-    "data": ("PrivateEmbeddings", "PublicEmbeddings"),
+    "data": ("PrivateEmbeddings", "PrivateImages", "PublicEmbeddings", "PublicImages"),
     "features": ("PublicMap", "UnitNorm"),
     "ledger": ("Ledger",),
     "methods": (
@@ -82,7 +82,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _CALLED_AT_HOME = {"load": "read_release", "verify": "verify_release"}
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = [  # noqa: RUF022  # sorted as people read it, without regard to case
     "AdaMix",
     "Auto",
@@ -111,8 +111,10 @@ __all__ = [  # noqa: RUF022  # sorted as people read it, without regard to case
     "PPGD",
     "PrivateClassifier",
     "PrivateEmbeddings",
+    "PrivateImages",
     "PrivateTuning",
     "PublicEmbeddings",
+    "PublicImages",
     "PublicMap",
     "PublicPriorPrototypes",
     "PublicPrototypes",

@@ -63,7 +63,7 @@ def configured(method: PrivateMethod, given: Mapping[str, Any]) -> PrivateMethod
     """The same method with these settings changed, named as for `named_method`."""
     own: dict[str, Any] = {}
     inner: dict[str, Any] = {}
-    features = method.features
+    before = features = getattr(method, "features", None)
     for name, value in given.items():
         head = name.partition(".")[0]
         if name == "features":
@@ -74,8 +74,9 @@ def configured(method: PrivateMethod, given: Mapping[str, Any]) -> PrivateMethod
             inner[name.removeprefix("features.")] = value
     if inner:
         features = _with_inner(method, features, inner)
-    made: PrivateMethod = _with_settings(method, own, f"'{method.name}'")
-    return made if features is method.features else replace(made, features=features)
+    made: Any = _with_settings(method, own, f"'{method.name}'")
+    changed: PrivateMethod = made if features is before else replace(made, features=features)
+    return changed
 
 
 def _feature_map(kind: str) -> Any:

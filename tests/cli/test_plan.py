@@ -181,7 +181,7 @@ def test_the_pool_gives_the_dimension(cli_json, data):
         ((*BUDGET, "--classes", "1", "--dim", "8"), "at least two classes"),
         ((*BUDGET, "--classes", "a,a", "--dim", "8"), "distinct"),
         ((*BUDGET, "--classes", "missing.txt", "--dim", "8"), "a file of names"),
-        ((*BUDGET, "--classes", "3", "--dim", "0"), "dimension must be"),
+        ((*BUDGET, "--classes", "3", "--dim", "0"), "--dim takes a whole number of at least 1; got '0'"),
         (
             (*BUDGET, *SIZES, "--set", "data.class_counts=1,x"),
             "'class_counts' must be of the type tuple[int, ...]",

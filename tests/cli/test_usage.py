@@ -23,7 +23,10 @@ FIT = "dptransfer fit photos.emb --public pool.emb --epsilon 1 --delta 1e-5 --ou
         ("plan --dim=2.5", "dptransfer plan: --dim takes a whole number; got '2.5'. Example: --dim 1280"),
         ("plan --epsilon", "dptransfer plan: --epsilon takes a value; there is none. Example: --epsilon 1"),
         ("plan --relation x", "dptransfer plan: --relation takes add/remove or replace-one; got 'x'."),
-        ("predict m x.npy --top 0", "dptransfer predict: --top must be usable: input should be greater than"),
+        (
+            "predict m x.npy --top 0",
+            "dptransfer predict: --top takes a whole number of at least 1; got '0'.",
+        ),
         ("card m --json=3", "dptransfer card: --json is a switch and takes no value. Give it alone."),
         ("card one two three", "dptransfer card: too many words: two three. See: dptransfer card --help"),
     ],

@@ -9,7 +9,7 @@ import pytest
 import dptransfer as dpt
 from contracts.method_suite import POOL, budget_for, fitted, private, relations
 from dptransfer.accounting import guarantee_of
-from dptransfer.methods import METHODS, PrivateMethod
+from dptransfer.methods import METHODS, EmbeddingMethod
 from dptransfer.methods.base import configuration_of
 from dptransfer.methods.replan import check_steps
 from dptransfer.privacy import Budget, Relation
@@ -158,7 +158,7 @@ def test_settings_facts_and_assumptions_are_those_of_the_plan():
     made = fitted(dpt.NoisyGD(steps=5), budget=Budget(epsilon=1.0, delta=1e-5, relation=relation))
     other_steps = {**made.provenance.configuration, "steps": 6}
     assert "times 5, where the method has 6" in check_steps(recorded(made, configuration=other_steps)).detail
-    assert not check_steps(replace(made, facts=replace(made.facts, dimension=60))).passed
+    assert not check_steps(replace(made, facts=replace(made.facts, shape=(60,)))).passed
     assert not check_steps(recorded(made, method="mean")).passed
     coinpress = fitted(dpt.CoinPressPrototypes())
     bare = replace(coinpress.guarantee, assumptions=())
@@ -176,7 +176,7 @@ def test_a_configuration_that_cannot_be_read_fails(model):
 
 def test_no_room_is_made_for_rows_that_no_fit_takes():
     made = fitted(dpt.NoisyGD(steps=5))
-    wide = replace(made, facts=replace(made.facts, dimension=10**12))
+    wide = replace(made, facts=replace(made.facts, shape=(10**12,)))
     assert "at most 16384 dimensions" in check_steps(wide).detail
 
 
@@ -214,7 +214,7 @@ def test_another_versions_steps_are_a_note_and_not_a_verdict(model):
 
 
 @dataclass(frozen=True)
-class Plugged(PrivateMethod):
+class Plugged(EmbeddingMethod):
     """A method of somebody else's."""
 
     name: ClassVar[str] = "plugged"

@@ -54,6 +54,12 @@ def fit(
     ledger: options.LedgerFile = None,
     title: options.Title = None,
     contact: options.Contact = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option(
+            "--workspace", help="A folder of your own, from which a killed fit goes on.", show_default=False
+        ),
+    ] = None,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
     seed: Annotated[int | None, typer.Option("--seed", help="Repeatable noise, for tests only.")] = None,
@@ -71,7 +77,7 @@ def fit(
 ) -> None:
     """Charge the ledger, fit a classifier, write a release.
 
-    Two fits are two charges. What can fail is checked before anything is charged.
+    Two fits are two charges, but for one that goes on in its --workspace. What can fail is checked first.
 
     With --set data.FIELD=VALUE: size and class_counts (declared public), split and labels (of the file),
     new_data_set and strict_names (for the ledger).
@@ -114,7 +120,7 @@ def fit(
         shown = None if shots is None else labelled_shots(shots, rows.facts.classes)
         tested = None if test is None else labelled_rows(test, rows.facts)
         require_writable(out, overwrite=overwrite, room=room_for(rows.facts, chosen))
-        with told_if_interrupted(book):
+        with told_if_interrupted(book, workspace):
             with progress_bar(f"Fitting '{chosen.name}'") as step, reported_to(step):
                 model = chosen.fit(
                     rows,
@@ -123,6 +129,7 @@ def fit(
                     ledger=book,
                     noise=SecureNoise() if seed is None else SeededNoise(seed),
                     new_data_set=about.new_data_set,
+                    workspace=workspace,
                 )
             scores = None
             if tested is not None:

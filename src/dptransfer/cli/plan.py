@@ -33,7 +33,7 @@ def plan(
     device: options.MethodDevice = None,
     classes: options.Classes = None,
     dim: Annotated[
-        int | None, typer.Option("--dim", help="Width of the rows; default that of the public pool.")
+        int | None, typer.Option("--dim", min=1, help="Width of the rows; default that of the public pool.")
     ] = None,
     public: options.PublicPool = None,
     shots: options.LabelledShots = None,
@@ -116,7 +116,7 @@ def _facts(
     if width is None:
         width = _WIDTH
         assumed["dimension"] = f"{_WIDTH} dimensions"
-    return Facts(classes, width, size=sizes.size, class_counts=sizes.class_counts), assumed
+    return Facts(classes, (width,), size=sizes.size, class_counts=sizes.class_counts), assumed
 
 
 def _rest(made: Plan, asked: str, facts: Facts) -> dict[str, Any]:

@@ -64,14 +64,22 @@ def save_or_rescue(model: PrivateClassifier, target: Path, **options: Any) -> Pa
 
 
 @contextmanager
-def told_if_interrupted(book: Ledger) -> Iterator[None]:
-    """Let an interruption say whether the budget is spent: it is, once the ledger was charged."""
+def told_if_interrupted(book: Ledger, workspace: Path | None = None) -> Iterator[None]:
+    """Let an interruption say whether the budget is spent: it is, once the ledger was charged.
+
+    A run in a workspace was perhaps charged by an earlier process, and goes on without another charge.
+    """
     before = _entries(book)
     try:
         yield
     except KeyboardInterrupt:
         from dptransfer.ledger import Charge
 
+        if workspace is not None:
+            raise KeyboardInterrupt(
+                "Interrupted; no release was written. The same command with "
+                f"--workspace {workspace} goes on, and what it has charged is not charged again."
+            ) from None
         new = book.history()[before:] if _entries(book) else []
         own = [entry for entry in new if isinstance(entry, Charge) and entry.process == os.getpid()]
         if not own:

@@ -97,6 +97,7 @@ def _rule(parameter: Any, message: str) -> str:
     if choices:
         return f"takes {', '.join(choices[:-1])} or {choices[-1]}"
     kind = getattr(getattr(described, "annotation", None), "__name__", getattr(described, "name", ""))
-    if kind in _KINDS and "valid" in message:
-        return f"takes {_KINDS[kind]}"
+    least = re.search(r"(?:greater than or equal to |x>=)([\d.]+)", message)
+    if kind in _KINDS and (least or "valid" in message):
+        return f"takes {_KINDS[kind]}{f' of at least {least[1]}' if least else ''}"
     return f"must be usable: {message[:1].lower()}{message[1:].rstrip('.')}"

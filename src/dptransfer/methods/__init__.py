@@ -2,7 +2,7 @@
 
 from dptransfer.methods.adamix import AdaMix
 from dptransfer.methods.auto import Auto
-from dptransfer.methods.base import Plan, PrivateMethod
+from dptransfer.methods.base import EmbeddingMethod, ImageMethod, Plan, PrivateMethod
 from dptransfer.methods.coinpress import CoinPressPrototypes
 from dptransfer.methods.descent import Pace
 from dptransfer.methods.dpsgd import DPSGDProbe
@@ -54,12 +54,14 @@ __all__ = [
     "Auto",
     "CoinPressPrototypes",
     "DPSGDProbe",
+    "EmbeddingMethod",
     "FeatureCovariance",
     "FromNames",
     "FromShots",
     "FromZero",
     "FullyPrivate",
     "GlobalAdapt",
+    "ImageMethod",
     "LanguageInit",
     "LeastSquares",
     "MeanEstimation",

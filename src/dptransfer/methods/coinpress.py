@@ -14,7 +14,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod, with_query
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod, with_query
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Relation
 from dptransfer.queries import RecentredSums
@@ -22,7 +22,7 @@ from dptransfer.release.heads import CosineHead
 
 
 @dataclass(frozen=True)
-class CoinPressPrototypes(PrivateMethod):
+class CoinPressPrototypes(EmbeddingMethod):
     """One prototype per class: a mean estimated in steps, each clipping around the previous estimate.
 
     Releases:      one (classes, dimension) matrix of recentred class sums per step.

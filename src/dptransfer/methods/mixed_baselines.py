@@ -13,7 +13,7 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
 from dptransfer.methods.adamix import SMALLEST_CLIP, AdaMix
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
 from dptransfer.methods.descent import Pace
 from dptransfer.methods.gradient_head import GradientHead, Guide, PlainGuide
 from dptransfer.methods.softmax import clipped_gradient, fitted_softmax
@@ -28,7 +28,7 @@ FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class OnlyPublic(PrivateMethod):
+class OnlyPublic(EmbeddingMethod):
     """Softmax regression on the labelled public rows; no private row is looked at.
 
     Releases:      nothing about the private rows.

@@ -86,7 +86,8 @@ def _planned_again(model: PrivateClassifier) -> Plan:
     method = method_from_configuration(model.provenance.configuration)
     if method.name != model.provenance.method:
         raise ValueError(f"the recorded configuration is that of '{method.name}'")
-    require_exact_norms(model.facts.dimension)  # as a fit does; a plan may make room for that width
+    if len(model.facts.shape) == 1:
+        require_exact_norms(model.facts.dimension)  # as a fit does; a plan may make room for that width
     record = model.provenance.public
     pool = None if record is None else _RecordedPool(record["rows"])
     return _on_cpu(method).plan(model.facts, _budget_of(model), pool)

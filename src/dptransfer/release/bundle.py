@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.data.facts import Facts
 from dptransfer.errors import DPTransferError, ReleaseError, UnsafeRelease
 from dptransfer.features import describe, read_features
 from dptransfer.privacy import event_from_dict, event_to_dict
@@ -184,7 +183,7 @@ def _restored(manifest: Manifest, directory: Path) -> PrivateClassifier:
         model = PrivateClassifier(
             head=read_head(own, fields["head"]),
             features=read_features(of_map, fields["features"]),
-            facts=Facts.from_dict(fields["facts"]),
+            facts=manifest.facts,
             events=tuple(event_from_dict(event) for event in manifest.events),
             guarantee=manifest.guarantee.guarantee,
             provenance=Provenance(

@@ -81,7 +81,7 @@ class PrivateClassifier:
     def __repr__(self) -> str:
         promise = f"ε = {rounded_up(self.guarantee.epsilon)}"
         promise += f" at δ = {rounded_up(self.guarantee.delta)}" if self.guarantee.delta else ""
-        kind = f"'{self.provenance.method}', {len(self.classes)} classes, dimension {self.facts.dimension}"
+        kind = f"'{self.provenance.method}', {len(self.classes)} classes, dimension {self.dimension}"
         seeded = ", NOT PRIVATE: seeded" * self.provenance.seeded
         return f"{type(self).__name__}({kind}, {promise}, {self.guarantee.relation.value}{seeded})"
 
@@ -89,6 +89,11 @@ class PrivateClassifier:
     def classes(self) -> tuple[str | int, ...]:
         """The declared classes, in order."""
         return self.facts.classes
+
+    @property
+    def dimension(self) -> int:
+        """Width of the rows that it takes."""
+        return self.features.input_dimension
 
     @cached_property
     def weights(self) -> dict[str, NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""The schema of `release.json`, version 1.
+"""The schema of `release.json`, version 2; version 1, which knew rows alone, is read as well.
 
 Reading is strict: an unknown key, a missing one, a wrong type, a repeated key, NaN, an event that does not
 say what it would write, or a sentence that is not the guarantee's own are all refused. The file also
@@ -23,6 +23,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
+from dptransfer.data.facts import Facts
 from dptransfer.errors import DPTransferError, ReleaseError
 from dptransfer.privacy import (
     BestOfManyEvent,
@@ -33,7 +34,7 @@ from dptransfer.privacy import (
     plain_exponents,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MANIFEST_NAME = "release.json"
 WEIGHTS_NAME = "model.safetensors"
 CARD_NAMES = ("CARD.md", "card.html")
@@ -59,24 +60,6 @@ class MethodEntry(_Entry):
 
     name: str
     configuration: dict[str, Any]
-
-
-class EncoderEntry(_Entry):
-    """`EncoderIdentity.to_dict()`."""
-
-    name: str
-    weights: str
-    transform: str
-
-
-class FactsEntry(_Entry):
-    """`Facts.to_dict()`: everything in it was declared public by the data owner."""
-
-    classes: tuple[str | int, ...]
-    dimension: int
-    size: int | None
-    class_counts: tuple[int, ...] | None
-    encoder: EncoderEntry | None
 
 
 class HeadEntry(_Entry):
@@ -144,7 +127,7 @@ class Manifest(_Entry):
     events: tuple[dict[str, Any], ...]
     seeded: bool
     publishable: bool
-    facts: FactsEntry
+    facts: Facts
     features: dict[str, Any]
     head: HeadEntry
     arrays: tuple[ArrayEntry, ...]
@@ -227,8 +210,11 @@ def read_manifest(content: bytes) -> Manifest:
             f"this one reads up to {SCHEMA_VERSION}; upgrade."
         )
     try:
+        told = _current(fields)
         # The parser takes no lone surrogates, so every string read can be written again.
-        manifest = Manifest.model_validate_json(content)
+        manifest = Manifest.model_validate_json(json.dumps(told))
+        if manifest.facts.to_dict() != told["facts"]:
+            raise ValueError("the facts do not say what they would write")
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the whole file"
@@ -236,10 +222,23 @@ def read_manifest(content: bytes) -> Manifest:
         raise ReleaseError(
             f"{MANIFEST_NAME} must follow schema {SCHEMA_VERSION}; at {place}: {said}. {_READ_AGAIN}"
         ) from None
+    except ValueError as problem:
+        raise ReleaseError(f"{MANIFEST_NAME} must follow its schema; {problem}. {_READ_AGAIN}") from None
     head, mark, tail = content.rpartition(manifest.digest.encode())
     if not mark or hashlib.sha256(head + _NO_DIGEST.encode() + tail).hexdigest() != manifest.digest:
         raise ReleaseError(f"{MANIFEST_NAME} must have the digest it states; it was changed. {_READ_AGAIN}")
     return manifest
+
+
+def _current(fields: Any) -> Any:
+    """A manifest of schema 1 in the words of this one: the rows' dimension was no shape yet, and no unit."""
+    if not isinstance(fields, dict) or fields.get("schema_version") != 1:
+        return fields
+    facts = fields.get("facts")
+    if not isinstance(facts, dict) or "dimension" not in facts or {"shape", "unit"} & facts.keys():
+        raise ValueError("at facts: schema 1 has a dimension")
+    kept = {name: value for name, value in facts.items() if name != "dimension"}
+    return {**fields, "facts": {**kept, "shape": [facts["dimension"]], "unit": "row"}}
 
 
 def _event(fields: Mapping[str, Any]) -> Event:
