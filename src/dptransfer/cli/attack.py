@@ -18,14 +18,10 @@ if TYPE_CHECKING:
 
 def attack(
     model: options.Release,
-    members: Annotated[
-        Path, typer.Option("--members", help="Labelled rows it was fitted on.", show_default=False)
-    ],
+    members: Annotated[Path, typer.Option("--members", help="Labelled rows it was fitted on.")],
     others: Annotated[
         Path,
-        typer.Option(
-            "--others", help="Labelled rows from the same source, not fitted on.", show_default=False
-        ),
+        typer.Option("--others", help="Labelled rows from the same source, not fitted on."),
     ],
     as_json: options.AsJson = False,
 ) -> None:

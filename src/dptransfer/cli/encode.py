@@ -21,10 +21,9 @@ def encode(
         Path,
         typer.Argument(
             help="A folder per class, a folder, an image, or a file of texts (.csv, .parquet, .txt).",
-            show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The .emb folder to write.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The .emb folder to write.")],
     encoder: options.EncoderName = None,
     size: Annotated[
         int | None, typer.Option("--size", "--image-size", help="Side of the pictures, such as 128.")
@@ -77,7 +76,7 @@ def encode(
         refuse_problems(report.unreadable, out, remedy=kept)
     problems = None if public else note_problems(report.unreadable, out)
     facts = {
-        "written": str(report.path),
+        "written": report.path,
         "rows": report.examples,
         "dimension": model.dimension,
         "classes": "none" if found.classes is None else len(found.classes),
@@ -86,11 +85,8 @@ def encode(
         "resumed": report.resumed,
     }
     if as_json:
-        names = (
-            {"unreadable": list(report.unreadable)} if public else {"problems": problems and str(problems)}
-        )
-        show_json({**facts, "encoder": model.identity.to_dict(), **names})
-        return
+        names = {"unreadable": list(report.unreadable)} if public else {"problems": problems}
+        return show_json({**facts, "encoder": model.identity.to_dict(), **names})
     show_facts({name.capitalize(): value for name, value in facts.items() if name != "resumed" or value})
     if problems is not None:
         say(f"Some images cannot be read and are rows of zeros; their names are in '{problems}'.", err=True)

@@ -38,16 +38,14 @@ if TYPE_CHECKING:
 def fit(
     private: Annotated[
         Path,
-        typer.Argument(help="Private rows (.emb, .npz, ...), or images with --encoder.", show_default=False),
+        typer.Argument(help="Private rows (.emb, .npz, ...), or images with --encoder."),
     ],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="The release directory to write.", show_default=False)
-    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The release directory to write.")],
     public: options.PublicPool = None,
     shots: options.LabelledShots = None,
     test: Annotated[
         Path | None,
-        typer.Option("--test", help="Labelled test rows for the card; not protected.", show_default=False),
+        typer.Option("--test", help="Labelled test rows for the card; not protected."),
     ] = None,
     classes: options.Classes = None,
     name: options.DataSetName = None,
@@ -56,9 +54,7 @@ def fit(
     contact: options.Contact = None,
     workspace: Annotated[
         Path | None,
-        typer.Option(
-            "--workspace", help="A folder of your own, from which a killed fit goes on.", show_default=False
-        ),
+        typer.Option("--workspace", help="A folder of your own, from which a killed fit goes on."),
     ] = None,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,

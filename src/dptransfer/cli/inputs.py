@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,12 @@ def labelled_rows(
         )
     rows.require_match(facts)
     return rows, np.asarray(facts.classes)[rows.labels]
+
+
+def require_new(out: Path) -> None:
+    """Raise for a file that is there already, be it a broken link."""
+    if os.path.lexists(out):
+        raise ArgumentError(f"--out must name a new file; '{out}' exists. Choose another name.")
 
 
 def require_other_than(private: Path, path: Path | None, option: str, why: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +10,8 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.commands import Group
-from dptransfer.cli.screen import say, show_facts, show_json, show_table
+from dptransfer.cli.inputs import require_new
+from dptransfer.cli.screen import say, show_facts, show_json, show_table, tell
 from dptransfer.errors import ArgumentError, LedgerError
 from dptransfer.privacy import Relation, event_to_dict, event_words
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dptransfer.ledger import DataSet, DatasetSummary, Entry, Ledger
 
 app = typer.Typer(cls=Group, no_args_is_help=True)
-_One = typer.Argument(help="Its name, or the first digits of its id.", show_default=False)
+_One = typer.Argument(help="Its name, or the first digits of its id.")
 _Which = Annotated[str | None, _One]
 
 
@@ -41,14 +41,11 @@ def show(dataset: _Which = None, ledger: options.LedgerFile = None, as_json: opt
     wanted = None if dataset is None else book.find(dataset).id
     found = [one for one in book.datasets() if wanted in (None, one.dataset.id)]
     if as_json:
-        show_json(
-            {"ledger": str(book.path), "head": book.head, "datasets": [summary_json(one) for one in found]}
-        )
-        return
+        datasets = [summary_json(one) for one in found]
+        return show_json({"ledger": book.path, "head": book.head, "datasets": datasets})
     show_facts({"Ledger": book.path})
     if not found:
-        say("Nothing is on record yet.")
-        return
+        return say("Nothing is on record yet.")
     rows = [
         (one.dataset.name or "-", one.dataset.short, one.charges, one.unfinished, one.sentence)
         for one in found
@@ -71,21 +68,17 @@ def history(
     book = open_ledger(ledger, must_exist=True)
     entries = book.history(None if dataset is None else book.find(dataset))
     if as_json:
-        show_json(
-            {"ledger": str(book.path), "head": book.head, "entries": [entry_json(one) for one in entries]}
-        )
-        return
+        told = [entry_json(one) for one in entries]
+        return show_json({"ledger": book.path, "head": book.head, "entries": told})
     show_facts({"Ledger": book.path, "Head": book.head[:12]})
-    told = [(one, *entry_words(one)) for one in entries]
     rows = [
-        (one.number, one.time[:19].replace("T", " "), one.dataset.name or one.dataset.short, what, how)
-        for one, what, how in told
-        if what
+        (one.number, one.time[:19].replace("T", " "), one.dataset.name or one.dataset.short, *words)
+        for one in entries
+        if any(words := entry_words(one))
     ]
-    if rows:
-        show_table(("#", "Time (UTC)", "Data set", "What", "Outcome or note"), rows, numbers=(0,))
-    else:
-        say("Nothing is on record yet.")
+    if not rows:
+        return say("Nothing is on record yet.")
+    show_table(("#", "Time (UTC)", "Data set", "What", "Outcome or note"), rows, numbers=(0,))
 
 
 @app.command()
@@ -98,10 +91,7 @@ def budget(
     note: Annotated[str, typer.Option("--note", help="Why, for the record.")] = "",
     rule: Annotated[
         str | None,
-        typer.Option(
-            "--rule",
-            help="How charges after the first are counted: gaussian or renyi. Before the first charge only.",
-        ),
+        typer.Option(help="How later charges are counted, set before the first one: gaussian or renyi."),
     ] = None,
     ledger: options.LedgerFile = None,
     as_json: options.AsJson = False,
@@ -118,18 +108,14 @@ def budget(
     found = book.find(dataset)
     summary = next(one for one in book.datasets() if one.dataset.id == found.id)
     if as_json:
-        show_json({"ledger": str(book.path), **summary_json(summary)})
-        return
+        return show_json({"ledger": book.path, **summary_json(summary)})
     limits = summary.budget or "none: everything is recorded, nothing refused"
     show_facts({"Ledger": book.path, "Data set": found, "Budget": limits, "Account": summary.sentence})
 
 
 @app.command()
 def verify(
-    head: Annotated[
-        str | None,
-        typer.Option("--head", help="A head kept elsewhere, such as a release's.", show_default=False),
-    ] = None,
+    head: Annotated[str | None, typer.Option(help="A head kept elsewhere, such as a release's.")] = None,
     ledger: options.LedgerFile = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -147,19 +133,15 @@ def verify(
     book = open_ledger(ledger, must_exist=True)
     book.verify(known_head=None if head is None else head.lower())
     entries = len(book.history(None))
-    if as_json:
-        show_json({"ledger": str(book.path), "head": book.head, "entries": entries, "known_head": head})
-        return
-    known = "" if head is None else ", and the given head is in it"
-    show_facts({"Ledger": book.path, "Entries": entries, "Head": book.head})
-    say(f"The chain holds{known}.", style="green")
+    tell({"ledger": book.path, "entries": entries, "head": book.head}, as_json=as_json, known_head=head)
+    if not as_json:
+        known = "" if head is None else ", and the given head is in it"
+        say(f"The chain holds{known}.", style="green")
 
 
 @app.command()
 def export(
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="The JSON Lines file to write.", show_default=False)
-    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The JSON Lines file to write.")],
     ledger: options.LedgerFile = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -171,17 +153,14 @@ def export(
     """
     from dptransfer.data.owner_only import owner_only
 
-    if os.path.lexists(out):
-        raise ArgumentError(f"--out must name a new file; '{out}' exists. Choose another name.")
+    require_new(out)
     book = open_ledger(ledger, must_exist=True)
     entries = book.history(None)
     with open(out, "x", encoding="utf-8", opener=owner_only) as file:
         for entry in entries:
             file.write(json.dumps(entry_json(entry), ensure_ascii=False) + "\n")
-    if as_json:
-        show_json({"ledger": str(book.path), "out": str(out), "entries": len(entries), "head": book.head})
-    else:
-        show_facts({"Ledger": book.path, "Written": out, "Entries": len(entries), "Head": book.head})
+    facts = {"ledger": book.path, "out": out, "entries": len(entries), "head": book.head}
+    tell(facts, as_json=as_json)
 
 
 def _known_or_new(book: Ledger, text: str) -> DataSet | str:
@@ -210,53 +189,34 @@ def open_ledger(path: Path | None, *, must_exist: bool = False, strict_names: bo
 
 def summary_json(summary: DatasetSummary) -> dict[str, Any]:
     """One data set's account."""
+    plain = {name: getattr(summary, name) for name in ("charges", "unfinished", "rule", "sentence")}
     return {
         "id": summary.dataset.id,
         "name": summary.dataset.name,
-        "charges": summary.charges,
-        "unfinished": summary.unfinished,
         "spent": None if summary.spent is None else summary.spent.to_dict(),
         "budget": None if summary.budget is None else summary.budget.to_dict(),
-        "rule": summary.rule,
-        "sentence": summary.sentence,
         "merged": list(summary.merged),
+        **plain,
     }
 
 
 def entry_json(entry: Entry) -> dict[str, Any]:
-    """One entry of the record, whatever its kind."""
-    from dptransfer.ledger import BudgetChange, Charge, Closing
+    """One entry of the record, whatever its kind; what only the ledger needs is left out."""
+    from dptransfer.ledger import BudgetChange, Charge
 
-    shared = {
-        "number": entry.number,
-        "time": entry.time,
-        "dataset": {"id": entry.dataset.id, "name": entry.dataset.name},
-        "version": entry.version,
-        "process": entry.process,
-        "hash": entry.hash,
-    }
+    told: dict[str, Any] = {"dataset": {"id": entry.dataset.id, "name": entry.dataset.name}}
+    names = ["number", "time", "version", "process", "hash"]
     if isinstance(entry, Charge):
-        own: dict[str, Any] = {
-            "kind": "charge",
-            "label": entry.label,
-            "events": [event_to_dict(event) for event in entry.events],
-            "rule": entry.rule,
-            "apart_from": list(entry.apart_from),
-            "outcome": entry.outcome,
-            "status": entry.status,
-            "detail": entry.detail,
-        }
+        told |= {"kind": "charge", "events": [event_to_dict(event) for event in entry.events]}
+        told["apart_from"] = list(entry.apart_from)
+        names += ["label", "rule", "outcome", "status", "detail"]
     elif isinstance(entry, BudgetChange):
-        own = {
-            "kind": "budget",
-            "budget": entry.budget.to_dict(),
-            "note": entry.note,
-            "rule": entry.rule,
-        }
+        told |= {"kind": "budget", "budget": entry.budget.to_dict()}
+        names += ["note", "rule"]
     else:
-        assert isinstance(entry, Closing)
-        own = {"kind": "closing", "charge": entry.charge, "outcome": entry.outcome, "detail": entry.detail}
-    return {**shared, **own}
+        told["kind"] = "closing"
+        names += ["charge", "outcome", "detail"]
+    return {**told, **{name: getattr(entry, name) for name in names}}
 
 
 def entry_words(entry: Entry) -> tuple[str, str]:

@@ -3,126 +3,88 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Budget, Relation
 
-_BUDGET, _METHOD, _ENCODING = "Budget", "Method", "Encoding"
-
-Release = Annotated[Path, typer.Argument(help="The release directory.", show_default=False)]
+Release = Annotated[Path, typer.Argument(help="The release directory.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 Unsafe = Annotated[
-    bool,
-    typer.Option("--unsafe-for-publication", help="Allow a seeded model, which must stay unpublished."),
+    bool, typer.Option("--unsafe-for-publication", help="Allow a seeded model, which must stay unpublished.")
 ]
-LedgerFile = Annotated[
-    Path | None,
-    typer.Option("--ledger", help="Ledger file; default yours, or $DPTRANSFER_LEDGER.", show_default=False),
-]
-DataSetName = Annotated[
-    str | None, typer.Option("--name", help="What the ledger calls this data set.", show_default=False)
-]
-Title = Annotated[
-    str | None,
-    typer.Option("--title", help="What the card calls the data, in public.", show_default=False),
-]
-Contact = Annotated[
-    str | None, typer.Option("--contact", help="Whom the card says to ask.", show_default=False)
-]
-PublicPool = Annotated[
-    Path | None, typer.Option("--public", help="Public rows, such as pool.emb.", show_default=False)
-]
-LabelledShots = Annotated[
-    Path | None,
-    typer.Option("--shots", help="A few labelled public rows, such as shots.emb.", show_default=False),
-]
-Classes = Annotated[
-    str | None,
-    typer.Option("--classes", help="A number, a,b,c, or a file with one name per line.", show_default=False),
-]
+LedgerFile = Annotated[Path | None, typer.Option(help="Ledger file; default yours, or $DPTRANSFER_LEDGER.")]
+DataSetName = Annotated[str | None, typer.Option(help="What the ledger calls this data set.")]
+Title = Annotated[str | None, typer.Option(help="What the card calls the data, in public.")]
+Contact = Annotated[str | None, typer.Option(help="Whom the card says to ask.")]
+PublicPool = Annotated[Path | None, typer.Option(help="Public rows, such as pool.emb.")]
+LabelledShots = Annotated[Path | None, typer.Option(help="A few labelled public rows, such as shots.emb.")]
+Classes = Annotated[str | None, typer.Option(help="A number, a,b,c, or a file with one name per line.")]
 
-Epsilon = Annotated[
-    float | None, typer.Option("--epsilon", "-e", help="ε; alone it is pure DP.", rich_help_panel=_BUDGET)
-]
-Delta = Annotated[
-    float | None,
-    typer.Option("--delta", "-d", help="δ, below 0.1; usual is 1e-5.", rich_help_panel=_BUDGET),
-]
+
+def _budget(*names: str, help: str, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel="Budget")
+
+
+Epsilon = Annotated[float | None, _budget("--epsilon", "-e", help="ε; alone it is pure DP.")]
+Delta = Annotated[float | None, _budget("--delta", "-d", help="δ, below 0.1; usual is 1e-5.")]
 OtherBudget = Annotated[
     str | None,
-    typer.Option(
-        "--budget",
-        metavar="rho=R|mu=M",
-        help="ρ of zCDP or μ of Gaussian DP, in place of ε.",
-        rich_help_panel=_BUDGET,
-    ),
+    _budget("--budget", metavar="rho=R|mu=M", help="ρ of zCDP or μ of Gaussian DP, in place of ε."),
 ]
-Neighbours = Annotated[
-    Relation, typer.Option("--relation", help="What a neighbour is.", rich_help_panel=_BUDGET)
-]
+Neighbours = Annotated[Relation, _budget(help="What a neighbour is.")]
+
+
+def _method(*names: str, help: str, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel="Method")
+
 
 MethodName = Annotated[
     str,
-    typer.Option(
+    _method(
         "--method",
         "-m",
         help="From sums: mean, mean-estimation, coinpress, public-prior. From public rows: public, top-k. "
         "Linear heads: noisy-gd, fully-private, dpsgd, global-adapt, least-squares, newton, "
         "feature-covariance; with --shots adamix, ngd, ppgd. Without private rows: only-public, language. "
         "Or auto.",
-        rich_help_panel=_METHOD,
     ),
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
+    _method(
         "--set",
         metavar="FIELD=VALUE",
         help="A field of the method, such as k=5 or pace.reach=20; or of the data, such as data.size=5000.",
-        rich_help_panel=_METHOD,
     ),
 ]
 Tune = Annotated[
     list[str] | None,
-    typer.Option(
-        "--tune",
+    _method(
         metavar="FIELD=A,B,...",
         help="Choose a setting on the private rows; the budget pays for it. "
         "With --set tune_on_public=true on the public rows, for nothing.",
-        rich_help_panel=_METHOD,
     ),
 ]
 MethodDevice = Annotated[
-    str | None,
-    typer.Option(
-        "--device",
-        help="cpu or cuda: where the method computes if it can, and the encoder.",
-        rich_help_panel=_METHOD,
-        show_default=False,
-    ),
+    str | None, _method(help="cpu or cuda: where the method computes if it can, and the encoder.")
 ]
+
+
+def _encoding(*names: str, help: str, min: int | None = None) -> Any:
+    return typer.Option(*names, help=help, min=min, rich_help_panel="Encoding")
+
 
 EncoderName = Annotated[
     str | None,
-    typer.Option(
-        "--encoder",
-        help="Such as efficientnet-lite0, minilm, hf:ORG/NAME, a model folder or an .onnx file.",
-        rich_help_panel=_ENCODING,
-        show_default=False,
-    ),
+    _encoding(help="Such as efficientnet-lite0, minilm, hf:ORG/NAME, a model folder or an .onnx file."),
 ]
-ImageSize = Annotated[
-    int | None,
-    typer.Option("--image-size", help="Side of the pictures, such as 128.", rich_help_panel=_ENCODING),
-]
-Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1 or mps.", rich_help_panel=_ENCODING)]
-Batch = Annotated[
-    int, typer.Option("--batch", min=1, help="Examples encoded at a time.", rich_help_panel=_ENCODING)
-]
+ImageSize = Annotated[int | None, _encoding("--image-size", help="Side of the pictures, such as 128.")]
+Device = Annotated[str, _encoding(help="cpu, cuda, cuda:1 or mps.")]
+Batch = Annotated[int, _encoding(min=1, help="Examples encoded at a time.")]
 
 
 def budget_from(epsilon: float | None, delta: float | None, other: str | None, relation: Relation) -> Budget:

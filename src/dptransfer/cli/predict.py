@@ -13,6 +13,7 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.encoding import examples_in, is_table, unrecognised
+from dptransfer.cli.inputs import require_new
 from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, show_table
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 
@@ -30,13 +31,11 @@ _NAMED = 5
 
 def predict(
     model: options.Release,
-    inputs: Annotated[
-        list[Path], typer.Argument(help="Images, a folder, a text or CSV file, or rows.", show_default=False)
-    ],
+    inputs: Annotated[list[Path], typer.Argument(help="Images, a folder, a text or CSV file, or rows.")],
     top: Annotated[int, typer.Option("--top", min=1, help="Classes per input, likeliest first.")] = 1,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="A .csv or .jsonl file to write instead.", show_default=False),
+        typer.Option("--out", "-o", help="A .csv or .jsonl file to write instead."),
     ] = None,
     encoder: options.EncoderName = None,
     device: options.Device = "cpu",
@@ -50,7 +49,10 @@ def predict(
 
     Example: dptransfer predict model/ new/*.jpg --top 3
     """
-    _require_new(out)
+    if out is not None:
+        require_new(out)
+        if out.suffix.lower() not in (".csv", *_LINES):
+            raise ArgumentError(f"--out must end in .csv or .jsonl; got '{out.name}'. Name it so.")
 
     from dptransfer.compute.device import DEVICES
     from dptransfer.release import read_release
@@ -80,15 +82,6 @@ def predict(
 
 
 _Found = tuple[str, int, str | int, float]
-
-
-def _require_new(out: Path | None) -> None:
-    if out is None:
-        return
-    if out.suffix.lower() not in (".csv", *_LINES):
-        raise ArgumentError(f"--out must end in .csv or .jsonl; got '{out.name}'. Name it so.")
-    if out.exists():
-        raise ArgumentError(f"--out must name a new file; '{out}' exists. Choose another name.")
 
 
 def _fields(one: _Found, ranked: bool) -> dict[str, Any]:

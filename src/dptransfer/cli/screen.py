@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -100,6 +101,14 @@ def show_facts(facts: Mapping[str, object]) -> None:
     console().print(table)
 
 
+def tell(facts: Mapping[str, object], *, as_json: bool, **only_json: object) -> None:
+    """Facts with names in small letters: for people, one a line; as JSON with what only a program wants."""
+    if as_json:
+        show_json({**facts, **only_json})
+    else:
+        show_facts({name.capitalize(): value for name, value in facts.items()})
+
+
 def say(text: object = "", *, style: str | None = None, err: bool = False) -> None:
     """A paragraph; in a pipe, one line."""
     console(err=err).print(printable(text), style=style, soft_wrap=not on_terminal(err=err))
@@ -122,6 +131,8 @@ def bar(share: float) -> str:
 
 
 def _finite(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):

@@ -46,7 +46,8 @@ def _told(problem: Any, words: Sequence[str], path: str, command: Any) -> str:
         found = re.search(rf"(?<!\S){option} [^\s\[]+", example[1] if example else "")
         return f"Example: {found[0]}" if found else look
 
-    kind, parameter = type(problem).__name__, getattr(problem, "param", None)
+    kind = type(problem).__name__
+    parameter: Any = getattr(problem, "param", None)
     spellings = [problem.option_name] if hasattr(problem, "option_name") else getattr(parameter, "opts", [""])
     option, given = spellings[0], _given(words, spellings)
     if kind == "NoSuchOption" and path in _MOVED_FROM and option in _MOVED:
