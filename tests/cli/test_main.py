@@ -18,18 +18,7 @@ HEAVY = (
     "numpy", "scipy", "torch", "opendp", "pandas", "sklearn", "dp_accounting", "PIL", "pydantic",
     "matplotlib",
 )  # fmt: skip
-COMMANDS = (
-    "demo",
-    "plan",
-    "encode",
-    "fit",
-    "predict",
-    "evaluate",
-    "card",
-    "verify",
-    "export",
-    "ledger",
-)
+COMMANDS = ("demo", "plan", "encode", "fit", "predict", "evaluate", "card", "verify", "export", "ledger")
 
 
 def python(*words: str, **env: str) -> subprocess.CompletedProcess:
@@ -58,8 +47,7 @@ def test_a_new_ledger_is_announced_on_standard_error(ledger):
 
 
 @pytest.mark.parametrize(
-    "words",
-    [(), ("fit",), ("plan",), ("encode",), ("demo",), ("ledger",), ("ledger", "show")],
+    "words", [(), ("fit",), ("plan",), ("encode",), ("demo",), ("ledger",), ("ledger", "show")]
 )
 def test_help_loads_nothing_heavy(words):
     assert told(*words).endswith("LOADED []\n")

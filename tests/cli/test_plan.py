@@ -253,10 +253,7 @@ def test_fields_of_methods_to_come_are_options_at_once(monkeypatch):
 @pytest.mark.filterwarnings("default::dptransfer.errors.PrivacyWarning")
 @pytest.mark.parametrize(
     ("words", "about"),
-    [
-        (("--epsilon", "20", "--delta", "1e-5"), "epsilon"),
-        ((*BUDGET, "--set", "data.size=50000"), "delta"),
-    ],
+    [(("--epsilon", "20", "--delta", "1e-5"), "epsilon"), ((*BUDGET, "--set", "data.size=50000"), "delta")],
 )
 def test_a_budget_that_promises_little_is_one_line_on_standard_error(cli, words, about):
     done = cli("plan", "-m", "mean", *words, *SIZES)

@@ -23,10 +23,7 @@ FIT = "dptransfer fit photos.emb --public pool.emb --epsilon 1 --delta 1e-5 --ou
         ("plan --dim=2.5", "dptransfer plan: --dim takes a whole number; got '2.5'. Example: --dim 1280"),
         ("plan --epsilon", "dptransfer plan: --epsilon takes a value; there is none. Example: --epsilon 1"),
         ("plan --relation x", "dptransfer plan: --relation takes add/remove or replace-one; got 'x'."),
-        (
-            "predict m x.npy --top 0",
-            "dptransfer predict: --top takes a whole number of at least 1; got '0'.",
-        ),
+        ("predict m x.npy --top 0", "dptransfer predict: --top takes a whole number of at least 1; got '0'."),
         ("card m --json=3", "dptransfer card: --json is a switch and takes no value. Give it alone."),
         ("card one two three", "dptransfer card: too many words: two three. See: dptransfer card --help"),
     ],
@@ -47,17 +44,11 @@ def test_control_characters_do_not_reach_the_terminal(cli):
         ("fit x.emb --k 5 --out m", "dptransfer fit: --k 5 is now --set k=5"),
         ("fit x.emb --out m --noise-multiplier=20", "--noise-multiplier 20 is now --set noise_multiplier=20"),
         ("fit x.emb --out m --size 900", "dptransfer fit: --size 900 is now --set data.size=900"),
-        (
-            "plan --class-counts 12,8",
-            "--class-counts 12,8 is now --set data.class_counts=12,8",
-        ),
+        ("plan --class-counts 12,8", "--class-counts 12,8 is now --set data.class_counts=12,8"),
         ("plan --rho 0.5", "dptransfer plan: --rho 0.5 is now --budget rho=0.5"),
         ("ledger budget clinic --mu 1", "dptransfer ledger budget: --mu 1 is now --budget mu=1"),
         ("plan --tune-on-public", "dptransfer plan: --tune-on-public is now --set tune_on_public=true"),
-        (
-            "fit x --new-data-set --out m",
-            "--new-data-set is now --set data.new_data_set=true",
-        ),
+        ("fit x --new-data-set --out m", "--new-data-set is now --set data.new_data_set=true"),
         ("fit x --out m --batch 8", "dptransfer fit: --batch is now an option of 'dptransfer encode'"),
     ],
 )

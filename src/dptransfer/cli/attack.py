@@ -18,11 +18,8 @@ if TYPE_CHECKING:
 
 def attack(
     model: options.Release,
-    members: Annotated[Path, typer.Option("--members", help="Labelled rows it was fitted on.")],
-    others: Annotated[
-        Path,
-        typer.Option("--others", help="Labelled rows from the same source, not fitted on."),
-    ],
+    members: Annotated[Path, typer.Option(help="Labelled rows it was fitted on.")],
+    others: Annotated[Path, typer.Option(help="Labelled rows from the same source, not fitted on.")],
     as_json: options.AsJson = False,
 ) -> None:
     """Try to tell the rows a release was fitted on from others; for the data owner's eyes only.

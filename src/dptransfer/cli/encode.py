@@ -20,7 +20,7 @@ def encode(
     source: Annotated[
         Path,
         typer.Argument(
-            help="A folder per class, a folder, an image, or a file of texts (.csv, .parquet, .txt).",
+            help="A folder per class, a folder, an image, or a file of texts (.csv, .parquet, .txt)."
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The .emb folder to write.")],
@@ -29,10 +29,7 @@ def encode(
         int | None, typer.Option("--size", "--image-size", help="Side of the pictures, such as 128.")
     ] = None,
     text_column: Annotated[
-        str | None,
-        typer.Option(
-            "--text-column", help="Column of a CSV or Parquet file that holds the texts; default text."
-        ),
+        str | None, typer.Option(help="Column of a CSV or Parquet file that holds the texts; default text.")
     ] = None,
     device: options.Device = "cpu",
     batch: options.Batch = 32,

@@ -21,11 +21,9 @@ _WIDEST = 12
 def evaluate(
     model: options.Release,
     test: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...).")],
-    split: Annotated[str | None, typer.Option("--split", help="Part of a file that has several.")] = None,
-    labels: Annotated[
-        Path | None, typer.Option("--labels", help="An .npy of labels, for rows without.")
-    ] = None,
-    device: Annotated[str, typer.Option("--device", help="Where rows are scored: cpu or cuda.")] = "cpu",
+    split: Annotated[str | None, typer.Option(help="Part of a file that has several.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="An .npy of labels, for rows without.")] = None,
+    device: Annotated[str, typer.Option(help="Where rows are scored: cpu or cuda.")] = "cpu",
     add_to_card: Annotated[
         bool,
         typer.Option(

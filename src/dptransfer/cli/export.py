@@ -14,7 +14,7 @@ from dptransfer.errors import ArgumentError
 
 def export(
     model: options.Release,
-    onnx: Annotated[Path, typer.Option("--onnx", help="The ONNX file to write.")],
+    onnx: Annotated[Path, typer.Option(help="The ONNX file to write.")],
     overwrite: options.Overwrite = False,
     unsafe: options.Unsafe = False,
     as_json: options.AsJson = False,

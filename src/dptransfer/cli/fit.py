@@ -37,28 +37,23 @@ if TYPE_CHECKING:
 
 def fit(
     private: Annotated[
-        Path,
-        typer.Argument(help="Private rows (.emb, .npz, ...), or images with --encoder."),
+        Path, typer.Argument(help="Private rows (.emb, .npz, ...), or images with --encoder.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The release directory to write.")],
     public: options.PublicPool = None,
     shots: options.LabelledShots = None,
-    test: Annotated[
-        Path | None,
-        typer.Option("--test", help="Labelled test rows for the card; not protected."),
-    ] = None,
+    test: Annotated[Path | None, typer.Option(help="Labelled test rows for the card; not protected.")] = None,
     classes: options.Classes = None,
     name: options.DataSetName = None,
     ledger: options.LedgerFile = None,
     title: options.Title = None,
     contact: options.Contact = None,
     workspace: Annotated[
-        Path | None,
-        typer.Option("--workspace", help="A folder of your own, from which a killed fit goes on."),
+        Path | None, typer.Option(help="A folder of your own, from which a killed fit goes on.")
     ] = None,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
-    seed: Annotated[int | None, typer.Option("--seed", help="Repeatable noise, for tests only.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests only.")] = None,
     unsafe: options.Unsafe = False,
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,

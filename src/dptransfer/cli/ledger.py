@@ -88,7 +88,7 @@ def budget(
     delta: options.Delta = None,
     other_budget: options.OtherBudget = None,
     relation: options.Neighbours = Relation.ADD_REMOVE,
-    note: Annotated[str, typer.Option("--note", help="Why, for the record.")] = "",
+    note: Annotated[str, typer.Option(help="Why, for the record.")] = "",
     rule: Annotated[
         str | None,
         typer.Option(help="How later charges are counted, set before the first one: gaussian or renyi."),

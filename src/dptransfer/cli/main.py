@@ -8,19 +8,7 @@ from typing import Annotated
 import typer
 
 from dptransfer import __version__
-from dptransfer.cli import (
-    attack,
-    card,
-    demo,
-    encode,
-    evaluate,
-    export,
-    fit,
-    ledger,
-    plan,
-    predict,
-    verify,
-)
+from dptransfer.cli import attack, card, demo, encode, evaluate, export, fit, ledger, plan, predict, verify
 from dptransfer.cli.commands import Commands
 
 app = typer.Typer(
@@ -52,16 +40,11 @@ def dptransfer(
     """
 
 
-app.command()(demo.demo)
-app.command()(plan.plan)
-app.command()(encode.encode)
-app.command()(fit.fit)
-app.command()(predict.predict)
-app.command()(evaluate.evaluate)
-app.command()(attack.attack)
-app.command()(card.card)
-app.command()(verify.verify)
-app.command()(export.export)
+for command in (
+    demo.demo, plan.plan, encode.encode, fit.fit, predict.predict, evaluate.evaluate, attack.attack,
+    card.card, verify.verify, export.export,
+):  # fmt: skip
+    app.command()(command)
 app.add_typer(ledger.app, name="ledger")
 
 

@@ -33,7 +33,7 @@ def plan(
     device: options.MethodDevice = None,
     classes: options.Classes = None,
     dim: Annotated[
-        int | None, typer.Option("--dim", min=1, help="Width of the rows; default that of the public pool.")
+        int | None, typer.Option(min=1, help="Width of the rows; default that of the public pool.")
     ] = None,
     public: options.PublicPool = None,
     shots: options.LabelledShots = None,

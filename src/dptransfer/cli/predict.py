@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     NamedRows = tuple[list[str], NDArray[Any]]
 
 _LINES = (".jsonl", ".ndjson", ".json")
+_COLUMNS = ("input", "label", "score")
 _NAMED = 5
 
 
 def predict(
     model: options.Release,
     inputs: Annotated[list[Path], typer.Argument(help="Images, a folder, a text or CSV file, or rows.")],
-    top: Annotated[int, typer.Option("--top", min=1, help="Classes per input, likeliest first.")] = 1,
+    top: Annotated[int, typer.Option(min=1, help="Classes per input, likeliest first.")] = 1,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="A .csv or .jsonl file to write instead."),
+        Path | None, typer.Option("--out", "-o", help="A .csv or .jsonl file to write instead.")
     ] = None,
     encoder: options.EncoderName = None,
     device: options.Device = "cpu",
@@ -62,45 +62,35 @@ def predict(
     # Scores know these two devices; an encoder may run on others.
     chances = released.predict_proba(rows, device=device if device in DEVICES else "cpu")
     order = (-chances).argsort(axis=1, kind="stable")[:, :top].tolist()
-    found = [
-        (name, rank, released.classes[place], float(chances[row, place]))
+    found: list[dict[str, Any]] = [
+        {"input": name, "rank": rank, "label": released.classes[place], "score": float(chances[row, place])}
         for row, (name, places) in enumerate(zip(names, order, strict=True))
         for rank, place in enumerate(places, start=1)
     ]
-    ranked = top > 1
+    if out is None and not as_json and not as_csv and on_terminal():
+        cells = [("" if one["rank"] > 1 else one["input"], one["label"], one["score"]) for one in found]
+        rounded = [(name, label, f"{score:.3f}") for name, label, score in cells]
+        return show_table(("Input", "Label", "Score"), rounded, numbers=(2,))
+    if top == 1:
+        for one in found:
+            del one["rank"]
     if out is not None:
         as_lines = out.suffix.lower() in _LINES
-        out.write_text(_json_lines(found, ranked) if as_lines else _csv(found, ranked), encoding="utf-8")
+        lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in found)
+        out.write_text("".join(lines) if as_lines else _csv(found), encoding="utf-8")
         say(f"Written: {out}, {len(names)} inputs", err=True)
     elif as_json:
-        show_json([_fields(one, ranked) for one in found])
-    elif as_csv or not on_terminal():
-        typer.echo(_csv(found, ranked), nl=False)
+        show_json(found)
     else:
-        rounded = [("" if rank > 1 else name, label, f"{score:.3f}") for name, rank, label, score in found]
-        show_table(("Input", "Label", "Score"), rounded, numbers=(2,))
+        typer.echo(_csv(found), nl=False)
 
 
-_Found = tuple[str, int, str | int, float]
-
-
-def _fields(one: _Found, ranked: bool) -> dict[str, Any]:
-    name, rank, label, score = one
-    return {"input": name, **({"rank": rank} if ranked else {}), "label": label, "score": score}
-
-
-def _csv(found: list[_Found], ranked: bool) -> str:
+def _csv(found: Sequence[dict[str, Any]]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("input", *(("rank",) if ranked else ()), "label", "score"))
-    for one in found:
-        *words, score = _fields(one, ranked).values()
-        writer.writerow((*words, f"{score:.6f}"))
+    writer = csv.DictWriter(text, list(found[0]) if found else _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**one, "score": f"{one['score']:.6f}"} for one in found)
     return text.getvalue()
-
-
-def _json_lines(found: list[_Found], ranked: bool) -> str:
-    return "".join(json.dumps(_fields(one, ranked), ensure_ascii=False) + "\n" for one in found)
 
 
 def _rows(
