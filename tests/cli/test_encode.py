@@ -226,7 +226,7 @@ def test_a_killed_fit_of_images_goes_on_with_its_encoding_and_leaves_no_rows(
         with pytest.raises(AssertionError):  # the command did not end well
             cli(*words)
     (left,) = tmp_path.glob("photos.*")
-    assert (left.name, left.stat().st_mode & 0o777) == ("photos.model.emb.partial", 0o700)
+    assert (left.name, left.stat().st_mode & 0o777) == ("photos.rows-of-model.emb.partial", 0o700)
     monkeypatch.setattr(PartialRows, "add", lambda *given: die_after(9, *given))
     cli(*words)
     assert encoded == [0, 1]  # each once

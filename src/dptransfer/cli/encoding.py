@@ -107,7 +107,7 @@ def encoded_beside(
 
     allowed = f"'dptransfer encode {path} --allow-unreadable' first, to count each as a row of zeros"
     home = path if os.access(path.absolute().parent, os.W_OK) else out
-    rows = _beside(home, f".{out.name}.emb")
+    rows = _beside(home, f".rows-of-{out.name}.emb")  # a name that is nobody else's
     try:
         report = encode_to(rows, found, encoder, refuse=refuse, overwrite=True)
         refuse(report.unreadable)
