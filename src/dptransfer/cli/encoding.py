@@ -103,9 +103,9 @@ def encoded_beside(
         )
 
     def refuse(names: Sequence[str]) -> None:
-        refuse_problems(names, path, remedy=f"Repair or remove them, or run {allowed}.")
+        allowed = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
+        refuse_problems(names, path, remedy=f"Repair or remove them, or encode first: {allowed}.")
 
-    allowed = f"'dptransfer encode {path} --allow-unreadable' first, to count each as a row of zeros"
     home = path if os.access(path.absolute().parent, os.W_OK) else out
     rows = _beside(home, f".rows-of-{out.name}.emb")  # a name that is nobody else's
     try:
