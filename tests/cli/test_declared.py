@@ -12,9 +12,10 @@ def test_classes_are_a_number_a_list_or_a_file(tmp_path):
     assert class_list("3") == (0, 1, 2)
     assert class_list(" cat, dog ") == ("cat", "dog")
     assert class_list("4,7") == (4, 7)
+    assert class_list("007,8") == ("007", "8")
     file = tmp_path / "classes.txt"
-    file.write_text("cat\r\ndog\r\n\r\n", encoding="utf-8-sig")
-    assert class_list(str(file)) == ("cat", "dog")
+    file.write_text("café\r\n dog \r\n\r\n", encoding="utf-8-sig")
+    assert class_list(str(file)) == ("café", "dog")
 
 
 @pytest.mark.parametrize("text", ["cat,,dog", "cat, ,dog", ",cat,dog", "cat,dog,"])

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 
-from dptransfer.cli.declared import Sizes, class_list, settings_of
+from dptransfer.cli.declared import Sizes, settings_of
 from dptransfer.cli.method import method_from
 from dptransfer.errors import ArgumentError
 from dptransfer.features import PublicMap, UnitNorm
@@ -202,17 +202,6 @@ def test_refusals(cli, words, said):
 def test_pools_of_another_width_are_refused(cli, data):
     words = (*BUDGET, "--classes", "3", "--dim", "8", "--public", data / "pool.npz")
     assert "one dimension" in cli("plan", "-m", "mean", *words, code=2).stderr
-
-
-def test_class_lists(tmp_path):
-    names = tmp_path / "names.txt"
-    names.write_text("café\n dog \n\n", encoding="utf-8")
-    assert class_list(str(names)) == ("café", "dog")
-    assert class_list("2,5") == (2, 5)
-    assert class_list("007,8") == ("007", "8")
-    names.write_bytes(b"\xff\xfe\xff")
-    with pytest.raises(ArgumentError, match="UTF-8"):
-        class_list(str(names))
 
 
 def set_on(name, *assignments):
