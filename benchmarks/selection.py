@@ -18,7 +18,7 @@ import numpy as np
 from dptransfer.mechanisms import TopKMechanism
 from dptransfer.mechanisms.selection import for_each_class
 from dptransfer.noise import SecureNoise
-from dptransfer.privacy import Relation
+from dptransfer.privacy import Relation, Unit
 
 SCALE = 2.0 * 2047**2
 
@@ -40,6 +40,7 @@ class ScoreRange:
     """What a mechanism asks of its query when the scores are there already."""
 
     score_range = int(SCALE)
+    unit = Unit.ROW
 
 
 def raced(choose, column, *, noise) -> int:

@@ -1,6 +1,6 @@
 """Documents are tested like code: blocks run, links resolve, commands and names exist.
 
-`python tests/test_docs.py` writes the tree in docs/architecture.md again.
+`python tests/test_docs.py` writes docs/tree.md and the README's table of methods again.
 """
 
 import ast
@@ -22,6 +22,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 TREE = ROOT / "docs" / "tree.md"
 FIELDS = ("Releases", "Guarantee", "Relation", "Sensitivity", "Assumes", "Reference")
+_TABLE_HEAD = "| Command line | Class | What it releases, and when to use it |\n|---|---|---|\n"
+_METHODS = re.compile(rf"(?<={re.escape(_TABLE_HEAD)})(\|.*\n)*")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -233,13 +235,20 @@ def test_the_tree_shown_is_the_tree():
     assert "    class_sums.py " in shown
 
 
-def test_every_method_has_a_page_and_a_row_in_the_readme():
+def table_of_methods() -> str:
+    """Every method in its own words, as the README shows them."""
     from dptransfer.methods import METHODS
 
-    readme = (ROOT / "README.md").read_text()
-    for name, method in METHODS.items():
-        assert (ROOT / "docs" / "methods" / f"{name}.md").is_file(), name
-        assert f"| `{name}` | `{method.__name__}` |" in readme
+    return "".join(
+        f"| [`{name}`](docs/methods/{name}.md) | `{method.__name__}` | {method.about.summary} |\n"
+        for name, method in METHODS.items()
+    )
+
+
+def test_the_readme_shows_every_method_in_its_own_words_and_with_its_page():
+    assert _METHODS.search((ROOT / "README.md").read_text())[0] == table_of_methods(), (
+        "write it again with: python tests/test_docs.py"
+    )
 
 
 def wrong_defaults(text: str, method: type) -> list[str]:
@@ -303,5 +312,7 @@ def test_a_missing_or_misplaced_field_is_noticed():
 
 
 if __name__ == "__main__":
+    readme = ROOT / "README.md"
+    readme.write_text(_METHODS.sub(lambda _: table_of_methods(), readme.read_text()))
     page = TREE.read_text()
     TREE.write_text(re.sub(r"(?<=^```tree\n).*?(?=^```$)", lambda _: tree(), page, flags=re.M | re.S))

@@ -1,6 +1,8 @@
+import ast
 import importlib
 import pkgutil
 import types
+from pathlib import Path
 
 import pytest
 
@@ -20,10 +22,18 @@ def public_names(module):
         and name not in IMPORTED_FOR_USE
     }
     lazy = {name for names in getattr(module, "_HOMES", {}).values() for name in names}
-    return present | lazy
+    return present | lazy | getattr(module, "_PLACES", {}).keys()
 
 
-IMPORTED_FOR_USE = {"annotations", "TYPE_CHECKING", "Any", "import_module"}
+IMPORTED_FOR_USE = {
+    "annotations",
+    "TYPE_CHECKING",
+    "Any",
+    "import_module",
+    "ArgumentError",
+    "Registry",
+    "imported",
+}
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -63,3 +73,28 @@ def test_the_public_names_are_importable_from_the_top():
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="nonsense"):
         dptransfer.nonsense  # noqa: B018
+
+
+def shown_to_checkers(name):
+    """What a package imports, or assigns, for type checkers alone; '*' stands for all of a package."""
+    tree = ast.parse(Path(importlib.import_module(name).__file__).read_text())
+    (block,) = (
+        node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    found = {}
+    for node in block.body:
+        if isinstance(node, ast.ImportFrom):
+            found |= {one.asname or one.name: f"{node.module}:{one.name}" for one in node.names}
+        else:
+            pairs = zip(node.targets[0].elts, node.value.elts, strict=True)
+            found |= {target.id: found.pop(value.id) for target, value in pairs}
+    return found
+
+
+def test_type_checkers_see_what_the_interpreter_finds():
+    methods = shown_to_checkers("dptransfer.methods")
+    assert methods == dptransfer.methods._PLACES
+    top = shown_to_checkers("dptransfer")
+    assert top.pop("*") == "dptransfer.methods:*"
+    again = {name: f"dptransfer.methods:{name}" for name in ("METHODS", *methods)}
+    assert top | again == dptransfer._PLACES

@@ -106,7 +106,7 @@ class Later(NoisyGD):
 
 def test_parts_of_methods_to_come_are_settings_at_once():
     def made(given):
-        return named_method("later", given, known={"later": Later}).part
+        return named_method(f"{__name__}:Later", given).part
 
     assert made({}) is None
     assert made({"part": "other"}) == Other()

@@ -5,133 +5,61 @@ Names are imported when they are first used, so that `import dptransfer` costs n
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from dptransfer.data import PrivateEmbeddings, PrivateImages, PublicEmbeddings, PublicImages
-    from dptransfer.features import PublicMap, UnitNorm
-    from dptransfer.ledger import Ledger
-    from dptransfer.methods import (
-        NGD,
-        PPGD,
-        AdaMix,
-        Auto,
-        CoinPressPrototypes,
-        DPSGDProbe,
-        FeatureCovariance,
-        FromNames,
-        FromShots,
-        FromZero,
-        FullyPrivate,
-        GlobalAdapt,
-        LanguageInit,
-        LeastSquares,
-        MeanEstimation,
-        MeanPrototypes,
-        NewtonHead,
-        NoisyGD,
-        OnlyPublic,
-        Pace,
-        PrivateTuning,
-        PublicPriorPrototypes,
-        PublicPrototypes,
-        TopKPrototypes,
-    )
-    from dptransfer.methods.replan import verify_release as verify
-    from dptransfer.noise import SecureNoise, SeededNoise
-    from dptransfer.privacy import Budget, Guarantee, Relation
-    from dptransfer.release import PrivateClassifier, evaluate
-    from dptransfer.release import read_release as load
+from dptransfer import methods as _methods
+from dptransfer.plugins import imported as _imported
 
-_HOMES = {
-    "data": ("PrivateEmbeddings", "PrivateImages", "PublicEmbeddings", "PublicImages"),
-    "features": ("PublicMap", "UnitNorm"),
-    "ledger": ("Ledger",),
-    "methods": (
-        "AdaMix",
-        "Auto",
-        "CoinPressPrototypes",
-        "DPSGDProbe",
-        "FeatureCovariance",
-        "FromNames",
-        "FromShots",
-        "FromZero",
-        "FullyPrivate",
-        "GlobalAdapt",
-        "LanguageInit",
-        "LeastSquares",
-        "MeanEstimation",
-        "MeanPrototypes",
-        "NewtonHead",
-        "NGD",
-        "NoisyGD",
-        "OnlyPublic",
-        "Pace",
-        "PPGD",
-        "PrivateTuning",
-        "PublicPriorPrototypes",
-        "PublicPrototypes",
-        "TopKPrototypes",
-    ),
-    "methods.replan": ("verify",),
-    "noise": ("SecureNoise", "SeededNoise"),
-    "privacy": ("Budget", "Guarantee", "Relation"),
-    "release": ("PrivateClassifier", "evaluate", "load"),
+if TYPE_CHECKING:
+    from dptransfer.data import PrivateEmbeddings as PrivateEmbeddings
+    from dptransfer.data import PrivateImages as PrivateImages
+    from dptransfer.data import PublicEmbeddings as PublicEmbeddings
+    from dptransfer.data import PublicImages as PublicImages
+    from dptransfer.features import PublicMap as PublicMap
+    from dptransfer.features import UnitNorm as UnitNorm
+    from dptransfer.ledger import Ledger as Ledger
+    from dptransfer.methods import *  # noqa: F403
+    from dptransfer.methods.replan import verify_release
+    from dptransfer.noise import SecureNoise as SecureNoise
+    from dptransfer.noise import SeededNoise as SeededNoise
+    from dptransfer.privacy import Budget as Budget
+    from dptransfer.privacy import Guarantee as Guarantee
+    from dptransfer.privacy import Relation as Relation
+    from dptransfer.release import PrivateClassifier as PrivateClassifier
+    from dptransfer.release import evaluate as evaluate
+    from dptransfer.release import read_release
+
+    load, verify = read_release, verify_release
+
+_PLACES = {
+    "Budget": "dptransfer.privacy:Budget",
+    "evaluate": "dptransfer.release:evaluate",
+    "Guarantee": "dptransfer.privacy:Guarantee",
+    "Ledger": "dptransfer.ledger:Ledger",
+    "load": "dptransfer.release:read_release",
+    "PrivateClassifier": "dptransfer.release:PrivateClassifier",
+    "PrivateEmbeddings": "dptransfer.data:PrivateEmbeddings",
+    "PrivateImages": "dptransfer.data:PrivateImages",
+    "PublicEmbeddings": "dptransfer.data:PublicEmbeddings",
+    "PublicImages": "dptransfer.data:PublicImages",
+    "PublicMap": "dptransfer.features:PublicMap",
+    "Relation": "dptransfer.privacy:Relation",
+    "SecureNoise": "dptransfer.noise:SecureNoise",
+    "SeededNoise": "dptransfer.noise:SeededNoise",
+    "UnitNorm": "dptransfer.features:UnitNorm",
+    "verify": "dptransfer.methods.replan:verify_release",
+    **{name: f"dptransfer.methods:{name}" for name in dir(_methods)},
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_CALLED_AT_HOME = {"load": "read_release", "verify": "verify_release"}
 
 __version__ = "0.3.0"
-__all__ = [  # noqa: RUF022  # sorted as people read it, without regard to case
-    "AdaMix",
-    "Auto",
-    "Budget",
-    "CoinPressPrototypes",
-    "DPSGDProbe",
-    "evaluate",
-    "FeatureCovariance",
-    "FromNames",
-    "FromShots",
-    "FromZero",
-    "FullyPrivate",
-    "GlobalAdapt",
-    "Guarantee",
-    "LanguageInit",
-    "LeastSquares",
-    "Ledger",
-    "load",
-    "MeanEstimation",
-    "MeanPrototypes",
-    "NewtonHead",
-    "NGD",
-    "NoisyGD",
-    "OnlyPublic",
-    "Pace",
-    "PPGD",
-    "PrivateClassifier",
-    "PrivateEmbeddings",
-    "PrivateImages",
-    "PrivateTuning",
-    "PublicEmbeddings",
-    "PublicImages",
-    "PublicMap",
-    "PublicPriorPrototypes",
-    "PublicPrototypes",
-    "Relation",
-    "SecureNoise",
-    "SeededNoise",
-    "TopKPrototypes",
-    "UnitNorm",
-    "verify",
-]
+if not TYPE_CHECKING:  # type checkers would take every name for one that is there, or none
+    __all__ = sorted(_PLACES, key=str.lower)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'dptransfer' has no attribute {name!r}")
-    return getattr(import_module(f"dptransfer.{_HOME_OF[name]}"), _CALLED_AT_HOME.get(name, name))
+    def __getattr__(name: str) -> Any:
+        if name not in _PLACES:
+            raise AttributeError(f"module 'dptransfer' has no attribute {name!r}")
+        return _imported(_PLACES[name])
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*_PLACES, "__version__"])

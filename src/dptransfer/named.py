@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import difflib
 import json
-import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dptransfer.errors import ArgumentError
+from dptransfer.methods.parts import alternatives
 
 if TYPE_CHECKING:
     from dptransfer.methods import PrivateMethod
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 _OF_MAPS = ("axes", "whitening", "pool")
 
 
-def named_method(
-    name: str, given: Mapping[str, Any], *, known: Mapping[str, type[PrivateMethod]] | None = None
-) -> PrivateMethod:
+def named_method(name: str, given: Mapping[str, Any]) -> PrivateMethod:
     """The method called `name` with the settings that were given.
 
     >>> named_method("top-k", {"k": 5, "axes": 64}).name
@@ -36,20 +34,14 @@ def named_method(
     FromShots(strength=0.1)
 
     Args:
-        name: its command-line name.
+        name: its command-line name, or 'package.module:Class' for a method that no package registers.
         given: values by field; those of the feature map may be given beside the method's own, or as
             'features.field', and those of any other part as 'part.field'. A text is read as JSON, as a word
             or as a comma list, whichever fits first.
-        known: the methods to choose from; default all.
     """
     from dptransfer.methods import METHODS
 
-    known = METHODS if known is None else known
-    if name not in known:
-        close = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1, cutoff=0.5)
-        remedy = f"Did you mean '{close[0]}'?" if close else "Choose one of these."
-        raise ArgumentError(f"The method must be one of {', '.join(known)}; got '{name}'. {remedy}")
-    return configured(known[name](**{}), given)  # every field has a default
+    return configured(METHODS.find(name)(**{}), given)  # every field has a default
 
 
 def as_method(method: str | PrivateMethod) -> PrivateMethod:
@@ -114,7 +106,7 @@ def _with_settings(value: Any, given: Mapping[str, Any], of: str) -> Any:
         head, _, rest = name.partition(".")
         if head not in _settable(value):
             raise _no_such(of, name, _names(value))
-        if not _alternatives(type(value), head):
+        if not alternatives(type(value), head):
             if rest:
                 raise ArgumentError(
                     f"A dot leads to a part's own settings; '{head}' of {of} is a plain value. "
@@ -136,7 +128,7 @@ def _with_settings(value: Any, given: Mapping[str, Any], of: str) -> Any:
 
 def _part(owner: Any, name: str, part: _Part) -> Any:
     """The value of a field that holds a dataclass: of the kind that was chosen, with its settings."""
-    known = _alternatives(type(owner), name)
+    known = alternatives(type(owner), name)
     made = _of_kind(type(owner), name, part.kind) if part.chosen else getattr(owner, name)
     asked = {setting.partition(".")[0] for setting in part.settings}
     if not part.chosen and not (is_dataclass(made) and asked <= _settable(made)):
@@ -152,7 +144,7 @@ def _part(owner: Any, name: str, part: _Part) -> Any:
 
 
 def _of_kind(owner: type, name: str, kind: Any) -> Any:
-    known = _alternatives(owner, name)
+    known = alternatives(owner, name)
     by_word = {option.kind: option for option in known if hasattr(option, "kind")}
     if isinstance(kind, known):
         return kind
@@ -174,14 +166,6 @@ def _words(known: Iterable[type]) -> str:
     return ", ".join(str(getattr(option, "kind", option.__name__)) for option in known)
 
 
-def _alternatives(owner: type, name: str) -> tuple[type, ...]:
-    """The dataclasses that a field may hold; none for a field of plain values."""
-    hint = typing.get_type_hints(owner)[name]
-    united = typing.get_origin(hint) in (typing.Union, types.UnionType)
-    found = typing.get_args(hint) if united else (hint,)
-    return tuple(one for one in found if isinstance(one, type) and is_dataclass(one))
-
-
 def _settable(value: Any) -> set[str]:
     return {one.name for one in fields(value) if one.init}
 
@@ -190,7 +174,7 @@ def _names(value: Any) -> list[str]:
     """What can be set, by the name it is set with."""
     found = []
     for name in sorted(_settable(value) - {"features"}):
-        parts = _alternatives(type(value), name)
+        parts = alternatives(type(value), name)
         if not parts or any(hasattr(part, "kind") for part in parts):
             found.append(name)
         found += sorted({f"{name}.{one}" for part in parts for one in _settable(part)})

@@ -18,7 +18,19 @@ HEAVY = (
     "numpy", "scipy", "torch", "opendp", "pandas", "sklearn", "dp_accounting", "PIL", "pydantic",
     "matplotlib",
 )  # fmt: skip
-COMMANDS = ("demo", "plan", "encode", "fit", "predict", "evaluate", "card", "verify", "export", "ledger")
+COMMANDS = (
+    "demo",
+    "methods",
+    "plan",
+    "encode",
+    "fit",
+    "predict",
+    "evaluate",
+    "card",
+    "verify",
+    "export",
+    "ledger",
+)
 
 
 def python(*words: str, **env: str) -> subprocess.CompletedProcess:

@@ -230,13 +230,13 @@ class Later(MeanPrototypes):
     name: ClassVar[str] = "later"
 
 
-def test_fields_of_methods_to_come_are_options_at_once(monkeypatch):
-    monkeypatch.setitem(METHODS, "later", Later)
-    made = set_on("later", "rounds=4", "mode=7", "strict=true", "shares=0.5, 0.5", "axes=9")
+def test_fields_of_methods_to_come_are_options_at_once():
+    later = f"{__name__}:Later"
+    made = set_on(later, "rounds=4", "mode=7", "strict=true", "shares=0.5, 0.5", "axes=9")
     assert made == Later(rounds=4, mode="7", strict=True, shares=(0.5, 0.5), axes=9)
-    assert set_on("later", "rounds=null").rounds is None
+    assert set_on(later, "rounds=null").rounds is None
     with pytest.raises(ArgumentError, match="'strict' must be of the type bool"):
-        set_on("later", "strict=perhaps")
+        set_on(later, "strict=perhaps")
 
 
 @pytest.mark.filterwarnings("default::dptransfer.errors.PrivacyWarning")

@@ -5,7 +5,7 @@ from PIL import Image
 from dptransfer.data import PrivateData, PrivateEmbeddings, PrivateImages, PublicImages, find_images
 from dptransfer.errors import DataError, Incompatible
 from dptransfer.ledger.sketch import sketch_of
-from dptransfer.privacy.unit import Unit
+from dptransfer.privacy import Unit
 
 KEY = b"k" * 32
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dptransfer.privacy import Relation
+from dptransfer.privacy import Relation, Unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,6 +15,7 @@ class GivenScores:
     scores: np.ndarray
     score_range: int
     label: str = "given scores"
+    unit: Unit = Unit.ROW
 
     def __call__(self, rows, labels):
         return self.scores

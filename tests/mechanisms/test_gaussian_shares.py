@@ -8,7 +8,7 @@ from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianMechanism, GaussianShares
 from dptransfer.noise import SeededNoise, lattice_epsilon
-from dptransfer.privacy import Relation
+from dptransfer.privacy import Relation, Unit
 from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts, WeightedTotal
 
 from .test_gaussian import Listening
@@ -101,6 +101,15 @@ def test_a_query_larger_than_planned_is_refused():
     purse = shares().open(noise=SeededNoise(0))
     with pytest.raises(ArgumentError, match="larger"):
         purse.release(ClassSumsAndCounts(FEATURES, 2), 0.1, ROWS, LABELS)
+
+
+def test_a_query_that_bounds_another_unit_is_refused():
+    class OfPersons(ClassCounts):
+        unit = Unit.PERSON
+
+    purse = shares().open(noise=SeededNoise(0))
+    with pytest.raises(ArgumentError, match="another unit"):
+        purse.release(OfPersons(2), 0.1, ROWS, LABELS)
 
 
 def test_a_query_whose_lattice_would_cost_more_than_planned_is_refused():

@@ -14,6 +14,7 @@ from dptransfer.privacy import (
     GaussianEvent,
     Relation,
     SampledGaussianEvent,
+    Unit,
 )
 from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts
 from noise.laws import fits_continuous
@@ -60,11 +61,21 @@ class Sensitive(ClassSums):
         return 1.001 * super().l2_sensitivity(relation)
 
 
+class OfPersons(ClassSums):
+    unit = Unit.PERSON
+
+
 @pytest.mark.parametrize("rate", [1.0, 0.5])
 @pytest.mark.parametrize("relation", Relation)
 @pytest.mark.parametrize(
     "other",
-    [ClassSums(FEATURES, 3), Coarse(FEATURES, 2), Sensitive(FEATURES, 2), ClassSumsAndCounts(FEATURES, 2)],
+    [
+        ClassSums(FEATURES, 3),
+        Coarse(FEATURES, 2),
+        Sensitive(FEATURES, 2),
+        ClassSumsAndCounts(FEATURES, 2),
+        OfPersons(FEATURES, 2),
+    ],
 )
 def test_a_larger_coarser_or_more_sensitive_question_is_refused_before_a_row_is_read(relation, rate, other):
     class Unreadable:

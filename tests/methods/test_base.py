@@ -27,8 +27,7 @@ from dptransfer.methods import (
 )
 from dptransfer.methods.base import Outcome, Outline, configuration_of, with_query
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import Budget
-from dptransfer.privacy.unit import Unit
+from dptransfer.privacy import Budget, Unit
 from dptransfer.release.heads import CosineHead
 
 from .samples import BUDGET, REPLACE, WIDTH, fit, pool, private

@@ -8,7 +8,7 @@ import pytest
 
 from dptransfer.accounting import epsilon_of, membership_advantage, true_positive_rate
 from dptransfer.privacy import GaussianEvent, Relation, rounded_up
-from dptransfer.release import card_of, evaluate
+from dptransfer.release import card_of, evaluate, read_release
 from dptransfer.release.card import clean
 from dptransfer.release.card_privacy import attack_points
 
@@ -196,12 +196,25 @@ def test_many_steps_are_cut_short_in_the_table_and_counted():
     assert "release.json lists all" in text
 
 
-def test_an_unknown_method_is_named_and_a_known_one_described():
-    model = make_model()
-    assert "Wahdany" in card_of(model).markdown()
-    unknown = replace(model, provenance=replace(model.provenance, method="brand-new"))
-    assert "brand-new" in card_of(unknown).markdown()
-    assert "Wahdany" not in card_of(unknown).markdown()
+WORDS = {"summary": "Sums of\x1b[31m were <b>added</b>.", "reference": "Somebody: A Paper."}
+
+
+def test_a_method_is_described_in_the_words_that_travel_with_the_release(tmp_path):
+    model = make_model(**WORDS)
+    path = model.save(tmp_path / "with words")
+    assert read_release(path).provenance == replace(read_release(path).provenance, **WORDS)
+    text = (path / "CARD.md").read_text()
+    assert "Sums of\ufffd" in text
+    assert "<b>" not in text
+    assert "Reference: Somebody: A Paper." in text
+
+
+def test_a_method_without_words_is_only_named(tmp_path):
+    model = make_model()  # as releases were written before there were any
+    path = model.save(tmp_path / "without words")
+    assert json.loads((path / "release.json").read_text())["method"].keys() == {"name", "configuration"}
+    assert "The method named 'mean-prototypes'" in (path / "CARD.md").read_text()
+    assert "Reference" not in (path / "CARD.md").read_text()
 
 
 @pytest.mark.parametrize("form", FORMS)

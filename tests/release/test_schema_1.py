@@ -9,7 +9,7 @@ import pytest
 
 from dptransfer.errors import ReleaseError
 from dptransfer.methods.replan import verify_release
-from dptransfer.privacy.unit import Unit
+from dptransfer.privacy import Unit
 from dptransfer.release import amend_release, read_release
 
 from .models import rewrite

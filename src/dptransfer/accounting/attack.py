@@ -1,8 +1,8 @@
-"""The same curve as an attacker sees it: how well can membership of one example be guessed?
+"""The same curve as an attacker sees it: how well can membership of one example, or person, be guessed?
 
 An attacker who must decide between two neighbouring data sets from the release alone has a false-positive
 rate α and a true-positive rate τ. (ε, δ)-DP in both directions says τ ≤ e^ε α + δ and 1 − α ≤ e^ε (1 − τ) +
-δ, for every ε at once. These are limits for any attacker, whatever he knows about the other examples.
+δ, for every ε at once. These are limits for any attacker, whatever he knows about everybody else's examples.
 """
 
 from __future__ import annotations

@@ -52,6 +52,7 @@ from dptransfer.privacy import (
     Relation,
     SampledGaussianEvent,
     SelectionEvent,
+    Unit,
     same_relation,
 )
 
@@ -191,14 +192,17 @@ def guarantee_of(
     assumptions: Sequence[str] = (),
     *,
     relation: Relation | None = None,
+    unit: Unit | None = None,
 ) -> Guarantee:
     """What the events together promise, with ε quoted at `budget_delta`, or at δ = 0 where that is as good.
 
     Args:
-        events: the steps; none at all promise ε = 0, under the relation that must then be given.
+        events: the steps; none at all promise ε = 0, under the relation that must then be given, for examples
+            unless another unit is.
         budget_delta: δ to quote ε at.
         assumptions: what must hold beyond the code being right.
         relation: the events' relation, if it is to be checked.
+        unit: the events' unit, likewise.
 
     >>> from dptransfer.privacy import Relation
     >>> print(guarantee_of([SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential")], 0.0))
@@ -209,12 +213,14 @@ def guarantee_of(
     budget_delta = _check.probability("delta", budget_delta)
     if relation is None or events:
         found = same_relation(events)
-        if relation not in (None, found):
+        own = events[0].unit
+        if relation not in (None, found) or unit not in (None, own):
             raise RelationMismatch(
-                f"A guarantee is stated under the relation of its events; got {found.value} events and "
-                f"{relation.value if relation else ''}. Plan the mechanisms under that relation."
+                f"A guarantee is stated under the relation of its events, for their unit; got "
+                f"{found.words(own)} events and {(relation or found).words(unit or own)}. "
+                "Plan the mechanisms under that relation, for the unit of the data."
             )
-        relation = found
+        relation, unit = found, own
     pure, mu = pure_epsilon_of(events), mu_of(events)
     if pure is None and budget_delta == 0:
         raise BudgetError(why_never_pure(events))
@@ -228,6 +234,7 @@ def guarantee_of(
         rho=_rho_or_none(events),
         mu=mu if mu is not None and math.isfinite(mu) else None,
         assumptions=tuple(assumptions),
+        unit=unit or Unit.ROW,
     )
 
 

@@ -170,7 +170,7 @@ class Requests:
         if math.isinf(price):
             return price
         cut = math.fsum(map(numeric_delta_of, self._after_the_first))
-        rest = GaussianEvent(1 / price, self.first[0].relation, numeric_delta=cut)
+        rest = GaussianEvent(1 / price, self.first[0].relation, numeric_delta=cut, unit=self.first[0].unit)
         return epsilon_of([*self.first, rest], left)
 
     def _renyi_epsilon(self, delta: float, limit: float | None) -> float:

@@ -48,9 +48,9 @@ class Steps:
         """Gather events of one relation; none at all are fine."""
         if not events:
             return cls(0.0, (), (), (), 0.0, 0.0)
-        same_relation(events)
         if not all(isinstance(event, Event) for event in events):
             raise TypeError("every event must be one of those in dptransfer.privacy")
+        same_relation(events)
         noises = [event for event in events if isinstance(event, GaussianEvent)]
         mu = math.hypot(*(math.sqrt(event.times) / event.noise_multiplier for event in noises))
         if noises:  # a subnormal μ has lost digits; a larger one is still true

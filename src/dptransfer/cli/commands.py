@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import sys
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import typer
@@ -18,6 +17,7 @@ from typer.core import TyperGroup
 from dptransfer.cli.failures import one_line, one_line_warnings, say_error
 from dptransfer.cli.usage import usage_line
 from dptransfer.errors import ArgumentError, DPTransferError
+from dptransfer.plugins import Registry
 
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer keeps its name to itself
 _ELSEWHERE = {"bench": "dptransfer[lab]"}  # commands that come with a package of their own
@@ -46,20 +46,49 @@ class Group(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
+def _command(name: str, found: Any) -> Any:
+    """Typer's command of what a package adds: its own class of groups, if it has one, stays."""
+    holder = typer.Typer()
+    if isinstance(found, typer.Typer):
+        own = found.info.cls
+        holder.add_typer(found, name=name, cls=own if isinstance(own, type) else Group)
+    else:
+        holder.command(name=name)(found)
+    return typer.main.get_group(holder).commands[name]
+
+
+_ADDED: Registry[Any] = Registry("command", "dptransfer.commands", {}, _command)
+
+
+def _broken(name: str, problem: Exception) -> Any:
+    """A command in the place of one that does not load, which says so."""
+
+    def fail() -> None:
+        raise problem
+
+    anything = {"allow_extra_args": True, "ignore_unknown_options": True}
+    holder = typer.Typer()
+    holder.command(name=name, help=f"Broken: {problem}", context_settings=anything)(fail)
+    return typer.main.get_group(holder).commands[name]
+
+
 class Commands(Group):
     """All commands, with the plug-ins'; expected errors are one line, `--debug` shows the traceback."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The library's own in the order of the story, then those of plug-ins."""
-        return [*self.commands, *sorted(set(_plug_ins()) - set(self.commands))]
+        return [*self.commands, *(name for name in _ADDED.names if name not in self.commands)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The library's own command of that name, or else a plug-in's."""
         own = super().get_command(ctx, cmd_name)
         if own is not None:
             return own
-        if found := _plug_ins().get(cmd_name):
-            return _loaded(found)
+        if cmd_name in _ADDED.names:
+            try:
+                return _ADDED[cmd_name]
+            except ArgumentError as problem:
+                return _broken(cmd_name, problem)
         if cmd_name in _ELSEWHERE:
             raise ArgumentError(
                 f"'dptransfer {cmd_name}' comes with a package that is not installed. "
@@ -109,30 +138,3 @@ class Commands(Group):
                 typer.echo(traceback.format_exc(), err=True)
             say_error(one_line(problem, ctx.invoked_subcommand))
             raise typer.Exit(130 if isinstance(problem, KeyboardInterrupt) else 2) from None
-
-
-def _plug_ins() -> dict[str, EntryPoint]:
-    return {found.name: found for found in entry_points(group="dptransfer.commands")}
-
-
-def _loaded(found: EntryPoint) -> Any:
-    """The plug-in's command; where it cannot be loaded, one that says so."""
-    holder = typer.Typer(add_completion=False)
-    try:
-        made = found.load()
-        if isinstance(made, typer.Typer):
-            own = made.info.cls
-            holder.add_typer(made, name=found.name, cls=own if isinstance(own, type) else Group)
-        else:
-            holder.command(name=found.name)(made)
-        return typer.main.get_group(holder).commands[found.name]
-    except Exception as problem:  # somebody else's code may raise anything
-        said = f"'{found.name}' of '{found.value}' cannot be loaded ({type(problem).__name__}: {problem})"
-
-    def broken() -> None:
-        raise ArgumentError(f"A plug-in's command must load; {said}. Update or remove its package.")
-
-    holder = typer.Typer(add_completion=False)
-    anything = {"allow_extra_args": True, "ignore_unknown_options": True}
-    holder.command(name=found.name, help=f"Broken: {said}.", context_settings=anything)(broken)
-    return typer.main.get_group(holder).commands[found.name]

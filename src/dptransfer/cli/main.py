@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 from dptransfer import __version__
-from dptransfer.cli import attack, card, demo, encode, evaluate, export, fit, ledger, plan, predict, verify
+from dptransfer.cli import (
+    attack,
+    card,
+    demo,
+    encode,
+    evaluate,
+    export,
+    fit,
+    ledger,
+    methods,
+    plan,
+    predict,
+    verify,
+)
 from dptransfer.cli.commands import Commands
 
 app = typer.Typer(
@@ -41,8 +54,8 @@ def dptransfer(
 
 
 for command in (
-    demo.demo, plan.plan, encode.encode, fit.fit, predict.predict, evaluate.evaluate, attack.attack,
-    card.card, verify.verify, export.export,
+    demo.demo, methods.methods, plan.plan, encode.encode, fit.fit, predict.predict, evaluate.evaluate,
+    attack.attack, card.card, verify.verify, export.export,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(ledger.app, name="ledger")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dptransfer.errors import ArgumentError
+from dptransfer.methods import METHODS
 from dptransfer.privacy import Budget, Relation
 
 Release = Annotated[Path, typer.Argument(help="The release directory.")]
@@ -47,10 +48,7 @@ MethodName = Annotated[
     _method(
         "--method",
         "-m",
-        help="From sums: mean, mean-estimation, coinpress, public-prior. From public rows: public, top-k. "
-        "Linear heads: noisy-gd, fully-private, dpsgd, global-adapt, least-squares, newton, "
-        "feature-covariance; with --shots adamix, ngd, ppgd. Without private rows: only-public, language. "
-        "Or auto.",
+        help=f"{', '.join(METHODS.names)}, or package.module:Class. In their own words: dptransfer methods",
     ),
 ]
 Settings = Annotated[

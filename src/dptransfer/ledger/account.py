@@ -21,10 +21,12 @@ from dptransfer.privacy import (
     Guarantee,
     Relation,
     SelectionEvent,
+    Unit,
     in_relation,
     number,
     plain_exponents,
     rounded_up,
+    same_unit,
 )
 
 QUOTED_DELTA = 1e-5
@@ -33,12 +35,22 @@ QUOTED_DELTA = 1e-5
 
 @dataclass(frozen=True)
 class Account:
-    """What the ledger holds on one data set."""
+    """What the ledger holds on one data set.
+
+    `budget_unit` is what the budget is a limit for one of: an example, or a person with all their examples.
+    """
 
     dataset: DataSet
     charges: tuple[Charge, ...] = ()
     budget: Budget | None = None
     declared_rule: Rule | None = None
+    budget_unit: Unit = Unit.ROW
+
+    @property
+    def unit(self) -> Unit | None:
+        """What the loss is counted for one of: settled by the first charge, or else by the budget."""
+        charged = (event.unit for charge in self.charges for event in charge.events)
+        return next(charged, None if self.budget is None else self.budget_unit)
 
     def require_room(self, new: Sequence[Event]) -> str:
         """Raise unless the budget covers past and new charges; no new events are always covered.
@@ -56,6 +68,8 @@ class Account:
 above its budget of epsilon 1; nothing is spent yet. Lower the request, or ask the data owner to raise \
 the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
         """
+        if new:
+            self._require_unit(same_unit(new), "a step")
         if self.budget is None or not new:
             return "no budget is set" if self.budget is None else "nothing is spent"
         whole = self._requests(self.budget.relation, new)
@@ -64,6 +78,18 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
             raise BudgetExceeded(_refusal(self.dataset, self.budget, past, whole))
         pure = self.budget.epsilon is not None and whole.pure <= self.budget.epsilon
         return _counted_by(whole, _currency(self.budget), pure=pure)
+
+    def require_limit_for(self, unit: Unit) -> None:
+        """Raise unless a limit for one of this unit can be set: charges of another cannot be restated."""
+        if any(charge.events for charge in self.charges):
+            self._require_unit(unit, "a limit")
+
+    def _require_unit(self, unit: Unit, what: str) -> None:
+        if self.unit not in (None, unit):
+            raise RelationMismatch(
+                f"An account is about one unit; {self.dataset} counts by {self.unit.value}, and {what} by "
+                f"{unit.value} was asked for. Keep to the one unit, or file the data under another name."
+            )
 
     def require_rule(self, rule: Rule) -> None:
         """Raise unless the owner may still declare this rule: it is settled by the first charge."""
@@ -113,14 +139,16 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
 
     def _sentence(self, spent: Guarantee | None, requests: Requests | None) -> str:
         limit = "no budget is set" if self.budget is None else f"the budget is {self.budget}"
+        limit += f", by {self.budget_unit.value}" if self.budget_unit is not Unit.ROW else ""
         if spent is None or requests is None:
             return f"nothing is spent; {limit}"
         currency, amount = self._stated(spent)
         at = f" at delta {number(spent.delta)}" if spent.delta and currency == "epsilon" else ""
+        at += f" ({spent.relation.words(spent.unit)})"
         rule = f", by {self._rule(spent, requests)}" if requests.later else ""
         if self.budget is not None and spent.relation is self.budget.relation:
             limit += "" if requests.fit(self.budget) else ", and nothing more is granted"
-        return f"{currency} {rounded_up(amount)}{at} ({spent.relation.value}) is spent{rule}; {limit}"
+        return f"{currency} {rounded_up(amount)}{at} is spent{rule}; {limit}"
 
     def _rule(self, spent: Guarantee, requests: Requests) -> str:
         return _counted_by(requests, self._stated(spent)[0], pure=spent.delta == 0)
@@ -153,6 +181,7 @@ def accounts(entries: Iterable[Entry]) -> dict[str, Account]:
     found: dict[str, DataSet] = {}
     charges: dict[str, list[Charge]] = {}
     budgets: dict[str, Budget] = {}
+    units: dict[str, Unit] = {}
     rules: dict[str, Rule] = {}
     for entry in entries:
         key = entry.dataset.id
@@ -160,11 +189,17 @@ def accounts(entries: Iterable[Entry]) -> dict[str, Account]:
         if isinstance(entry, Charge):
             charges.setdefault(key, []).append(entry)
         elif isinstance(entry, BudgetChange):
-            budgets[key] = entry.budget
+            budgets[key], units[key] = entry.budget, entry.unit
             if entry.rule is not None:
                 rules[key] = entry.rule
     return {
-        key: Account(found[key], tuple(charges.get(key, ())), budgets.get(key), rules.get(key))
+        key: Account(
+            found[key],
+            tuple(charges.get(key, ())),
+            budgets.get(key),
+            rules.get(key),
+            units.get(key, Unit.ROW),
+        )
         for key in found
     }
 
@@ -191,7 +226,7 @@ def _limit(budget: Budget | None, delta: float) -> float | None:
 
 def _refusal(dataset: DataSet, budget: Budget, past: Requests, whole: Requests) -> str:
     """The sentence that says what the whole would reach, what is allowed and spent, and what to do."""
-    currency = _currency(budget)
+    currency, relation = _currency(budget), budget.relation.words(whole.first[0].unit)
     limit = f"{currency} {number(getattr(budget, currency))}"
     limit += f", delta {number(budget.delta)}" if budget.flavour == "approximate" else ""
     (reached, pure), (spent, _) = _amount(whole, budget), _amount(past, budget)
@@ -200,14 +235,14 @@ def _refusal(dataset: DataSet, budget: Budget, past: Requests, whole: Requests) 
         already = f"{currency} {rounded_up(spent)} is spent already"
     if reached is None and budget.flavour == "approximate":
         return (
-            f"The budget of {dataset} is {limit} ({budget.relation.value}), in which these steps have no "
+            f"The budget of {dataset} is {limit} ({relation}), in which these steps have no "
             f"bound when they are asked for after others; {already}. Use a method with more noise, or ask "
             "for them first."
         )
     if reached is None:
         remedy = _command(dataset, budget, "epsilon", "1", budget.delta or QUOTED_DELTA)
         return (
-            f"The budget of {dataset} is {limit} ({budget.relation.value}), in which not all of these steps "
+            f"The budget of {dataset} is {limit} ({relation}), in which not all of these steps "
             f"can be stated; {already}. Use a method whose noise suits that kind of budget, or ask the "
             f"data owner for a budget in epsilon and delta, for example: {remedy}"
         )
@@ -219,7 +254,7 @@ def _refusal(dataset: DataSet, budget: Budget, past: Requests, whole: Requests) 
         hint = " Steps other than Gaussian ones often cost less in the first request, or by the rule 'renyi'."
     return (
         f"This release would bring {dataset} to {currency} {rounded_up(reached)}{at} "
-        f"({budget.relation.value}){rule}, above its budget of {limit}; {already}.{hint} "
+        f"({relation}){rule}, above its budget of {limit}; {already}.{hint} "
         f"Lower the request, or ask the data owner to raise the budget with: {remedy}"
     )
 

@@ -17,7 +17,7 @@ from dptransfer.accounting.requests import RULES
 from dptransfer.errors import ArgumentError, LedgerTampered
 from dptransfer.ledger.chain import Row
 from dptransfer.ledger.sketch import Sketch
-from dptransfer.privacy import Budget, Event, Guarantee, event_from_dict, event_to_dict
+from dptransfer.privacy import Budget, Event, Guarantee, Unit, event_from_dict, event_to_dict
 
 UNFINISHED = "spent, no result (interrupted or running)"
 OUTCOMES = ("released", "failed")
@@ -108,11 +108,12 @@ class Closing(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetChange(Entry):
-    """The owner's limit from here on, and the rule declared with it, if one was."""
+    """The owner's limit from here on, what it is for one of, and the rule declared with it, if one was."""
 
     budget: Budget
     note: str
     rule: Rule | None = None
+    unit: Unit = Unit.ROW
 
 
 @dataclass(frozen=True)
@@ -194,10 +195,13 @@ def closing_fields(charge: int, outcome: str, detail: str) -> dict[str, Any]:
     return {"kind": "closing", "charge": charge, "outcome": outcome, "detail": detail}
 
 
-def budget_fields(budget: Budget, note: str, rule: Rule | None = None) -> dict[str, Any]:
-    """The JSON of a change of budget."""
+def budget_fields(
+    budget: Budget, note: str, rule: Rule | None = None, unit: Unit = Unit.ROW
+) -> dict[str, Any]:
+    """The JSON of a change of budget; rule and unit are left out where nobody chose."""
     declared = {} if rule is None else {"rule": rule}
-    return {"kind": "budget", "budget": budget.to_dict(), "note": note, **declared}
+    limited = {} if unit is Unit.ROW else {"unit": unit.value}
+    return {"kind": "budget", "budget": budget.to_dict(), "note": note, **declared, **limited}
 
 
 def stamped(fields: dict[str, Any], dataset: DataSet) -> dict[str, Any]:
@@ -280,7 +284,8 @@ def _read(row: Row) -> Entry:
     if kind == "budget":
         if fields.get("rule") not in (None, *RULES):
             raise ValueError(f"its rule {fields['rule']!r} is unknown")
-        return BudgetChange(**shared, budget=Budget.from_dict(fields.pop("budget")), **fields)
+        budget, unit = Budget.from_dict(fields.pop("budget")), Unit(fields.pop("unit", Unit.ROW))
+        return BudgetChange(**shared, budget=budget, unit=unit, **fields)
     raise ValueError(f"its kind {kind!r} is unknown")
 
 

@@ -33,7 +33,7 @@ from dptransfer.ledger.entry import (
 from dptransfer.ledger.register import Identity, Register, rows_on_record
 from dptransfer.ledger.sketch import sketch_of
 from dptransfer.ledger.store import Chain, Store
-from dptransfer.privacy import Budget, Event, Guarantee, Relation
+from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
 
 AnyDataSet: TypeAlias = str | DataSet | Named
 """A name, a data set that `find` or `datasets` returned, or the private embeddings themselves."""
@@ -154,7 +154,8 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         Raises:
             BudgetExceeded: past and new events together do not fit the budget.
             RowsOnRecord: another data set holds these rows, or a good part of them. For the owner only.
-            RelationMismatch: a replace-one event meets an add/remove budget.
+            RelationMismatch: a replace-one event meets an add/remove budget, or events of one unit an account
+                of another.
             LedgerTampered: the chain does not hold.
             LedgerError: the file cannot be used.
         """
@@ -225,7 +226,13 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             chain.append(stamped(closing_fields(charge.number, outcome, str(detail)), charge.dataset))
 
     def set_budget(
-        self, dataset: AnyDataSet, budget: Budget, *, note: str = "", rule: str | None = None
+        self,
+        dataset: AnyDataSet,
+        budget: Budget,
+        *,
+        note: str = "",
+        rule: str | None = None,
+        unit: Unit = Unit.ROW,
     ) -> None:
         """Put a limit on a data set from here on; the change itself is recorded.
 
@@ -240,9 +247,14 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             note: why, for the record.
             rule: how requests that depend on earlier answers are counted against a budget in ε and δ,
                 'gaussian' or 'renyi' (`accounting.requests`); without one the first charge settles it.
+            unit: what it limits the loss of: an example, or a person with all their examples.
+
+        Raises:
+            RelationMismatch: the charges on record are about another unit.
         """
-        if not isinstance(budget, Budget):
-            raise ArgumentError(f"budget must be a Budget; got {type(budget).__name__}.")
+        for name, value, kind in (("budget", budget, Budget), ("unit", unit, Unit)):
+            if not isinstance(value, kind):
+                raise ArgumentError(f"{name} must be a {kind.__name__}; got {type(value).__name__}.")
         heed(budget, stacklevel=2)
         declared = None if rule is None else cast(Rule, _check.one_of("rule", rule, RULES))
         identity = _identity(dataset)
@@ -250,7 +262,8 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             account = _register(chain).account(identity)
             if declared is not None:
                 account.require_rule(declared)
-            chain.append(stamped(budget_fields(budget, str(note), declared), account.dataset))
+            account.require_limit_for(unit)
+            chain.append(stamped(budget_fields(budget, str(note), declared, unit), account.dataset))
 
     def budget_of(self, dataset: AnyDataSet) -> Budget | None:
         """The limit in force; None when there is none."""

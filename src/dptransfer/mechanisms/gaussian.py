@@ -62,6 +62,7 @@ class GaussianMechanism:
             sensitivity=self.query.l2_sensitivity(self.relation),
             label=self.query.label,
             numeric_epsilon=lattice_epsilon(self.scale * self.query.grid, math.prod(self.query.shape)),
+            unit=self.query.unit,
         )
 
     def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> NDArray[np.float64]:

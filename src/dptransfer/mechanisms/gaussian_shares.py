@@ -68,6 +68,7 @@ class GaussianShares:
             sensitivity=sensitivity,
             label=self.label,
             numeric_epsilon=shares * lattice_epsilon(scale, math.prod(self.query.shape)),
+            unit=self.query.unit,
         )
 
     def open(self, *, noise: NoiseSource) -> Purse:
@@ -101,9 +102,11 @@ class Purse:
         if (
             math.prod(query.shape) > math.prod(largest.shape)
             or query.l2_sensitivity(relation) * query.grid < finest
+            or query.unit is not largest.unit
         ):
             raise ArgumentError(
-                "A query must not be larger or coarser than the one the shares were planned for."
+                "A query must not be larger or coarser than the one the shares were planned for, nor about "
+                "another unit."
             )
         self.left = stays, changes
         multiplier = self.budget.noise_multiplier / math.sqrt(share) * _HAIR

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from dptransfer.mechanisms.base import Step
 from dptransfer.mechanisms.rounds import GaussianRounds
-from dptransfer.privacy import GaussianEvent, Relation
+from dptransfer.privacy import GaussianEvent, Relation, Unit
 from dptransfer.queries.joint_reach import joint_reach
 
 
@@ -24,7 +24,8 @@ class JointRounds:
                    with Gaussian steps and quadratic variation 1/z², which is Brownian motion at the time
                    1/z², so the loss has the law of one release at z. The lattice and the cut tails of the
                    parts add up as ever.
-    Relation:      replace one example; under add/remove one row is the worst for all parts at once.
+    Relation:      replace one example; under add/remove one row is the worst for all parts at once. Not
+                   for persons, of whom nothing is proven: their parts are paid for one by one.
     Sensitivity:   √reach, of the answers each divided by its own sensitivity and weighted so that all have
                    noise of one scale and the weights' squares add up to 1. `queries.joint_reach` proves it.
     Assumes:       all parts ask about the same rows, on the grid of `SoftmaxGradient` (checked by `Rounds`).
@@ -66,8 +67,8 @@ class JointRounds:
 
 
 def jointly(parts: Sequence[GaussianRounds], label: str) -> list[Step]:
-    """The steps of a plan that releases these parts: under replace-one a joint one, else each by itself."""
-    if any(part.relation is Relation.ADD_REMOVE for part in parts):
+    """The steps of a plan that releases these parts: a joint one if a row is replaced, else one by one."""
+    if any(part.relation is Relation.ADD_REMOVE or part.query.unit is not Unit.ROW for part in parts):
         return list(parts)
     return [JointRounds(tuple(replace(part, is_part=True) for part in parts), label)]
 

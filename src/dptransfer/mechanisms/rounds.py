@@ -104,6 +104,7 @@ class GaussianRounds:
             "label": self.label or self.query.label,
             "times": self.times,
             "numeric_epsilon": apart * self.times * lattice,
+            "unit": self.query.unit,
         }
         if self.is_sampled:
             return SampledGaussianEvent(sampling_rate=self.sampling_rate, **shared)
@@ -131,9 +132,10 @@ class Rounds:
             math.prod(query.shape) > math.prod(planned.shape)
             or query.grid < planned.grid
             or query.l2_sensitivity(relation) != planned.l2_sensitivity(relation)
+            or query.unit is not planned.unit
         ):
             raise ArgumentError(
-                "A round's question must be no larger, coarser or more sensitive than planned."
+                "A round's question must be no larger, coarser or more sensitive than planned, of one unit."
             )
         if self.paid.is_part and not _fits_a_part(query, planned):
             raise ArgumentError(

@@ -54,7 +54,10 @@ class Selection:
     @property
     def event(self) -> SelectionEvent:
         """What it costs, for all classes together."""
-        return SelectionEvent(self.epsilon, self.relation, self.bounded_range, self.name, self.query.label)
+        query = self.query
+        return SelectionEvent(
+            self.epsilon, self.relation, self.bounded_range, self.name, query.label, query.unit
+        )
 
     def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Integers:
         """(classes,) positions of the chosen candidates."""

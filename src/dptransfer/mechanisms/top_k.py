@@ -79,7 +79,7 @@ class TopKMechanism:
     @property
     def event(self) -> SelectionEvent:
         """What it costs, for all classes together."""
-        return SelectionEvent(self.epsilon, self.relation, True, self.name, self.query.label)
+        return SelectionEvent(self.epsilon, self.relation, True, self.name, self.query.label, self.query.unit)
 
     def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Integers:
         """(classes, K) positions of the chosen candidates, each row in increasing order."""

@@ -1,79 +1,118 @@
-"""The methods, one file each; `METHODS` maps command-line names to classes."""
+"""The methods, one file each; `METHODS` finds them, and those of other packages, by name.
 
-from dptransfer.methods.adamix import AdaMix
-from dptransfer.methods.auto import Auto
-from dptransfer.methods.base import EmbeddingMethod, ImageMethod, Plan, PrivateMethod
-from dptransfer.methods.coinpress import CoinPressPrototypes
-from dptransfer.methods.descent import Pace
-from dptransfer.methods.dpsgd import DPSGDProbe
-from dptransfer.methods.feature_covariance import FeatureCovariance
-from dptransfer.methods.global_adapt import GlobalAdapt
-from dptransfer.methods.language import LanguageInit
-from dptransfer.methods.least_squares import LeastSquares
-from dptransfer.methods.mean_estimation import MeanEstimation
-from dptransfer.methods.mean_prototypes import MeanPrototypes
-from dptransfer.methods.mixed_baselines import NGD, PPGD, FullyPrivate, OnlyPublic
-from dptransfer.methods.newton import NewtonHead
-from dptransfer.methods.noisy_gd import NoisyGD
-from dptransfer.methods.private_tuning import PrivateTuning
-from dptransfer.methods.public_prior import PublicPriorPrototypes
-from dptransfer.methods.public_prototypes import PublicPrototypes
-from dptransfer.methods.start import FromNames, FromShots, FromZero
-from dptransfer.methods.top_k_prototypes import TopKPrototypes
+Each of our own is listed here and nowhere else, twice: for the interpreter, which imports it when it is asked
+for, and for type checkers, which do not follow such imports. A test keeps the two lists equal.
+"""
 
-METHODS: dict[str, type[PrivateMethod]] = {
-    method.name: method
-    for method in (
-        MeanPrototypes,
-        MeanEstimation,
-        CoinPressPrototypes,
-        PublicPrototypes,
-        TopKPrototypes,
-        PublicPriorPrototypes,
-        NoisyGD,
-        DPSGDProbe,
-        GlobalAdapt,
-        LeastSquares,
-        NewtonHead,
-        FeatureCovariance,
-        AdaMix,
-        OnlyPublic,
-        FullyPrivate,
-        NGD,
-        PPGD,
-        LanguageInit,
-        Auto,
-    )
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dptransfer.errors import ArgumentError
+from dptransfer.plugins import Registry, imported
+
+if TYPE_CHECKING:
+    from dptransfer.methods.about import About as About
+    from dptransfer.methods.adamix import AdaMix as AdaMix
+    from dptransfer.methods.auto import Auto as Auto
+    from dptransfer.methods.base import EmbeddingMethod as EmbeddingMethod
+    from dptransfer.methods.base import ImageMethod as ImageMethod
+    from dptransfer.methods.base import Plan as Plan
+    from dptransfer.methods.base import PrivateMethod as PrivateMethod
+    from dptransfer.methods.coinpress import CoinPressPrototypes as CoinPressPrototypes
+    from dptransfer.methods.descent import Pace as Pace
+    from dptransfer.methods.dpsgd import DPSGDProbe as DPSGDProbe
+    from dptransfer.methods.feature_covariance import FeatureCovariance as FeatureCovariance
+    from dptransfer.methods.global_adapt import GlobalAdapt as GlobalAdapt
+    from dptransfer.methods.language import LanguageInit as LanguageInit
+    from dptransfer.methods.least_squares import LeastSquares as LeastSquares
+    from dptransfer.methods.mean_estimation import MeanEstimation as MeanEstimation
+    from dptransfer.methods.mean_prototypes import MeanPrototypes as MeanPrototypes
+    from dptransfer.methods.mixed_baselines import NGD as NGD
+    from dptransfer.methods.mixed_baselines import PPGD as PPGD
+    from dptransfer.methods.mixed_baselines import FullyPrivate as FullyPrivate
+    from dptransfer.methods.mixed_baselines import OnlyPublic as OnlyPublic
+    from dptransfer.methods.newton import NewtonHead as NewtonHead
+    from dptransfer.methods.noisy_gd import NoisyGD as NoisyGD
+    from dptransfer.methods.private_tuning import PrivateTuning as PrivateTuning
+    from dptransfer.methods.public_prior import PublicPriorPrototypes as PublicPriorPrototypes
+    from dptransfer.methods.public_prototypes import PublicPrototypes as PublicPrototypes
+    from dptransfer.methods.start import FromNames as FromNames
+    from dptransfer.methods.start import FromShots as FromShots
+    from dptransfer.methods.start import FromZero as FromZero
+    from dptransfer.methods.top_k_prototypes import TopKPrototypes as TopKPrototypes
+
+# In the order of every list, table and legend.
+_OWN = {
+    "auto": "auto:Auto",
+    "public-prior": "public_prior:PublicPriorPrototypes",
+    "mean": "mean_prototypes:MeanPrototypes",
+    "public": "public_prototypes:PublicPrototypes",
+    "top-k": "top_k_prototypes:TopKPrototypes",
+    "mean-estimation": "mean_estimation:MeanEstimation",
+    "coinpress": "coinpress:CoinPressPrototypes",
+    "least-squares": "least_squares:LeastSquares",
+    "dpsgd": "dpsgd:DPSGDProbe",
+    "global-adapt": "global_adapt:GlobalAdapt",
+    "noisy-gd": "noisy_gd:NoisyGD",
+    "newton": "newton:NewtonHead",
+    "feature-covariance": "feature_covariance:FeatureCovariance",
+    "adamix": "adamix:AdaMix",
+    "ngd": "mixed_baselines:NGD",
+    "ppgd": "mixed_baselines:PPGD",
+    "fully-private": "mixed_baselines:FullyPrivate",
+    "only-public": "mixed_baselines:OnlyPublic",
+    "language": "language:LanguageInit",
 }
+_PARTS = (
+    "about:About",
+    "base:EmbeddingMethod",
+    "base:ImageMethod",
+    "base:Plan",
+    "base:PrivateMethod",
+    "descent:Pace",
+    "private_tuning:PrivateTuning",
+    "start:FromNames",
+    "start:FromShots",
+    "start:FromZero",
+)
+_PLACES = {place.partition(":")[2]: f"{__name__}.{place}" for place in (*_OWN.values(), *_PARTS)}
 
-__all__ = [
-    "METHODS",
-    "NGD",
-    "PPGD",
-    "AdaMix",
-    "Auto",
-    "CoinPressPrototypes",
-    "DPSGDProbe",
-    "EmbeddingMethod",
-    "FeatureCovariance",
-    "FromNames",
-    "FromShots",
-    "FromZero",
-    "FullyPrivate",
-    "GlobalAdapt",
-    "ImageMethod",
-    "LanguageInit",
-    "LeastSquares",
-    "MeanEstimation",
-    "MeanPrototypes",
-    "NewtonHead",
-    "NoisyGD",
-    "OnlyPublic",
-    "Pace",
-    "Plan",
-    "PrivateMethod",
-    "PrivateTuning",
-    "PublicPriorPrototypes",
-    "PublicPrototypes",
-    "TopKPrototypes",
-]
+
+def _accepted(name: str, found: Any) -> type[PrivateMethod]:
+    """A class that can be used as the method of this name, or of its own name where none is given."""
+    from dataclasses import MISSING, fields
+    from inspect import isabstract
+
+    from dptransfer.methods.base import PrivateMethod
+
+    if not (isinstance(found, type) and issubclass(found, PrivateMethod)) or isabstract(found):
+        raise ArgumentError(
+            "A method is a class that derives from EmbeddingMethod or ImageMethod and has plan and run; got "
+            f"{found!r}. The page 'Adding a method' shows one."
+        )
+    own = getattr(found, "name", "")
+    if not own or own != (name or own):
+        raise ArgumentError(f"A method bears the name that it is found by; this one is named '{own}'.")
+    if own in (*_OWN, "private-tuning") and not found.__module__.startswith(f"{__name__}."):
+        raise ArgumentError(f"Names of this library cannot be taken; '{own}' is one. Choose another.")
+    if any(one.default is MISSING and one.default_factory is MISSING for one in fields(found)):
+        raise ArgumentError(f"Every field of a method has a default; one of '{own}' has none. Give it one.")
+    return found
+
+
+METHODS: Registry[type[PrivateMethod]] = Registry(
+    "method", "dptransfer.methods", {name: f"{__name__}.{place}" for name, place in _OWN.items()}, _accepted
+)
+
+if not TYPE_CHECKING:  # type checkers would take every name for one that is there, or none
+    __all__ = sorted(["METHODS", *_PLACES], key=str.lower)
+
+    def __getattr__(name: str) -> Any:
+        if name not in _PLACES:
+            raise AttributeError(f"module '{__name__}' has no attribute {name!r}")
+        return imported(_PLACES[name])
+
+
+def __dir__() -> list[str]:
+    return sorted(["METHODS", *_PLACES])

@@ -15,9 +15,11 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds, Step
+from dptransfer.methods.about import VERMILION, About
 from dptransfer.methods.base import Outcome, Plan
+from dptransfer.methods.citations import MIXED, RIGHT_STEPS
 from dptransfer.methods.descent import Pace
-from dptransfer.methods.gradient_head import GradientHead
+from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead
 from dptransfer.methods.head_rows import head_rows
 from dptransfer.methods.hierarchical import count_estimates
 from dptransfer.methods.softmax import gradient_norms, residuals
@@ -81,6 +83,23 @@ class AdaMix(GradientHead):
     public_weight: float = 1.0
     count_share: float = 0.1
     name: ClassVar[str] = "adamix"
+    about: ClassVar[About] = About(
+        summary="Noisy class counts, and noisy gradients whose clip labelled public rows choose: a "
+        "few labelled examples per class are public.",
+        card="A linear softmax head was trained on private rows and a few labelled public rows together; "
+        f"{STEPS_SEE}. The sizes of the private classes were declared, counted with noise or left out of "
+        "account. Its start, and the clip and axes of every step, were fixed or came from public data, which "
+        "are not protected.",
+        reference=f"{MIXED}, Algorithm 2, {RIGHT_STEPS}",
+        family="Linear heads that need labelled public rows",
+        colour=VERMILION,
+        marker="D",
+        options={
+            **STEP_OPTIONS,
+            "clip": "Longest gradient of one example.",
+            "start": "Where the weights start: zero, shots or names.",
+        },
+    )
     needs_public: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

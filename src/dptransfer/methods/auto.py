@@ -18,6 +18,7 @@ from dptransfer.errors import BudgetError
 from dptransfer.features import FittedFeatures, PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianShares
+from dptransfer.methods.about import SLATE, About
 from dptransfer.methods.adamix import AdaMix
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod
 from dptransfer.methods.mean_prototypes import MeanPrototypes
@@ -61,6 +62,13 @@ class Auto(EmbeddingMethod):
     candidates: tuple[PrivateMethod, ...] = field(default=())
     margin: float = 0.005
     name: ClassVar[str] = "auto"
+    about: ClassVar[About] = About(
+        summary="Tries the others on tasks made from public rows and takes the best: for all who do "
+        "not want to choose.",
+        family="Chosen for you",
+        colour=SLATE,
+        marker="*",
+    )
     plans_by_facts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -40,10 +40,10 @@ from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
 from dptransfer.features import Features, FittedFeatures, UnitNorm
 from dptransfer.ledger import Ledger, Receipt
 from dptransfer.mechanisms import Step
+from dptransfer.methods.about import About
 from dptransfer.methods.workspace import RecordedNoise, Workspace
 from dptransfer.noise import NoiseSource, SecureNoise
-from dptransfer.privacy import Budget, Event, Guarantee, Relation, event_to_dict
-from dptransfer.privacy.unit import Unit
+from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit, event_to_dict
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.heads import Head
 from dptransfer.release.manifest import current_versions
@@ -116,6 +116,7 @@ class PrivateMethod(ABC):
     """Base of every method: hyper-parameters, `plan`, `prepare` and `run`; `fit` is final."""
 
     name: ClassVar[str]
+    about: ClassVar[About]
     takes: ClassVar[type[Any]]
     """The kind of private data it fits on."""
     takes_public: ClassVar[type[Any]]
@@ -128,6 +129,12 @@ class PrivateMethod(ABC):
     assumptions: ClassVar[tuple[str, ...]] = (
         "classes, bounds and settings were fixed without looking at the data",
     )
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """A class with a name of its own has a description of its own, complete as soon as it is defined."""
+        super().__init_subclass__(**keywords)
+        if {"name", "about"} & vars(cls).keys():
+            cls.about = vars(cls).get("about", About()).completed(cls.name, cls.__doc__)
 
     @abstractmethod
     def plan(self, facts: Facts, budget: Budget, public: Any = None) -> Plan:
@@ -210,8 +217,10 @@ class PrivateMethod(ABC):
                 public=None if public is None else public.record,
                 ledger_head=receipt.head,
                 created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-                versions=current_versions(),
+                versions=current_versions(*_packages(method)),
                 prototypes=_prototype_record(outcome, private.facts, public),
+                summary=method.about.card,
+                reference=method.about.reference,
             ),
         )
 
@@ -357,7 +366,7 @@ def _request(plan: Plan, private: PrivateData, public: PublicData | None) -> dic
 def _require_honest(plan: Plan, budget: Budget, unit: Unit) -> None:
     """Recompute a plan's promise from its steps, before anything is charged."""
     promise = guarantee_of(plan.events, budget.delta, plan.guarantee.assumptions, relation=budget.relation)
-    protects = all(getattr(event, "unit", Unit.ROW) is unit for event in plan.events)
+    protects = all(part.unit is unit for part in (*plan.events, plan.guarantee))
     if not fits(plan.events, budget) or plan.guarantee != promise or not protects:
         raise DPTransferError(
             "A plan must stay within its budget, protect the declared unit and promise what its steps give; "
@@ -387,6 +396,14 @@ def configuration_of(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [configuration_of(item) for item in value]
     return value
+
+
+def _packages(method: PrivateMethod) -> set[str]:
+    """The packages that add this method, or one that it chooses among, to the library's own."""
+    from dptransfer.methods import METHODS
+
+    found = {METHODS.package(one.name) for one in (method, *getattr(method, "candidates", ()))}
+    return {package for package in found if package is not None}
 
 
 def _prototype_record(outcome: Outcome, facts: Facts, public: PublicData | None) -> Mapping[str, Any] | None:

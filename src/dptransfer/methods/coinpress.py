@@ -14,6 +14,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
+from dptransfer.methods.about import BROWN, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod, with_query
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Relation
@@ -43,6 +44,16 @@ class CoinPressPrototypes(EmbeddingMethod):
 
     shares: tuple[float, ...] = (5 / 64, 7 / 64, 52 / 64)
     name: ClassVar[str] = "coinpress"
+    about: ClassVar[About] = About(
+        summary="Noisy class sums around moving centres, replace-one only: for comparison, where "
+        "class sizes are public.",
+        card="The mean of each class was estimated in a few steps, each with Gaussian noise and a smaller "
+        "search region than the one before. Class sizes are public.",
+        reference="Biswas, Dong, Kamath, Ullman: CoinPress (NeurIPS 2020).",
+        family="From sums",
+        colour=BROWN,
+        marker="P",
+    )
     plans_by_facts: ClassVar[bool] = True
     assumptions: ClassVar[tuple[str, ...]] = (
         *PrivateMethod.assumptions,

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from dptransfer import _check
 from dptransfer.errors import ArgumentError
+from dptransfer.methods.about import SLATE, About
 from dptransfer.methods.noisy_gd import NoisyGD
 
 
@@ -31,6 +32,19 @@ class DPSGDProbe(NoisyGD):
 
     sampling_rate: float = 0.1
     name: ClassVar[str] = "dpsgd"
+    about: ClassVar[About] = About(
+        summary="Noisy gradients over Poisson samples: for comparison, or where full passes are too slow.",
+        card="A linear softmax head was trained by DP-SGD: every step drew a fresh Poisson sample of the "
+        "private rows and saw it only through a sum of clipped gradients with Gaussian noise. The sums "
+        "were not divided by the size of the sample, which is private, and who was in a sample is not "
+        "told.",
+        reference="Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang: Deep Learning with Differential "
+        "Privacy (CCS 2016), for a linear head and with the sampling that its accounting assumes.",
+        family="Linear heads",
+        colour=SLATE,
+        marker="h",
+        options={**NoisyGD.about.options, "sampling_rate": "Chance of an example to be in a step."},
+    )
 
     def __post_init__(self) -> None:
         """Check the settings."""

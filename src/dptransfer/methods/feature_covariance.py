@@ -15,8 +15,10 @@ from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds, Step, jointly, rounds_of
+from dptransfer.methods.about import OLIVE, About
 from dptransfer.methods.base import Outcome, Plan
-from dptransfer.methods.gradient_head import PlainGuide
+from dptransfer.methods.citations import FEATURES
+from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, PlainGuide
 from dptransfer.methods.head_rows import head_rows
 from dptransfer.methods.noisy_gd import NoisyGD
 from dptransfer.methods.spectrum import inverse
@@ -51,6 +53,16 @@ class FeatureCovariance(NoisyGD):
     share: float = 0.2
     ridge: float = 3.0
     name: ClassVar[str] = "feature-covariance"
+    about: ClassVar[About] = About(
+        summary="One noisy second moment, then noisy gradients: like newton, with more dimensions.",
+        card="The second moments of the private rows were released once with Gaussian noise; a linear "
+        f"softmax head was then trained by gradient descent in the metric they give, and {STEPS_SEE}.",
+        reference=f"{FEATURES}, DP-FC.",
+        family="Linear heads",
+        colour=OLIVE,
+        marker="H",
+        options=STEP_OPTIONS,
+    )
 
     def __post_init__(self) -> None:
         """Check the settings."""

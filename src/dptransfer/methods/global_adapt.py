@@ -14,6 +14,7 @@ from dptransfer.data import PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
+from dptransfer.methods.about import PURPLE, About
 from dptransfer.methods.dpsgd import DPSGDProbe
 from dptransfer.methods.gradient_head import Guide
 from dptransfer.queries import GradientAndExcess, SoftmaxGradient
@@ -51,6 +52,20 @@ class GlobalAdapt(DPSGDProbe):
     tolerance: float = 0.1
     adapt_rate: float = 0.2
     name: ClassVar[str] = "global-adapt"
+    about: ClassVar[About] = About(
+        summary="Noisy gradients and counts over Poisson samples: for comparison on imbalanced data, "
+        "where an approximate size is public.",
+        card="A linear softmax head was trained by DP-SGD on Poisson samples of the private rows; each step "
+        "released, in one answer with Gaussian noise, a sum of scaled gradients and a count of those "
+        "above an upper clip. The noisy count moved the upper clip for the next step, and was divided by "
+        "a declared size.",
+        reference="Esipova, Ghomi, Luo, Cresswell: Disparate Impact in Differential Privacy from Gradient "
+        "Misalignment (ICLR 2023), DPSGD-Global-Adapt.",
+        family="Linear heads",
+        colour=PURPLE,
+        marker="<",
+        options=DPSGDProbe.about.options,
+    )
 
     def __post_init__(self) -> None:
         """Check the settings."""

@@ -29,6 +29,8 @@ from dptransfer.queries.base import L2Query
 from dptransfer.release.heads import LinearHead
 
 FloatArray = NDArray[np.float64]
+STEPS_SEE = "every step saw the private rows only through a sum of clipped gradients with Gaussian noise"
+STEP_OPTIONS = {"steps": "Noisy steps.", "noise_multiplier": "Noise of a step ÷ clip."}
 
 
 class Guide(Protocol):

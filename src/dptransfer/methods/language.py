@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from dptransfer.methods.about import TEAL, About
+from dptransfer.methods.citations import MIXED
 from dptransfer.methods.mixed_baselines import OnlyPublic
 from dptransfer.methods.start import FromNames
 
@@ -29,4 +31,14 @@ class LanguageInit(OnlyPublic):
 
     start: FromNames = field(default_factory=FromNames)
     name: ClassVar[str] = "language"
+    about: ClassVar[About] = About(
+        summary="Nothing about private rows, ε = 0: where a text tower knows the class names.",
+        card="Each class's weights are the encoding of its name by a public text encoder. No private row was "
+        "used.",
+        reference=f"{MIXED}, Section 3.3; Radford et al.: Learning Transferable Visual Models From Natural "
+        "Language Supervision (ICML 2021).",
+        family="Without private rows",
+        colour=TEAL,
+        marker="p",
+    )
     needs_public: ClassVar[bool] = False

@@ -13,6 +13,7 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
+from dptransfer.methods.about import SKY, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, with_query
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Relation
@@ -47,6 +48,16 @@ class MeanEstimation(EmbeddingMethod):
     device: str = "cpu"
     count_weight: float | None = None
     name: ClassVar[str] = "mean-estimation"
+    about: ClassVar[About] = About(
+        summary="Noisy class sums and counts: where distances to class means are wanted.",
+        card="Sums and counts of the private rows of each class were released together with Gaussian noise; "
+        "a row is given the class whose noisy mean is nearest.",
+        reference="Zhu, Zhang: Mean Estimation Strikes Back! An Efficient Solution to Private "
+        "Classification, Algorithm 1, with the noise recalibrated: the printed one is too small.",
+        family="From sums",
+        colour=SKY,
+        marker="v",
+    )
 
     def __post_init__(self) -> None:
         """Check the settings."""

@@ -11,7 +11,9 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
+from dptransfer.methods.about import BLUE, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, with_query
+from dptransfer.methods.citations import PROTOTYPES
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget
 from dptransfer.queries import ClassSums
@@ -39,6 +41,16 @@ class MeanPrototypes(EmbeddingMethod):
 
     device: str = "cpu"
     name: ClassVar[str] = "mean"
+    about: ClassVar[About] = About(
+        summary="Noisy class sums: needs no public pool, and is the simplest to explain.",
+        card="The sum of the private rows of each class was released with Gaussian noise, all classes in one "
+        "release; a row is given the class whose sum it points along.",
+        reference=f"{PROTOTYPES}, DPPL-Mean, with sums in place of means: the printed noise reveals class "
+        "sizes.",
+        family="From sums",
+        colour=BLUE,
+        marker="o",
+    )
 
     def __post_init__(self) -> None:
         """Check the settings."""

@@ -12,10 +12,12 @@ from dptransfer import _check
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
+from dptransfer.methods.about import BLUE, GREEN, SLATE, WINE, About
 from dptransfer.methods.adamix import SMALLEST_CLIP, AdaMix
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
+from dptransfer.methods.citations import MIXED, RIGHT_STEPS
 from dptransfer.methods.descent import Pace
-from dptransfer.methods.gradient_head import GradientHead, Guide, PlainGuide
+from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide, PlainGuide
 from dptransfer.methods.softmax import clipped_gradient, fitted_softmax
 from dptransfer.methods.start import FromNames, FromShots, FromZero, mapped_shots
 from dptransfer.noise import NoiseSource
@@ -45,6 +47,15 @@ class OnlyPublic(EmbeddingMethod):
 
     start: FromShots | FromNames = field(default_factory=FromShots)
     name: ClassVar[str] = "only-public"
+    about: ClassVar[About] = About(
+        summary="Nothing about private rows, ε = 0: where labelled public rows suffice, and the "
+        "baseline to beat.",
+        card="A linear softmax head was fitted to labelled public rows. No private row was used.",
+        reference=f"{MIXED}, the baseline Only-Public.",
+        family="Without private rows",
+        colour=SLATE,
+        marker="s",
+    )
     needs_public: ClassVar[bool] = True
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
@@ -86,6 +97,16 @@ class FullyPrivate(GradientHead):
 
     clip: float = 1.0
     name: ClassVar[str] = "fully-private"
+    about: ClassVar[About] = About(
+        summary="Noisy gradients over all rows: the baseline of adamix without labelled public rows.",
+        card=f"A linear softmax head was trained from zero by full-batch gradient descent; {STEPS_SEE}. No "
+        "labelled public row was used.",
+        reference=f"{MIXED}, the baseline Fully-Private, {RIGHT_STEPS}",
+        family="Linear heads",
+        colour=WINE,
+        marker="v",
+        options={**STEP_OPTIONS, "clip": "Longest gradient of one example."},
+    )
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -114,6 +135,17 @@ class NGD(AdaMix):
     quantile: float | None = None
     count_share: float = 0.0
     name: ClassVar[str] = "ngd"
+    about: ClassVar[About] = About(
+        summary="Noisy gradients over all rows: the baseline of adamix with one clip and all axes.",
+        card="A linear softmax head was trained on private rows and a few labelled public rows together; "
+        f"{STEPS_SEE}. Its start and its clip were fixed or came from public data, which are not "
+        "protected.",
+        reference=f"{MIXED}, the ablation NGD, {RIGHT_STEPS}",
+        family="Linear heads that need labelled public rows",
+        colour=BLUE,
+        marker=">",
+        options=AdaMix.about.options,
+    )
 
 
 @dataclass(frozen=True)
@@ -138,6 +170,18 @@ class PPGD(GradientHead):
     reuse: float = 0.01
     pace: Pace = field(default_factory=Pace)
     name: ClassVar[str] = "ppgd"
+    about: ClassVar[About] = About(
+        summary="Noisy gradients over all rows: the baseline of adamix in which public rows come last.",
+        card=f"A linear softmax head was trained from zero by full-batch gradient descent; {STEPS_SEE}, "
+        "clipped at the norm of the mean public gradient. Labelled public rows, which are not protected, "
+        "were then fitted with a pull toward that head.",
+        reference="Wang, Zhou: Differentially Private Learning with Small Public Data (AAAI 2020), with full "
+        "batches as Golatkar et al. (CVPR 2022) run it.",
+        family="Linear heads that need labelled public rows",
+        colour=GREEN,
+        marker="^",
+        options=STEP_OPTIONS,
+    )
     needs_public: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

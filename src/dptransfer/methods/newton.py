@@ -13,7 +13,9 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
+from dptransfer.methods.about import TEAL, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
+from dptransfer.methods.citations import FEATURES
 from dptransfer.methods.head_rows import head_rows
 from dptransfer.methods.spectrum import solved
 from dptransfer.noise import NoiseSource
@@ -56,6 +58,17 @@ class NewtonHead(EmbeddingMethod):
     ridge: float = 0.3
     clip: float = 1.0
     name: ClassVar[str] = "newton"
+    about: ClassVar[About] = About(
+        summary="Noisy gradients and curvatures: few dimensions of unequal spread.",
+        card="A linear softmax head was trained by a few second-order steps; every step saw the private rows "
+        "only through a sum of clipped gradients and through a curvature matrix for each class, both with "
+        "Gaussian noise. What divides the gradient is the noisy curvature, which is post-processing.",
+        reference=f"{FEATURES}, DP-Newton, with an upper bound in place of the Hessian.",
+        family="Linear heads",
+        colour=TEAL,
+        marker="d",
+        options={"steps": "Noisy steps.", "clip": "Longest gradient of one example."},
+    )
 
     def __post_init__(self) -> None:
         """Check the settings."""

@@ -9,7 +9,9 @@ from dptransfer import _check
 from dptransfer.data import PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
-from dptransfer.methods.gradient_head import GradientHead, Guide, PlainGuide
+from dptransfer.methods.about import WINE, About
+from dptransfer.methods.citations import MIXED, RIGHT_STEPS
+from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide, PlainGuide
 from dptransfer.methods.start import FromNames, FromShots, FromZero
 
 
@@ -40,6 +42,21 @@ class NoisyGD(GradientHead):
     clip: float = 1.0
     start: FromZero | FromShots | FromNames = field(default_factory=FromZero)
     name: ClassVar[str] = "noisy-gd"
+    about: ClassVar[About] = About(
+        summary="Noisy gradients over all rows: many rows per class, and a public start (zero, shots "
+        "or class names).",
+        card=f"A linear softmax head was trained by full-batch gradient descent; {STEPS_SEE}. Where the "
+        "weights started, and how far the steps went, was fixed without private rows.",
+        reference=f"{MIXED}, Algorithm 1, {RIGHT_STEPS}",
+        family="Linear heads",
+        colour=WINE,
+        marker=">",
+        options={
+            **STEP_OPTIONS,
+            "clip": "Longest gradient of one example.",
+            "start": "Where the weights start: zero, shots or names.",
+        },
+    )
 
     def __post_init__(self) -> None:
         """Check the settings."""

@@ -16,6 +16,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianRounds
+from dptransfer.methods.about import About
 from dptransfer.methods.auto import Auto
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod
 from dptransfer.methods.configurations import configuration_in_words, tuned_settings
@@ -62,6 +63,14 @@ class PrivateTuning(EmbeddingMethod):
     score_share: float = 0.1
     tune_on_public: bool = False
     name: ClassVar[str] = "private-tuning"
+    about: ClassVar[About] = About(
+        summary="The best of several configurations, chosen on the private rows, and paid for.",
+        card="One of several configurations was chosen on the private rows: a random number of trials ran, "
+        "each with a noisy score, and only the best was released. The price of choosing is part of the "
+        "guarantee.",
+        reference="Papernot, Steinke: Hyperparameter Tuning with Rényi Differential Privacy (ICLR 2022).",
+        family="Chosen for you",
+    )
 
     def __post_init__(self) -> None:
         """Refuse what is no fixed list of methods."""

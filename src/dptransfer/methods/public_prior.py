@@ -24,6 +24,7 @@ from dptransfer.features import (
 )
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.mechanisms import GaussianShares, Purse
+from dptransfer.methods.about import INDIGO, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Outline, Plan
 from dptransfer.methods.centre import class_weights, recentred
 from dptransfer.methods.hierarchical import Posterior, count_estimates, posterior
@@ -76,6 +77,20 @@ class PublicPriorPrototypes(EmbeddingMethod):
     steps: int = 15
     step_threshold: float = 1.0
     name: ClassVar[str] = "public-prior"
+    about: ClassVar[About] = About(
+        summary="Noisy class counts, a mean and class sums in public axes, then noisy gradients "
+        "where they pay: the default when there is a public pool.",
+        card="Class counts, one mean of all private rows, and the sums of the rows of each class in axes "
+        "learned from public data were released with Gaussian noise; and, where classes are well above the "
+        "noise, the gradients of a few steps. The notes say what was spent on what. All else is "
+        "post-processing: a hierarchical model turns the noisy sums into class means with honest "
+        "uncertainty.",
+        reference="dptransfer; see docs/methods.",
+        family="From sums",
+        colour=INDIGO,
+        marker="D",
+        options={"steps": "Noisy steps."},
+    )
     needs_public: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

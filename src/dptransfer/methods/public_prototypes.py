@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.mechanisms import SELECTIONS, Selection
+from dptransfer.methods.about import VERMILION, About
+from dptransfer.methods.citations import PROTOTYPES
 from dptransfer.methods.pool_selection import PoolSelection
 from dptransfer.privacy import Budget
 from dptransfer.queries import SimilarityScores
@@ -35,6 +37,21 @@ class PublicPrototypes(PoolSelection):
 
     mechanism: str = "best"
     name: ClassVar[str] = "public"
+    about: ClassVar[About] = About(
+        summary="One public row per class: pure ε, and prototypes that can be shown as pictures.",
+        card="For each class one public example was chosen as its prototype, with a probability that grows "
+        "with its likeness to the private rows of that class; a row is given the class of the nearest "
+        "prototype.",
+        reference=f"{PROTOTYPES}, DPPL-Public.",
+        family="From public rows",
+        colour=VERMILION,
+        marker="s",
+        options={
+            "mechanism": "How public rows are chosen.",
+            "lowest": "Smallest similarity counted.",
+            "highest": "Largest similarity counted.",
+        },
+    )
 
     def __post_init__(self) -> None:
         """Check the settings."""

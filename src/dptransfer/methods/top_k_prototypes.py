@@ -13,7 +13,9 @@ from dptransfer.data import PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms import TopKMechanism
+from dptransfer.methods.about import GOLD, About
 from dptransfer.methods.base import Plan
+from dptransfer.methods.citations import PROTOTYPES
 from dptransfer.methods.pool_selection import PoolSelection
 from dptransfer.privacy import Budget
 from dptransfer.queries import SimilarityScores
@@ -38,6 +40,21 @@ class TopKPrototypes(PoolSelection):
 
     k: int = 5
     name: ClassVar[str] = "top-k"
+    about: ClassVar[About] = About(
+        summary="K public rows per class: like public, for more private rows.",
+        card="For each class a set of public examples was chosen as prototypes, with a probability that "
+        "grows with their likeness to the private rows of that class; a row is given the class whose "
+        "prototypes are nearest on average.",
+        reference=f"{PROTOTYPES}, DPPL-PublicK, with the set weights corrected to C(y−1, K−1).",
+        family="From public rows",
+        colour=GOLD,
+        marker="^",
+        options={
+            "k": "Prototypes per class.",
+            "lowest": "Smallest similarity counted.",
+            "highest": "Largest similarity counted.",
+        },
+    )
 
     def __post_init__(self) -> None:
         """Check the settings."""

@@ -1,4 +1,4 @@
-"""Relation, event, budget and guarantee: plain frozen data that everything else speaks in."""
+"""Relation, unit, event, budget and guarantee: plain frozen data that everything else speaks in."""
 
 from dptransfer.privacy.budget import Budget
 from dptransfer.privacy.event import (
@@ -11,6 +11,7 @@ from dptransfer.privacy.event import (
     numeric_delta_of,
     numeric_epsilon_of,
     same_relation,
+    same_unit,
 )
 from dptransfer.privacy.event_json import event_from_dict, event_to_dict
 from dptransfer.privacy.event_words import event_words, trials_law
@@ -18,6 +19,7 @@ from dptransfer.privacy.guarantee import Guarantee
 from dptransfer.privacy.numbers import number, plain_exponents, rounded_up
 from dptransfer.privacy.relation import Relation
 from dptransfer.privacy.restate import for_group, in_relation
+from dptransfer.privacy.unit import Unit
 
 __all__ = [
     "SMALLEST_NOISE_MULTIPLIER",
@@ -29,6 +31,7 @@ __all__ = [
     "Relation",
     "SampledGaussianEvent",
     "SelectionEvent",
+    "Unit",
     "event_from_dict",
     "event_to_dict",
     "event_words",
@@ -40,5 +43,6 @@ __all__ = [
     "plain_exponents",
     "rounded_up",
     "same_relation",
+    "same_unit",
     "trials_law",
 ]

@@ -19,6 +19,7 @@ from typing import ClassVar, TypeAlias
 from dptransfer import _check
 from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.privacy.relation import Relation
+from dptransfer.privacy.unit import Unit
 
 SMALLEST_NOISE_MULTIPLIER = 1 / 40
 """Below it `noise.lattice_epsilon` does not bound what integer noise costs: a neighbour is too far away."""
@@ -41,6 +42,7 @@ class GaussianEvent:
         times: how many releases, each with this noise multiplier.
         numeric_delta: total variation distance, for all releases together, between the noise that ran and
             lattice noise whose tails are not cut.
+        unit: what one neighbour has more, of which `sensitivity` bounds all that it contributes.
     """
 
     noise_multiplier: float
@@ -50,6 +52,7 @@ class GaussianEvent:
     numeric_epsilon: float = 0.0
     times: int = 1
     numeric_delta: float = 0.0
+    unit: Unit = Unit.ROW
     kind: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:
@@ -76,6 +79,7 @@ class SelectionEvent:
             the step (ε²/8)-zCDP. True of the exponential mechanism, not of permute-and-flip or Laplace.
         mechanism: its name.
         label: what was chosen, in words.
+        unit: what one neighbour has more.
     """
 
     epsilon: float
@@ -83,12 +87,13 @@ class SelectionEvent:
     bounded_range: bool
     mechanism: str
     label: str = ""
+    unit: Unit = Unit.ROW
     kind: ClassVar[str] = "selection"
 
     def __post_init__(self) -> None:
         """Refuse what would void the accounting."""
         object.__setattr__(self, "epsilon", _check.positive("epsilon", self.epsilon))
-        _check_relation(self.relation)
+        _check_neighbours(self)
         if not isinstance(self.bounded_range, bool):  # "False" is true, and would cost privacy
             raise ArgumentError(f"bounded_range must be True or False; got {self.bounded_range!r}.")
 
@@ -116,6 +121,7 @@ class SampledGaussianEvent:
         numeric_epsilon: as for a `GaussianEvent`; under replace-one it must cover two answers that are
             2 · `sensitivity` apart.
         numeric_delta: as for a `GaussianEvent`.
+        unit: what one neighbour has more, and what is in a sample or not.
     """
 
     noise_multiplier: float
@@ -126,6 +132,7 @@ class SampledGaussianEvent:
     label: str = ""
     numeric_epsilon: float = 0.0
     numeric_delta: float = 0.0
+    unit: Unit = Unit.ROW
     kind: ClassVar[str] = "sampled-gaussian"
 
     def __post_init__(self) -> None:
@@ -191,18 +198,36 @@ class BestOfManyEvent:
         """The relation all candidates share."""
         return self.candidates[0][0].relation
 
+    @property
+    def unit(self) -> Unit:
+        """The unit all candidates share."""
+        return self.candidates[0][0].unit
+
 
 Event: TypeAlias = GaussianEvent | SelectionEvent | SampledGaussianEvent | BestOfManyEvent
 
 
 def same_relation(events: Iterable[Event]) -> Relation:
-    """The relation all events share; mixing relations raises."""
+    """The relation all events share; mixing relations raises, and so does mixing units."""
+    events = tuple(events)
     found = {event.relation for event in events}
     if len(found) != 1:
         names = " and ".join(sorted(relation.value for relation in found)) or "no events at all"
         raise RelationMismatch(
             f"Events must share one neighbouring relation; got {names}. "
             "Re-plan the mechanisms under a single relation."
+        )
+    same_unit(events)
+    return found.pop()
+
+
+def same_unit(events: Iterable[Event]) -> Unit:
+    """The unit all events share; mixing units raises."""
+    found = {event.unit for event in events}
+    if len(found) != 1:
+        names = " and ".join(sorted(unit.value for unit in found)) or "no events at all"
+        raise RelationMismatch(
+            f"Events must protect one unit; got {names}. Ask all queries for the unit of the data."
         )
     return found.pop()
 
@@ -234,11 +259,13 @@ def _check_noise(event: GaussianEvent | SampledGaussianEvent) -> None:
         ("times", _check.whole),
     ):
         object.__setattr__(event, name, check(name, getattr(event, name)))  # NumPy's become Python's
-    _check_relation(event.relation)
+    _check_neighbours(event)
 
 
-def _check_relation(relation: object) -> None:
-    if not isinstance(relation, Relation):
+def _check_neighbours(event: GaussianEvent | SampledGaussianEvent | SelectionEvent) -> None:
+    if not isinstance(event.relation, Relation):
         raise ArgumentError(
-            f"relation must be a Relation; got {relation!r}. For example: Relation.ADD_REMOVE."
+            f"relation must be a Relation; got {event.relation!r}. For example: Relation.ADD_REMOVE."
         )
+    if not isinstance(event.unit, Unit):
+        raise ArgumentError(f"unit must be a Unit; got {event.unit!r}. For example: Unit.ROW.")

@@ -21,6 +21,7 @@ from dptransfer.privacy.event import (
     SelectionEvent,
 )
 from dptransfer.privacy.relation import Relation
+from dptransfer.privacy.unit import Unit
 
 _PLAIN: dict[str, Callable[..., Event]] = {
     kind.kind: kind for kind in (GaussianEvent, SelectionEvent, SampledGaussianEvent)
@@ -41,13 +42,14 @@ def event_to_dict(event: Event) -> dict[str, Any]:
     later = _LATER.get(event.kind, {})
     own = {field.name: getattr(event, field.name) for field in dataclass_fields(event)}
     values = {name: value for name, value in own.items() if name not in later or value != later[name]}
+    values.pop("unit", None)
     written = {"kind": event.kind, **values, "relation": event.relation.value}
     if isinstance(event, BestOfManyEvent):
         written["candidates"] = [[event_to_dict(one) for one in trial] for trial in event.candidates]
         written["shape"] = _POISSON if math.isinf(event.shape) else event.shape
     elif not isinstance(event, SelectionEvent):
         written["scale"] = event.scale
-    return written
+    return written if event.unit is Unit.ROW else {**written, "unit": event.unit.value}
 
 
 def event_from_dict(fields: dict[str, Any]) -> Event:
@@ -65,11 +67,11 @@ def _read(fields: dict[str, Any], depth: int) -> Event:
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ArgumentError(f"An event's kind must be one of {', '.join(_KINDS)}; got {kind!r}.")
     try:
-        relation = Relation(values.pop("relation"))
+        relation, unit = Relation(values.pop("relation")), Unit(values.pop("unit", Unit.ROW))
         if kind == BestOfManyEvent.kind:
-            return _best_of_many(values, relation, depth)
+            return _best_of_many(values, relation, unit, depth)
         scale = None if kind == SelectionEvent.kind else values.pop("scale", None)
-        event = _PLAIN[kind](**values, relation=relation)
+        event = _PLAIN[kind](**values, relation=relation, unit=unit)
         if scale is not None and not isinstance(event, SelectionEvent | BestOfManyEvent):
             _check_scale(event, scale)
     except (KeyError, TypeError, ValueError) as problem:
@@ -77,7 +79,7 @@ def _read(fields: dict[str, Any], depth: int) -> Event:
     return event
 
 
-def _best_of_many(values: dict[str, Any], relation: Relation, depth: int) -> BestOfManyEvent:
+def _best_of_many(values: dict[str, Any], relation: Relation, unit: Unit, depth: int) -> BestOfManyEvent:
     if depth == 0:
         raise ArgumentError("tuned steps are nested too deeply")
     trials = tuple(tuple(_read(one, depth - 1) for one in trial) for trial in values.pop("candidates"))
@@ -85,8 +87,8 @@ def _best_of_many(values: dict[str, Any], relation: Relation, depth: int) -> Bes
     if isinstance(shape, float) and math.isinf(shape):
         raise ArgumentError(f"an infinite shape is written {_POISSON!r}")
     event = BestOfManyEvent(trials, shape=math.inf if shape == _POISSON else shape, **values)
-    if event.relation is not relation:
-        raise ArgumentError("its relation is not that of its candidates")
+    if (event.relation, event.unit) != (relation, unit):
+        raise ArgumentError("its relation or unit is not that of its candidates")
     return event
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from dptransfer.privacy.numbers import rounded_up
 from dptransfer.privacy.relation import Relation
+from dptransfer.privacy.unit import Unit
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Guarantee:
         rho: the same steps in zCDP, where they have one.
         mu: the same steps in GDP, where they have one.
         assumptions: what must hold for the sentence to be true, beyond the code being right.
+        unit: what one neighbour has more: an example, or a person with all their examples.
     """
 
     epsilon: float
@@ -33,25 +35,23 @@ class Guarantee:
     rho: float | None = None
     mu: float | None = None
     assumptions: tuple[str, ...] = ()
+    unit: Unit = Unit.ROW
 
     def __str__(self) -> str:
         numbers = f"ε = {rounded_up(self.epsilon)}"
         if self.delta:
             numbers += f", δ = {rounded_up(self.delta)}"
         name = f"({numbers})-differentially private"
-        sentence = f"This model is {name} with respect to {self.relation.sentence}."
+        sentence = f"This model is {name} with respect to {self.relation.sentence(self.unit)}."
         if self.assumptions:
             sentence += " Assuming: " + "; ".join(self.assumptions) + "."
         return sentence
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready form."""
-        return {
-            **asdict(self),
-            "relation": self.relation.value,
-            "assumptions": list(self.assumptions),
-            "sentence": str(self),
-        }
+        """JSON-ready form; the unit is left out where it is an example."""
+        values = {**asdict(self), "relation": self.relation.value, "assumptions": list(self.assumptions)}
+        unit = values.pop("unit")
+        return {**values, **({} if unit is Unit.ROW else {"unit": unit.value}), "sentence": str(self)}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Guarantee:
@@ -59,4 +59,5 @@ class Guarantee:
         values = {k: v for k, v in fields.items() if k != "sentence"}
         values["relation"] = Relation(values["relation"])
         values["assumptions"] = tuple(values.get("assumptions", ()))
+        values["unit"] = Unit(values.get("unit", Unit.ROW))
         return cls(**values)

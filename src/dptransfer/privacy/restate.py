@@ -1,4 +1,4 @@
-"""The same steps under another relation, or as a group of examples meets them."""
+"""The same steps under another relation, or as a group of units meets them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def in_relation(event: Event, relation: Relation) -> Event:
 
 
 def for_group(event: Event, size: int) -> Event:
-    """The same step as a group of `size` examples meets it, under the same relation.
+    """The same step as a group of `size` units (examples, or persons) meets it, under the same relation.
 
     Every distance and every ε is `size` times as large. A sampled step meets some of the group with
     probability 1 − (1 − q)^size, and then at most `size` times the distance; to assume the largest distance

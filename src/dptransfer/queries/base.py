@@ -12,19 +12,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.data.embeddings import Labels
-from dptransfer.privacy import Relation
+from dptransfer.privacy import Relation, Unit
 
 Integers = NDArray[np.int64]
 RawRows = NDArray[Any]
 
 
-class L2Query(Protocol):
-    """A query whose answer moves by a bounded Euclidean distance: what Gaussian noise protects."""
+class Query(Protocol):
+    """What every query says of itself."""
 
     @property
     def label(self) -> str:
         """What is released, in words."""
         ...
+
+    @property
+    def unit(self) -> Unit:
+        """Of what one more moves the answer as far as the query says: an example, or all of one person's."""
+        ...
+
+
+class L2Query(Query, Protocol):
+    """A query whose answer moves by a bounded Euclidean distance: what Gaussian noise protects."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -45,18 +54,12 @@ class L2Query(Protocol):
         ...
 
 
-class ScoreQuery(Protocol):
+class ScoreQuery(Query, Protocol):
     """A query that scores public candidates for each class: what a selection mechanism protects.
 
     An example moves the scores of its own class only, each by an integer between 0 and `score_range`, and
-    always
-    in the same direction (monotone): adding it never lowers a score.
+    always in the same direction (monotone): adding it never lowers a score.
     """
-
-    @property
-    def label(self) -> str:
-        """What is selected, in words."""
-        ...
 
     @property
     def score_range(self) -> int:

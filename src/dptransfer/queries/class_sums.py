@@ -15,7 +15,7 @@ from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.features.on_device import lattice_on_device
-from dptransfer.privacy import Relation
+from dptransfer.privacy import Relation, Unit
 from dptransfer.queries.base import Integers, RawRows
 from dptransfer.queries.contributions import FloatArray, whole_norms
 
@@ -42,6 +42,7 @@ class ClassSums:
     device: str = "cpu"
 
     label = "class sums"
+    unit = Unit.ROW
     grid = _GRID
     gaps_by_label = 2.0, math.sqrt(2)
     """How far replacing an example moves the answer: if its label stays, and if it changes."""
@@ -95,6 +96,7 @@ class ClassCounts:
     classes: int
 
     label = "class counts"
+    unit = Unit.ROW
     grid = _GRID
     gaps_by_label = 0.0, math.sqrt(2)
     """How far replacing an example moves the answer: if its label stays, and if it changes."""
@@ -145,6 +147,7 @@ class ClassSumsAndCounts:
     weight: float = 1.0
 
     label = "class sums and counts"
+    unit = Unit.ROW
     grid = _GRID
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from dptransfer.data.embeddings import Labels
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.on_lattice import lattice_floats
-from dptransfer.privacy import Relation
+from dptransfer.privacy import Relation, Unit
 from dptransfer.queries.base import Integers, RawRows
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
@@ -41,6 +41,7 @@ class CorrectCount:
     precision: FloatArray | None = None
 
     label = "number of examples classified correctly"
+    unit = Unit.ROW
     grid = 2**30
     shape = (1,)
 

@@ -15,7 +15,7 @@ from dptransfer.data.embeddings import Labels
 from dptransfer.errors import ArgumentError
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.on_lattice import lattice_floats
-from dptransfer.privacy import Relation
+from dptransfer.privacy import Relation, Unit
 from dptransfer.queries.base import Integers, RawRows
 from dptransfer.queries.softmax_gradient import ROW_NORM, SoftmaxGradient
 
@@ -45,6 +45,7 @@ class GradientAndExcess:
     weight: float
 
     label = "softmax gradient and count of long ones"
+    unit = Unit.ROW
     grid = SoftmaxGradient.grid
 
     def __post_init__(self) -> None:

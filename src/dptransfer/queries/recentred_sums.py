@@ -14,7 +14,7 @@ from dptransfer.errors import RelationMismatch
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import SUM_BITS, clipped_lattice
-from dptransfer.privacy import Relation
+from dptransfer.privacy import Relation, Unit
 from dptransfer.queries.base import Integers, RawRows
 from dptransfer.queries.contributions import whole_norms
 
@@ -44,6 +44,7 @@ class RecentredSums:
     radii: NDArray[np.float64]
 
     label = "class sums around released centres"
+    unit = Unit.ROW
     grid = 2**SUM_BITS
     largest_contribution = 1.0
 

@@ -16,7 +16,7 @@ from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import clipped_lattice
 from dptransfer.features.on_lattice import lattice_floats
-from dptransfer.privacy import Relation
+from dptransfer.privacy import Relation, Unit
 from dptransfer.queries.base import Integers, RawRows
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
@@ -110,6 +110,7 @@ class SecondMoments:
     weights: Weights
 
     label = "second moments"
+    unit = Unit.ROW
     grid = _FINE_NORM**2 * _WEIGHT_NORM
 
     @property

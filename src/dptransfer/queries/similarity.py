@@ -15,6 +15,7 @@ from dptransfer.compute.similarity import GRID_DTYPE, GRID_NORM
 from dptransfer.data.embeddings import Labels
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
+from dptransfer.privacy import Unit
 from dptransfer.queries.base import Integers, RawRows
 from dptransfer.queries.contributions import FloatArray
 
@@ -57,6 +58,7 @@ class SimilarityScores:
     device: str = "cpu"
 
     label = "public prototypes by similarity"
+    unit = Unit.ROW
 
     def __post_init__(self) -> None:
         """Check the caps, and the candidates' norms, on which the range of a score rests."""

@@ -24,7 +24,7 @@ from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import clipped_lattice
 from dptransfer.features.on_lattice import lattice_floats
-from dptransfer.privacy import Relation
+from dptransfer.privacy import Relation, Unit
 from dptransfer.queries.base import Integers, RawRows
 from dptransfer.queries.contributions import whole_norms
 
@@ -72,6 +72,7 @@ class SoftmaxGradient:
     projection: FloatArray | None = None
 
     label = "softmax gradient"
+    unit = Unit.ROW
     grid = ROW_NORM * RESIDUAL_NORM
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import SUM_BITS
-from dptransfer.privacy import Relation
+from dptransfer.privacy import Relation, Unit
 from dptransfer.queries.base import Integers, RawRows
 from dptransfer.queries.contributions import FloatArray, whole_norms
 
@@ -41,6 +41,7 @@ class WeightedTotal:
     weights: NDArray[np.float64]
 
     label = "weighted sum of all rows"
+    unit = Unit.ROW
     grid = 2**SUM_BITS
 
     def __post_init__(self) -> None:

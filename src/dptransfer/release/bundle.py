@@ -144,7 +144,12 @@ def _manifest_fields(
         "schema_version": SCHEMA_VERSION,
         "library_version": provenance.versions.get("dptransfer", "unknown"),
         "created": provenance.created,
-        "method": {"name": provenance.method, "configuration": dict(provenance.configuration)},
+        "method": {
+            "name": provenance.method,
+            "configuration": dict(provenance.configuration),
+            **({"summary": provenance.summary} if provenance.summary else {}),
+            **({"reference": provenance.reference} if provenance.reference else {}),
+        },
         "guarantee": guarantee.to_dict(),
         "relation": guarantee.relation.value,
         "delta": guarantee.delta,
@@ -198,6 +203,8 @@ def _restored(manifest: Manifest, directory: Path) -> PrivateClassifier:
                 prototypes=manifest.prototypes,
                 title=manifest.about.title,
                 contact=manifest.about.contact,
+                summary=manifest.method.summary,
+                reference=manifest.method.reference,
             ),
         )
         if manifest.evaluation is not None:

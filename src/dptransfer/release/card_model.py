@@ -18,7 +18,6 @@ from dptransfer.release.card import (
     clean,
     some,
 )
-from dptransfer.release.card_words import words_for
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.evaluation import Evaluation
 
@@ -49,8 +48,12 @@ def about_lines(model: PrivateClassifier, evaluation: Evaluation | None) -> tupl
 
 def _method(model: PrivateClassifier) -> Section:
     provenance = model.provenance
-    words = words_for(clean(provenance.method))
-    blocks: list[Block] = [Paragraph(words.summary), Paragraph(f"Reference: {words.reference}")]
+    summary = clean(provenance.summary) or (
+        f"The method named '{clean(provenance.method)}'. The accounting section lists every step that saw "
+        "private rows."
+    )
+    blocks: list[Block] = [Paragraph(summary)]
+    blocks += [Paragraph(f"Reference: {clean(provenance.reference)}")] if provenance.reference else []
     blocks += (
         [Table(("Setting", "Value"), _pairs(provenance.configuration))] if provenance.configuration else []
     )

@@ -43,6 +43,8 @@ class Provenance:
         prototypes: for methods that select public rows: their row numbers and, where known, their sources.
         title: what the model or its data are called in public, if their owner says so.
         contact: whom to ask about it.
+        summary: what was released and how, in the method's own words.
+        reference: where the method comes from.
     """
 
     method: str
@@ -56,6 +58,8 @@ class Provenance:
     prototypes: Mapping[str, Any] | None = None
     title: str = ""
     contact: str = ""
+    summary: str = ""
+    reference: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,6 +49,7 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 RelationName = Literal["add/remove", "replace-one"]
+UnitName = Literal["row", "person"]
 
 
 class _Entry(BaseModel):
@@ -56,10 +57,12 @@ class _Entry(BaseModel):
 
 
 class MethodEntry(_Entry):
-    """The method's command-line name and its settings."""
+    """The method's command-line name, its settings, and its own words, which early releases do not have."""
 
     name: str
     configuration: dict[str, Any]
+    summary: str = ""
+    reference: str = ""
 
 
 class HeadEntry(_Entry):
@@ -78,6 +81,7 @@ class GuaranteeEntry(_Entry):
     rho: Number | None
     mu: Number | None
     assumptions: tuple[str, ...]
+    unit: UnitName = "row"
     sentence: str
 
     @model_validator(mode="after")
@@ -148,6 +152,10 @@ class Manifest(_Entry):
                 raise ValueError(f"a {fields['kind']} event does not say what it would write")
             if fields["relation"] != self.relation:
                 raise ValueError("an event has another relation than the release")
+            if fields.get("unit", "row") != self.guarantee.unit:
+                raise ValueError("an event protects another unit than the guarantee")
+        if self.facts.unit.value != self.guarantee.unit:
+            raise ValueError("the guarantee protects another unit than the facts declare")
         if (self.relation, self.delta) != (self.guarantee.relation, self.guarantee.delta):
             raise ValueError("relation and delta are not those of the guarantee")
         if self.library_version != self.versions.get("dptransfer", "unknown"):
@@ -161,13 +169,13 @@ class Manifest(_Entry):
         return self
 
 
-def current_versions() -> dict[str, str]:
-    """Versions of Python, of this library and of the libraries a guarantee rests on.
+def current_versions(*others: str) -> dict[str, str]:
+    """Versions of Python, of this library, of the libraries a guarantee rests on, and of these packages.
 
     >>> sorted(current_versions())
     ['cryptography', 'dp-accounting', 'dptransfer', 'numpy', 'python']
     """
-    return {"python": platform.python_version(), **{name: _installed(name) for name in _PACKAGES}}
+    return {"python": platform.python_version(), **{name: _installed(name) for name in (*_PACKAGES, *others)}}
 
 
 def manifest_bytes(fields: Mapping[str, Any]) -> bytes:
@@ -274,7 +282,7 @@ def _reader(kind: type[Event]) -> TypeAdapter[Event]:
 def _installed(package: str) -> str:
     try:
         return version(package)
-    except PackageNotFoundError:
+    except (PackageNotFoundError, ValueError):  # the latter for a name that cannot be one
         return "unknown"
 
 

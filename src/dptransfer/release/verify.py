@@ -66,6 +66,7 @@ class Verification:
         epsilon: the recorded ε.
         delta: the recorded δ.
         relation: the recorded relation.
+        unit: what one neighbour has more, as recorded.
         recomputed_epsilon: ε as the recorded steps imply it.
         events: the recorded steps.
     """
@@ -75,6 +76,7 @@ class Verification:
     epsilon: float | None = None
     delta: float | None = None
     relation: str | None = None
+    unit: str | None = None
     recomputed_epsilon: float | None = None
     events: tuple[dict[str, Any], ...] = ()
 
@@ -112,6 +114,7 @@ class Verification:
             "epsilon": self.epsilon,
             "delta": self.delta,
             "relation": self.relation,
+            "unit": self.unit,
             "recomputed_epsilon": self.recomputed_epsilon,
             "events": [dict(event) for event in self.events],
             "ok": self.ok,
@@ -156,6 +159,7 @@ def verify_files(path: str | Path) -> Verification:
         epsilon=manifest.guarantee.epsilon,
         delta=manifest.delta,
         relation=manifest.relation,
+        unit=manifest.guarantee.unit,
         recomputed_epsilon=None if recomputed is None else recomputed.epsilon,
         events=manifest.events,
     )
@@ -167,7 +171,9 @@ def _recomputed(manifest: Manifest) -> tuple[Guarantee | None, Check]:
     recorded = manifest.guarantee.guarantee
     try:
         events = tuple(event_from_dict(fields) for fields in manifest.events)
-        found = guarantee_of(events, recorded.delta, recorded.assumptions, relation=recorded.relation)
+        found = guarantee_of(
+            events, recorded.delta, recorded.assumptions, relation=recorded.relation, unit=recorded.unit
+        )
     except DPTransferError as problem:
         return None, Check("guarantee", False, f"it cannot be recomputed: {problem}")
     said = (

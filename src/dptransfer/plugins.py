@@ -1,0 +1,157 @@
+"""Things found by name: the library's own, and those that installed packages add through entry points.
+
+Nothing is imported before it is asked for, so that names can be listed at once. A package that is broken
+breaks nothing but what it adds: that is left out, and says why when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from dptransfer.errors import ArgumentError, DPTransferError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+Found = TypeVar("Found")
+_PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+
+
+def is_place(text: str) -> bool:
+    """Whether a text says where to import something from.
+
+    >>> is_place("package.module:Name"), is_place("top-k")
+    (True, False)
+    """
+    return _PLACE.fullmatch(text) is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Registry(Mapping[str, Found], Generic[Found]):
+    """A read-only mapping from names to what they name.
+
+    The library's own names stand in the package and not in its metadata, so that they are there in a source
+    tree or an archive that was never installed; nobody else can take them.
+
+    Attributes:
+        what: one of them in words, such as 'method'.
+        group: the entry points through which packages add some.
+        own: places 'module:Name' of the library's own, by name, in the order in which they are listed.
+        accepted: makes what is listed of an object that was found under a name; raises if it cannot.
+        besides: what else a person may name.
+    """
+
+    what: str
+    group: str
+    own: Mapping[str, str]
+    accepted: Callable[[str, Any], Found]
+    besides: str = "package.module:Name"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, also of what may turn out broken; nothing is imported."""
+        return (*self.own, *sorted(self._added().keys() - self.own.keys()))
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What other packages add and cannot be used, a sentence each."""
+        return tuple(problem for name in self._added() if (problem := self._problem(name)))
+
+    def package(self, name: str) -> str | None:
+        """The installed package that adds what has this name; None for the library's own, and for no name."""
+        added = [] if name in self.own else self._added().get(name, [])
+        return next((one.dist.name for one in added if one.dist is not None), None)
+
+    def find(self, text: str) -> Found:
+        """What a person named: one of these, or anything else by its place 'package.module:Name'.
+
+        A place is imported, so a text that comes out of somebody else's file must not be looked up here.
+        """
+        if is_place(text):
+            try:
+                return self.accepted("", imported(text))
+            except DPTransferError:
+                raise
+            except Exception as problem:
+                raise ArgumentError(
+                    f"A {self.what} named by its place must be importable; '{text}' is not "
+                    f"({_said(problem)}). Install its package, or put its folder on PYTHONPATH."
+                ) from problem
+        if text in self.names:
+            return self[text]
+        close = difflib.get_close_matches(text.lower().replace("_", "-"), self.names, n=1, cutoff=0.5)
+        remedy = f"Did you mean '{close[0]}'?" if close else "Choose one of these."
+        known = ", ".join(self.names)
+        raise ArgumentError(
+            f"The {self.what} must be one of {known}, or {self.besides}; got '{text}'. {remedy}"
+        )
+
+    def __getitem__(self, name: str) -> Found:
+        if name in self.own:
+            return self.accepted(name, imported(self.own[name]))
+        added = self._added()
+        if name not in added:
+            raise KeyError(name)
+        problem = self._problem(name)
+        if problem:
+            raise ArgumentError(problem)
+        return self.accepted(name, added[name][0].load())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.own or (
+            isinstance(name, str) and name in self._added() and not self._problem(name)
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.names if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"<{self.what}s: {', '.join(self.names)}>"
+
+    def _added(self) -> dict[str, list[EntryPoint]]:
+        from importlib.metadata import entry_points
+
+        found: dict[str, list[EntryPoint]] = {}
+        for one in entry_points(group=self.group):
+            found.setdefault(one.name, []).append(one)
+        return found
+
+    def _problem(self, name: str) -> str | None:
+        """Why what other packages add under this name cannot be used, in words; None if it can."""
+        added = self._added()[name]
+        them = f"the {self.what} '{name}' of the package {' and '.join(map(_source, added))}"
+        if name in self.own:
+            return f"Names of this library cannot be taken; {them} has one. Its author must rename it."
+        if len(added) > 1:
+            return f"A name stands for one {self.what}; two packages add {them}. Uninstall one of them."
+        try:
+            self.accepted(name, added[0].load())
+        except (Exception, SystemExit) as problem:
+            return f"What a package adds must load; {them} does not ({_said(problem)}). Repair or remove it."
+        return None
+
+
+def imported(place: str) -> Any:
+    """The object at 'package.module:Name'.
+
+    >>> imported("math:pi")
+    3.141592653589793
+    """
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _source(entry: EntryPoint) -> str:
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "of unknown origin"
+
+
+def _said(problem: BaseException) -> str:
+    return " ".join(f"{type(problem).__name__}: {problem}".split()).rstrip(".")

@@ -1,0 +1,171 @@
+"""A person is carried from the query to the event, the guarantee, the ledger, the files and the sentence."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dptransfer.accounting import Requests, fits, guarantee_of
+from dptransfer.errors import ArgumentError, BudgetExceeded, RelationMismatch
+from dptransfer.features import UnitNorm
+from dptransfer.ledger import Ledger
+from dptransfer.mechanisms import (
+    ExponentialMechanism,
+    GaussianMechanism,
+    GaussianRounds,
+    GaussianShares,
+    TopKMechanism,
+    jointly,
+)
+from dptransfer.privacy import (
+    BestOfManyEvent,
+    Budget,
+    GaussianEvent,
+    Guarantee,
+    Relation,
+    Unit,
+    event_from_dict,
+    event_to_dict,
+    for_group,
+    in_relation,
+    same_relation,
+)
+from dptransfer.queries import ClassSums
+from dptransfer.release.verify import verify_files
+from mechanisms.samples import GivenScores
+from release.models import make_model, rewrite
+
+ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+PERSON_WORDS = "one person, with all their examples"
+
+
+class PersonSums(ClassSums):
+    """Stands for a query that bounds what all examples of a person contribute."""
+
+    unit = Unit.PERSON
+
+
+SUMS = PersonSums(UnitNorm().fit(4, None), 2)
+SCORES = GivenScores(np.zeros((3, 2), dtype=np.int64), 1, unit=Unit.PERSON)
+STEPS = {
+    "gaussian": GaussianMechanism(SUMS, 4.0, ADD),
+    "shares": GaussianShares(SUMS, 4.0, ADD, "shares"),
+    "rounds": GaussianRounds(SUMS, 8.0, ADD, 3),
+    "sampled rounds": GaussianRounds(SUMS, 8.0, ADD, 3, sampling_rate=0.1),
+    "selection": ExponentialMechanism(SCORES, 0.5, ADD),
+    "top-k": TopKMechanism(SCORES, 2, 0.5, ADD),
+}
+EVENTS = {
+    **{name: step.event for name, step in STEPS.items()},
+    "tuned": BestOfManyEvent(((STEPS["gaussian"].event, STEPS["selection"].event),), 3, 1.0),
+}
+ROW = GaussianEvent(4.0, ADD)
+PERSON = replace(ROW, unit=Unit.PERSON)
+
+
+@pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS)
+def test_a_step_protects_the_unit_of_its_query_and_says_so_everywhere(event):
+    assert event.unit is Unit.PERSON
+    written = json.loads(json.dumps(event_to_dict(event)))
+    assert written["unit"] == "person"
+    assert event_from_dict(written) == event
+    assert for_group(event, 2).unit is in_relation(event, REPLACE).unit is Unit.PERSON
+    promise = guarantee_of([event], 1e-5)
+    assert promise.unit is Unit.PERSON
+    assert str(promise).endswith(f"adding or removing {PERSON_WORDS}.")
+    assert Guarantee.from_dict(json.loads(json.dumps(promise.to_dict()))) == promise
+    later = Requests.of([[event], [event]]).guarantee(1e-5, ADD)
+    assert later.unit is Unit.PERSON
+    assert later.epsilon > promise.epsilon
+
+
+def test_of_rows_nothing_is_written_that_was_not_written_before():
+    assert "unit" not in event_to_dict(ROW)
+    assert "unit" not in guarantee_of([ROW], 1e-5).to_dict()
+    assert event_from_dict({**event_to_dict(ROW), "unit": "row"}) == ROW
+    ledger = Ledger.in_memory()
+    ledger.set_budget("clinic", Budget(epsilon=1.0))
+    assert "unit" not in json.loads(_bodies(ledger)[0])
+
+
+def test_units_are_not_mixed():
+    for events in ([ROW, PERSON], [PERSON, ROW]):
+        with pytest.raises(RelationMismatch, match="one unit; got person and row"):
+            same_relation(events)
+        with pytest.raises(RelationMismatch, match="one unit"):
+            fits(events, Budget(epsilon=9.0, delta=1e-5))
+        with pytest.raises(RelationMismatch, match="one unit"):
+            BestOfManyEvent((events,), 2, 1.0)
+    with pytest.raises(RelationMismatch, match=r"add/remove, by person events and add/remove\."):
+        guarantee_of([PERSON], 1e-5, unit=Unit.ROW)
+    with pytest.raises(ArgumentError, match="unit must be a Unit"):
+        GaussianEvent(4.0, ADD, unit="person")
+    tuned = event_to_dict(EVENTS["tuned"])
+    with pytest.raises(ArgumentError, match="unit is not that of its candidates"):
+        event_from_dict({key: value for key, value in tuned.items() if key != "unit"})
+
+
+def test_no_steps_promise_nothing_to_whichever_unit_is_named():
+    assert guarantee_of([], 1e-5, relation=ADD).unit is Unit.ROW
+    assert guarantee_of([], 1e-5, relation=ADD, unit=Unit.PERSON).unit is Unit.PERSON
+
+
+def test_replacing_a_person_is_not_priced_by_a_proof_about_rows():
+    parts = [GaussianRounds(SUMS, 8.0, REPLACE, 3)] * 2
+    assert jointly(parts, "both") == parts
+
+
+def test_a_ledger_counts_persons_and_names_them():
+    ledger = Ledger.in_memory()
+    ledger.set_budget("clinic", Budget(epsilon=2.0, delta=1e-5), unit=Unit.PERSON)
+    ledger.complete(ledger.charge("clinic", [PERSON], label="fit"))
+    assert ledger.spent("clinic").unit is Unit.PERSON
+    sentence = ledger.datasets()[0].sentence
+    assert "(add/remove, by person) is spent" in sentence
+    assert sentence.endswith("add/remove, by person")
+    ledger.verify()
+    with pytest.raises(BudgetExceeded, match=r"\(add/remove, by person\), .*above its budget"):
+        ledger.charge("clinic", [PERSON] * 9, label="fit")
+
+
+@pytest.mark.parametrize(("own", "other"), [(ROW, PERSON), (PERSON, ROW)])
+def test_an_account_takes_charges_and_limits_of_its_own_unit_only(own, other):
+    budget = Budget(epsilon=9.0, delta=1e-5)
+    ledger = Ledger.in_memory()
+    ledger.charge("charged", [own], label="fit")
+    ledger.set_budget("limited", budget, unit=own.unit)
+    refusal = f"counts by {own.unit.value}, and a step by {other.unit.value} was asked for"
+    for name in ("charged", "limited"):
+        with pytest.raises(RelationMismatch, match=refusal):
+            ledger.charge(name, [other], label="fit")
+    with pytest.raises(RelationMismatch, match=f"a limit by {other.unit.value}"):
+        ledger.set_budget("charged", budget, unit=other.unit)
+    with pytest.raises(RelationMismatch, match="one unit"):
+        ledger.charge("new", [own, other], label="fit")
+    assert len(ledger.history()) == 2
+    ledger.set_budget("limited", budget, unit=other.unit)  # nothing is spent yet
+    ledger.charge("limited", [other], label="fit")
+    ledger.charge("charged", [], label="fit")  # nothing is of any unit
+
+
+def test_a_release_states_its_unit_and_one_that_mixes_units_is_refused(tmp_path):
+    make_model(events=(PERSON,)).save(tmp_path / "release")
+    found = verify_files(tmp_path / "release")
+    assert not found.failed
+    assert found.unit == found.to_dict()["unit"] == "person"
+    assert PERSON_WORDS in (tmp_path / "release" / "CARD.md").read_text()
+
+    def forge(fields):
+        del fields["guarantee"]["unit"]
+        fields["guarantee"]["sentence"] = str(guarantee_of([ROW], 1e-5))
+
+    rewrite(tmp_path / "release", forge)
+    found = verify_files(tmp_path / "release")
+    assert found.failed == ("schema",)
+    assert "another unit" in found.checks[0].detail
+
+
+def _bodies(ledger):
+    with ledger._store.transaction() as chain:
+        return [row.body for row in chain.rows]
