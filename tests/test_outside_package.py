@@ -88,6 +88,8 @@ def test_help_names_the_method(installed):
 
 
 def test_their_method_and_encoder_go_all_the_way_and_the_release_outlives_them(installed, folder):
+    assert "the baseline that every classifier must beat" in run("methods")
+    assert "Smallest count that is told apart." in run("methods", "largest-class")
     planned = run(
         "plan", "--method", "largest-class", "--set", "floor=2", *BUDGET, "--classes", 3, "--dim", 16
     )

@@ -86,7 +86,7 @@ def _with_inner(method: PrivateMethod, features: Any, inner: Mapping[str, Any]) 
         if is_dataclass(candidate) and set(inner) <= _settable(candidate):
             return _with_settings(candidate, inner, "the feature map")
     wrong = next((name for name in inner if name not in _OF_MAPS), " and ".join(inner))
-    raise _no_such(f"'{method.name}'", wrong, [*(_names(method)), *_OF_MAPS])
+    raise _no_such(f"'{method.name}'", wrong, [*(setting_names(method)), *_OF_MAPS])
 
 
 @dataclass
@@ -105,7 +105,7 @@ def _with_settings(value: Any, given: Mapping[str, Any], of: str) -> Any:
     for name, setting in given.items():
         head, _, rest = name.partition(".")
         if head not in _settable(value):
-            raise _no_such(of, name, _names(value))
+            raise _no_such(of, name, setting_names(value))
         if not alternatives(type(value), head):
             if rest:
                 raise ArgumentError(
@@ -170,7 +170,7 @@ def _settable(value: Any) -> set[str]:
     return {one.name for one in fields(value) if one.init}
 
 
-def _names(value: Any) -> list[str]:
+def setting_names(value: Any) -> list[str]:
     """What can be set, by the name it is set with."""
     found = []
     for name in sorted(_settable(value) - {"features"}):

@@ -1,38 +1,37 @@
-"""`dptransfer methods`: every method in its own words, and every field that `--set` takes."""
+from dataclasses import fields
 
 import pytest
 
-from dptransfer.cli.method import method_from
-from dptransfer.methods import METHODS
+from dptransfer.methods import METHODS, NoisyGD
 
 
-def test_all_are_listed_under_their_families(cli, cli_json):
+def test_every_method_is_listed_in_its_own_words(cli, cli_json):
     shown = " ".join(cli("methods").stdout.split())
-    told = {one["name"]: one for one in cli_json("methods")}
-    assert list(told) == list(METHODS)
-    for name, one in told.items():
-        assert one["summary"] == METHODS[name].about.summary
-        assert name in shown
-        assert one["family"] in shown
+    for name, method in METHODS.items():
+        assert f"{name} {method.about.summary.split(':')[0]}" in shown
+    assert {one["name"]: one["summary"] for one in cli_json("methods")} == {
+        name: method.about.summary for name, method in METHODS.items()
+    }
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_what_is_listed_can_be_set(cli_json, name):
-    told = cli_json("methods", name)
-    same = {one["setting"]: one["default"] for one in told["settings"] if one["default"] is not None}
-    assert method_from(name, same) == METHODS[name]()
+def test_one_of_them_tells_its_settings_and_where_it_comes_from(cli, cli_json):
+    facts = cli_json("methods", "noisy-gd")
+    assert facts["reference"] == NoisyGD.about.reference
+    settings = facts["settings"]
+    assert settings["clip"] == {"default": 1.0, "about": "Longest gradient of one example."}
+    assert (settings["start"]["default"], settings["pace.reach"]["default"]) == ("zero", NoisyGD().pace.reach)
+    assert {name.split(".")[0] for name in settings} == {one.name for one in fields(NoisyGD)} - {"features"}
+    assert "pace.reach" in cli("methods", "noisy-gd").stdout
 
 
-def test_settings_have_their_words_and_defaults(cli, cli_json):
-    told = {one["setting"]: one for one in cli_json("methods", "noisy-gd")["settings"]}
-    assert told["steps"]["about"] == "Noisy steps."
-    assert {"start", "pace.reach", "features.pool", "clip"} <= set(told)
-    assert "pace" not in told  # it has no word that chooses it
-    assert told["start"]["default"] == "zero"
-    out = " ".join(cli("methods", "noisy-gd").stdout.split())
-    assert "Noise of a step ÷ clip." in out
-    assert METHODS["noisy-gd"].about.summary in out
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_a_broken_package_is_named_beside_the_list(cli, install, words):
+    install("broken", {}, {"dptransfer.methods": {"theirs": "nowhere_at_all:X"}})
+    told = cli("methods", *words)
+    assert "'theirs' of the package broken 1.0 does not (ModuleNotFoundError" in told.stderr
+    assert "mean" in told.stdout
+    assert "No module named 'nowhere_at_all'" in cli("methods", "theirs", code=2).stderr
 
 
-def test_a_mistyped_one_is_named(cli):
-    assert "Did you mean 'mean'?" in cli("methods", "meen", code=2).stderr
+def test_a_method_that_does_not_exist_is_answered_with_the_nearest(cli):
+    assert "Did you mean 'top-k'?" in cli("methods", "topk", code=2).stderr

@@ -59,7 +59,7 @@ def card(
             return show_json(made.to_dict())
         text = json.dumps(made.to_dict(), indent=2, ensure_ascii=False) + "\n"
     elif form is CardFormat.TEXT:
-        text = made.text(min(console().width, 100))
+        text = made.text(min(console().width, 100), colour=out is None and on_terminal())
     else:
         text = made.markdown() if form is CardFormat.MARKDOWN else made.html()
     if out is None:

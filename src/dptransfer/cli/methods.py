@@ -1,67 +1,73 @@
-"""`dptransfer methods`: what can be fitted, in each method's own words, and what can be set."""
+"""`dptransfer methods`: what there is to choose from, in the methods' own words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
 
+if TYPE_CHECKING:
+    from dptransfer.methods import PrivateMethod
+
 
 def methods(
-    method: Annotated[str | None, typer.Argument(help="One of them, or package.module:Class.")] = None,
+    name: Annotated[str | None, typer.Argument(help="One of them, for its settings.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the methods, or what can be set on one of them.
+    """List the methods, those of installed packages among them; with a name, tell more of one.
 
-    Example: dptransfer methods noisy-gd
+    Example: dptransfer methods top-k
     """
     from dptransfer.methods import METHODS
 
-    if method is not None:
-        return _show_one(METHODS.find(method), as_json)
-    found = [METHODS[name] for name in METHODS]
+    if name is not None:
+        return _tell(_facts(METHODS.find(name)), as_json)
+    found = [_facts(method) for method in METHODS.values()]
     if as_json:
-        return show_json([_words(kind) for kind in found])
-    rows = []
-    for family in dict.fromkeys(kind.about.family for kind in found):
-        listed = [(kind.name, kind.about.summary) for kind in found if kind.about.family == family]
-        rows += [("", f"{family}:"), *listed]
-    show_table(("Method", "What for"), rows)
+        show_json(found)
+    else:
+        families = list(dict.fromkeys(one["family"] for one in found))
+        found.sort(key=lambda one: families.index(one["family"]))
+        rows = [(one["name"], one["summary"]) for one in found]
+        show_table(("Method", "What it releases, and when to use it"), rows)
     for problem in METHODS.problems:
         say(problem, style="yellow", err=True)
-    say("Settings of one: dptransfer methods NAME")
 
 
-def _show_one(kind: Any, as_json: bool) -> None:
-    settings = [(name, value, kind.about.options.get(name, "")) for name, value in _settings(kind())]
+def _tell(facts: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        listed = [{"setting": name, "default": value, "about": words} for name, value, words in settings]
-        return show_json({**_words(kind), "settings": listed})
-    show_facts({"Method": kind.name, "What for": kind.about.summary, "From": kind.about.reference or "-"})
+        return show_json(facts)
+    settings = facts.pop("settings").items()
+    show_facts({name.capitalize(): value for name, value in facts.items() if value})
     say()
-    shown = [(name, "-" if value is None else value, words) for name, value, words in settings]
-    show_table(("--set", "Default", ""), shown)
-    if hasattr(kind(), "features"):
-        say("Maps in front of it: --set axes=64 keeps so many public axes, --set pool=4 averages neighbours.")
+    rows = [(name, "" if one["default"] is None else one["default"], one["about"]) for name, one in settings]
+    show_table(("--set", "Default", ""), rows)
+    say("Of the feature map: --set axes=64 keeps so many public axes, --set pool=4 averages neighbours.")
 
 
-def _words(kind: Any) -> dict[str, str]:
-    about = {name: getattr(kind.about, name) for name in ("family", "summary", "reference")}
-    return {"name": kind.name, **about}
+def _facts(method: type[PrivateMethod]) -> dict[str, Any]:
+    """What a method says of itself, with its settings and their defaults."""
+    from dptransfer.named import setting_names
+
+    about, plain = method.about, method(**{})
+    return {
+        "name": method.name,
+        "family": about.family,
+        "summary": about.summary,
+        "released": about.card,
+        "reference": about.reference,
+        "settings": {
+            setting: {"default": _default(plain, setting), "about": about.options.get(setting, "")}
+            for setting in setting_names(plain)
+        },
+    }
 
 
-def _settings(value: Any, within: str = "") -> Iterator[tuple[str, Any]]:
-    """What can be set and its default; the settings of a part are reached with a dot."""
-    for one in fields(value):
-        held, name = getattr(value, one.name), within + one.name
-        if one.init and is_dataclass(held):
-            if hasattr(held, "kind"):  # the word that chooses it
-                yield name, held.kind
-            yield from _settings(held, f"{name}.")
-        elif one.init:
-            yield name, held
+def _default(value: Any, setting: str) -> Any:
+    """The default of a setting; of a part, which kind it is."""
+    for name in setting.split("."):
+        value = getattr(value, name, None)
+    return getattr(value, "kind", value)

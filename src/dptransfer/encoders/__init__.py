@@ -1,6 +1,7 @@
 """Frozen public encoders, and the way from images or texts to embeddings."""
 
 from dptransfer.encoders.base import Encoder, ImageEncoder
+from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.extract import EncodeReport, encode_images, encode_texts
 from dptransfer.encoders.in_memory import (
     EncodedImages,
@@ -10,7 +11,7 @@ from dptransfer.encoders.in_memory import (
 )
 from dptransfer.encoders.note import EncoderNote
 from dptransfer.encoders.onnx import OnnxEncoder
-from dptransfer.encoders.registry import ENCODERS, available_encoders, encoder_of, get_encoder
+from dptransfer.encoders.registry import ENCODERS, adapted, available_encoders, encoder_of, get_encoder
 from dptransfer.encoders.torch_module import TorchModuleEncoder
 from dptransfer.encoders.transformers import transformers_encoder
 
@@ -19,10 +20,12 @@ __all__ = [
     "EncodeReport",
     "EncodedImages",
     "Encoder",
+    "EncoderDelta",
     "EncoderNote",
     "ImageEncoder",
     "OnnxEncoder",
     "TorchModuleEncoder",
+    "adapted",
     "available_encoders",
     "encode_images",
     "encode_images_in_memory",

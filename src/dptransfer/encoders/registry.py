@@ -8,6 +8,7 @@ from typing import Any
 
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.encoders.base import Encoder, Kind
+from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.note import EncoderNote
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.plugins import Registry, is_place
@@ -82,7 +83,13 @@ def get_encoder(
     return found
 
 
-def encoder_of(identity: EncoderIdentity, *, device: str = "cpu", spec: str | None = None) -> Encoder:
+def encoder_of(
+    identity: EncoderIdentity,
+    *,
+    device: str = "cpu",
+    spec: str | None = None,
+    delta: EncoderDelta | None = None,
+) -> Encoder:
     """The encoder behind an identity on record, for encoding what a release is to predict.
 
     The record may come from somebody else, so its name is looked up among installed encoders, and is never
@@ -92,6 +99,7 @@ def encoder_of(identity: EncoderIdentity, *, device: str = "cpu", spec: str | No
         identity: what the release or the embeddings recorded.
         device: where to run.
         spec: where to find it when the name alone does not say, for a local folder, an ONNX file or a class.
+        delta: what a release changes in it.
     """
     asked = spec or identity.name
     if asked not in ENCODERS.names and not _is_model(asked) and not (spec and is_place(spec)):
@@ -105,7 +113,20 @@ def encoder_of(identity: EncoderIdentity, *, device: str = "cpu", spec: str | No
     kind: Kind = "image" if identity.transform.startswith("rgb") else "text"
     encoder = get_encoder(asked, size=int(numbers[1]) if numbers else None, device=device, kind=kind)
     require_same_encoder(identity, encoder.identity, names=("The recorded rows", "the encoder found"))
-    return encoder
+    return encoder if delta is None else adapted(encoder, delta)
+
+
+def adapted(encoder: Encoder, delta: EncoderDelta) -> Encoder:
+    """The encoder as a release changes it; one that cannot be changed so, or is another, is refused."""
+    change = getattr(encoder, "adapted", None)
+    if change is None:
+        raise ArgumentError(
+            f"The encoder '{encoder.identity.name}' cannot be changed by a release, which this one needs. "
+            "Use the encoder and the version of dptransfer that the model was fitted with."
+        )
+    made: Encoder = change(delta)
+    require_same_encoder(delta.identity, made.identity, names=("The release", "the changed encoder"))
+    return made
 
 
 def _is_model(spec: str) -> bool:

@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from dptransfer.accounting import fits, guarantee_of, heed, noise_multiplier_for
 from dptransfer.compute.plain_floats import plain_floats
@@ -47,6 +47,9 @@ from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit, event_t
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.heads import Head
 from dptransfer.release.manifest import current_versions
+
+if TYPE_CHECKING:
+    from dptransfer.encoders.delta import EncoderDelta
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +84,7 @@ class Outcome:
         prototypes: row numbers of public rows that were selected, by class, where the method selects some.
         notes: what the run decided from released values, for the card.
         features: the map in front of the head, where it is another than `prepare` gave.
+        encoder_delta: what the run changed in a public encoder, whose rows the map then takes.
     """
 
     head: Head
@@ -88,6 +92,7 @@ class Outcome:
     prototypes: Sequence[Sequence[int]] | None = None
     notes: tuple[str, ...] = ()
     features: FittedFeatures | None = None
+    encoder_delta: EncoderDelta | None = None
 
 
 @dataclass(frozen=True)
@@ -222,6 +227,7 @@ class PrivateMethod(ABC):
                 summary=method.about.card,
                 reference=method.about.reference,
             ),
+            encoder_delta=outcome.encoder_delta,
         )
 
     def require_public(self, facts: Facts, public: Any) -> None:

@@ -16,7 +16,7 @@ from dptransfer.privacy.event import (
 from dptransfer.privacy.event_json import event_from_dict, event_to_dict
 from dptransfer.privacy.event_words import event_words, trials_law
 from dptransfer.privacy.guarantee import Guarantee
-from dptransfer.privacy.numbers import number, plain_exponents, rounded_up
+from dptransfer.privacy.numbers import number, plain_exponents, rounded_up, typeset
 from dptransfer.privacy.relation import Relation
 from dptransfer.privacy.restate import for_group, in_relation
 from dptransfer.privacy.unit import Unit
@@ -45,4 +45,5 @@ __all__ = [
     "same_relation",
     "same_unit",
     "trials_law",
+    "typeset",
 ]

@@ -24,6 +24,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from dptransfer.data.facts import Facts
+from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import DPTransferError, ReleaseError
 from dptransfer.privacy import (
     BestOfManyEvent,
@@ -37,6 +38,8 @@ from dptransfer.privacy import (
 SCHEMA_VERSION = 2
 MANIFEST_NAME = "release.json"
 WEIGHTS_NAME = "model.safetensors"
+OF_MAP, OF_ENCODER = "features.", "encoder."
+"""How the names of arrays begin that are not the head's."""
 CARD_NAMES = ("CARD.md", "card.html")
 FILE_NAMES = (WEIGHTS_NAME, *CARD_NAMES)
 LARGEST_MANIFEST = 16 * 2**20
@@ -100,8 +103,21 @@ class ArrayEntry(_Entry):
     """One released array."""
 
     name: str
-    dtype: Literal["float64", "int32"]
+    dtype: Literal["float64", "int32", "float32"]
     shape: tuple[Count, ...]
+
+    @model_validator(mode="after")
+    def _has_its_type(self) -> ArrayEntry:
+        if self.name.startswith(OF_ENCODER) != (self.dtype == "float32"):
+            raise ValueError("arrays of an encoder, and no others, are float32")
+        return self
+
+
+class DeltaEntry(_Entry):
+    """What was changed in an encoder: its kind and the encoder; its arrays are 'encoder.…'."""
+
+    kind: str
+    base: EncoderIdentity
 
 
 class AboutEntry(_Entry):
@@ -133,6 +149,7 @@ class Manifest(_Entry):
     publishable: bool
     facts: Facts
     features: dict[str, Any]
+    encoder_delta: DeltaEntry | None = None
     head: HeadEntry
     arrays: tuple[ArrayEntry, ...]
     notes: tuple[str, ...]

@@ -6,8 +6,7 @@ import pytest
 
 from dptransfer.privacy import BestOfManyEvent, GaussianEvent, Relation
 from dptransfer.release import card_of
-from dptransfer.release.card_privacy import attack_points
-from dptransfer.release.card_steps import step_sections
+from dptransfer.release.card_privacy import attack_points, privacy_sections
 
 from .models import CHOICE, NOISE, ROUNDS, SAMPLED, TUNED, make_model
 
@@ -46,8 +45,8 @@ def test_without_private_rows_the_card_says_so(form):
 
 def test_cut_tails_are_printed_with_what_leaves_them_out():
     text = FORMS["markdown"](card_of(make_model(events=(ROUNDS, SAMPLED))))
-    assert re.search(r"With probability at most 3(\.01)?e-25 that made a difference", text)
-    assert "rho and mu are those of noise with whole tails" in text
+    assert re.search(r"With probability at most 3(\.01)?·10⁻²⁵ that made a difference", text)
+    assert "ρ and μ are those of noise with whole tails" in text
     assert "tails" not in FORMS["markdown"](card_of(make_model()))
 
 
@@ -62,14 +61,14 @@ def test_the_card_says_the_same_about_rows_that_are_not_finite_whatever_was_fitt
 
 def test_rho_and_mu_say_that_sampling_is_not_counted():
     text = FORMS["markdown"](card_of(make_model(events=(SAMPLED,))))
-    assert re.search(r"zCDP rho \| 123\.\d+ \(sampling not counted\)", text)
+    assert re.search(r"zCDP ρ \| 123\.\d+ \(sampling not counted\)", text)
     assert "sampling not counted" not in FORMS["markdown"](card_of(make_model(events=(ROUNDS,))))
-    assert "zCDP rho" not in FORMS["markdown"](card_of(make_model(events=(TUNED,))))
+    assert "zCDP ρ" not in FORMS["markdown"](card_of(make_model(events=(TUNED,))))
 
 
 def test_many_candidates_are_counted_and_not_all_shown():
     noises = tuple((GaussianEvent(2.0 + n, Relation.ADD_REMOVE),) for n in range(9))
-    (accounting, _) = step_sections(make_model(events=(BestOfManyEvent(noises, 4, 1.0),)))
+    (*_, accounting, _) = privacy_sections(make_model(events=(BestOfManyEvent(noises, 4, 1.0),)))
     detail = accounting.blocks[1].rows[0][-1]
     assert detail.endswith("; and 4 more")
     assert "(5) noise multiplier 6" in detail
@@ -85,7 +84,7 @@ def test_the_attackers_curve_and_groups_work_for_every_kind(events):
     assert [found for _, found in points] == sorted(found for _, found in points)
     assert all(rate <= found <= 1 for rate, found in points)
     text = card_of(make_model(events=events)).markdown()
-    stated = [float(value) for value in re.findall(r"^\| \d \| ([\d.]+) \| [\de.-]+ \|$", text, re.M)]
+    stated = [float(value) for value in re.findall(r"^\| \d \| ([\d.]+) \| [\d⁻⁵]+ \|$", text, re.M)]
     assert len(stated) == 3
     assert stated == sorted(stated)
     assert stated[0] < stated[1] < stated[2]
