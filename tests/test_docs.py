@@ -294,7 +294,7 @@ def test_queries_mechanisms_and_methods_say_what_they_promise():
     named = [getattr(home, name) for home in (queries, mechanisms) for name in home.__all__]
     shared = {
         mechanisms.Selection,
-        mechanisms.Purse,
+        mechanisms.SharesLeft,
         mechanisms.Rounds,
     }  # none has a law of its own
     pieces = [piece for piece in named if is_dataclass(piece) and piece not in shared]

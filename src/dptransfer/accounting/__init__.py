@@ -10,9 +10,11 @@ from dptransfer.accounting.calibrate import (
     smallest_noise,
 )
 from dptransfer.accounting.compose import (
+    composition_words,
     delta_of,
     epsilon_of,
     guarantee_of,
+    is_gaussian,
     mu_of,
     pure_epsilon_of,
     quick_delta_of,
@@ -27,6 +29,7 @@ from dptransfer.accounting.weak_budget import heed
 __all__ = [
     "Requests",
     "Rule",
+    "composition_words",
     "delta_of",
     "delta_of_mu",
     "epsilon_of",
@@ -36,6 +39,7 @@ __all__ = [
     "guarantee_of",
     "halting_probability",
     "heed",
+    "is_gaussian",
     "largest_times",
     "mean_trials_of",
     "membership_advantage",

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dptransfer.accounting import delta_of, epsilon_of, mu_of, pure_epsilon_of
-from dptransfer.privacy import Event, GaussianEvent, numeric_delta_of
+from dptransfer.accounting import delta_of, epsilon_of, is_gaussian, mu_of, pure_epsilon_of
+from dptransfer.privacy import Event
 
 FloatArray = NDArray[np.float64]
 
@@ -38,11 +38,11 @@ def rate_ceilings(events: Sequence[Event], false_positive_rates: ArrayLike) -> F
     alarms = np.asarray(false_positive_rates, dtype=np.float64)
     if not events:
         return alarms
-    mu = mu_of(events) if all(isinstance(event, GaussianEvent) for event in events) else None
+    mu = mu_of(events) if is_gaussian(events) else None
     if mu is not None and math.isfinite(mu):
         from scipy.special import ndtr, ndtri
 
-        cut = math.fsum(map(numeric_delta_of, events))  # cut tails move either rate by that much
+        cut = math.fsum(event.numeric_delta for event in events)  # cut tails move either rate by that much
         exact: FloatArray = ndtr(ndtri(np.minimum(alarms + cut, 1.0)) + mu) * (1 + 1e-10) + cut
         return np.minimum(np.maximum(exact, alarms), 1.0)
     curve = np.ones_like(alarms)

@@ -11,8 +11,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dptransfer.accounting import Requests, Rule
-from dptransfer.accounting.requests import is_gaussian
+from dptransfer.accounting import Requests, Rule, is_gaussian, pure_epsilon_of
 from dptransfer.errors import BudgetExceeded, DPTransferError, LedgerError, RelationMismatch
 from dptransfer.ledger.entry import BudgetChange, Charge, DataSet, DatasetSummary, Entry
 from dptransfer.privacy import (
@@ -20,7 +19,6 @@ from dptransfer.privacy import (
     Event,
     Guarantee,
     Relation,
-    SelectionEvent,
     Unit,
     in_relation,
     number,
@@ -119,7 +117,7 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
                 relation = Relation.REPLACE_ONE
         requests = self._requests(relation)
         if delta is None:
-            pure = all(isinstance(event, SelectionEvent) for event in requests.events)
+            pure = pure_epsilon_of(requests.events) is not None
             delta = (limit.delta if limit else 0.0) or (0.0 if pure else QUOTED_DELTA)
         return requests.guarantee(delta, relation, _limit(limit, delta))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, Protocol, cast
 
 from dptransfer.data.embeddings import Labels
 from dptransfer.noise import NoiseSource
@@ -28,3 +29,16 @@ class Mechanism(Step, Protocol):
     def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Any:
         """The noisy answer; the only thing that leaves."""
         ...
+
+
+def at_noise_of(recorded: Event, step: Step) -> Step:
+    """The same step with the noise of a recorded event in place of its own, where that is of its kind.
+
+    A step that does more than to set the event's `noise_field` has a method `at_noise_of(recorded)` for it.
+    """
+    if type(recorded) is not type(step.event):
+        return step
+    own: Any = step
+    if hasattr(step, "at_noise_of"):
+        return cast(Step, own.at_noise_of(recorded))
+    return cast(Step, replace(own, **{recorded.noise_field: getattr(recorded, recorded.noise_field)}))

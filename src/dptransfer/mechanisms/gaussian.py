@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dptransfer.data.embeddings import Labels
 from dptransfer.errors import BudgetError
-from dptransfer.mechanisms import diary
+from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.base import ROUND_UP
 from dptransfer.noise import NoiseSource, lattice_epsilon
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, GaussianEvent, Relation
@@ -72,5 +72,5 @@ class GaussianMechanism:
     def _draw(self, rows: RawRows, labels: Labels, noise: NoiseSource) -> NDArray[np.float64]:
         # The noise first: if it cannot be drawn, no row was read.
         draws = noise.discrete_gaussian(self.scale * self.query.grid * ROUND_UP, self.query.shape)
-        diary.note(self, self.query, rows, labels)
+        row_shares.note(self, self.query, rows, labels)
         return (self.query(rows, labels) + draws) / float(self.query.grid)

@@ -13,7 +13,7 @@ from dptransfer import _check
 from dptransfer.data.embeddings import Labels
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import OnLattice
-from dptransfer.mechanisms import diary
+from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.base import ROUND_UP
 from dptransfer.noise import NoiseSource, lattice_epsilon
 from dptransfer.privacy import (
@@ -149,7 +149,7 @@ class Rounds:
     def _draw(self, query: L2Query, rows: RawRows, labels: Labels) -> NDArray[np.float64]:
         # The noise first: if it cannot be drawn, no row was read.
         draws = self.noise.discrete_gaussian(self.paid.scale * query.grid * ROUND_UP, query.shape)
-        diary.note(replace(self.paid, times=1), query, rows, labels)
+        row_shares.note(replace(self.paid, times=1), query, rows, labels)
         if self.paid.is_sampled:
             chosen = self.noise.poisson_sample(len(rows), self.paid.sampling_rate)
             rows, labels = _at(rows, chosen), _at(labels, chosen)

@@ -19,7 +19,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.compute.cores import usable_cores
 from dptransfer.data.embeddings import Labels
-from dptransfer.mechanisms import diary
+from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.base import ROUND_UP
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Relation, SelectionEvent
@@ -64,7 +64,7 @@ class Selection:
         return noise.once(self.query.label, lambda: self._draw(rows, labels, noise))
 
     def _draw(self, rows: RawRows, labels: Labels, noise: NoiseSource) -> Integers:
-        diary.note(self, self.query, rows, labels)
+        row_shares.note(self, self.query, rows, labels)
         scores = self.query(rows, labels)
         return np.array(for_each_class(self.choose, scores, noise), dtype=np.int64)
 

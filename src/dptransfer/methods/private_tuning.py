@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianRounds
+from dptransfer.mechanisms.base import at_noise_of
 from dptransfer.methods.about import About
 from dptransfer.methods.auto import Auto
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod
@@ -212,3 +213,15 @@ class Trials:
             shape=self.shape,
             label="the best of a random number of trials",
         )
+
+    def at_noise_of(self, recorded: BestOfManyEvent) -> Trials:
+        """The same with the noise of recorded trials in place of its own, if they have as many steps."""
+        if [len(plan.mechanisms) + 1 for plan in self.plans] != list(map(len, recorded.candidates)):
+            return self
+        pairs = zip(recorded.candidates, self.plans, strict=True)
+        plans = (
+            replace(plan, mechanisms=tuple(map(at_noise_of, trial[:-1], plan.mechanisms)))
+            for trial, plan in pairs
+        )
+        score = cast(GaussianRounds, at_noise_of(recorded.candidates[0][-1], self.score))
+        return replace(self, plans=tuple(plans), score=score)

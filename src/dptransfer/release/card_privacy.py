@@ -6,28 +6,11 @@ import math
 from collections.abc import Sequence
 
 from dptransfer.document import Block, Bullets, Paragraph, Section, Superscript, Table, Text, Words
-from dptransfer.privacy import (
-    BestOfManyEvent,
-    Event,
-    GaussianEvent,
-    Guarantee,
-    Relation,
-    SampledGaussianEvent,
-    SelectionEvent,
-    Unit,
-    event_words,
-    for_group,
-    number,
-    numeric_delta_of,
-    numeric_epsilon_of,
-    rounded_up,
-    typeset,
-)
+from dptransfer.privacy import Event, Guarantee, Relation, Unit, for_group, rounded_up, typeset
 from dptransfer.release.card_figures import attack_curve
 from dptransfer.release.classifier import PrivateClassifier
 
 _MOST_EVENTS = 50  # rows in the accounting table
-_MOST_CANDIDATES = 5  # of a tuned step, in its row
 _MOST_LISTED = 20
 _RATES = (0.0, 1e-3, 3e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 ONE = {Unit.ROW: "example", Unit.PERSON: "person"}
@@ -81,12 +64,13 @@ def attack_points(events: tuple[Event, ...]) -> tuple[tuple[float, float], ...]:
     once, and every rate takes the best of the limits it sets: τ ≤ e^ε α + δ and 1 − α ≤ e^ε (1 − τ) + δ,
     for every ε.
 
+    >>> from dptransfer.privacy import GaussianEvent
     >>> attack_points((GaussianEvent(1.0, Relation.ADD_REMOVE),))[-1]
     (1.0, 1.0)
     """
-    from dptransfer.accounting import delta_of, epsilon_of, true_positive_rate
+    from dptransfer.accounting import delta_of, epsilon_of, is_gaussian, true_positive_rate
 
-    if all(isinstance(event, GaussianEvent) for event in events):
+    if is_gaussian(events):
         return (*((rate, _rate(true_positive_rate(events, rate))) for rate in _RATES), (1.0, 1.0))
     top = min(epsilon_of(events, 1e-6), 50.0)
     curve = [(top * step / 48, delta_of(events, top * step / 48)) for step in range(49)]
@@ -104,6 +88,8 @@ def _rate(value: float) -> float:
 
 
 def _guarantee(model: PrivateClassifier) -> Section:
+    from dptransfer.accounting.steps import Steps
+
     guarantee = model.guarantee
     rows = [
         ("epsilon", up(guarantee.epsilon)),
@@ -114,7 +100,7 @@ def _guarantee(model: PrivateClassifier) -> Section:
             f"one {guarantee.unit.words}" + " (one row and its label)" * (guarantee.unit is Unit.ROW),
         ),
     ]
-    sampled = any(isinstance(event, SampledGaussianEvent) for event in model.events)
+    sampled = bool(Steps.of(model.events).sampled)
     for name, amount in (("zCDP ρ", guarantee.rho), ("GDP μ", guarantee.mu)):
         if amount is not None:
             rows.append((name, up(amount) + " (sampling not counted)" * sampled))
@@ -233,14 +219,16 @@ def _public_facts(model: PrivateClassifier) -> Section:
 
 
 def _settings(model: PrivateClassifier) -> str:
-    tuned = [event for event in model.events if isinstance(event, BestOfManyEvent)]
+    tuned = [event.trials() for event in model.events if event.trials()]
     if not tuned:
         return "public; none was chosen on private data"
-    counts = " and ".join(str(len(event.candidates)) for event in tuned)
+    counts = " and ".join(str(len(candidates)) for candidates in tuned)
     return f"chosen on private data among {counts} public candidates; the choice is paid for"
 
 
 def _accounting(model: PrivateClassifier) -> Section:
+    from dptransfer.accounting import composition_words
+
     count = len(model.events)
     if not count:
         unused = (
@@ -248,7 +236,7 @@ def _accounting(model: PrivateClassifier) -> Section:
         )
         return Section("Accounting", (Paragraph(f"{unused} It cost nothing."),))
     rows = tuple(
-        (str(place), event.label or "(no label)", *map(typeset, _step(event)))
+        (str(place), event.label or "(no label)", *map(typeset, event.table_row()))
         for place, event in enumerate(model.events[:_MOST_EVENTS], start=1)
     )
     relation = model.guarantee.relation.value
@@ -260,61 +248,15 @@ def _accounting(model: PrivateClassifier) -> Section:
     ]
     if count > _MOST_EVENTS:
         blocks.append(Paragraph(f"The first {_MOST_EVENTS} are shown; release.json lists all."))
-    return Section("Accounting", (*blocks, Paragraph(_composition(model.events))))
-
-
-def _step(event: Event) -> tuple[str, str]:
-    """The noise and a detail, for the table."""
-    if isinstance(event, SelectionEvent):
-        detail = "bounded range" if event.bounded_range else "pure ε"
-        return f"{event.mechanism}, ε = {rounded_up(event.epsilon)}", detail
-    if isinstance(event, BestOfManyEvent):
-        trials = [" and ".join(event_words(one) for one in trial) for trial in event.candidates]
-        shown = [f"({n}) {words}" for n, words in enumerate(trials[:_MOST_CANDIDATES], start=1)]
-        more = len(trials) - len(shown)
-        return event_words(event, 6), "; ".join(shown) + (f"; and {more} more" if more else "")
-    law = f"Gaussian noise, multiplier {number(event.noise_multiplier)}"
-    if isinstance(event, SampledGaussianEvent):
-        law += f", on {event.times} Poisson sample{'s' * (event.times != 1)}"
-        law += f" at rate {number(event.sampling_rate)}"
-        return law, f"a row contributes at most {number(event.sensitivity)}, scale {number(event.scale)}"
-    law += f", {event.times} times" if event.times > 1 else ""
-    return law, f"sensitivity {number(event.sensitivity)}, scale {number(event.scale)}"
-
-
-def _composition(events: tuple[Event, ...]) -> str:
-    kinds = {event.kind for event in events}
-    if BestOfManyEvent.kind in kinds:
-        how = (
-            "Of the trials of a tuned step only the best was released; the number of trials was random. Its "
-            "Rényi divergences follow from those of one trial (Papernot and Steinke 2022), and those of all "
-            "steps are added."
-        )
-    elif SampledGaussianEvent.kind in kinds:
-        how = (
-            "Steps on random samples compose by the exact distribution of their privacy loss, on a grid that "
-            "is rounded to the safe side. That nobody learns who was in a sample is part of the guarantee."
-        )
-    elif kinds == {GaussianEvent.kind}:
-        how = "Gaussian steps compose exactly; ε is read off the exact Gaussian curve at δ."
-    elif kinds == {SelectionEvent.kind}:
-        how = (
-            "Selections compose by the smallest of several valid bounds: the sum of their ε, and at δ "
-            "Rényi divergences and privacy loss distributions."
-        )
-    else:
-        how = (
-            "Gaussian steps compose exactly; with selections, by the smallest of several valid bounds: "
-            "Gaussian DP, Rényi divergences and privacy loss distributions."
-        )
-    return f"{how} The reported ε is rounded up."
+    how = f"{composition_words(model.events)} The reported ε is rounded up."
+    return Section("Accounting", (*blocks, Paragraph(how)))
 
 
 def _numerics(model: PrivateClassifier) -> Section:
     if not model.events:
         return Section("Numerics", (Paragraph("No noise was drawn."),))
-    numeric = math.fsum(map(numeric_epsilon_of, model.events))
-    cut = math.fsum(map(numeric_delta_of, model.events))
+    numeric = math.fsum(event.numeric_epsilon for event in model.events)
+    cut = math.fsum(event.numeric_delta for event in model.events)
     source = (
         "SEEDED: the noise can be repeated by anyone who has the seed. This file is for tests and benchmarks."
         if model.provenance.seeded
