@@ -19,7 +19,7 @@ from dptransfer.demo.embed import PARTS
 from dptransfer.demo.reference import Result
 from dptransfer.demo.sets import DemoSets
 from dptransfer.ledger import Charge, Ledger
-from dptransfer.privacy import GaussianEvent, Guarantee, event_words
+from dptransfer.privacy import GaussianEvent, Guarantee, event_words, rounded_up
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,18 +34,12 @@ _HERE = "cyan"
 _CARD_LINES = 14
 
 
-class Teller:
-    """Tells the demo's steps on one console; nothing is read as markup."""
+class Story:
+    """The demo's steps, told on one console; nothing is read as markup."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._step = 0
-
-    @contextmanager
-    def gathering(self) -> Iterator[None]:
-        """A sign of life while pictures are read and drawn."""
-        with self._console.status("Reading and drawing pictures"):
-            yield
 
     def opening(self, sets: DemoSets) -> None:
         """What there is to work with."""
@@ -68,7 +62,7 @@ class Teller:
             yield lambda part, done, total: bars.update(tasks[part], completed=done, total=total)
 
     def encoded(self, reused: Sequence[str]) -> None:
-        """Where the rows are, and which were there already."""
+        """Which rows were there already."""
         if reused:
             self._say(f"Used again from an earlier run: {', '.join(reused)}.")
 
@@ -113,8 +107,8 @@ class Teller:
         """Which public pictures stand for the classes."""
         self._heading("Prototypes one can look at")
         self._say(
-            f"A second fit, charged as ε = {guarantee.epsilon:.3g} again, picks a public picture per class: "
-            f"{balanced:.1%} balanced accuracy, less than above, but the whole model can be shown."
+            f"A second fit, charged as ε = {rounded_up(guarantee.epsilon, 3)} again, picks a public picture "
+            f"per class: {balanced:.1%} balanced accuracy, less than above, but the whole model can be shown."
         )
         if captions:
             self._say("   ".join(f"{name}→{caption}" for name, caption in captions.items()), style=_HERE)
@@ -144,10 +138,10 @@ class Teller:
         excerpt = "\n".join(card.text(width).splitlines()[:_CARD_LINES])
         self._console.print(Padding(Panel(Text(excerpt + "\n…"), border_style=_QUIET), (0, 2)))
         required = [check for check in verification.checks if check.required]
-        passed = sum(check.passed for check in required)
+        passed, epsilon = sum(check.passed for check in required), verification.recomputed_epsilon
         self._say(
             f"verify: {passed} of {len(required)} checks passed; ε computed again from the recorded steps: "
-            f"{_up(verification.recomputed_epsilon)}.",
+            f"{'none' if epsilon is None else rounded_up(epsilon)}.",
             style=_GOOD if verification.ok else "bold red",
         )
         self._say(verification.not_shown, style=_QUIET)
@@ -205,9 +199,3 @@ def _table(*header: str, numbers: Sequence[int] = ()) -> Table:
 
 def _bar(share: float, style: str) -> Text:
     return Text.assemble(("█" * round(_BAR * share)).ljust(_BAR, "·"), f" {share:4.0%}", style=style)
-
-
-def _up(epsilon: float | None) -> str:
-    from dptransfer.privacy import rounded_up
-
-    return "none" if epsilon is None else rounded_up(epsilon)
