@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dptransfer.cli.encoding import is_table
 from dptransfer.cli.screen import say
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dptransfer.data import Facts, PublicEmbeddings
+    from dptransfer.data import Facts, Labelled, PublicEmbeddings
 
 
 def labelled_shots(path: Path, classes: Sequence[str | int] | None) -> PublicEmbeddings:
@@ -43,11 +41,9 @@ def beside(pool: PublicEmbeddings | None, shots: PublicEmbeddings | None) -> Pub
 
 def labelled_rows(
     path: Path, facts: Facts, *, split: str | None = None, labels: Path | None = None
-) -> tuple[PublicEmbeddings, NDArray[Any]]:
-    """Test rows and their class names; rows of another encoder, dimension or class list are refused."""
-    import numpy as np
-
-    from dptransfer.data import read_public
+) -> tuple[PublicEmbeddings, Labelled]:
+    """Test rows and their labels; rows of another encoder, dimension or class list are refused."""
+    from dptransfer.data import Labelled, read_public
 
     require_rows(path)
     rows = read_public(path, classes=facts.classes, split=split, labels=labels)
@@ -57,7 +53,7 @@ def labelled_rows(
             "Use a file that has them, or 'dptransfer evaluate' with --labels labels.npy."
         )
     rows.require_match(facts)
-    return rows, np.asarray(facts.classes)[rows.labels]
+    return rows, Labelled(rows.labels, facts.classes)
 
 
 def require_new(out: Path) -> None:

@@ -89,7 +89,7 @@ def _facts(
 ) -> tuple[Facts, dict[str, str]]:
     """What is declared, else what public rows show, else a stand-in where the plan does not need it."""
     from dptransfer.data import Facts
-    from dptransfer.data.embeddings import declared_classes
+    from dptransfer.data.class_names import declared_classes
 
     shots = None if public is None else public.shots
     assumed = {}

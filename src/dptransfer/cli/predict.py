@@ -18,12 +18,11 @@ from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, sho
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dptransfer.arrays import AnyArray
     from dptransfer.encoders import Encoder
     from dptransfer.release import PrivateClassifier
 
-    NamedRows = tuple[list[str], NDArray[Any]]
+    NamedRows = tuple[list[str], AnyArray]
 
 _LINES = (".jsonl", ".ndjson", ".json")
 _COLUMNS = ("input", "label", "score")
