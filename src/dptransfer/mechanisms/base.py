@@ -6,12 +6,22 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from dptransfer.data.embeddings import Labels
+from dptransfer.errors import BudgetError
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Event
+from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Event
 from dptransfer.queries.base import RawRows
 
 ROUND_UP = 1 + 2.0**-40
 """Noise scales are multiplied by it, so that the rounding of a float product errs on the private side."""
+
+
+def require_noise(multiplier: float) -> None:
+    """Refuse noise so small that the lattice bound does not cover it."""
+    if not multiplier >= SMALLEST_NOISE_MULTIPLIER:
+        raise BudgetError(
+            f"The noise multiplier must be at least {SMALLEST_NOISE_MULTIPLIER:g}; got {multiplier!r}. "
+            "A budget that large protects nobody: lower epsilon."
+        )
 
 
 class Step(Protocol):

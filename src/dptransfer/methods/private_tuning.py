@@ -22,7 +22,7 @@ from dptransfer.methods.auto import Auto
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod
 from dptransfer.methods.configurations import configuration_in_words, tuned_settings
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import BestOfManyEvent, Budget
+from dptransfer.privacy import BestOfManyEvent, Budget, rounded_up
 from dptransfer.queries import CorrectCount
 from dptransfer.release.heads import quadratic_form
 
@@ -125,8 +125,8 @@ class PrivateTuning(EmbeddingMethod):
         note = (
             f"Tuned on the private rows, among {len(self.candidates)} configurations "
             f"({tuned_settings(self.candidates)}): about {self.mean_trials:g} trials, of which the best is "
-            f"released. Choosing is paid for: a trial's fit has epsilon {low:.3g} and not the "
-            f"{budget.epsilon:.3g} that a fit without tuning could have."
+            f"released. Choosing is paid for: a trial's fit has epsilon {rounded_up(low, 3)} and not the "
+            f"{rounded_up(budget.epsilon, 3)} that a fit without tuning could have."
         )
         return replace(self.make_plan([found], budget), notes=(note,))
 

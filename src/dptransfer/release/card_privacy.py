@@ -37,7 +37,7 @@ def up(amount: float, digits: int = 7) -> str:
 
 def percent_up(share: float) -> str:
     """An attacker's rate, never below what it is."""
-    return f"{rounded_up(100 * _rate(share), 3)}%"
+    return f"{rounded_up(100 * min(1.0, max(0.0, share)), 3)}%"
 
 
 def factor(guarantee: Guarantee) -> tuple[str | Superscript, ...]:
@@ -60,31 +60,13 @@ def first_few(words: Sequence[str]) -> str:
 def attack_points(events: tuple[Event, ...]) -> tuple[tuple[float, float], ...]:
     """False positive rates from 0 to 1, with the largest true positive rate at each.
 
-    With other than Gaussian steps the privacy curve δ(ε) costs milliseconds a point, so it is computed
-    once, and every rate takes the best of the limits it sets: τ ≤ e^ε α + δ and 1 − α ≤ e^ε (1 − τ) + δ,
-    for every ε.
-
     >>> from dptransfer.privacy import GaussianEvent
     >>> attack_points((GaussianEvent(1.0, Relation.ADD_REMOVE),))[-1]
     (1.0, 1.0)
     """
-    from dptransfer.accounting import delta_of, epsilon_of, is_gaussian, true_positive_rate
+    from dptransfer.accounting import rate_ceilings
 
-    if is_gaussian(events):
-        return (*((rate, _rate(true_positive_rate(events, rate))) for rate in _RATES), (1.0, 1.0))
-    top = min(epsilon_of(events, 1e-6), 50.0)
-    curve = [(top * step / 48, delta_of(events, top * step / 48)) for step in range(49)]
-    return (*((rate, min(_limit(rate, e, d) for e, d in curve)) for rate in _RATES), (1.0, 1.0))
-
-
-def _limit(rate: float, epsilon: float, delta: float) -> float:
-    by_alarm = math.exp(epsilon) * rate + delta
-    by_miss = 1 - math.exp(-epsilon) * max(0.0, 1 - rate - delta)
-    return _rate(min(by_alarm, by_miss) + 1e-12)  # a hair for rounding
-
-
-def _rate(value: float) -> float:
-    return min(1.0, max(0.0, float(value)))
+    return (*zip(_RATES, rate_ceilings(events, _RATES).tolist(), strict=True), (1.0, 1.0))
 
 
 def _guarantee(model: PrivateClassifier) -> Section:
