@@ -230,8 +230,9 @@ class Later(MeanPrototypes):
     name: ClassVar[str] = "later"
 
 
-def test_fields_of_methods_to_come_are_options_at_once():
+def test_fields_of_methods_to_come_are_options_at_once(cli_json):
     later = f"{__name__}:Later"
+    assert cli_json("plan", "-m", later, "--set", "rounds=4", *BUDGET)["configuration"]["rounds"] == 4
     made = set_on(later, "rounds=4", "mode=7", "strict=true", "shares=0.5, 0.5", "axes=9")
     assert made == Later(rounds=4, mode="7", strict=True, shares=(0.5, 0.5), axes=9)
     assert set_on(later, "rounds=null").rounds is None

@@ -42,6 +42,7 @@ def test_control_characters_do_not_reach_the_terminal(cli):
     ("words", "said"),
     [
         ("fit x.emb --k 5 --out m", "dptransfer fit: --k 5 is now --set k=5"),
+        ("fit x.emb --k --out m", "dptransfer fit: --k VALUE is now --set k=VALUE"),
         ("fit x.emb --out m --noise-multiplier=20", "--noise-multiplier 20 is now --set noise_multiplier=20"),
         ("fit x.emb --out m --size 900", "dptransfer fit: --size 900 is now --set data.size=900"),
         ("plan --class-counts 12,8", "--class-counts 12,8 is now --set data.class_counts=12,8"),

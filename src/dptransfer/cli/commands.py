@@ -46,14 +46,14 @@ class Group(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def _command(name: str, found: Any) -> Any:
+def _command(name: str, found: Any, **how: Any) -> Any:
     """Typer's command of what a package adds: its own class of groups, if it has one, stays."""
     holder = typer.Typer()
     if isinstance(found, typer.Typer):
         own = found.info.cls
         holder.add_typer(found, name=name, cls=own if isinstance(own, type) else Group)
     else:
-        holder.command(name=name)(found)
+        holder.command(name=name, **how)(found)
     return typer.main.get_group(holder).commands[name]
 
 
@@ -67,9 +67,7 @@ def _broken(name: str, problem: Exception) -> Any:
         raise problem
 
     anything = {"allow_extra_args": True, "ignore_unknown_options": True}
-    holder = typer.Typer()
-    holder.command(name=name, help=f"Broken: {problem}", context_settings=anything)(fail)
-    return typer.main.get_group(holder).commands[name]
+    return _command(name, fail, help=f"Broken: {problem}", context_settings=anything)
 
 
 class Commands(Group):

@@ -9,13 +9,14 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.inputs import labelled_rows
-from dptransfer.cli.screen import bar, say, show_facts, show_json, show_table
+from dptransfer.cli.screen import say, show_facts, show_json, show_table
 
 if TYPE_CHECKING:
     from dptransfer.release import Evaluation
 
 _MOST_CONFUSIONS = 10
 _WIDEST = 12
+_BAR = 24
 
 
 def evaluate(
@@ -69,7 +70,7 @@ def _show(found: Evaluation) -> None:
     show_facts(facts)
     say()
     rows = [
-        (name, support, "-" if recall is None else f"{recall:.3f}", bar(recall or 0.0))
+        (name, support, "-" if recall is None else f"{recall:.3f}", "█" * round(_BAR * (recall or 0.0)))
         for name, support, recall in zip(found.classes, found.support, found.recall, strict=True)
     ]
     show_table(("Class", "Rows", "Recall", ""), rows, numbers=(1, 2))

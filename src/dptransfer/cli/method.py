@@ -34,15 +34,10 @@ def method_from(
         device: where it computes; None for its own.
         encodes: whether an encoder takes the device too.
     """
-    made = _tuned(name, settings, tune) if tune else named_method(name, _without_tuning(settings))
+    if not tune and (alone := [field for field in _OF_TUNING if field in settings]):
+        raise ArgumentError(f"--set {alone[0]} needs something to tune; there is no --tune. {_EXAMPLE}")
+    made = _tuned(name, settings, tune) if tune else named_method(name, settings)
     return on_device(made, device, encodes=encodes)
-
-
-def _without_tuning(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    for field in _OF_TUNING:
-        if field in settings:
-            raise ArgumentError(f"--set {field} needs something to tune; there is no --tune. {_EXAMPLE}")
-    return settings
 
 
 def _tuned(name: str, settings: Mapping[str, Any], tune: Sequence[str]) -> PrivateMethod:
@@ -52,9 +47,7 @@ def _tuned(name: str, settings: Mapping[str, Any], tune: Sequence[str]) -> Priva
 
     given = {field: value for field, value in settings.items() if field not in _OF_TUNING}
     own = {
-        field: converted(PrivateTuning, field, value)
-        for field, value in settings.items()
-        if field in _OF_TUNING
+        field: converted(PrivateTuning, field, settings[field]) for field in _OF_TUNING if field in settings
     }
     if own.get("tune_on_public") and "mean_trials" in own:
         raise ArgumentError(

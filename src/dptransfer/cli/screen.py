@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _PIPE_WIDTH = 120
-_BAR = 24
 
 
 def console(*, err: bool = False) -> Console:
@@ -119,15 +118,6 @@ def show_json(value: Any) -> None:
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower()
     text = json.dumps(_finite(value), indent=2, ensure_ascii=not encoding.startswith("utf"), allow_nan=False)
     typer.echo(text)
-
-
-def bar(share: float) -> str:
-    """A share as a bar.
-
-    >>> bar(0.25)
-    '██████'
-    """
-    return "█" * round(_BAR * share)
 
 
 def _finite(value: Any) -> Any:

@@ -51,8 +51,8 @@ def _told(problem: Any, words: Sequence[str], path: str, command: Any) -> str:
     spellings = [problem.option_name] if hasattr(problem, "option_name") else getattr(parameter, "opts", [""])
     option, given = spellings[0], _given(words, spellings)
     if kind == "NoSuchOption" and path in _MOVED_FROM and option in _MOVED:
-        now = _MOVED[option]
-        return f"{option} {given} is now {now}{given}" if now.endswith("=") else f"{option} is now {now}"
+        now, value = _MOVED[option], "VALUE" if given is None or given.startswith("--") else given
+        return f"{option} {value} is now {now}{value}" if now.endswith("=") else f"{option} is now {now}"
     if kind == "NoSuchOption":
         close = problem.possibilities or ()  # nearest first
         return f"there is no option {option}. {f'Did you mean {close[0]}?' if close else look}"
