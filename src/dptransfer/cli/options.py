@@ -91,7 +91,7 @@ def budget_from(epsilon: float | None, delta: float | None, other: str | None, r
     >>> print(budget_from(1.0, None, None, Relation.ADD_REMOVE))
     epsilon = 1, add/remove
     >>> print(budget_from(None, None, "rho=0.5", Relation.ADD_REMOVE))
-    rho = 0.5, delta = 1e-05, add/remove
+    rho = 0.5 zCDP, add/remove
     """
     amounts = {"epsilon": epsilon, "rho": None, "mu": None}
     if other is not None:
