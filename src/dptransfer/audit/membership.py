@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dptransfer import _check
 from dptransfer.accounting import area_ceiling, true_positive_rate
 from dptransfer.audit.lower_bound import high_limit, low_limit
-from dptransfer.data.embeddings import class_positions
+from dptransfer.data.labelled import Labelled, class_positions
 from dptransfer.errors import DataError
 from dptransfer.privacy import Guarantee
 from dptransfer.release import PrivateClassifier
@@ -134,8 +134,8 @@ class MembershipResult:
 
 def membership_attack(
     model: PrivateClassifier,
-    members: tuple[ArrayLike, ArrayLike],
-    others: tuple[ArrayLike, ArrayLike],
+    members: tuple[ArrayLike, ArrayLike | Labelled],
+    others: tuple[ArrayLike, ArrayLike | Labelled],
     *,
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
 ) -> MembershipResult:
@@ -173,7 +173,7 @@ def membership_attack(
     )
 
 
-def row_losses(model: PrivateClassifier, x: ArrayLike, y: ArrayLike) -> FloatArray:
+def row_losses(model: PrivateClassifier, x: ArrayLike, y: ArrayLike | Labelled) -> FloatArray:
     """−log probability of each row's own class, exact where the probability itself would round to 0 or 1."""
     from scipy.special import logsumexp
 

@@ -9,12 +9,11 @@ from typing import Annotated
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.quick_help import QuickHelp
 from dptransfer.cli.screen import console, say, show_json, show_table
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer_lab.cli import report
 
-app = typer.Typer(cls=QuickHelp, no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()

@@ -55,9 +55,22 @@ def test_while_the_release_is_written_the_budget_is_spent_too(cli, data, monkeyp
     assert "its budget is spent" in said
 
 
+def test_in_a_workspace_the_same_command_goes_on_with_one_charge(cli, data, ledger, monkeypatch):
+    words = ("fit", data / "private.npz", *FIT, "--method", "mean", "--workspace", "space")
+    with monkeypatch.context() as patch:
+        patch.setattr("dptransfer.cli.fit.save_or_rescue", interrupted)
+        said = cli(*words, code=130).stderr
+    assert "The same command with --workspace space goes on" in said
+    assert said.count("\n") == 1
+    assert not Path("model").exists()
+    cli(*words)
+    assert Path("model").is_dir()
+    assert len(charges(ledger)) == 1
+
+
 @pytest.mark.slow
 def test_control_c_in_a_real_process(data, ledger, tmp_path):
-    words = ["fit", str(data / "private.npz"), *FIT, "--method", "noisy-gd", "--steps", "200000"]
+    words = ["fit", str(data / "private.npz"), *FIT, "--method", "noisy-gd", "--set", "steps=200000"]
     running = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "dptransfer", *words],
         stdout=subprocess.PIPE,

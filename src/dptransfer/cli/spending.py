@@ -1,8 +1,11 @@
-"""Whether a release can be written, asked before anything is charged; and the way out if it cannot then."""
+"""Spending with care: room for the release before the charge, a way out after it, one line if interrupted."""
 
 from __future__ import annotations
 
+import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +13,7 @@ from dptransfer.errors import ReleaseError
 
 if TYPE_CHECKING:
     from dptransfer.data import Facts
+    from dptransfer.ledger import Ledger
     from dptransfer.methods import PrivateMethod
     from dptransfer.release import PrivateClassifier
 
@@ -57,3 +61,37 @@ def save_or_rescue(model: PrivateClassifier, target: Path, **options: Any) -> Pa
         raise ReleaseError(
             f"{problem} The charge stands, so the model was kept: move '{rescued}' to where it belongs."
         ) from problem
+
+
+@contextmanager
+def told_if_interrupted(book: Ledger, workspace: Path | None = None) -> Iterator[None]:
+    """Let an interruption say whether the budget is spent: it is, once the ledger was charged.
+
+    A run in a workspace was perhaps charged by an earlier process, and goes on without another charge.
+    """
+    before = _entries(book)
+    try:
+        yield
+    except KeyboardInterrupt:
+        from dptransfer.ledger import Charge
+
+        if workspace is not None:
+            raise KeyboardInterrupt(
+                "Interrupted; no release was written. The same command with "
+                f"--workspace {workspace} goes on, and what it has charged is not charged again."
+            ) from None
+        new = book.history()[before:] if _entries(book) else []
+        own = [entry for entry in new if isinstance(entry, Charge) and entry.process == os.getpid()]
+        if not own:
+            raise KeyboardInterrupt("Interrupted before any charge; no release was written.") from None
+        paid = own[-1]
+        spent = "it cost nothing" if not paid.events else "its budget is spent"
+        raise KeyboardInterrupt(
+            f"Interrupted in the middle of a fit: {spent} (entry {paid.number} of the ledger {book.path}), "
+            "and no release was written. Fitting again is charged again."
+        ) from None
+
+
+def _entries(book: Ledger) -> int:
+    """How many there are; a file that is not there yet is not made for it."""
+    return len(book.history()) if book.path is not None and book.path.exists() else 0

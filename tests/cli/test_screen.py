@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from dptransfer import progress
-from dptransfer.cli import step_bar as module
-from dptransfer.cli.step_bar import step_bar
+from dptransfer.cli import screen as module
+from dptransfer.cli.screen import progress_bar
 
 
 def shown(monkeypatch, *, terminal):
@@ -16,7 +16,7 @@ def shown(monkeypatch, *, terminal):
     screen = Console(file=written, force_terminal=terminal, width=100)
     monkeypatch.setattr(module, "console", lambda *, err: screen)
     monkeypatch.setattr(module, "on_terminal", lambda *, err: terminal)
-    with step_bar("Fitting 'noisy-gd'"):
+    with progress_bar("Fitting 'noisy-gd'") as step, progress.reported_to(step):
         assert list(progress.steps(3, "noisy gradient step")) == [0, 1, 2]
     return written.getvalue()
 
@@ -34,12 +34,12 @@ def test_nobody_listens_afterwards(monkeypatch):
     shown(monkeypatch, terminal=True)
     assert progress._listener.get() is None
     with pytest.raises(RuntimeError, match="inside"):
-        with step_bar("Fitting"):
+        with progress_bar("Fitting") as step, progress.reported_to(step):
             raise RuntimeError("inside")
     assert progress._listener.get() is None
 
 
 def test_a_fit_in_a_pipe_writes_nothing_to_standard_error(cli, data):
-    words = ("-e", "1", "-d", "1e-5", "--classes", "cat,dog,bird", "-m", "noisy-gd", "--steps", "3")
+    words = ("-e", "1", "-d", "1e-5", "--classes", "cat,dog,bird", "-m", "noisy-gd", "--set", "steps=3")
     done = cli("fit", data / "private.npz", *words, "--out", "model", "--name", "clinic")
     assert done.stderr == ""

@@ -1,14 +1,23 @@
-"""`dptransfer ledger`: show, history, budget."""
+"""`dptransfer ledger`: show, history, budget, verify and export."""
 
+import json
 import sqlite3
+import stat
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from dptransfer.cli.ledger import entry_json, entry_words
+from dptransfer.data import PrivateEmbeddings
 from dptransfer.ledger import Ledger
-from dptransfer.privacy import Relation, SelectionEvent
+from dptransfer.privacy import BestOfManyEvent, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
+from dptransfer.release import read_release
 
+from .conftest import BUDGET, CLASSES
+
+ADD = Relation.ADD_REMOVE
 STEP = SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential")
 
 
@@ -112,3 +121,67 @@ def test_a_tampered_ledger_is_refused(cli, ledger):
     connection.commit()
     connection.close()
     assert "Restore the file from a backup" in cli("ledger", "show", code=2).stderr
+
+
+@pytest.fixture
+def head(cli, data):
+    """The ledger's head after one fit, as the release keeps it."""
+    words = (*BUDGET, "--classes", CLASSES, "-m", "mean", "--name", "clinic", "--out", "m")
+    cli("fit", data / "private.npz", *words)
+    return read_release("m").provenance.ledger_head
+
+
+def test_the_chain_holds_and_has_the_head_that_a_release_keeps(cli, cli_json, head):
+    assert "The chain holds." in cli("ledger", "verify").stdout
+    assert "the given head is in it" in cli("ledger", "verify", "--head", head.upper()).stdout
+    assert cli_json("ledger", "verify", "--head", head)["known_head"] == head
+
+
+def test_a_head_that_the_record_has_lost_is_refused(cli, head):
+    other = ("0" if head[0] != "0" else "1") + head[1:]
+    assert "not in" in cli("ledger", "verify", "--head", other, code=2).stderr
+    assert "64 hexadecimal digits" in cli("ledger", "verify", "--head", head[:12], code=2).stderr
+
+
+def test_the_record_is_exported_line_by_line_for_its_owner_alone(cli, cli_json, head):
+    assert cli_json("ledger", "export", "--out", "record.jsonl")["head"]
+    lines = [json.loads(line) for line in Path("record.jsonl").read_text().splitlines()]
+    assert lines == cli_json("ledger", "history")["entries"]
+    assert lines[0]["kind"] == "charge"
+    assert stat.S_IMODE(Path("record.jsonl").stat().st_mode) == 0o600
+    assert "exists" in cli("ledger", "export", "--out", "record.jsonl", code=2).stderr
+
+
+def charged(*events):
+    ledger = Ledger.in_memory()
+    ledger.charge("clinic-a", events, label="fit")
+    return ledger.history()[0]
+
+
+def test_charges_say_what_was_paid_for():
+    noise = GaussianEvent(20.0, ADD, times=28)
+    assert entry_words(charged(noise))[0] == "fit: noise multiplier 20, 28 times"
+    sampled = SampledGaussianEvent(1.1, 0.02, 300, ADD)
+    tuned = BestOfManyEvent(((noise,),), 10, 1.0)
+    assert entry_words(charged(sampled, tuned))[0] == (
+        "fit: noise multiplier 1.1, 300 samples at rate 0.02; "
+        "best of about 10 trials (geometric) of 1 candidate"
+    )
+    assert entry_json(charged(tuned))["events"][0]["candidates"][0][0]["times"] == 28
+
+
+def test_the_owners_word_about_rows_is_told():
+    ledger, x = Ledger.in_memory(), np.random.default_rng(0).normal(size=(20, 20))
+    for name in ("clinic-a", "clinic-b"):
+        rows = PrivateEmbeddings(x, [0, 1] * 10, classes=[0, 1], name=name)
+        ledger.charge(rows, [GaussianEvent(20.0, ADD)], label="fit", new_data_set=True)
+    first, second = ledger.history()
+    assert entry_words(second)[0] == (
+        f"fit: noise multiplier 20; said to be other people than {first.dataset.short}"
+    )
+    assert (entry_json(first)["apart_from"], entry_json(second)["apart_from"]) == ([], [first.dataset.id])
+
+
+def test_a_charge_of_nothing_says_so():
+    assert entry_words(charged())[0] == "fit: no private row used, nothing spent"
+    assert entry_json(charged())["events"] == []

@@ -1,6 +1,6 @@
 import pytest
 
-from dptransfer.cli.problems import note_problems, problems_file, refuse_problems
+from dptransfer.cli.encoding import note_problems, refuse_problems
 from dptransfer.errors import DataError
 
 
@@ -17,7 +17,7 @@ def test_names_go_to_a_file_for_the_owners_eyes_and_not_into_the_message(tmp_pat
 
 
 def test_a_list_that_others_could_read_is_made_anew(tmp_path):
-    file = problems_file(tmp_path / "photos")
+    file = tmp_path / "photos.problems.txt"
     file.write_text("old")
     file.chmod(0o644)
     assert note_problems(["new"], tmp_path / "photos") == file
@@ -25,7 +25,7 @@ def test_a_list_that_others_could_read_is_made_anew(tmp_path):
 
 
 def test_without_problems_nothing_is_said_and_an_old_list_goes(tmp_path):
-    problems_file(tmp_path / "p.emb").write_text("old")
+    (tmp_path / "p.emb.problems.txt").write_text("old")
     refuse_problems([], tmp_path / "p.emb", remedy="")
     assert list(tmp_path.iterdir()) == []
     refuse_problems([], tmp_path / "p.emb", remedy="")
