@@ -29,7 +29,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --no-compile --prefer-binary --constraint constraints.txt
-SOURCES := pyproject.toml constraints.txt
+SOURCES := pyproject.toml lab/pyproject.toml constraints.txt
 
 .PHONY: help setup demo test lint types layers pytest test-slow test-gpu fuzz mutants docs-check bench lock clean
 
@@ -85,7 +85,7 @@ lock: ## resolve the newest versions pyproject.toml allows, and write constraint
 	pip() { "$$fresh/venv/bin/python" -m pip --disable-pip-version-check "$$@"; }; \
 	pip install --quiet 'torch==$(TORCH)+cpu' \
 	|| pip install --quiet --extra-index-url $(TORCH_INDEX) 'torch==$(TORCH)+cpu' || true; \
-	pip install --quiet --editable '.[dev,bench]' 'torch==$(TORCH)'; \
+	pip install --quiet --editable '.[dev]' --editable lab 'torch==$(TORCH)'; \
 	{ echo "# Versions that are known to work together; written by 'make lock', used by the Makefile."; \
 	  pip freeze --exclude-editable --exclude dptransfer | sed -E '/^#/d; / @ /d; s/\+cpu$$//'; } > "$$fresh/constraints.txt"; \
 	mv "$$fresh/constraints.txt" constraints.txt
@@ -93,7 +93,7 @@ lock: ## resolve the newest versions pyproject.toml allows, and write constraint
 
 clean: ## remove the virtual environment, caches and the demo's output
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests lab benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 	@if [ -e "$(OUT)/.dptransfer-demo.json" ]; then rm -rf "$(OUT)"; fi
 
 # A stamp means: this extra is installed, at the versions of constraints.txt.
@@ -104,7 +104,7 @@ $(VENV)/.demo: $(SOURCES) | $(VENV)/.torch
 
 $(VENV)/.dev: $(SOURCES) | $(VENV)/.torch
 	@echo "Installing dptransfer with what the tests need (once)."
-	@$(INSTALL) --editable '.[dev,bench]'
+	@$(INSTALL) --editable '.[dev]' --editable lab
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.torch: | $(VENV)/bin/python

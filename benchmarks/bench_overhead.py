@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dptransfer.bench.results import read_records
-from dptransfer.bench.run import run_study
-from dptransfer.bench.study import parse_study
+from dptransfer_lab.results import read_records
+from dptransfer_lab.run import run_study
+from dptransfer_lab.study import parse_study
 
 STUDY = """
 name = "overhead"

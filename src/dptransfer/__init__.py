@@ -51,8 +51,8 @@ _PLACES = {
     **{name: f"dptransfer.methods:{name}" for name in dir(_methods)},
 }
 
-__version__ = "0.2.0"
-if not TYPE_CHECKING:  # they would take every name for one that is there, or none
+__version__ = "0.3.0"
+if not TYPE_CHECKING:  # type checkers would take every name for one that is there, or none
     __all__ = sorted(_PLACES, key=str.lower)
 
     def __getattr__(name: str) -> Any:

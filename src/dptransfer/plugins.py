@@ -43,12 +43,14 @@ class Registry(Mapping[str, Found], Generic[Found]):
         group: the entry points through which packages add some.
         own: places 'module:Name' of the library's own, by name, in the order in which they are listed.
         accepted: makes what is listed of an object that was found under a name; raises if it cannot.
+        besides: what else a person may name.
     """
 
     what: str
     group: str
     own: Mapping[str, str]
     accepted: Callable[[str, Any], Found]
+    besides: str = "package.module:Name"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -58,11 +60,18 @@ class Registry(Mapping[str, Found], Generic[Found]):
     @property
     def problems(self) -> tuple[str, ...]:
         """What other packages add and cannot be used, a sentence each."""
-        return tuple(problem for name in self._added() if (problem := self._problem(name)))
+        found = []
+        for name, added in self._added().items():
+            try:
+                self._loaded(name, added)
+            except ArgumentError as problem:
+                found.append(str(problem))
+        return tuple(found)
 
     def package(self, name: str) -> str | None:
-        """The installed package that adds what has this name; None for the library's own."""
-        return None if name in self.own else " and ".join(map(_source, self._added()[name]))
+        """The installed package that adds what has this name; None for the library's own, and for no name."""
+        added = [] if name in self.own else self._added().get(name, [])
+        return next((one.dist.name for one in added if one.dist is not None), None)
 
     def find(self, text: str) -> Found:
         """What a person named: one of these, or anything else by its place 'package.module:Name'.
@@ -82,24 +91,22 @@ class Registry(Mapping[str, Found], Generic[Found]):
         if text in self.names:
             return self[text]
         close = difflib.get_close_matches(text.lower().replace("_", "-"), self.names, n=1, cutoff=0.5)
-        remedy = f"Did you mean '{close[0]}'?" if close else "Choose one of these, or package.module:Name."
-        raise ArgumentError(f"The {self.what} must be one of {', '.join(self.names)}; got '{text}'. {remedy}")
+        remedy = f"Did you mean '{close[0]}'?" if close else "Choose one of these."
+        known = ", ".join(self.names)
+        raise ArgumentError(
+            f"The {self.what} must be one of {known}, or {self.besides}; got '{text}'. {remedy}"
+        )
 
     def __getitem__(self, name: str) -> Found:
         if name in self.own:
             return self.accepted(name, imported(self.own[name]))
-        added = self._added()
-        if name not in added:
-            raise KeyError(name)
-        problem = self._problem(name)
-        if problem:
-            raise ArgumentError(problem)
-        return self.accepted(name, added[name][0].load())
+        return self._loaded(name, self._added()[name])
 
     def __contains__(self, name: object) -> bool:
-        return name in self.own or (
-            isinstance(name, str) and name in self._added() and not self._problem(name)
-        )
+        try:
+            return name in self.own or self[str(name)] is not None
+        except (KeyError, ArgumentError):
+            return False
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in self.names if name in self)
@@ -118,19 +125,21 @@ class Registry(Mapping[str, Found], Generic[Found]):
             found.setdefault(one.name, []).append(one)
         return found
 
-    def _problem(self, name: str) -> str | None:
-        """Why what other packages add under this name cannot be used, in words; None if it can."""
-        added = self._added()[name]
+    def _loaded(self, name: str, added: list[EntryPoint]) -> Found:
+        """What other packages add under this name; raises, in words, if it cannot be used."""
         them = f"the {self.what} '{name}' of the package {' and '.join(map(_source, added))}"
         if name in self.own:
-            return f"Names of this library cannot be taken; {them} has one. Its author must rename it."
+            raise ArgumentError(
+                f"Names of this library cannot be taken; {them} has one. Its author must rename it."
+            )
         if len(added) > 1:
-            return f"A name stands for one {self.what}; two packages add {them}. Uninstall one of them."
+            raise ArgumentError(f"A name stands for one {self.what}; two packages add {them}. Uninstall one.")
         try:
-            self.accepted(name, added[0].load())
+            return self.accepted(name, added[0].load())
         except (Exception, SystemExit) as problem:
-            return f"What a package adds must load; {them} does not ({_said(problem)}). Repair or remove it."
-        return None
+            raise ArgumentError(
+                f"What a package adds must load; {them} does not ({_said(problem)}). Repair or uninstall it."
+            ) from problem
 
 
 def imported(place: str) -> Any:

@@ -144,21 +144,23 @@ def test_a_card_with_other_numbers_is_caught_though_its_checksum_was_put_right(r
     assert failed(release) == {"card numbers", "card text"}
 
 
-def test_a_release_with_the_numbers_of_earlier_versions_still_loads_and_verifies(release):
-    """Until now δ was written as 1e-05, and the table of CARD.md had ε and δ with all their digits."""
+@pytest.mark.parametrize("power", ["1e-05", "1e-5"])
+def test_a_release_with_the_numbers_of_earlier_versions_still_loads_and_verifies(release, power):
+    """δ was written as 1e-05 first, with ε and δ in all their digits in CARD.md's table, then as 1e-5."""
     guarantee = make_model().guarantee
+    shown = rounded_up(guarantee.epsilon) if power == "1e-5" else repr(guarantee.epsilon)
     card = (release / "CARD.md").read_text()
     for now, then in (
-        (f"| epsilon | {rounded_up(guarantee.epsilon)} |", f"| epsilon | {guarantee.epsilon!r} |"),
-        ("| delta | 1e-5 |", "| delta | 1e-05 |"),
-        ("δ = 1e-5", "δ = 1e-05"),
+        (f"| epsilon | {rounded_up(guarantee.epsilon)} |", f"| epsilon | {shown} |"),
+        ("| delta | 10⁻⁵ |", f"| delta | {power} |"),
+        ("δ = 10⁻⁵", f"δ = {power}"),
     ):
         assert now in card
         card = card.replace(now, then)
-    page = (release / "card.html").read_text().replace("δ = 1e-5", "δ = 1e-05")
+    page = (release / "card.html").read_text().replace("δ = 10⁻⁵", f"δ = {power}")
 
     def earlier(fields):
-        fields["guarantee"]["sentence"] = fields["guarantee"]["sentence"].replace("1e-5", "1e-05")
+        fields["guarantee"]["sentence"] = fields["guarantee"]["sentence"].replace("1e-5", power)
         fields["versions"]["numpy"] = "0"
 
     rewrite(release, earlier, content={"CARD.md": card.encode(), "card.html": page.encode()})

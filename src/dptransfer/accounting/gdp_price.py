@@ -55,8 +55,8 @@ def gdp_price(events: Sequence[Event], lost: float) -> float:
 def _price(steps: Steps, lost: float) -> float:
     if steps.is_nothing:
         return 0.0
-    most = math.inf if steps.groups or steps.tuned else mu_with_slack(steps.whole_mu, steps.slack)
-    return min(most, _found(steps, lost)) if steps.groups or steps.sampled or steps.tuned else most
+    most = math.inf if steps.groups or steps.by_renyi else mu_with_slack(steps.whole_mu, steps.slack)
+    return min(most, _found(steps, lost)) if steps.groups or steps.sampled or steps.by_renyi else most
 
 
 def _found(steps: Steps, lost: float) -> float:

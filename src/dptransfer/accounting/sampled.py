@@ -56,7 +56,6 @@ convex in the order and 0 at order 1, so between known orders the chord is an up
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -65,7 +64,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.accounting.replaced_moments import replaced_log_moments
-from dptransfer.privacy import Relation, SampledGaussianEvent
 
 _TAIL = 9.7  # standard deviations on the grid; 3e-22 lies outside and is counted as told apart
 _ROUNDING = 1e-10  # of a sum of binomial terms, relative; log-gamma is good to 1e-15 of at most 1e5
@@ -90,6 +88,11 @@ class SampledGroup(NamedTuple):
     def whole_mu(self) -> float:
         """μ of one release without amplification."""
         return (2 if self.replaces else 1) / self.noise_multiplier
+
+    @property
+    def rho(self) -> float:
+        """Zero-concentrated DP of all releases, without amplification."""
+        return self.times * (0.5 * self.whole_mu * self.whole_mu)
 
     @property
     def deviation(self) -> float:
@@ -120,20 +123,6 @@ class SampledGroup(NamedTuple):
 
         loss = of_component((answer - 0.5) / z / z)
         return loss - of_component((-answer - 0.5) / z / z) if self.replaces else loss
-
-
-def sampled_groups(events: Iterable[SampledGaussianEvent]) -> tuple[SampledGroup, ...]:
-    """Equal releases gathered, in a fixed order.
-
-    >>> step = SampledGaussianEvent(1.0, 0.01, 10, Relation.ADD_REMOVE)
-    >>> sampled_groups([step, step])
-    (SampledGroup(noise_multiplier=1.0, rate=0.01, replaces=False, times=20),)
-    """
-    counted: Counter[tuple[float, float, bool]] = Counter()
-    for event in events:
-        replaces = event.relation is Relation.REPLACE_ONE
-        counted[event.noise_multiplier, event.sampling_rate, replaces] += event.times
-    return tuple(SampledGroup(*kind, counted[kind]) for kind in sorted(counted))
 
 
 def whole_mu(groups: Iterable[SampledGroup]) -> float:

@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptransfer import _check
-from dptransfer.accounting import epsilon_of_mu
-from dptransfer.audit.ceiling import rate_ceilings
+from dptransfer.accounting import epsilon_of_mu, rate_ceilings
 from dptransfer.errors import ArgumentError
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Event
@@ -63,7 +62,7 @@ def audited_epsilon(
         seed: first seed; every run has its own.
         gaussian: whether the statistic is known to be normal on both, with one standard deviation.
 
-    >>> from dptransfer.accounting import epsilon_of_mu
+    >>> from dptransfer.accounting import epsilon_of_mu, rate_ceilings
     >>> quiet = lambda noise: noise.discrete_gaussian(100.0, (1000,))
     >>> moved = lambda noise: quiet(noise) + 200
     >>> found = audited_epsilon(quiet, moved, trials=2000, delta=1e-5, gaussian=True)

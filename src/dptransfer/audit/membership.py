@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptransfer import _check
-from dptransfer.accounting import true_positive_rate
-from dptransfer.audit.ceiling import area_ceiling
+from dptransfer.accounting import area_ceiling, true_positive_rate
 from dptransfer.audit.lower_bound import high_limit, low_limit
 from dptransfer.data.embeddings import class_positions
 from dptransfer.errors import DataError

@@ -54,7 +54,7 @@ def card(
     elif out is None and (as_json or form is CardFormat.JSON):
         show_json(made.to_dict())
     elif out is None and form is CardFormat.TEXT:
-        typer.echo(made.text(min(console().width, 100)), nl=False)
+        typer.echo(made.text(min(console().width, 100), colour=on_terminal()), nl=False)
     elif out is None:
         typer.echo(made.markdown() if form is CardFormat.MARKDOWN else made.html(), nl=False)
     else:

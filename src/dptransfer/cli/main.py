@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
@@ -10,7 +11,6 @@ import typer
 from dptransfer import __version__
 from dptransfer.cli import (
     attack,
-    bench,
     card,
     demo,
     encode,
@@ -18,6 +18,7 @@ from dptransfer.cli import (
     export,
     fit,
     ledger,
+    methods,
     plan,
     predict,
     verify,
@@ -54,6 +55,7 @@ def dptransfer(
 
 
 app.command()(demo.demo)
+app.command()(methods.methods)
 app.command()(plan.plan)
 app.command()(encode.encode)
 app.command()(fit.fit)
@@ -64,7 +66,8 @@ app.command()(card.card)
 app.command()(verify.verify)
 app.command()(export.export)
 app.add_typer(ledger.app, name="ledger")
-app.add_typer(bench.app, name="bench")
+for found in entry_points(group="dptransfer.commands"):
+    app.add_typer(found.load(), name=found.name)
 
 
 def run() -> None:

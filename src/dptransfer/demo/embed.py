@@ -12,21 +12,19 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
+from dptransfer.arrays import AnyArray, Integers, PixelArray
 from dptransfer.data import (
     ImageList,
+    Labelled,
     PrivateEmbeddings,
     PublicEmbeddings,
-    RawTable,
     read_private,
     read_public,
+    read_store,
 )
-from dptransfer.data import read_store as read_embeddings
 from dptransfer.demo.sets import DemoSets, PictureSet
 from dptransfer.encoders import Encoder, encode_images
 from dptransfer.errors import DataError, DPTransferError
@@ -50,8 +48,8 @@ class Embedded:
 
     private: PrivateEmbeddings
     public: PublicEmbeddings
-    test: NDArray[Any]
-    test_labels: NDArray[np.int64]
+    test: AnyArray
+    test_labels: Integers
     reused: tuple[str, ...]
 
 
@@ -86,7 +84,7 @@ def embed(sets: DemoSets, encoder: Encoder, out: Path, *, progress: Progress) ->
             progress(part, len(pictures), len(pictures))
         else:
             _encode(out, part, pictures, sets, encoder, progress)
-    test = read_embeddings(out / "test.emb")
+    test = read_store(out / "test.emb")
     assert test.labels is not None
     return Embedded(
         private=read_private(out / "private.emb"),
@@ -101,10 +99,9 @@ def _is_current(out: Path, part: str, pictures: PictureSet, encoder: Encoder) ->
     if _read_record(out).get(part) != pictures.digest():
         return False
     try:
-        table: RawTable = read_embeddings(out / f"{part}.emb")
+        return read_store(out / f"{part}.emb").encoder == encoder.identity
     except DPTransferError:
         return False
-    return table.encoder == encoder.identity
 
 
 def _encode(
@@ -143,11 +140,11 @@ def _write_pictures(folder: Path, pictures: PictureSet, classes: tuple[str, ...]
         if not path.is_file() or path.read_bytes() != content:
             path.write_bytes(content)
         paths.append(path)
-    labels = None if classes is None else pictures.labels
-    return ImageList(tuple(paths), labels, classes, root=folder)
+    labelled = None if classes is None or pictures.labels is None else Labelled(pictures.labels, classes)
+    return ImageList(tuple(paths), labelled, root=folder)
 
 
-def _png(pixels: NDArray[np.uint8]) -> bytes:
+def _png(pixels: PixelArray) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, format="PNG")
     return buffer.getvalue()

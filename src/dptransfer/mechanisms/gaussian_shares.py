@@ -71,13 +71,13 @@ class GaussianShares:
             unit=self.query.unit,
         )
 
-    def open(self, *, noise: NoiseSource) -> Purse:
+    def open(self, *, noise: NoiseSource) -> SharesLeft:
         """Start spending."""
-        return Purse(self, noise)
+        return SharesLeft(self, noise)
 
 
 @dataclass
-class Purse:
+class SharesLeft:
     """What is left of a `GaussianShares` budget; refuses to spend more than it has.
 
     `left` is what is left where the label of a replaced example stays, and where it changes; add/remove

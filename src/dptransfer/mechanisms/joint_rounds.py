@@ -60,8 +60,9 @@ class JointRounds:
             numeric_delta=math.fsum(_gaussian(event).numeric_delta for event in events),
         )
 
-    def scaled(self, factor: float) -> JointRounds:
-        """The same with so much more noise on every part; the shares of the price, and the reach, stay."""
+    def at_noise_of(self, recorded: GaussianEvent) -> JointRounds:
+        """The same with as much noise in all; the shares of the price, and the reach, stay."""
+        factor = recorded.noise_multiplier / self.event.noise_multiplier
         louder = (replace(one, noise_multiplier=factor * one.noise_multiplier) for one in self.parts)
         return replace(self, parts=tuple(louder))
 

@@ -13,16 +13,10 @@ from dptransfer import _check
 from dptransfer.data.embeddings import Labels
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import OnLattice
-from dptransfer.mechanisms import diary
-from dptransfer.mechanisms.base import ROUND_UP
+from dptransfer.mechanisms import row_shares
+from dptransfer.mechanisms.base import ROUND_UP, require_noise
 from dptransfer.noise import NoiseSource, lattice_epsilon
-from dptransfer.privacy import (
-    SMALLEST_NOISE_MULTIPLIER,
-    Event,
-    GaussianEvent,
-    Relation,
-    SampledGaussianEvent,
-)
+from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent
 from dptransfer.queries.base import L2Query, RawRows
 from dptransfer.queries.joint_reach import kind_of, width_of
 from dptransfer.queries.softmax_gradient import ROW_NORM
@@ -65,11 +59,7 @@ class GaussianRounds:
         _check.positive("sampling_rate", self.sampling_rate)
         if self.sampling_rate > 1:
             raise ArgumentError(f"sampling_rate must be at most 1; got {self.sampling_rate!r}.")
-        if not self.noise_multiplier >= SMALLEST_NOISE_MULTIPLIER:
-            raise BudgetError(
-                f"The noise multiplier must be at least {SMALLEST_NOISE_MULTIPLIER:g}; got "
-                f"{self.noise_multiplier!r}. A budget that large protects nobody: lower epsilon."
-            )
+        require_noise(self.noise_multiplier)
 
     @property
     def is_sampled(self) -> bool:
@@ -144,9 +134,12 @@ class Rounds:
                 "Map the rows with `head_rows` first."
             )
         self.asked += 1
+        return self.noise.once(query.label, lambda: self._draw(query, rows, labels))
+
+    def _draw(self, query: L2Query, rows: RawRows, labels: Labels) -> NDArray[np.float64]:
         # The noise first: if it cannot be drawn, no row was read.
         draws = self.noise.discrete_gaussian(self.paid.scale * query.grid * ROUND_UP, query.shape)
-        diary.note(replace(self.paid, times=1), query, rows, labels)
+        row_shares.note(replace(self.paid, times=1), query, rows, labels)
         if self.paid.is_sampled:
             chosen = self.noise.poisson_sample(len(rows), self.paid.sampling_rate)
             rows, labels = _at(rows, chosen), _at(labels, chosen)

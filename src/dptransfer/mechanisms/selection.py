@@ -19,7 +19,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.compute.cores import usable_cores
 from dptransfer.data.embeddings import Labels
-from dptransfer.mechanisms import diary
+from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.base import ROUND_UP
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Relation, SelectionEvent
@@ -61,10 +61,12 @@ class Selection:
 
     def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Integers:
         """(classes,) positions of the chosen candidates."""
-        diary.note(self, self.query, rows, labels)
+        return noise.once(self.query.label, lambda: self._draw(rows, labels, noise))
+
+    def _draw(self, rows: RawRows, labels: Labels, noise: NoiseSource) -> Integers:
+        row_shares.note(self, self.query, rows, labels)
         scores = self.query(rows, labels)
-        chosen = for_each_class(self.choose, scores, noise)
-        return np.array(chosen, dtype=np.int64)
+        return np.array(for_each_class(self.choose, scores, noise), dtype=np.int64)
 
     def choose(self, scores: Integers, *, noise: NoiseSource) -> int:
         """Position of the chosen candidate."""

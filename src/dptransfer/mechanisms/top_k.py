@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dptransfer import _check
 from dptransfer.data.embeddings import Labels
 from dptransfer.errors import ArgumentError, BudgetError
-from dptransfer.mechanisms import diary
+from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.base import ROUND_UP
 from dptransfer.mechanisms.selection import for_each_class
 from dptransfer.noise import NoiseSource
@@ -84,7 +84,10 @@ class TopKMechanism:
     def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Integers:
         """(classes, K) positions of the chosen candidates, each row in increasing order."""
         _ = self.scale  # refuses, where it has to, before a row is read
-        diary.note(self, self.query, rows, labels)
+        return noise.once(self.query.label, lambda: self._draw(rows, labels, noise))
+
+    def _draw(self, rows: RawRows, labels: Labels, noise: NoiseSource) -> Integers:
+        row_shares.note(self, self.query, rows, labels)
         return np.stack(for_each_class(self.choose, self.query(rows, labels), noise))
 
     def choose(self, scores: Integers, *, noise: NoiseSource) -> Integers:

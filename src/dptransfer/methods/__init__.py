@@ -84,17 +84,16 @@ def _accepted(name: str, found: Any) -> type[PrivateMethod]:
     from dataclasses import MISSING, fields
     from inspect import isabstract
 
-    from dptransfer.methods.base import EmbeddingMethod, ImageMethod
+    from dptransfer.methods.base import PrivateMethod
 
-    kinds = (EmbeddingMethod, ImageMethod)
-    if not (isinstance(found, type) and issubclass(found, kinds)) or isabstract(found):
+    if not (isinstance(found, type) and issubclass(found, PrivateMethod)) or isabstract(found):
         raise ArgumentError(
             "A method is a class that derives from EmbeddingMethod or ImageMethod and has plan and run; got "
             f"{found!r}. The page 'Adding a method' shows one."
         )
     own = getattr(found, "name", "")
     if not own or own != (name or own):
-        raise ArgumentError(f"A method bears the name that it is found by; '{name}' calls itself '{own}'.")
+        raise ArgumentError(f"A method bears the name that it is found by; this one is named '{own}'.")
     if own in (*_OWN, "private-tuning") and not found.__module__.startswith(f"{__name__}."):
         raise ArgumentError(f"Names of this library cannot be taken; '{own}' is one. Choose another.")
     if any(one.default is MISSING and one.default_factory is MISSING for one in fields(found)):
@@ -106,7 +105,7 @@ METHODS: Registry[type[PrivateMethod]] = Registry(
     "method", "dptransfer.methods", {name: f"{__name__}.{place}" for name, place in _OWN.items()}, _accepted
 )
 
-if not TYPE_CHECKING:  # they would take every name for one that is there, or none
+if not TYPE_CHECKING:  # type checkers would take every name for one that is there, or none
     __all__ = sorted(["METHODS", *_PLACES], key=str.lower)
 
     def __getattr__(name: str) -> Any:

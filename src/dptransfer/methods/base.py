@@ -18,9 +18,10 @@ Methods on the rows of an encoder derive from `EmbeddingMethod`, those that must
 from __future__ import annotations
 
 import datetime
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
@@ -37,11 +38,12 @@ from dptransfer.data import (
 )
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
 from dptransfer.features import Features, FittedFeatures, UnitNorm
-from dptransfer.ledger import Ledger
+from dptransfer.ledger import Ledger, Receipt
 from dptransfer.mechanisms import Step
 from dptransfer.methods.about import About
+from dptransfer.methods.workspace import RecordedNoise, Workspace
 from dptransfer.noise import NoiseSource, SecureNoise
-from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
+from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit, event_to_dict
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.heads import Head
 from dptransfer.release.manifest import current_versions
@@ -162,6 +164,7 @@ class PrivateMethod(ABC):
         ledger: Ledger | None = None,
         noise: NoiseSource | None = None,
         new_data_set: bool = False,
+        workspace: str | os.PathLike[str] | None = None,
     ) -> PrivateClassifier:
         """Plan, prepare, charge the ledger, run, and wrap the result.
 
@@ -172,6 +175,9 @@ class PrivateMethod(ABC):
             ledger: where it is charged; the user's default ledger file if not given.
             noise: `SecureNoise()` if not given.
             new_data_set: the owner's word that rows on record under another name are other people's here.
+            workspace: a folder for a run of hours. Killed, it goes on when `fit` is called again with the
+                same arguments: one charge, no answer drawn twice (see `methods.workspace`). It is private;
+                delete it once the model is saved.
 
         Raises:
             BudgetExceeded: the data set's budget in the ledger does not cover this fit; no row was read.
@@ -192,20 +198,16 @@ class PrivateMethod(ABC):
         method._require_data(private, public)
         method.require_public(private.facts, public)
         prepared = method.prepare(private.facts, public)
-        receipt = ledger.charge(private, plan.events, label=method.name, new_data_set=new_data_set)
-        try:
-            outcome = method.run(plan, prepared, private, noise, public)
+        request = _request(plan, private, public) if workspace is not None else {}
+        space = None if workspace is None else _workspace(workspace, noise)
+        with _charged(ledger, plan, private, space, request, new_data_set) as receipt:
+            drawn = noise if space is None else RecordedNoise(noise, space, finished=receipt.finished)
+            outcome = method.run(plan, prepared, private, drawn, public)
             if outcome.events != plan.events:
                 raise DPTransferError(
                     f"A run must cost what was charged; '{method.name}' ran other steps than it planned. "
                     "The charge stands and nothing is released; please report this."
                 )
-        except BaseException as problem:
-            with suppress(LedgerError):  # the charge stands either way; the first error is the one to show
-                ledger.complete(receipt, outcome="failed", detail=type(problem).__name__)
-            raise
-        with suppress(LedgerError):  # the model is paid for: a note that cannot be written must not lose it
-            ledger.complete(receipt, outcome="released")
         return PrivateClassifier(
             head=outcome.head,
             features=prepared if outcome.features is None else outcome.features,
@@ -220,8 +222,10 @@ class PrivateMethod(ABC):
                 public=None if public is None else public.record,
                 ledger_head=receipt.head,
                 created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-                versions=current_versions(),
+                versions=current_versions(*_packages(method)),
                 prototypes=_prototype_record(outcome, private.facts, public),
+                summary=method.about.card,
+                reference=method.about.reference,
             ),
             encoder_delta=outcome.encoder_delta,
         )
@@ -315,6 +319,56 @@ def _require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
         raise ArgumentError(f"noise must be a noise source; got {noise!r}. Leave it out for SecureNoise().")
 
 
+@contextmanager
+def _charged(
+    ledger: Ledger,
+    plan: Plan,
+    private: PrivateData,
+    space: Workspace | None,
+    request: dict[str, Any],
+    new_data_set: bool,
+) -> Iterator[Receipt]:
+    """Charge for what runs inside, and note how it ended; a run in a workspace can go on after an error."""
+    with nullcontext() if space is None else space:
+        number = None if space is None else space.bind(request)
+        label = plan.method.name
+        receipt = ledger.charge(
+            private, plan.events, label=label, new_data_set=new_data_set, workspace=number
+        )
+        try:
+            yield receipt
+        except BaseException as problem:
+            if space is None:
+                with suppress(LedgerError):  # the charge stands; the first error is the one to show
+                    ledger.complete(receipt, outcome="failed", detail=type(problem).__name__)
+            raise
+        if not receipt.finished:
+            with suppress(LedgerError):  # the model is paid for: no note that fails must lose it
+                ledger.complete(receipt, outcome="released")
+
+
+def _workspace(path: str | os.PathLike[str], noise: NoiseSource) -> Workspace:
+    if noise.seeded:
+        raise ArgumentError(
+            "A workspace keeps answers whose noise nobody can repeat; this noise is seeded, and a run that "
+            "goes on would repeat its beginning. Leave out the seed, or the workspace."
+        )
+    return Workspace(path)
+
+
+def _request(plan: Plan, private: PrivateData, public: PublicData | None) -> dict[str, Any]:
+    """What a run that goes on must have in common with the one that was interrupted."""
+    return {
+        "method": plan.method.name,
+        "software version": current_versions(),
+        "configuration": configuration_of(plan.method),
+        "budget": [event_to_dict(event) for event in plan.events],
+        "list of declared facts": private.facts.to_dict(),
+        "public data set": None if public is None else public.record,
+        "private data set": private.fingerprint,
+    }
+
+
 def _require_honest(plan: Plan, budget: Budget, unit: Unit) -> None:
     """Recompute a plan's promise from its steps, before anything is charged."""
     promise = guarantee_of(plan.events, budget.delta, plan.guarantee.assumptions, relation=budget.relation)
@@ -348,6 +402,14 @@ def configuration_of(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [configuration_of(item) for item in value]
     return value
+
+
+def _packages(method: PrivateMethod) -> set[str]:
+    """The packages that add this method, or one that it chooses among, to the library's own."""
+    from dptransfer.methods import METHODS
+
+    found = {METHODS.package(one.name) for one in (method, *getattr(method, "candidates", ()))}
+    return {package for package in found if package is not None}
 
 
 def _prototype_record(outcome: Outcome, facts: Facts, public: PublicData | None) -> Mapping[str, Any] | None:

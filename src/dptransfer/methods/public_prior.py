@@ -23,7 +23,7 @@ from dptransfer.features import (
     apply,
 )
 from dptransfer.features.lattice import SUM_BITS
-from dptransfer.mechanisms import GaussianShares, Purse
+from dptransfer.mechanisms import GaussianShares, SharesLeft
 from dptransfer.methods.about import INDIGO, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Outline, Plan
 from dptransfer.methods.centre import class_weights, recentred
@@ -206,7 +206,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         self,
         features: FittedPublicMap,
         counts: NDArray[np.float64],
-        purse: Purse,
+        purse: SharesLeft,
         rows: NDArray[Any],
         labels: Labels,
     ) -> FittedPublicMap:
@@ -217,7 +217,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         scale = purse.scale(totalling, self.centre_share)
         return recentred(features, total, float(weights @ counts), scale)
 
-    def _narrowed(self, features: FittedFeatures, smallest: float, purse: Purse) -> FittedFeatures:
+    def _narrowed(self, features: FittedFeatures, smallest: float, purse: SharesLeft) -> FittedFeatures:
         """As many axes, in steps of doubling, as keep the noise of a class's sum below the smallest class."""
         if not isinstance(features, FittedPublicMap):
             return features
@@ -230,7 +230,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         return features.first(axes)
 
     def _takes_steps(
-        self, features: FittedFeatures, smallest: float, counts: NDArray[np.float64], purse: Purse
+        self, features: FittedFeatures, smallest: float, counts: NDArray[np.float64], purse: SharesLeft
     ) -> bool:
         """Whether the smallest class, and all rows together, are large enough beside the noise of gradients.
 
@@ -244,12 +244,12 @@ class PublicPriorPrototypes(EmbeddingMethod):
         of_step = self._noise_norm(features.dimension * len(counts), share / self.steps, purse)
         return bool(smallest >= self.step_threshold * of_class and counts.sum() >= _STEP_SIGNAL * of_step)
 
-    def _noise_norm(self, dimension: int, share: float, purse: Purse) -> float:
+    def _noise_norm(self, dimension: int, share: float, purse: SharesLeft) -> float:
         """Norm of the noise on so many coordinates, at that share of the budget."""
         return purse.scale(purse.budget.query, share) * math.sqrt(dimension)
 
     def _descend(
-        self, model: Posterior, purse: Purse, mapped: NDArray[Any], private: PrivateEmbeddings
+        self, model: Posterior, purse: SharesLeft, mapped: NDArray[Any], private: PrivateEmbeddings
     ) -> QuadraticHead:
         """Softmax steps on top of the tempered posterior; the last half of the iterates is averaged.
 

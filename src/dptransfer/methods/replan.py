@@ -17,6 +17,7 @@ No public row is needed: of a pool, a plan takes the number of rows, which is on
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -24,13 +25,11 @@ from typing import Any
 from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import DPTransferError
 from dptransfer.features.lattice import require_exact_norms
-from dptransfer.mechanisms import Step
-from dptransfer.mechanisms.joint_rounds import JointRounds
+from dptransfer.mechanisms.base import at_noise_of
 from dptransfer.methods import METHODS, PrivateTuning
 from dptransfer.methods.base import Plan, PrivateMethod
-from dptransfer.methods.private_tuning import Trials
-from dptransfer.methods.recorded import method_from_configuration
-from dptransfer.privacy import BestOfManyEvent, Budget, Event, SelectionEvent, event_to_dict
+from dptransfer.methods.recorded import UnknownType, method_from_configuration
+from dptransfer.privacy import Budget, Event, event_to_dict
 from dptransfer.release import PrivateClassifier
 from dptransfer.release.bundle import read_release
 from dptransfer.release.card import clean
@@ -62,7 +61,9 @@ def check_steps(model: PrivateClassifier) -> Check:
     """Whether the recorded steps are those that the recorded method plans; in words where that is open."""
     name = model.provenance.method
     if name not in METHODS and name != PrivateTuning.name:
-        return _not_checked(f"'{name}' is no method of this library, which so cannot tell what its steps are")
+        return _not_checked(
+            f"'{name}' is no method of this library or of an installed package, so nobody can tell its steps"
+        )
     understated = False
     try:
         plan = _planned_again(model)
@@ -70,16 +71,28 @@ def check_steps(model: PrivateClassifier) -> Check:
         understated = any(map(_understates, model.events, plan.events))
     except _RowsNeeded:
         return _not_checked("this plan looks at the public rows themselves, which a release does not hold")
+    except UnknownType as unknown:
+        problem = f"the recorded method cannot plan them: {unknown}"
+        if name == PrivateTuning.name:
+            return _not_checked(problem)
     except (DPTransferError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
         problem = f"the recorded method cannot plan them: {error}"
     if problem is None:
-        return Check(STEPS, True, f"as '{name}' plans them for the recorded settings and facts")
-    written = model.provenance.versions.get("dptransfer")
-    if written != current_versions()["dptransfer"] and not understated:
-        return _not_checked(
-            f"written by dptransfer {written}, which may plan otherwise than this one: {problem}"
-        )
+        added = METHODS.package(name)
+        whose = f"'{name}'" if added is None else f"'{name}', of the installed package '{added}',"
+        return Check(STEPS, True, f"as {whose} plans them for the recorded settings and facts")
+    written = _other_version(model.provenance.versions)
+    if written is not None and not understated:
+        return _not_checked(f"written by {written}, which may plan otherwise than what is here: {problem}")
     return Check(STEPS, False, clean(problem))
+
+
+def _other_version(recorded: Mapping[str, str]) -> str | None:
+    """What wrote a release, if it is not here in that version: this library, or a package with a method."""
+    here = current_versions(*recorded)
+    planning = {"dptransfer", *recorded} - (current_versions().keys() - {"dptransfer"})
+    other = (f"{one} {recorded.get(one)}" for one in sorted(planning) if recorded.get(one) != here[one])
+    return next(other, None)
 
 
 def _planned_again(model: PrivateClassifier) -> Plan:
@@ -121,35 +134,10 @@ def _difference(model: PrivateClassifier, plan: Plan) -> str | None:
     if len(model.events) != len(plan.mechanisms):
         return f"{len(model.events)} steps are recorded, and the method takes {len(plan.mechanisms)}"
     for number, (recorded, step) in enumerate(zip(model.events, plan.mechanisms, strict=True), start=1):
-        found = _unlike(event_to_dict(recorded), event_to_dict(_at_noise_of(recorded, step)))
+        found = _unlike(event_to_dict(recorded), event_to_dict(at_noise_of(recorded, step).event))
         if found is not None:
             return f"step {number} of {len(model.events)} is recorded with {found}"
     return None
-
-
-def _at_noise_of(recorded: Event, step: Step) -> Event:
-    """What the planned step would cost with the recorded noise in place of its own."""
-    own: Any = step
-    if isinstance(step, Trials):
-        if not isinstance(recorded, BestOfManyEvent):
-            return step.event
-        trials = [(*plan.mechanisms, step.score) for plan in step.plans]
-        if [len(trial) for trial in trials] != [len(trial) for trial in recorded.candidates]:
-            return step.event
-        pairs = zip(recorded.candidates, trials, strict=True)
-        costs = tuple(tuple(map(_at_noise_of, events, trial)) for events, trial in pairs)
-        return replace(step.event, candidates=costs)
-    planned: Event = own.event
-    if type(recorded) is not type(planned) or isinstance(recorded, BestOfManyEvent):
-        return planned
-    if isinstance(recorded, SelectionEvent):
-        own = replace(own, epsilon=recorded.epsilon)
-    elif isinstance(step, JointRounds):
-        own = step.scaled(recorded.noise_multiplier / step.event.noise_multiplier)
-    else:
-        own = replace(own, noise_multiplier=recorded.noise_multiplier)
-    changed: Event = own.event
-    return changed
 
 
 def _unlike(recorded: Any, planned: Any, name: str = "event") -> str | None:
@@ -173,9 +161,9 @@ def _unlike(recorded: Any, planned: Any, name: str = "event") -> str | None:
 
 def _understates(recorded: Event, planned: Event) -> bool:
     """Whether the same step is recorded with a smaller sensitivity than it has."""
-    if isinstance(recorded, BestOfManyEvent) and isinstance(planned, BestOfManyEvent):
-        pairs = zip(recorded.candidates, planned.candidates, strict=False)
-        return any(any(map(_understates, *pair)) for pair in pairs)
+    inner = zip(recorded.trials(), planned.trials(), strict=False)
+    if any(any(map(_understates, *pair)) for pair in inner):
+        return True
     if type(recorded) is not type(planned) or recorded.label != planned.label:
         return False
     mine, least = getattr(recorded, "sensitivity", 0.0), getattr(planned, "sensitivity", 0.0)

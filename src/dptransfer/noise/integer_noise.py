@@ -49,12 +49,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.arrays import Floats, Integers, Words
 from dptransfer.noise.coin import below_exponential
 from dptransfer.noise.stream import WordStream
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Words = NDArray[np.uint64]
 
 GAUSSIAN, LAPLACE = 2, 1
 """The power p that makes the law."""

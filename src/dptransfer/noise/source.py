@@ -12,15 +12,14 @@ from __future__ import annotations
 import math
 import secrets
 import sys
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray, Integers
 from dptransfer.errors import ArgumentError
 from dptransfer.noise import integer_noise, poisson_sample, race, trials
-
-Integers = NDArray[np.int64]
 
 LARGEST_GAUSSIAN_SCALE = 2.0**57
 """An int64 then holds 64 standard deviations: a draw beyond has probability below e⁻²⁰⁰⁰."""
@@ -64,8 +63,28 @@ class NoiseSource(Protocol):
         """Number of repetitions before the best is chosen, by the laws of `noise.trials`."""
         ...
 
+    def once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
+        """A noisy answer. A source that keeps a record gives one that is on it, and never draws it again."""
+        ...
 
-class SecureNoise:
+    def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
+        """A private intermediate without noise, which such a source need not compute again."""
+        ...
+
+
+class _WithoutRecord:
+    """What is asked for is drawn and computed, whenever it is asked for."""
+
+    def once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
+        """A fresh answer."""
+        return draw()
+
+    def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
+        """Computed here and now."""
+        return compute()
+
+
+class SecureNoise(_WithoutRecord):
     """Exact samplers on the operating system's generator, or AES-256 keyed by it; the default everywhere."""
 
     seeded = False
@@ -107,7 +126,7 @@ class SecureNoise:
         return trials.trials(mean, shape, secrets.randbits)
 
 
-class SeededNoise:
+class SeededNoise(_WithoutRecord):
     """Repeatable noise for tests and benchmarks; never for publication.
 
     >>> first, second = (SeededNoise(1).discrete_gaussian(1e9, (2,)) for _ in range(2))

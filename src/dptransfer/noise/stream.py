@@ -15,9 +15,8 @@ from __future__ import annotations
 import os
 
 import numpy as np
-from numpy.typing import NDArray
 
-Words = NDArray[np.uint64]
+from dptransfer.arrays import Words
 
 _KEY_BYTES = 32
 _ZEROS = memoryview(bytes(2**19))  # to encrypt a zero is to see the cipher's own bits

@@ -6,6 +6,8 @@ import math
 import re
 from decimal import ROUND_CEILING, Context
 
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e\+?(-?)0*(\d+)(?!\w|\.\d)")
 _EXPONENT = re.compile(r"(?<=\de)(?:\+|(-))0*(?=\d)")
 
 
@@ -39,3 +41,17 @@ def plain_exponents(text: str) -> str:
     'δ = 1e-5 and 2.5e20'
     """
     return _EXPONENT.sub(r"\1", text)
+
+
+def typeset(text: str) -> str:
+    """The text with powers of ten as they are printed.
+
+    >>> typeset("δ = 1e-5, at most 2.5e-07."), typeset("a digest, 3e5f9")
+    ('δ = 10⁻⁵, at most 2.5·10⁻⁷.', 'a digest, 3e5f9')
+    """
+    return _POWER.sub(_printed, text)
+
+
+def _printed(found: re.Match[str]) -> str:
+    factor, sign, exponent = found.groups()
+    return ("" if factor == "1" else f"{factor}·") + "10" + f"{sign}{exponent}".translate(_SUPERSCRIPTS)

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.document import one_line
 from dptransfer.errors import DPTransferError, ReleaseError, UnsafeRelease
 from dptransfer.features import describe, read_features
 from dptransfer.privacy import event_from_dict, event_to_dict
-from dptransfer.release.card import card_of, clean
+from dptransfer.release.card import card_of
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.evaluation import Evaluation
 from dptransfer.release.files import read_file, require_directory, write_directory
@@ -135,8 +136,8 @@ def _stamped(model: PrivateClassifier, title: str | None, contact: str | None) -
             provenance,
             created=created,
             versions=versions,
-            title=provenance.title if title is None else clean(title),
-            contact=provenance.contact if contact is None else clean(contact),
+            title=provenance.title if title is None else one_line(title),
+            contact=provenance.contact if contact is None else one_line(contact),
         ),
     )
 
@@ -150,7 +151,12 @@ def _manifest_fields(
         "schema_version": SCHEMA_VERSION,
         "library_version": provenance.versions.get("dptransfer", "unknown"),
         "created": provenance.created,
-        "method": {"name": provenance.method, "configuration": dict(provenance.configuration)},
+        "method": {
+            "name": provenance.method,
+            "configuration": dict(provenance.configuration),
+            **({"summary": provenance.summary} if provenance.summary else {}),
+            **({"reference": provenance.reference} if provenance.reference else {}),
+        },
         "guarantee": guarantee.to_dict(),
         "relation": guarantee.relation.value,
         "delta": guarantee.delta,
@@ -208,6 +214,8 @@ def _restored(manifest: Manifest, directory: Path) -> PrivateClassifier:
                 prototypes=manifest.prototypes,
                 title=manifest.about.title,
                 contact=manifest.about.contact,
+                summary=manifest.method.summary,
+                reference=manifest.method.reference,
             ),
             encoder_delta=_delta(manifest, of_encoder),
         )

@@ -1,18 +1,43 @@
-"""The privacy and model card, as structured data.
+"""The privacy and model card: what is promised, to whom, on what grounds, and how useful the model is.
 
-A card says what is promised, to whom, under which assumptions, and what is not promised. It is a function
-of the classifier and an optional evaluation alone; `render_text`, `render_markdown` and `render_html` only
-lay it out, and escape every word of it, since class names and notes come from users.
+It is a function of the classifier and an optional evaluation alone, and a `Document`: a page, Markdown, text
+for a terminal, or JSON.
 """
 
 from __future__ import annotations
 
-import unicodedata
-from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
+from dptransfer.document import (
+    Block,
+    Bullets,
+    Code,
+    Document,
+    Highlight,
+    Paragraph,
+    Section,
+    Table,
+    Text,
+    Words,
+    one_line,
+)
+from dptransfer.privacy import Guarantee, number, typeset
+from dptransfer.release.card_figures import recall_bars
+from dptransfer.release.card_privacy import (
+    ONE,
+    factor,
+    first_few,
+    give_or_take,
+    percent_up,
+    privacy_sections,
+    up,
+)
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.evaluation import Evaluation
+
+Card = Document
+clean = one_line
 
 NOT_SHOWN = (
     "No check of files can show that the noise was really drawn and added, that the private rows were read "
@@ -20,167 +45,243 @@ NOT_SHOWN = (
 )
 """Said wherever the outcome of a verification is read: 'verified' must not be taken for 'noise was added'."""
 
-_MOST_SHOWN = 20
-_KEPT_FORMAT_CHARACTERS = "\u200c\u200d"  # joiners, which several scripts need
-
-
-@dataclass(frozen=True)
-class Paragraph:
-    """A few sentences."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Bullets:
-    """A list."""
-
-    items: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Command:
-    """Something to type."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of words and numbers under a header."""
-
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class AttackCurve:
-    """Largest true positive rate of any membership attack, at each false positive rate."""
-
-    points: tuple[tuple[float, float], ...]
-
-
-@dataclass(frozen=True)
-class RecallBars:
-    """Recall of each class with its interval."""
-
-    rows: tuple[tuple[str, float, float, float], ...]
-
-
-Block: TypeAlias = Paragraph | Bullets | Command | Table | AttackCurve | RecallBars
-
-
-@dataclass(frozen=True)
-class Section:
-    """A heading and what stands under it."""
-
-    title: str
-    blocks: tuple[Block, ...]
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """The numbers a card states, exactly as the guarantee has them."""
-
-    epsilon: float
-    delta: float
-    relation: str
-
-
-@dataclass(frozen=True)
-class Card:
-    """Everything the card says.
-
-    Attributes:
-        title: the heading.
-        sentence: the guarantee in one sentence.
-        warning: why this release must not be published, if it must not.
-        about: what it is, when and by what it was made, whom to ask, how useful it is; a line each.
-        numbers: ε, δ and the relation.
-        sections: the rest, in reading order.
-    """
-
-    title: str
-    sentence: str
-    warning: str | None
-    about: tuple[tuple[str, str], ...]
-    numbers: Numbers
-    sections: tuple[Section, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready form; each block names its kind."""
-        return {
-            "title": self.title,
-            "sentence": self.sentence,
-            "warning": self.warning,
-            "about": dict(self.about),
-            "numbers": asdict(self.numbers),
-            "sections": [
-                {
-                    "title": section.title,
-                    "blocks": [{"kind": type(block).__name__, **asdict(block)} for block in section.blocks],
-                }
-                for section in self.sections
-            ],
-        }
-
-    def text(self, width: int = 96) -> str:
-        """For a terminal."""
-        from dptransfer.release.card_text import render_text
-
-        return render_text(self, width)
-
-    def markdown(self) -> str:
-        """As Markdown."""
-        from dptransfer.release.card_text import render_markdown
-
-        return render_markdown(self)
-
-    def html(self) -> str:
-        """As one self-contained page."""
-        from dptransfer.release.card_html import render_html
-
-        return render_html(self)
+_SEEDED_SENTENCE = "With secure noise, and not as it is, it would hold that: "
+_SEEDED_WARNING = (
+    "NOT PRIVATE, DO NOT PUBLISH. The noise came from a seed: anyone who knows or guesses it can take the "
+    "noise off again. The numbers below would hold for secure noise; they do not hold for this file."
+)
+_MOST_BARS = 50
 
 
 def card_of(model: PrivateClassifier, evaluation: Evaluation | None = None) -> Card:
     """The card of a classifier; with an `evaluation`, it also says how useful the classifier is."""
-    from dptransfer.release.card_model import about_lines, model_sections
-    from dptransfer.release.card_privacy import privacy_sections
-
     guarantee, provenance = model.guarantee, model.provenance
-    return Card(
-        title=f"Privacy and model card: {clean(provenance.title or provenance.method)}",
-        sentence=SEEDED_SENTENCE * model.provenance.seeded + clean(str(guarantee)),
-        warning=SEEDED_WARNING if model.provenance.seeded else None,
-        about=about_lines(model, evaluation),
-        numbers=Numbers(guarantee.epsilon, guarantee.delta, guarantee.relation.value),
-        sections=privacy_sections(model) + model_sections(model, evaluation),
+    return Document(
+        title=f"Privacy and model card: {provenance.title or provenance.method}",
+        sentence=_SEEDED_SENTENCE * provenance.seeded + typeset(str(guarantee)),
+        warning=_SEEDED_WARNING if provenance.seeded else None,
+        highlights=(_usefulness(model, evaluation), *_promise(guarantee)),
+        about=_about(model),
+        sections=(
+            _benefit_and_cost(model, evaluation),
+            *privacy_sections(model),
+            _method(model),
+            _data(model),
+            _utility(evaluation),
+            _use(model),
+            _record(model),
+        ),
+        footer="Written by dptransfer. The card describes release.json and model.safetensors beside it.",
     )
 
 
-SEEDED_SENTENCE = "With secure noise, and not as it is, it would hold that: "
-SEEDED_WARNING = (
-    "NOT PRIVATE, DO NOT PUBLISH. The noise came from a seed: anyone who knows or guesses it can take the "
-    "noise off again. The numbers below would hold for secure noise; they do not hold for this file."
-)
+def _promise(guarantee: Guarantee) -> tuple[Highlight, ...]:
+    odds = Words(("no outcome is more than ", *factor(guarantee), " times as likely"))
+    slack = "give or take this probability" if guarantee.delta else "without exception"
+    relation = guarantee.relation.value
+    return (
+        Highlight("ε", up(guarantee.epsilon), odds, "epsilon", guarantee.epsilon),
+        Highlight("δ", up(guarantee.delta), slack, "delta", guarantee.delta),
+        Highlight("neighbours", relation, f"of one {guarantee.unit.words}", "relation", relation),
+    )
 
 
-def clean(text: object) -> str:
-    r"""One line, with control characters, bidirectional overrides and the like made visible.
-
-    >>> clean("two\nlines \x1b[31mred")
-    'two lines �[31mred'
-    """
-    words = " ".join(str(text).split())
-    return "".join("\ufffd" if _hidden(letter) else letter for letter in words)
-
-
-def some(words: list[str]) -> str:
-    """The first twenty, and how many more there are."""
-    rest = len(words) - _MOST_SHOWN
-    return ", ".join(words[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+def _usefulness(model: PrivateClassifier, evaluation: Evaluation | None) -> Highlight:
+    blind = f"blind guessing gets {1 / len(model.classes):.1%}"
+    if evaluation is None:
+        return Highlight("balanced accuracy", "not measured", blind)
+    low, high = evaluation.balanced_interval
+    return Highlight(
+        "balanced accuracy",
+        f"{evaluation.balanced_accuracy:.1%}",
+        f"{low:.1%} to {high:.1%} on {evaluation.size} test rows; {blind}",
+        "balanced_accuracy",
+        evaluation.balanced_accuracy,
+    )
 
 
-def _hidden(letter: str) -> bool:
-    return unicodedata.category(letter).startswith("C") and letter not in _KEPT_FORMAT_CHARACTERS
+def _about(model: PrivateClassifier) -> tuple[tuple[str, Text], ...]:
+    """The head of the card; the name of the data set in the owner's ledger is not public and not here."""
+    provenance = model.provenance
+    return (
+        ("Data", provenance.title or "not named by their owner"),
+        ("Method", f"{provenance.method}, {len(model.classes)} classes"),
+        ("Made", provenance.created[:10] or "not recorded"),
+        ("With", f"dptransfer {provenance.versions.get('dptransfer', 'of unknown version')}"),
+        ("Contact", provenance.contact or "none given"),
+    )
+
+
+def _benefit_and_cost(model: PrivateClassifier, evaluation: Evaluation | None) -> Section:
+    from dptransfer.accounting import membership_advantage
+
+    useful, guarantee = _usefulness(model, evaluation), model.guarantee
+    delta = f", δ = {up(guarantee.delta)}" if guarantee.delta else ""
+    right = percent_up((1 + membership_advantage(model.events)) / 2)
+    classes = first_few([str(name) for name in model.classes])
+    one = ONE[guarantee.unit]
+    likely = (f"With or without one {one}, no outcome is more than ", *factor(guarantee), " times as likely")
+    rows: tuple[tuple[Text, Text], ...] = (
+        (
+            f"It sorts {_rows_of(model)} into {len(model.classes)} classes: {classes}.",
+            f"ε = {up(guarantee.epsilon)}{delta}, for {guarantee.relation.sentence(guarantee.unit)}.",
+        ),
+        (
+            f"Balanced accuracy: {useful.shown} ({useful.note}).",
+            Words((*likely, f"{give_or_take(guarantee)}.")),
+        ),
+        (
+            _weakest(evaluation),
+            f"A guess whether one {one} was used is right at most {right} of the time; a coin flip, 50%.",
+        ),
+    )
+    return Section("Benefit and cost", (Table(("What it gives", "What it costs in privacy"), rows),))
+
+
+def _weakest(evaluation: Evaluation | None) -> str:
+    if evaluation is None:
+        return "Nobody has measured it for this card: see Utility."
+    recall = dict(zip(evaluation.classes, evaluation.recall, strict=True)).get(evaluation.worst_class)
+    found = "" if recall is None else f", of which it finds {recall:.1%}"
+    return f"Its worst class is {evaluation.worst_class}{found}."
+
+
+def _rows_of(model: PrivateClassifier) -> str:
+    encoder = model.encoder
+    return "rows of numbers" if encoder is None else f"what the encoder {encoder.name} sees"
+
+
+def _method(model: PrivateClassifier) -> Section:
+    provenance = model.provenance
+    unknown = f"The method named '{provenance.method}'. Accounting lists every step that saw private rows."
+    blocks: list[Block] = [Paragraph(provenance.summary or unknown)]
+    if provenance.reference:
+        blocks.append(Paragraph(f"Reference: {provenance.reference}"))
+    if provenance.configuration:
+        blocks.append(Table(("Setting", "Value"), _pairs(provenance.configuration)))
+    if provenance.notes:
+        blocks += [
+            Paragraph("Choices, made from public facts and released values:"),
+            Bullets(tuple(map(typeset, provenance.notes))),
+        ]
+    return Section("Method", tuple(blocks))
+
+
+def _data(model: PrivateClassifier) -> Section:
+    provenance, delta = model.provenance, model.encoder_delta
+    if delta is not None:
+        changed = sum(array.size for array in delta.arrays.values())
+        origin = (
+            f"The private examples are pictures. Parts of the encoder {delta.base} were changed, {changed} "
+            "numbers, under the guarantee above; the data that it was trained on are not protected here."
+        )
+    elif model.facts.encoder is not None:
+        origin = (
+            "The private rows are embeddings from a frozen encoder trained on other data; its training data "
+            "are not protected here."
+        )
+    else:
+        origin = "No encoder is on record: the private rows were given as numbers."
+    blocks: list[Block] = [Paragraph(origin)]
+    if provenance.public is None:
+        blocks.append(Paragraph("No public rows were used."))
+    else:
+        blocks += [
+            Paragraph("Public rows were used. They are not protected:"),
+            Table(("Public rows", "Value"), _pairs(provenance.public)),
+        ]
+    if provenance.prototypes is not None:
+        blocks.append(Paragraph("The prototypes are public examples; release.json lists which."))
+    return Section("Data and encoder", tuple(blocks))
+
+
+def _utility(evaluation: Evaluation | None) -> Section:
+    if evaluation is None:
+        unknown = "Not measured for this card. With labelled test rows that nobody needs to keep secret, "
+        never = "and never with the rows it was fitted on, this adds it:"
+        return Section(
+            "Utility", (Paragraph(unknown + never), Code("dptransfer evaluate DIR TEST --add-to-card"))
+        )
+    rows = [
+        ("balanced accuracy", _with_interval(evaluation.balanced_accuracy, evaluation.balanced_interval)),
+        ("accuracy", _with_interval(evaluation.accuracy, evaluation.accuracy_interval)),
+    ]
+    if evaluation.minority_accuracy is not None and evaluation.minority_interval is not None:
+        label = f"smallest quarter of classes (by {evaluation.minority_source})"
+        rows.append((label, _with_interval(evaluation.minority_accuracy, evaluation.minority_interval)))
+    rows += [
+        ("macro F1", f"{evaluation.macro_f1:.3f}"),
+        ("worst class", str(evaluation.worst_class)),
+        ("expected calibration error", f"{evaluation.calibration_error:.3f}"),
+    ]
+    measured = zip(evaluation.classes, evaluation.recall, evaluation.recall_intervals, strict=True)
+    bars = [
+        (str(name), recall, *interval)
+        for name, recall, interval in measured
+        if recall is not None and interval
+    ]
+    worst = sorted(bars, key=lambda bar: bar[1])[:_MOST_BARS] if len(bars) > _MOST_BARS else bars
+    whose = evaluation.name or "test rows that were not named"
+    return Section(
+        "Utility",
+        (
+            Paragraph(f"Measured on {evaluation.size} examples ({whose}), with 95% intervals."),
+            Paragraph(evaluation.statement),
+            Table(("Measure", "Value"), tuple(rows)),
+            *([Paragraph(f"The {_MOST_BARS} classes of lowest recall:")] if worst != bars else []),
+            recall_bars(tuple(worst)),
+        ),
+    )
+
+
+def _use(model: PrivateClassifier) -> Section:
+    return Section(
+        "Intended use and limits",
+        (
+            Bullets(
+                (
+                    f"It sorts rows from the same encoder into the {len(model.classes)} declared classes, "
+                    "and always answers with one of them.",
+                    "Rare classes suffer most from noise; look at recall per class before use.",
+                    "Its probabilities are a ranking, not calibrated chances.",
+                    "Privacy says nothing about fairness, robustness or fitness for decisions about people.",
+                )
+            ),
+        ),
+    )
+
+
+def _record(model: PrivateClassifier) -> Section:
+    provenance = model.provenance
+    rows = [
+        ("created", provenance.created or "not recorded"),
+        ("ledger head", provenance.ledger_head or "no ledger"),
+    ]
+    rows += [(f"version of {name}", value) for name, value in sorted(provenance.versions.items())]
+    return Section(
+        "Record, and how to check it",
+        (
+            Table(("Record", "Value"), tuple(rows)),
+            Paragraph("This recomputes the guarantee, plans the steps again and checks every file:"),
+            Code("dptransfer verify DIR"),
+            Paragraph(NOT_SHOWN),
+        ),
+    )
+
+
+def _pairs(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple((str(name), _short(value)) for name, value in values.items())
+
+
+def _short(value: object) -> str:
+    if isinstance(value, Mapping):
+        return first_few([f"{name}: {_short(item)}" for name, item in value.items()])
+    if isinstance(value, list | tuple):
+        return first_few([_short(item) for item in value])
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    return typeset(number(value, 10)) if isinstance(value, float) else str(value)
+
+
+def _with_interval(value: float, interval: tuple[float, float]) -> str:
+    return f"{value:.1%} ({interval[0]:.1%} to {interval[1]:.1%})"

@@ -1,38 +1,21 @@
-"""The card's sections on privacy: what is promised, and on what grounds."""
+"""The card's sections on privacy: what is promised, what an attacker can learn, and on what grounds."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from dptransfer.privacy import (
-    BestOfManyEvent,
-    Event,
-    GaussianEvent,
-    Relation,
-    SampledGaussianEvent,
-    for_group,
-    rounded_up,
-)
-from dptransfer.release.card import (
-    AttackCurve,
-    Block,
-    Bullets,
-    Paragraph,
-    Section,
-    Table,
-    clean,
-    some,
-)
-from dptransfer.release.card_steps import step_sections
+from dptransfer.document import Block, Bullets, Paragraph, Section, Superscript, Table, Text, Words
+from dptransfer.privacy import Event, Guarantee, Relation, Unit, for_group, rounded_up, typeset
+from dptransfer.release.card_figures import attack_curve
 from dptransfer.release.classifier import PrivateClassifier
 
+_MOST_EVENTS = 50  # rows in the accounting table
+_MOST_LISTED = 20
 _RATES = (0.0, 1e-3, 3e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-_NEIGHBOURS = {
-    Relation.ADD_REMOVE: "Two data sets are neighbours if one has one labelled example that the other lacks. "
-    "Whether an example is there at all is protected, and so is the number of examples.",
-    Relation.REPLACE_ONE: "Two data sets are neighbours if they have equally many examples and differ in "
-    "one of them, label included. The content of an example is protected; the number of examples is public.",
-}
+ONE = {Unit.ROW: "example", Unit.PERSON: "person"}
+_A = {Unit.ROW: "an example", Unit.PERSON: "a person"}
+_MANY = {Unit.ROW: "examples", Unit.PERSON: "people"}
 
 
 def privacy_sections(model: PrivateClassifier) -> tuple[Section, ...]:
@@ -42,62 +25,94 @@ def privacy_sections(model: PrivateClassifier) -> tuple[Section, ...]:
         _attacker(model),
         _covered(model),
         _public_facts(model),
-        *step_sections(model),
+        _accounting(model),
+        _numerics(model),
     )
+
+
+def up(amount: float, digits: int = 7) -> str:
+    """An amount of privacy loss as it is printed, never below what it is."""
+    return typeset(rounded_up(amount, digits))
+
+
+def percent_up(share: float) -> str:
+    """An attacker's rate, never below what it is."""
+    return f"{rounded_up(100 * min(1.0, max(0.0, share)), 3)}%"
+
+
+def factor(guarantee: Guarantee) -> tuple[str | Superscript, ...]:
+    """By how much one example can change the probability of an outcome."""
+    epsilon = guarantee.epsilon
+    return "e", Superscript("ε"), f" = {up(math.exp(epsilon) if epsilon < 700 else math.inf, 3)}"
+
+
+def give_or_take(guarantee: Guarantee) -> str:
+    """What is added to that factor where δ is not 0."""
+    return f", give or take δ = {up(guarantee.delta)}" if guarantee.delta else ""
+
+
+def first_few(words: Sequence[str]) -> str:
+    """The first twenty, and how many more there are."""
+    rest = len(words) - _MOST_LISTED
+    return ", ".join(words[:_MOST_LISTED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def attack_points(events: tuple[Event, ...]) -> tuple[tuple[float, float], ...]:
     """False positive rates from 0 to 1, with the largest true positive rate at each.
 
-    With other than Gaussian steps the privacy curve δ(ε) costs milliseconds a point, so it is computed
-    once, and every rate takes the best of the limits it sets: τ ≤ e^ε α + δ and 1 − α ≤ e^ε (1 − τ) + δ,
-    for every ε.
-
+    >>> from dptransfer.privacy import GaussianEvent
     >>> attack_points((GaussianEvent(1.0, Relation.ADD_REMOVE),))[-1]
     (1.0, 1.0)
     """
-    from dptransfer.accounting import delta_of, epsilon_of, true_positive_rate
+    from dptransfer.accounting import rate_ceilings
 
-    if all(isinstance(event, GaussianEvent) for event in events):
-        return (*((rate, _rate(true_positive_rate(events, rate))) for rate in _RATES), (1.0, 1.0))
-    top = min(epsilon_of(events, 1e-6), 50.0)
-    curve = [(top * step / 48, delta_of(events, top * step / 48)) for step in range(49)]
-    return (*((rate, min(_limit(rate, e, d) for e, d in curve)) for rate in _RATES), (1.0, 1.0))
-
-
-def _limit(rate: float, epsilon: float, delta: float) -> float:
-    by_alarm = math.exp(epsilon) * rate + delta
-    by_miss = 1 - math.exp(-epsilon) * max(0.0, 1 - rate - delta)
-    return _rate(min(by_alarm, by_miss) + 1e-12)  # a hair for rounding
+    return (*zip(_RATES, rate_ceilings(events, _RATES).tolist(), strict=True), (1.0, 1.0))
 
 
 def _guarantee(model: PrivateClassifier) -> Section:
+    from dptransfer.accounting.steps import Steps
+
     guarantee = model.guarantee
     rows = [
-        ("epsilon", rounded_up(guarantee.epsilon)),
-        ("delta", rounded_up(guarantee.delta)),
+        ("epsilon", up(guarantee.epsilon)),
+        ("delta", up(guarantee.delta)),
         ("relation", guarantee.relation.value),
-        ("privacy unit", "one labelled example (one row and its label)"),
-    ]
-    sampled = any(isinstance(event, SampledGaussianEvent) for event in model.events)
-    for name, amount in (("zCDP rho", guarantee.rho), ("GDP mu", guarantee.mu)):
-        if amount is not None:
-            rows.append((name, rounded_up(amount) + " (sampling not counted)" * sampled))
-    blocks: list[Block] = [
-        Paragraph(
-            "No single example changes the probability of any outcome, this model included, by more than "
-            f"a factor of {rounded_up(_factor(guarantee.epsilon), 3)} (e to the power epsilon)"
-            + (f", give or take {rounded_up(guarantee.delta)} (delta)." if guarantee.delta else ".")
+        (
+            "privacy unit",
+            f"one {guarantee.unit.words}" + " (one row and its label)" * (guarantee.unit is Unit.ROW),
         ),
-        Paragraph(_NEIGHBOURS[guarantee.relation]),
+    ]
+    sampled = bool(Steps.of(model.events).sampled)
+    for name, amount in (("zCDP ρ", guarantee.rho), ("GDP μ", guarantee.mu)):
+        if amount is not None:
+            rows.append((name, up(amount) + " (sampling not counted)" * sampled))
+    promise = (
+        f"No single {ONE[guarantee.unit]} changes the probability of any outcome, this model included, ",
+        "by more than a factor of ",
+        *factor(guarantee),
+        f"{give_or_take(guarantee)}.",
+    )
+    blocks: list[Block] = [
+        Paragraph(Words(promise)),
+        Paragraph(_neighbours(guarantee)),
         Table(("Quantity", "Value"), tuple(rows)),
     ]
     if guarantee.assumptions:
-        blocks += [
-            Paragraph("This holds assuming:"),
-            Bullets(tuple(clean(item) for item in guarantee.assumptions)),
-        ]
+        blocks += [Paragraph("This holds assuming:"), Bullets(guarantee.assumptions)]
     return Section("Guarantee", tuple(blocks))
+
+
+def _neighbours(guarantee: Guarantee) -> str:
+    unit = guarantee.unit
+    if guarantee.relation is Relation.ADD_REMOVE:
+        return (
+            f"Two data sets are neighbours if they are equal but for one {unit.words}, there in only one of "
+            f"them. Whether {_A[unit]} is there at all is protected, and so is the number of {_MANY[unit]}."
+        )
+    return (
+        f"Two data sets are neighbours if they have equally many {_MANY[unit]} and differ in one of them, "
+        f"label included. What {_A[unit]} contributes is protected; the number of {_MANY[unit]} is public."
+    )
 
 
 def _attacker(model: PrivateClassifier) -> Section:
@@ -105,25 +120,24 @@ def _attacker(model: PrivateClassifier) -> Section:
 
     events = model.events
     advantage = membership_advantage(events)
-    rates = {rate: _rate(true_positive_rate(events, rate)) for rate in (0.01, 0.001)}
+    limits = (
+        ("members found, at 1% false alarms", true_positive_rate(events, 0.01)),
+        ("members found, at 0.1% false alarms", true_positive_rate(events, 0.001)),
+        ("membership advantage (hits minus false alarms)", advantage),
+        ("right guesses, where a coin flip gets 50%", (1 + advantage) / 2),
+    )
     return Section(
         "What an attacker can learn",
         (
             Paragraph(
-                "Suppose an attacker knows every example but one, has this file, and wants to know "
-                "whether that one was used. These are upper limits on how well any attack can do, "
-                + ("computed from the steps below." if events else "and they are those of a blind guess.")
+                f"Suppose an attacker knows all {_MANY[model.guarantee.unit]} but one, has this file, and "
+                "wants to know whether that one was used. No attack can do better than this, "
+                + ("as computed from the steps below." if events else "which is what a blind guess does.")
             ),
             Table(
-                ("Attack", "At most"),
-                (
-                    ("members found, at 1% false alarms", _percent_up(rates[0.01])),
-                    ("members found, at 0.1% false alarms", _percent_up(rates[0.001])),
-                    ("membership advantage (hits minus false alarms)", _percent_up(advantage)),
-                    ("right guesses, where a coin flip gets 50%", _percent_up((1 + advantage) / 2)),
-                ),
+                ("Attack", "At most"), tuple((name, percent_up(limit)) for name, limit in limits), align="lr"
             ),
-            AttackCurve(attack_points(events)),
+            attack_curve(attack_points(events)),
         ),
     )
 
@@ -131,13 +145,12 @@ def _attacker(model: PrivateClassifier) -> Section:
 def _covered(model: PrivateClassifier) -> Section:
     from dptransfer.accounting import epsilon_of
 
-    delta = model.guarantee.delta
+    delta, unit = model.guarantee.delta, model.guarantee.unit
+    person = (
+        "several examples of one person or correlated examples" if unit is Unit.ROW else "people together"
+    )
     groups = tuple(
-        (
-            str(size),
-            rounded_up(epsilon_of([for_group(event, size) for event in model.events], delta)),
-            rounded_up(delta),
-        )
+        (str(size), up(epsilon_of([for_group(event, size) for event in model.events], delta)), up(delta))
         for size in (1, 2, 5)
     )
     return Section(
@@ -159,53 +172,90 @@ def _covered(model: PrivateClassifier) -> Section:
                     "facts declared public, and having been counted in them;",
                     "what follows about a person from patterns that hold without their example;",
                     "other releases from the same data: their losses add, see the ledger;",
-                    "several examples of one person or correlated examples, beyond these numbers:",
+                    f"{person}, beyond these numbers:",
                 )
             ),
-            Table(("Examples in the group", "epsilon", "at delta"), groups),
+            Table((f"{_MANY[unit].capitalize()} in the group", "ε", "at δ"), groups, align="lrr"),
         ),
     )
 
 
 def _public_facts(model: PrivateClassifier) -> Section:
     facts = model.facts
-    counts = "not declared"
-    if facts.class_counts is not None:
-        counts = some([str(count) for count in facts.class_counts])
+    counts = None if facts.class_counts is None else first_few([str(count) for count in facts.class_counts])
+    rows: tuple[tuple[Text, Text], ...] = (
+        (f"classes ({len(facts.classes)})", first_few([str(name) for name in facts.classes])),
+        ("examples", facts.form),
+        ("number of examples", "not declared" if facts.size is None else f"about {facts.size}"),
+        ("class sizes", counts or "not declared"),
+        ("encoder", "not on record" if model.encoder is None else str(model.encoder)),
+        ("hyper-parameters", _settings(model)),
+    )
     return Section(
         "Public by declaration",
         (
             Paragraph("The data owner made these public; the guarantee does not protect them."),
-            Table(
-                ("Fact", "Value"),
-                (
-                    (f"classes ({len(facts.classes)})", some([clean(name) for name in facts.classes])),
-                    ("examples", facts.form),
-                    ("number of examples", "not declared" if facts.size is None else f"about {facts.size}"),
-                    ("class sizes", counts),
-                    ("encoder", "not on record" if model.encoder is None else clean(model.encoder)),
-                    ("hyper-parameters", _settings(model)),
-                ),
-            ),
+            Table(("Fact", "Value"), rows),
         ),
     )
 
 
 def _settings(model: PrivateClassifier) -> str:
-    tuned = [event for event in model.events if isinstance(event, BestOfManyEvent)]
+    tuned = [event.trials() for event in model.events if event.trials()]
     if not tuned:
         return "public; none was chosen on private data"
-    counts = " and ".join(str(len(event.candidates)) for event in tuned)
+    counts = " and ".join(str(len(candidates)) for candidates in tuned)
     return f"chosen on private data among {counts} public candidates; the choice is paid for"
 
 
-def _factor(epsilon: float) -> float:
-    return math.exp(epsilon) if epsilon < 700 else math.inf
+def _accounting(model: PrivateClassifier) -> Section:
+    from dptransfer.accounting import composition_words
+
+    count = len(model.events)
+    if not count:
+        unused = (
+            "No private row was used: no noisy step ran, and this model would be the same without the data."
+        )
+        return Section("Accounting", (Paragraph(f"{unused} It cost nothing."),))
+    rows = tuple(
+        (str(place), event.label or "(no label)", *map(typeset, event.table_row()))
+        for place, event in enumerate(model.events[:_MOST_EVENTS], start=1)
+    )
+    relation = model.guarantee.relation.value
+    blocks: list[Block] = [
+        Paragraph(
+            f"{count} noisy step{'s' * (count != 1)} saw private rows, all under the {relation} relation:"
+        ),
+        Table(("#", "Step", "Noise", "Detail"), rows, align="r"),
+    ]
+    if count > _MOST_EVENTS:
+        blocks.append(Paragraph(f"The first {_MOST_EVENTS} are shown; release.json lists all."))
+    how = f"{composition_words(model.events)} The reported ε is rounded up."
+    return Section("Accounting", (*blocks, Paragraph(how)))
 
 
-def _rate(value: float) -> float:
-    return min(1.0, max(0.0, float(value)))
-
-
-def _percent_up(share: float) -> str:
-    return f"{rounded_up(100 * _rate(share), 3)}%"
+def _numerics(model: PrivateClassifier) -> Section:
+    if not model.events:
+        return Section("Numerics", (Paragraph("No noise was drawn."),))
+    numeric = math.fsum(event.numeric_epsilon for event in model.events)
+    cut = math.fsum(event.numeric_delta for event in model.events)
+    source = (
+        "SEEDED: the noise can be repeated by anyone who has the seed. This file is for tests and benchmarks."
+        if model.provenance.seeded
+        else "Noise comes from exact samplers on integers, and selections from an exact race on integer "
+        "scores. Both are fed by the operating system's cryptographic generator, or by AES-256 with a fresh "
+        "key from it; no seed exists."
+    )
+    items = [
+        "Private rows become integers before anything is summed, so sums and sensitivities are exact. A row "
+        "with a NaN or an infinity counts as a row of zeros; whether there was one is not told.",
+        source,
+        f"What the integer grid itself costs, ε = {up(numeric, 3)}, is included above.",
+    ]
+    if cut:
+        items.append(
+            "The sampler cuts the far tails of the noise off. With probability at most "
+            f"{up(cut, 3)} that made a difference; ε and δ include it, ρ and μ are "
+            "those of noise with whole tails."
+        )
+    return Section("Numerics", (Bullets(tuple(items)),))

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from dptransfer.compute.device import on_cuda, use_cuda
 from dptransfer.compute.stream import gathered
-from dptransfer.data.embeddings import class_positions
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.labelled import Labelled, class_names, class_positions
 from dptransfer.errors import DataError
 from dptransfer.features import FittedFeatures, apply
 from dptransfer.features.base import require_width
@@ -47,6 +47,8 @@ class Provenance:
         prototypes: for methods that select public rows: their row numbers and, where known, their sources.
         title: what the model or its data are called in public, if their owner says so.
         contact: whom to ask about it.
+        summary: what was released and how, in the method's own words.
+        reference: where the method comes from.
     """
 
     method: str
@@ -60,6 +62,8 @@ class Provenance:
     prototypes: Mapping[str, Any] | None = None
     title: str = ""
     contact: str = ""
+    summary: str = ""
+    reference: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,14 +134,13 @@ class PrivateClassifier:
 
     def predict(self, x: Any, *, device: str = "cpu") -> NDArray[Any]:
         """The likeliest declared class of each row, the first of equals; arguments as for `scores`."""
-        chosen: NDArray[Any] = np.asarray(self.classes)[self._chosen(x, device)]
-        return chosen
+        return class_names(self._chosen(x, device), self.classes)
 
     def predict_proba(self, x: Any, *, device: str = "cpu") -> NDArray[np.float64]:
         """Softmax of the scores; a ranking with a public temperature, not a calibrated probability."""
         return probabilities(self.scores(x, device=device), self.head.temperature)
 
-    def score(self, x: Any, y: ArrayLike, *, device: str = "cpu") -> float:
+    def score(self, x: Any, y: ArrayLike | Labelled, *, device: str = "cpu") -> float:
         """Accuracy on labelled rows. Test rows are not protected by the guarantee."""
         truth = class_positions(y, self.classes)
         return float((self._chosen(x, device) == truth).mean())

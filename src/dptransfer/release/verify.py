@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from dptransfer.document import escape_html, escape_markdown, one_line
 from dptransfer.errors import DPTransferError, ReleaseError
-from dptransfer.privacy import Guarantee, event_from_dict, number, rounded_up
+from dptransfer.privacy import Guarantee, event_from_dict, number, rounded_up, typeset
 from dptransfer.release.bundle import read_evaluation, read_release, require_recorded
-from dptransfer.release.card import NOT_SHOWN, card_of, clean
-from dptransfer.release.card_text import escape
+from dptransfer.release.card import NOT_SHOWN, card_of
 from dptransfer.release.files import read_file, require_file
 from dptransfer.release.manifest import (
     CARD_NAMES,
@@ -217,23 +217,22 @@ def _publishable(manifest: Manifest) -> Check:
 def _card_numbers(directory: Path, manifest: Manifest) -> str:
     """The sentence, ε, δ and the relation must stand on both cards as in the manifest."""
     guarantee = manifest.guarantee
-    exact, said = (
-        {
-            "epsilon": write(guarantee.epsilon),
-            "delta": write(guarantee.delta),
-            "relation": guarantee.relation,
-        }
-        for write in (repr, rounded_up)  # earlier cards have the exact numbers in both files
-    )
-    for name, stated, sentence in (
-        (CARD_NAMES[0], _stated_in_markdown, escape(guarantee.sentence)),
-        (CARD_NAMES[1], _stated_in_html, html.escape(guarantee.sentence)),
+    numbers = {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
+    written = [  # for people, for programs, and for people on earlier cards
+        sorted([*((key, write(amount)) for key, amount in numbers.items()), ("relation", guarantee.relation)])
+        for write in (lambda amount: typeset(rounded_up(amount)), repr, rounded_up)
+    ]
+    for name, stated, escape in (
+        (CARD_NAMES[0], _stated_in_markdown, escape_markdown),
+        (CARD_NAMES[1], _stated_in_html, escape_html),
     ):
         text = read_file(directory, name).decode(errors="replace")
         found = sorted(stated(text))  # pairs, since a number may be stated twice, and otherwise
-        if found not in (sorted(exact.items()), sorted(said.items())) or sentence not in text:
+        told = any(escape(words) in text for words in (typeset(guarantee.sentence), guarantee.sentence))
+        if found not in written or not told:
             raise ReleaseError(f"'{name}' must state the manifest's numbers; it states others.")
-    return f"both cards state epsilon {said['epsilon']}, delta {said['delta']}, {guarantee.relation}"
+    said = ", ".join(f"{key} {rounded_up(amount)}" for key, amount in numbers.items())
+    return f"both cards state {said}, {guarantee.relation}"
 
 
 def _stated_in_markdown(text: str) -> list[tuple[str, str]]:
@@ -241,7 +240,7 @@ def _stated_in_markdown(text: str) -> list[tuple[str, str]]:
 
 
 def _stated_in_html(text: str) -> list[tuple[str, str]]:
-    found = re.findall(r'data-number="(\w+)" data-value="([^"]*)"', text)
+    found = re.findall(r'data-number="(epsilon|delta|relation)" data-value="([^"]*)"', text)
     return [(key, html.unescape(value)) for key, value in found]
 
 
@@ -278,7 +277,7 @@ def _versions(manifest: Manifest) -> Check:
 def _other_files(directory: Path) -> Check:
     known = {MANIFEST_NAME, WEIGHTS_NAME, *CARD_NAMES}
     others = sorted(entry.name for entry in directory.iterdir() if entry.name not in known)
-    detail = f"not covered by this verification: {clean(', '.join(others))}" if others else "none"
+    detail = f"not covered by this verification: {one_line(', '.join(others))}" if others else "none"
     return Check("other files", not others, detail, required=False)
 
 

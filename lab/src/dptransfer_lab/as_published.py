@@ -1,0 +1,177 @@
+"""Mechanisms as papers or their scripts have them, which are NOT PRIVATE, or not what they could be.
+
+They run in the laboratory alone, beside the right ones, so that the difference can be seen. They are no
+`PrivateMethod`: no plan, no ledger, no guarantee, and what they return cannot be saved. Each is called with
+(private, public, budget, rng). `dptransfer_lab.exposure` says what each of them really gives away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.privacy import Budget
+from dptransfer_lab.paragons import ClassMeans, Paragon
+from dptransfer_lab.printed import (
+    epsilon_delta,
+    printed_mean_deviation,
+    printed_steps,
+    printed_theorem_noise,
+    rho_of_budget,
+)
+from dptransfer_lab.printed_choices import PrintedTopK, ScriptedPublic
+from dptransfer_lab.unprotected import (
+    PREFIX,
+    OpenHead,
+    Unprotected,
+    class_sums,
+    nearest,
+    softmax,
+    unit_rows,
+)
+
+_REACH = 50.0  # length of the whole path of a descent, per √class
+
+
+class Published(Protocol):
+    """What a study runs: fields are its settings."""
+
+    @property
+    def name(self) -> str:
+        """Its name in studies; it begins with 'as-published-'."""
+        ...
+
+    @property
+    def why(self) -> str:
+        """What is wrong with it, in words."""
+        ...
+
+    def __call__(
+        self,
+        private: PrivateEmbeddings,
+        public: PublicEmbeddings | None,
+        budget: Budget,
+        rng: np.random.Generator,
+    ) -> Unprotected:
+        """Fit."""
+        ...
+
+
+@dataclass(frozen=True)
+class PrintedMean:
+    """DPPL-Mean as printed: the mean of each class plus Gaussian noise of deviation 2r/(n_c·√(2ρ)).
+
+    Wahdany et al. (2025), Section 4.1 and Appendix A.4, say add/remove. The deviation depends on the private
+    n_c, which it therefore reveals: no ρ holds, and small classes are exposed most.
+    """
+
+    name: ClassVar[str] = PREFIX + "mean"
+    safe: ClassVar[bool] = False
+    why: ClassVar[str] = "the noise's deviation is a function of the private class size, and reveals it"
+
+    def __call__(
+        self,
+        private: PrivateEmbeddings,
+        public: PublicEmbeddings | None,
+        budget: Budget,
+        rng: np.random.Generator,
+    ) -> Unprotected:
+        """Fit."""
+        rho = rho_of_budget(budget)
+        sums, counts = class_sums(private)
+        deviation = printed_mean_deviation(rho, np.maximum(counts, 1))
+        means = sums / np.maximum(counts, 1)[:, None] + deviation[:, None] * rng.standard_normal(sums.shape)
+        return nearest(private, means, f"noise of deviation 2/(n·√(2ρ)) at ρ = {rho:.4g}")
+
+
+@dataclass(frozen=True)
+class PrintedMeanEstimation:
+    """Mean estimation with the noise of its Theorem 2.1: 1.23 at ε = 1, δ = 1e-5, where 5.276 is needed."""
+
+    name: ClassVar[str] = PREFIX + "mean-estimation"
+    safe: ClassVar[bool] = False
+    why: ClassVar[str] = (
+        "Theorem 2.1 prints the Gaussian curve with σε/2 for σε, and leaves out that a count moves too"
+    )
+
+    def __call__(
+        self,
+        private: PrivateEmbeddings,
+        public: PublicEmbeddings | None,
+        budget: Budget,
+        rng: np.random.Generator,
+    ) -> Unprotected:
+        """Fit."""
+        epsilon, delta = epsilon_delta(budget)
+        scale = printed_theorem_noise(epsilon, delta)
+        sums, counts = class_sums(private)
+        noisy = sums + scale * rng.standard_normal(sums.shape)
+        released = counts + scale * rng.standard_normal(counts.shape)
+        centres = noisy / np.where(released == 0, 1.0, released)[:, None]
+        offset = -0.5 * (centres**2).sum(axis=1)  # nearest centre: x·q − ‖q‖²/2
+        note = f"noise of deviation {scale:.4g} on sums and counts"
+        return Unprotected(private.facts.classes, centres, offset, notes=(note,))
+
+
+@dataclass(frozen=True)
+class PrintedNoisyGD:
+    """NoisyGD with the printed ρ = T²/2σ² (it is T/2σ²): not unsafe but wasteful, with far too few steps.
+
+    Golatkar et al. (2022), Algorithm 1.
+
+    Attributes:
+        noise_multiplier: σ.
+    """
+
+    noise_multiplier: float = 20.0
+    name: ClassVar[str] = PREFIX + "noisy-gd"
+    safe: ClassVar[bool] = True
+    why: ClassVar[str] = (
+        "ρ = T²/2σ² overstates the cost of T steps, so the budget is not used up; the noise here is float"
+    )
+
+    def __call__(
+        self,
+        private: PrivateEmbeddings,
+        public: PublicEmbeddings | None,
+        budget: Budget,
+        rng: np.random.Generator,
+    ) -> Unprotected:
+        """Fit."""
+        steps = max(1, printed_steps(rho_of_budget(budget), self.noise_multiplier))
+        rows, target = unit_rows(private.rows), np.eye(len(private.facts.classes))[private.labels]
+        weights = average = np.zeros((target.shape[1], rows.shape[1]))
+        for step in range(1, steps + 1):
+            miss = softmax(rows @ weights.T) - target
+            clipped = miss / np.maximum(1.0, np.linalg.norm(miss, axis=1, keepdims=True))
+            gradient = clipped.T @ rows + self.noise_multiplier * rng.standard_normal(weights.shape)
+            # The library's own pace: lengths that fall linearly, later iterates counting for more.
+            length = _REACH * np.sqrt(len(weights)) * 2 * (steps + 1 - step) / (steps * (steps + 1))
+            weights = weights - length * gradient / np.linalg.norm(gradient)
+            average = average + 2 * step / (steps * (steps + 1)) * weights
+        note = f"{steps} steps at noise {self.noise_multiplier:g}"
+        return Unprotected(
+            private.facts.classes, average, np.zeros(len(average)), head=OpenHead(1.0), notes=(note,)
+        )
+
+
+Fit = Callable[[PrivateEmbeddings, PublicEmbeddings | None, Budget, np.random.Generator], Unprotected]
+
+AS_PUBLISHED: dict[str, Published] = {
+    one.name: one
+    for one in (
+        PrintedMean(),
+        PrintedMeanEstimation(),
+        ScriptedPublic(),
+        PrintedTopK(),
+        PrintedTopK(from_zero=True),
+        PrintedNoisyGD(),
+        Paragon(),
+        ClassMeans(),
+    )
+}
+"""What a study may name beside the methods; every one of them is marked NOT PRIVATE wherever it is shown."""

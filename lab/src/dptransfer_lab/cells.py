@@ -1,0 +1,197 @@
+"""Cells: one fit each, addressed by everything that determines its result."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any
+
+from dptransfer import __version__
+from dptransfer.privacy import Budget
+from dptransfer_lab.lineup import settings_of
+from dptransfer_lab.record_file import canonical
+from dptransfer_lab.shelf import Stored
+from dptransfer_lab.study import NO_POOL, MethodEntry, Size, Study
+
+FORMAT = 1
+"""Part of every address: a change of what a record means makes new cells."""
+Shelf = Mapping[tuple[str, str, str], Stored]
+
+
+@dataclass(frozen=True)
+class TaskKey:
+    """What determines a task's rows; cells with equal keys share them.
+
+    Attributes:
+        data: the data set's name.
+        encoder: which of its sources.
+        pool: the pool's name, or None.
+        imbalance: ratio of the largest class to the smallest; 0 leaves the sizes alone.
+        shots: labelled public examples per class.
+        seed: decides what is drawn.
+        rows: number of private rows, None for all; likewise the next three.
+        classes: number of classes.
+        pool_rows: number of public rows.
+        dimension: number of features.
+        data_fingerprint: of the stored data set.
+        pool_fingerprint: of the stored pool.
+    """
+
+    data: str
+    encoder: str
+    pool: str | None
+    imbalance: float
+    shots: int
+    seed: int
+    rows: int | None
+    classes: int | None
+    pool_rows: int | None
+    dimension: int | None
+    data_fingerprint: str
+    pool_fingerprint: str | None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One fit.
+
+    Attributes:
+        task: the rows.
+        budget: what it may cost, as `Budget.to_dict` writes it.
+        method: the method's name.
+        given: the settings as the study gives them.
+        settings: all of its settings, defaults included.
+        declare: what the owner declares public beyond the classes.
+        attack: whether members are attacked.
+        instance_loss: whether each row's own privacy loss is measured.
+        label: what tables call the method.
+        oracle_tuned: whether the settings were chosen by looking at results.
+        study: the study's name.
+        study_digest: SHA-256 of the resolved study.
+    """
+
+    task: TaskKey
+    budget: dict[str, Any]
+    method: str
+    given: dict[str, Any]
+    settings: dict[str, Any]
+    declare: str
+    attack: bool
+    instance_loss: bool
+    label: str
+    oracle_tuned: bool
+    study: str
+    study_digest: str
+
+    @property
+    def address(self) -> str:
+        """SHA-256 of what determines the result; names for people and the study do not."""
+        whole = {
+            "format": FORMAT,
+            "version": __version__,
+            "task": asdict(self.task),
+            "budget": self.budget,
+            "method": self.method,
+            "settings": self.settings,
+            "declare": self.declare,
+            "attack": self.attack,
+            # Only where it is asked for: cells from before there was such a thing keep their address.
+            **({"instance_loss": True} if self.instance_loss else {}),
+        }
+        return hashlib.sha256(canonical(whole).encode()).hexdigest()
+
+    @property
+    def words(self) -> str:
+        """The cell in a few words, for whoever watches."""
+        budget = {"epsilon": "ε", "rho": "ρ", "mu": "μ"}
+        amount = next(f"{sign} = {self.budget[name]:g}" for name, sign in budget.items() if self.budget[name])
+        task = self.task
+        tail = f", ratio {task.imbalance:g}" if task.imbalance else ""
+        shots = f", {task.shots} shots" if task.shots else ""
+        return f"{task.data} ({task.encoder}){tail}{shots}, {amount}, {self.label}, seed {task.seed}"
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Cell:
+        """Read what `to_json` wrote."""
+        return cls(**{**fields, "task": TaskKey(**fields["task"])})
+
+
+def cells_of(study: Study, shelf: Shelf) -> list[Cell]:
+    """Every cell of the study, each once; seeds are the slowest axis, then tasks, so that rows are shared.
+
+    Args:
+        study: what is asked for.
+        shelf: the stored arrays, by role, name and encoder.
+    """
+    digest = study.digest
+    found: dict[str, Cell] = {}
+    for key in _task_keys(study, shelf):
+        for entry, grid in product(study.method, study.budget):
+            settings = settings_of(entry.name, entry.settings)
+            for budget in grid.budgets():
+                if _wanted(entry, key, budget):
+                    cell = Cell(
+                        task=key,
+                        budget=budget.to_dict(),
+                        method=entry.name,
+                        given=dict(entry.settings),
+                        settings=settings,
+                        declare=entry.declare,
+                        attack=study.attack,
+                        instance_loss=study.instance_loss,
+                        label=entry.label or entry.name,
+                        oracle_tuned=entry.oracle_tuned,
+                        study=study.name,
+                        study_digest=digest,
+                    )
+                    found.setdefault(cell.address, cell)
+    return list(found.values())
+
+
+def _task_keys(study: Study, shelf: Shelf) -> Iterator[TaskKey]:
+    axes = product(study.seed_list, study.data, study.imbalance, study.shots, _sizes(study.size))
+    for seed, data, imbalance, shots, size in axes:
+        for encoder, pool in product(data.source, data.pool):
+            if ("data", data.name, encoder) not in shelf:
+                continue  # it is missing, and the caller knows
+            known = None if pool == NO_POOL else shelf["pool", pool, encoder]
+            if known is None and size["pool_rows"] is not None:
+                continue  # there is no pool to cut
+            yield TaskKey(
+                data=data.name,
+                encoder=encoder,
+                pool=None if known is None else pool,
+                imbalance=imbalance,
+                shots=shots,
+                seed=seed,
+                **size,
+                data_fingerprint=shelf["data", data.name, encoder].fingerprint,
+                pool_fingerprint=None if known is None else known.fingerprint,
+            )
+
+
+def _sizes(sizes: tuple[Size, ...]) -> list[dict[str, int | None]]:
+    """Each combination within each table of sizes, once."""
+    found: list[dict[str, int | None]] = []
+    for size in sizes:
+        axes = {name: tuple(values) or (None,) for name, values in size.model_dump().items()}
+        found += [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
+    return [point for place, point in enumerate(found) if point not in found[:place]]
+
+
+def _wanted(entry: MethodEntry, key: TaskKey, budget: Budget) -> bool:
+    asked: list[tuple[tuple[Any, ...], Any]] = [
+        (entry.only.data, key.data),
+        (entry.only.encoder, key.encoder),
+        (entry.only.pool, key.pool or NO_POOL),
+        (entry.only.flavour, budget.flavour),
+        (entry.only.imbalance, key.imbalance),
+        (entry.only.shots, key.shots),
+    ]
+    return all(not allowed or value in allowed for allowed, value in asked)

@@ -1,0 +1,119 @@
+"""What a paper claims, as a table of a study; `dptransfer_lab.verdicts` checks it on results.
+
+A claim is a table of a study:
+
+    [[claim]]
+    text = "Public prototypes beat linear probing in imbalanced settings at small ε."
+    source = "Wahdany et al. (2025), Section 5.1"
+    kind = "above"                    # above, below, close, rises, falls, best-k-rises, boost-falls
+    left = "public prototypes"        # labels; of several the best one counts
+    right = "linear probing"
+    where = { imbalance = [10, 100], epsilon_max = 1 }
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from dptransfer.errors import DataError
+from dptransfer_lab.figures.points import axis_epsilon
+from dptransfer_lab.results import Record
+
+_Entry = TypeVar("_Entry", bound=BaseModel)
+
+Kind = Literal["above", "below", "close", "rises", "falls", "best-k-rises", "boost-falls"]
+
+
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Values = Annotated[tuple[Any, ...], BeforeValidator(_listed)]
+
+
+class Where(BaseModel):
+    """Which cells a claim is about; empty means all."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    data: Words = ()
+    encoder: Words = ()
+    pool: Words = ()
+    flavour: Words = ()
+    relation: Words = ()
+    imbalance: Annotated[tuple[float, ...], BeforeValidator(_listed)] = ()
+    shots: Annotated[tuple[int, ...], BeforeValidator(_listed)] = ()
+    epsilon_min: float = 0.0
+    epsilon_max: float = float("inf")
+
+    def holds(self, record: Record) -> bool:
+        """Whether the record is one of them."""
+        budget = record["budget"]
+        asked: list[tuple[tuple[Any, ...], Any]] = [
+            (self.data, record["data"]),
+            (self.encoder, record["encoder"]),
+            (self.pool, record["pool"]),
+            (self.flavour, budget["flavour"]),
+            (self.relation, budget["relation"]),
+            (self.imbalance, record["imbalance"]),
+            (self.shots, record["shots"]),
+        ]
+        inside = self.epsilon_min * (1 - 1e-9) <= axis_epsilon(budget) <= self.epsilon_max * (1 + 1e-9)
+        return inside and all(not allowed or value in allowed for allowed, value in asked)
+
+
+class Claim(BaseModel):
+    """One claim.
+
+    Attributes:
+        text: the claim, in words.
+        source: where it is printed.
+        kind: how it is tested: 'above' and 'below' compare left and right; 'close' asks for a small
+            difference; 'rises' and 'falls' compare the ends of `axis` for left; 'best-k-rises' and
+            'boost-falls' are about the best number of prototypes and the performance boost.
+        left: labels, or whatever `compare` names.
+        right: what left is compared with.
+        compare: what left and right name: 'label', or a factor such as 'pool'.
+        axis: what rises: 'epsilon', or a factor such as 'pool_rows'.
+        metric: which number; a metric or a cost of the record.
+        tolerance: for 'close', how far apart two means may be.
+        share: which share of the cells must agree.
+        where: which cells it is about.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    text: str
+    source: str
+    kind: Kind
+    left: Words
+    right: Words = ()
+    compare: str = "label"
+    axis: str = "epsilon"
+    metric: str = "balanced_accuracy"
+    tolerance: float = 0.01
+    share: float = 0.75
+    where: Where = Where()
+
+
+def claims_of(study: Mapping[str, Any]) -> list[Claim]:
+    """The claims of a resolved study."""
+    return entries_of(study, "claim", Claim)
+
+
+def entries_of(study: Mapping[str, Any], table: str, model: type[_Entry]) -> list[_Entry]:
+    """A resolved study's tables of that name, read and checked."""
+    found = []
+    for place, fields in enumerate(study.get(table, ())):
+        try:
+            found.append(model.model_validate(fields))
+        except ValidationError as problem:
+            first = problem.errors(include_url=False)[0]
+            at = ".".join(map(str, first["loc"]))
+            raise DataError(
+                f"{table.capitalize()} {place + 1} of the study cannot be read; at {at}: {first['msg']}."
+            ) from None
+    return found

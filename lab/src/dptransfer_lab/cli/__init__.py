@@ -1,0 +1,1 @@
+"""`dptransfer bench`, the command that the laboratory adds."""

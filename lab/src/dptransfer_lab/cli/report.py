@@ -1,0 +1,163 @@
+"""`dptransfer bench report` and `bench explore`: results as a page, and a prediction before there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dptransfer.cli import options
+from dptransfer.cli.screen import say, show_json, show_table, working
+from dptransfer.errors import ArgumentError, DataError
+
+if TYPE_CHECKING:
+    from dptransfer.data import PublicEmbeddings
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="A results folder.", show_default=False)],
+    study: Annotated[
+        str | None, typer.Option("--study", help="One of its studies; default all.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where to; default the folder.", show_default=False)
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Where data files are; default $DPTRANSFER_DATA.", show_default=False),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write report.html and report.md: tables, figures, claims, and how to run it again.
+
+    Example: dptransfer bench report sweep/
+    """
+    from dptransfer_lab.report import write_report
+
+    with working("Drawing figures"):
+        written = write_report(folder, study=study, out=out, data=data)
+    if as_json:
+        show_json({"reports": [str(path) for path in written]})
+    else:
+        say(f"Wrote {_named(written)}.")
+
+
+def explore(
+    public: options.PublicPool = None,
+    sample: Annotated[
+        Path | None,
+        typer.Option("--sample", help="Labelled PUBLIC rows of your own task.", show_default=False),
+    ] = None,
+    classes: Annotated[
+        int | None, typer.Option("--classes", help="Number of classes.", show_default=False)
+    ] = None,
+    rows: Annotated[int, typer.Option("--rows", "-n", help="Number of private rows.")] = 5000,
+    imbalance: Annotated[float, typer.Option("--imbalance", help="Largest class over smallest.")] = 1.0,
+    dimension: Annotated[
+        int | None,
+        typer.Option("--dim", help="Width of the rows; default that of the public ones.", show_default=False),
+    ] = None,
+    epsilons: Annotated[str, typer.Option("--epsilons", help="Where on the curve.")] = "0.1,0.3,1,3,10",
+    delta: Annotated[float, typer.Option("--delta", "-d", help="δ of the budgets.")] = 1e-5,
+    methods: Annotated[str, typer.Option("--methods", help="Which methods.")] = "public-prior,mean,public",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the figure.", show_default=False)
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Predict accuracy against ε for your sizes from public rows alone; no private row is read.
+
+    --public demo stands for the demo's glyphs, to see what comes out.
+
+    Example: dptransfer bench explore --public pool.emb --classes 20 --rows 8000 --imbalance 10
+    """
+    from dptransfer.data import PublicEmbeddings as Rows
+    from dptransfer.named import named_method
+    from dptransfer.privacy import Budget
+    from dptransfer_lab.explore import Sizes
+    from dptransfer_lab.explore import explore as predict
+    from dptransfer_lab.figures.outlook import place, predicted_curve, span
+
+    if public is None and sample is None:
+        raise ArgumentError(
+            "A prediction needs public rows; pass --public POOL, or --sample LABELLED, or both."
+        )
+    labelled = None if sample is None else _public(sample)
+    pool = _public(public) if public is not None else labelled
+    assert pool is not None
+    if classes is None:
+        if labelled is None or labelled.classes is None:
+            raise ArgumentError("A prediction needs the number of classes. Example: --classes 10")
+        classes = len(labelled.classes)
+    if dimension is not None and dimension != pool.dimension:
+        if dimension > pool.dimension:
+            raise ArgumentError(
+                f"--dim must be at most the public rows' width, {pool.dimension}; got {dimension}."
+            )
+        pool = Rows(pool.rows[:, :dimension], name=pool.name)
+        if labelled is not None:
+            labelled = Rows(labelled.rows[:, :dimension], labelled.labels, classes=labelled.classes)
+    budgets = [Budget(epsilon=value, delta=delta) for value in _numbers(epsilons)]
+    chosen = [named_method(name.strip(), {}) for name in methods.split(",")]
+    sizes = Sizes(classes, rows, imbalance)
+    with working("Simulating"):
+        outlook = predict(pool, sizes, budgets, chosen, sample=labelled)
+        drawing = predicted_curve(outlook)
+    files = [] if out is None else drawing.save(out)
+    found = [
+        (one, place(one), span(one.accuracies) if one.accuracies else None) for one in outlook.predictions
+    ]
+    if as_json:
+        lines = [
+            {
+                "method": one.method,
+                "epsilon": epsilon,
+                "lowest": None if ends is None else ends[0],
+                "median": None if ends is None else ends[1],
+                "highest": None if ends is None else ends[2],
+                "tasks": len(one.accuracies),
+                "refusal": one.refusal,
+            }
+            for one, epsilon, ends in found
+        ]
+        show_json({"prediction": lines, "how": outlook.how, "files": [str(file) for file in files]})
+        return
+    shown = [
+        (one.method, f"{epsilon:.3g}", *("–" if ends is None else f"{ends[at]:.1%}" for at in range(3)))
+        for one, epsilon, ends in found
+    ]
+    show_table(("Method", "ε", "lowest", "median", "highest"), shown, numbers=(1, 2, 3, 4))
+    for name, refusal in dict.fromkeys((one.method, one.refusal) for one, _, _ in found if one.refusal):
+        say(f"'{name}' cannot be fitted: {refusal}")
+    say()
+    say(f"PREDICTION. {outlook.how}")
+    if files:
+        say(f"Wrote {_named(files)}.")
+
+
+def _public(path: Path) -> PublicEmbeddings:
+    """The training rows of a file that has splits, all rows of one that has none, or the demo's glyphs."""
+    from dptransfer.data import PublicEmbeddings, read_public
+
+    if str(path) == "demo" and not path.exists():
+        from dptransfer_lab.demo_data import demo_glyphs
+
+        return PublicEmbeddings(demo_glyphs("pixels").rows, name="demo")
+    try:
+        return read_public(path, split="train")
+    except DataError:
+        return read_public(path)
+
+
+def _named(files: Sequence[Path]) -> str:
+    return " and ".join(f"'{file}'" for file in files)
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ArgumentError(f"--epsilons must be numbers with commas between them; got '{text}'.") from None
+    return sorted(set(values))

@@ -1,0 +1,187 @@
+"""Two runs: which groups of cells changed beyond their noise, and which exist in one only.
+
+Cells of the same seed had the same rows and the same noise stream, so their differences are tested where the
+runs have at least two seeds in common (paired t test); otherwise the two sets of seeds are (Welch's test).
+Holm's correction keeps the chance of a single false alarm, over all groups, at or below `level`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dptransfer.errors import ArgumentError
+from dptransfer_lab.results import COST, METRICS, PLACE, SIZES
+from dptransfer_lab.summary import one_per_seed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Change:
+    """One group of cells in two runs.
+
+    Attributes:
+        where: the group's coordinates.
+        before: mean in the first run.
+        after: mean in the second.
+        seeds: numbers of seeds in the first run, in the second, and in common.
+        p: p value of "no change"; None where one seed tells nothing about noise.
+        beyond_noise: whether the change survives Holm's correction.
+        test: which test was made, in words.
+        same_data: whether both runs read the same bytes.
+        other_settings: settings of the method that differ between the runs, by name.
+    """
+
+    where: Mapping[str, Any]
+    before: float
+    after: float
+    seeds: tuple[int, int, int]
+    p: float | None
+    beyond_noise: bool
+    test: str
+    same_data: bool
+    other_settings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs between two runs.
+
+    Attributes:
+        metric: what was compared.
+        level: chance of a single false alarm.
+        shared: every group in both, those that changed first.
+        only_first: coordinates of groups in the first run only.
+        only_second: likewise.
+        other_status: groups that have the number in one run only, with what happened in the other.
+    """
+
+    metric: str
+    level: float
+    shared: tuple[Change, ...]
+    only_first: tuple[Mapping[str, Any], ...]
+    only_second: tuple[Mapping[str, Any], ...]
+    other_status: tuple[tuple[Mapping[str, Any], str, str], ...]
+
+    @property
+    def changed(self) -> tuple[Change, ...]:
+        """The groups that changed beyond their noise."""
+        return tuple(change for change in self.shared if change.beyond_noise)
+
+
+def compare_runs(
+    first: pd.DataFrame, second: pd.DataFrame, *, metric: str = "balanced_accuracy", level: float = 0.05
+) -> Comparison:
+    """Compare two runs by one metric.
+
+    Settings do not tell groups apart: a new default of the library's is a change to be seen.
+
+    Args:
+        first: cells of the first run, as `read_results` gives them.
+        second: cells of the second.
+        metric: a metric or a cost.
+        level: chance of a single false alarm, over all groups.
+    """
+    if metric not in (*METRICS, *COST):
+        raise ArgumentError(f"metric must be one of {', '.join((*METRICS, *COST))}; got '{metric}'.")
+    if not 0 < level < 1:
+        raise ArgumentError(f"level must be above 0 and below 1; got {level:g}.")
+    before, after = _by_place(first), _by_place(second)
+    tested: list[Change] = []
+    other: list[tuple[Mapping[str, Any], str, str]] = []
+    for place in before:
+        if place in after:
+            old, new = (side[place].dropna(subset=metric) for side in (before, after))
+            if len(old) and len(new):
+                tested.append(_tested(old, new, metric))
+            elif len(old) or len(new):
+                other.append((coordinates(after[place]), _status(before[place]), _status(after[place])))
+    return Comparison(
+        metric=metric,
+        level=level,
+        shared=tuple(sorted(_corrected(tested, level), key=_order)),
+        only_first=tuple(coordinates(before[place]) for place in before if place not in after),
+        only_second=tuple(coordinates(after[place]) for place in after if place not in before),
+        other_status=tuple(other),
+    )
+
+
+def coordinates(cells: pd.DataFrame) -> dict[str, Any]:
+    """Where a group of cells stands, JSON-ready; sizes are those of its first cell."""
+    first = json.loads(cells.head(1).drop(columns=["extra", "per_class"]).to_json(orient="records"))[0]
+    budget = {name: first[name] for name in ("flavour", "epsilon", "delta", "rho", "mu", "relation")}
+    names = [name for name in (*PLACE, *SIZES) if name not in budget and not name.startswith("asked_")]
+    settings = json.loads(first["settings"])
+    return {**{name: first[name] for name in names}, "budget": budget, "settings": settings}
+
+
+def _by_place(frame: pd.DataFrame) -> dict[tuple[Any, ...], pd.DataFrame]:
+    import pandas as pd
+
+    groups = one_per_seed(frame, PLACE).groupby(PLACE, dropna=False, sort=False)
+    return {  # a missing value is not equal to itself
+        tuple(None if pd.isna(value) else value for value in place): cells for place, cells in groups
+    }
+
+
+def _tested(old: pd.DataFrame, new: pd.DataFrame, metric: str) -> Change:
+    from scipy import stats
+
+    before, after = old.set_index("seed")[metric], new.set_index("seed")[metric]
+    gaps = (after - before).dropna()
+    p: float | None = None
+    if len(gaps) >= 2:
+        test = f"paired t test over {len(gaps)} seeds"
+        if np.ptp(gaps) == 0:  # no spread: equal, or moved by the same amount in every seed
+            p = float(gaps.iloc[0] == 0)
+        else:
+            p = float(stats.ttest_1samp(gaps, 0.0).pvalue)
+    elif len(before) >= 2 and len(after) >= 2:
+        test = "Welch's test"
+        if np.ptp(before) == 0 == np.ptp(after):
+            p = float(before.iloc[0] == after.iloc[0])
+        else:
+            p = float(stats.ttest_ind(before, after, equal_var=False).pvalue)
+    elif len(gaps) and not gaps.any():
+        test, p = "the same number", 1.0
+    else:
+        test = "one seed: its noise is not known"
+    one, other = (json.loads(side["settings"].iloc[0]) for side in (old, new))
+    return Change(
+        where=coordinates(new),
+        before=float(before.mean()),
+        after=float(after.mean()),
+        seeds=(len(before), len(after), len(gaps)),
+        p=p,
+        beyond_noise=False,
+        test=test,
+        same_data=len({*old["data_fingerprint"], *new["data_fingerprint"]}) == 1,
+        other_settings=tuple(sorted(name for name in {*one, *other} if one.get(name) != other.get(name))),
+    )
+
+
+def _corrected(changes: Sequence[Change], level: float) -> list[Change]:
+    """Holm (1979): the i-th smallest of m p values must be below level/(m − i), and all before it too."""
+    order = sorted((change for change in changes if change.p is not None), key=lambda change: change.p or 0.0)
+    standing = True
+    marked = [change for change in changes if change.p is None]
+    for place, change in enumerate(order):
+        assert change.p is not None
+        standing = standing and change.p <= level / (len(order) - place)
+        marked.append(replace(change, beyond_noise=standing))
+    return marked
+
+
+def _order(change: Change) -> tuple[bool, float]:
+    return not change.beyond_noise, -abs(change.after - change.before)
+
+
+def _status(cells: pd.DataFrame) -> str:
+    unfinished = cells["status"][cells["status"] != "done"]
+    return str(unfinished.iloc[0]) if len(unfinished) else "done"

@@ -1,0 +1,199 @@
+"""The results of a sweep as one frame: a row per cell, with declared columns.
+
+    OUT/results.jsonl       one record per line: see `dptransfer_lab.record_file`
+    OUT/studies/NAME.json   what was asked for, resolved: see `dptransfer_lab.run`
+
+`COLUMNS` is the schema: what each column is called, where it stands in a record, and its type.
+
+what            columns
+the cell        cell, study, status ('done', 'refused' or 'failed'), message (why not done)
+the task        data, encoder, pool (missing: none), shots, imbalance (0: sizes as they are), seed
+its sizes       rows, classes, pool_rows, dimension, as they were found
+sizes asked     asked_rows, asked_classes, asked_pool_rows, asked_dimension (missing: all there is)
+the budget      flavour ('approximate', 'pure', 'zcdp', 'gdp'), epsilon or rho or mu, delta, relation
+the method      method, label, settings (canonical JSON, so that it can be grouped by)
+marks           oracle_tuned, seeded, not_private
+the promise     promised_epsilon, promised_delta, promised_rho, promised_mu, promised_relation
+metrics         the names in METRICS; per_class (a list)
+cost            the names in COST
+made            version, date, host_cores, study_digest, data_fingerprint
+extra           what the cell tells of itself beyond that (a dict)
+
+What a cell does not have is missing: `frame[name].notna()` tells. Keep missing values when grouping:
+`frame.groupby(GROUP, dropna=False, sort=False)` gives the seeds of each point.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dptransfer.errors import DataError
+from dptransfer_lab.record_file import FILE, Record, canonical, lines_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STUDIES = "studies"
+SIZES = ("rows", "classes", "pool_rows", "dimension")
+METRICS = (
+    "balanced_accuracy",
+    "accuracy",
+    "minority_accuracy",
+    "worst_class",
+    "macro_f1",
+    "calibration_error",
+    "attack_auc",
+    "instance_loss",
+    "instance_loss_spread",
+)
+"""The metrics that are one number."""
+COST = ("fit_seconds", "cell_seconds", "overhead_seconds", "peak_mib")
+
+COLUMNS: dict[str, tuple[str, str]] = {
+    **{name: (name, "str") for name in ("cell", "study", "status", "message")},
+    **{name: (name, "str") for name in ("data", "encoder", "pool", "method", "label", "settings")},
+    **{name: (name, "Int64") for name in (*SIZES, "shots", "seed")},
+    "imbalance": ("imbalance", "float64"),
+    **{f"asked_{name}": (f"extra.cut.{name}", "Int64") for name in SIZES},
+    **{name: (f"budget.{name}", "float64") for name in ("epsilon", "delta", "rho", "mu")},
+    **{name: (f"budget.{name}", "str") for name in ("flavour", "relation")},
+    **{name: (f"marks.{name}", "bool") for name in ("oracle_tuned", "seeded", "not_private")},
+    **{f"promised_{name}": (f"guarantee.{name}", "float64") for name in ("epsilon", "delta", "rho", "mu")},
+    "promised_relation": ("guarantee.relation", "str"),
+    **{name: (f"metrics.{name}", "float64") for name in METRICS},
+    "per_class": ("metrics.per_class", "object"),
+    **{name: (f"cost.{name}", "float64") for name in COST},
+    **{name: (f"made.{name}", "str") for name in ("version", "date", "study_digest", "data_fingerprint")},
+    "host_cores": ("made.host_cores", "Int64"),
+    "extra": ("extra", "object"),
+}
+"""Column: its place in a record, names joined by dots, and its type in the frame."""
+PLACE = [
+    *("data", "encoder", "pool", "shots", "imbalance", *(f"asked_{name}" for name in SIZES)),
+    *("flavour", "epsilon", "delta", "rho", "mu", "relation", "method", "label"),
+]
+"""Where a cell stands in its study, but for the seed."""
+GROUP = [*PLACE, "settings"]
+"""What cells share that differ in their seed only."""
+_MAY_LACK = ("extra.", "guarantee.", "metrics.", "cost.")  # older versions measured less
+
+
+def read_results(folder: str | Path, study: str | None = None) -> pd.DataFrame:
+    """Every cell of a results folder, one row each, in the order they were made.
+
+    With `study`, those of its cells alone, under its own name and labels, also where another study in the
+    same folder had made them first. Without, everything.
+
+    Args:
+        folder: a results folder, or the folder a sweep was told to write to.
+        study: the name of a study that was run there.
+    """
+    return frame_of(read_records(folder, study))
+
+
+def frame_of(records: Sequence[Record]) -> pd.DataFrame:
+    """Records as a frame with the columns of `COLUMNS`."""
+    import pandas as pd
+
+    columns = {}
+    for name, (place, kind) in COLUMNS.items():
+        values = [_at(record, place) for record in records]
+        if name == "settings":
+            values = [canonical(value) for value in values]
+        if place.startswith("extra.cut."):  # before cuts were recorded, all there is was taken
+            found = place.removeprefix("extra.cut.")
+            values = [
+                value if "cut" in record["extra"] else record[found]
+                for value, record in zip(values, records, strict=True)
+            ]
+        try:
+            columns[name] = pd.Series(values, dtype=kind)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"'{place}' of a record must be {kind}; in one it is not. Somebody else changed the file: "
+                "restore it, or run the study into a new folder."
+            ) from None
+    return pd.DataFrame(columns)
+
+
+def _at(record: Record, place: str) -> Any:
+    found: Any = record
+    for name in place.split("."):
+        if isinstance(found, Mapping) and name in found:
+            found = found[name]
+        elif place.startswith(_MAY_LACK):
+            return None
+        else:
+            raise DataError(
+                f"A record must have '{place}'; one has not. Somebody else changed the file: restore it, or "
+                "run the study into a new folder."
+            )
+    return found
+
+
+def read_records(folder: str | Path, study: str | None = None) -> list[Record]:
+    """What `read_results` reads, as the JSON objects that are in the file."""
+    file = Path(folder) / FILE
+    if not file.is_file():
+        raise DataError(
+            f"A results folder holds {FILE}; '{folder}' has none. Make one with: dptransfer bench run"
+        )
+    by_cell = {record["cell"]: record for record in lines_of(file)}  # a retried cell: the last word counts
+    if study is None:
+        return list(by_cell.values())
+    asked: Mapping[str, Mapping[str, Any]] = read_study(folder, study)["cells"]
+    return [
+        {
+            **record,
+            "study": study,
+            "label": asked[cell]["label"],
+            "marks": {**record["marks"], "oracle_tuned": asked[cell]["oracle_tuned"]},
+        }
+        for cell, record in by_cell.items()
+        if cell in asked
+    ]
+
+
+def studies_of(folder: str | Path) -> list[str]:
+    """The names of the studies that were run into this folder."""
+    return sorted(file.stem for file in (Path(folder) / STUDIES).glob("*.json"))
+
+
+def read_study(folder: str | Path, study: str) -> dict[str, Any]:
+    """What was asked for: the resolved study, its digest, and its cells."""
+    file = Path(folder) / STUDIES / f"{study}.json"
+    try:
+        whole: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        known = ", ".join(studies_of(folder)) or "none"
+        raise DataError(f"'{folder}' must hold the study '{study}'; it holds {known}.") from None
+    return whole
+
+
+def write_study(folder: Path, study: str, whole: Mapping[str, Any]) -> None:
+    """Keep what was asked for next to the results, whole or not at all."""
+    file = folder / STUDIES / f"{study}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    partial.write_text(json.dumps(whole, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    partial.replace(file)
+
+
+def export_table(frame: pd.DataFrame, file: str | Path) -> Path:
+    """Write the frame for other tools, `.csv` or `.parquet`; columns are named by places in records."""
+    path = Path(file)
+    table = frame.drop(columns=[f"asked_{name}" for name in SIZES])
+    for name in ("per_class", "extra"):
+        table[name] = table[name].map(canonical)
+    table = table.rename(columns={name: place for name, (place, _) in COLUMNS.items()})
+    if path.suffix == ".csv":
+        table.to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        table.to_parquet(path, index=False)
+    else:
+        raise DataError(f"A table's name must end in .csv or .parquet; got '{path.name}'.")
+    return path

@@ -1,0 +1,298 @@
+"""A study: the grid of one TOML file, checked before anything runs."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from dptransfer.errors import DataError, DPTransferError
+from dptransfer.privacy import Budget, Relation
+from dptransfer_lab.lineup import entrant
+from dptransfer_lab.record_file import canonical
+
+NO_POOL = "none"
+Flavour = Literal["approximate", "pure", "zcdp", "gdp"]
+
+
+def _listed(value: Any) -> Any:
+    """One value stands for a list of one."""
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Numbers = Annotated[tuple[float, ...], BeforeValidator(_listed)]
+Wholes = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(_listed)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._+-]*$")]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Source(_Part):
+    """Where the rows of one encoder are.
+
+    Attributes:
+        train: a file with labelled rows; for a file that has splits, its split 'train' is meant.
+        test: a file with test rows; default the split 'test' of `train`, or a share held out of it.
+    """
+
+    train: str
+    test: str | None = None
+
+
+def _source(value: Any) -> Any:
+    return {"train": value} if isinstance(value, str) else value
+
+
+class DataSet(_Part):
+    """A private data set, by encoder.
+
+    Attributes:
+        name: what tables call it.
+        source: its rows by encoder: a file, 'demo', 'hub:ORG/NAME', or a table with `train` and `test`.
+        pool: names of the pools it is tried with; 'none' is no pool.
+        test_share: share of each class held out for testing where the file has no test rows.
+        balanced_test: cut the test set to the same number of rows per class.
+    """
+
+    name: Name
+    source: dict[str, Annotated[Source, BeforeValidator(_source)]] = Field(min_length=1)
+    pool: Words = (NO_POOL,)
+    test_share: Annotated[float, Field(gt=0, lt=1)] = 0.25
+    balanced_test: bool = False
+
+
+class Pool(_Part):
+    """Public rows, by encoder: `source` is as for a data set, and labels are not used."""
+
+    name: Name
+    source: dict[str, Annotated[Source, BeforeValidator(_source)]] = Field(min_length=1)
+
+
+class BudgetGrid(_Part):
+    """Budgets of one currency: exactly one of `epsilon` (with `delta`), `pure`, `rho` and `mu`."""
+
+    epsilon: Numbers = ()
+    pure: Numbers = ()
+    rho: Numbers = ()
+    mu: Numbers = ()
+    delta: float | None = None
+    relation: Literal["add/remove", "replace-one"] = "add/remove"
+
+    def budgets(self) -> list[Budget]:
+        """The budgets, in order."""
+        relation = Relation(self.relation)
+        delta = 1e-5 if self.delta is None else self.delta
+        return [
+            *(Budget(epsilon=value, delta=delta, relation=relation) for value in self.epsilon),
+            *(Budget.pure(value, relation=relation) for value in self.pure),
+            *(Budget.zcdp(value, delta=delta, relation=relation) for value in self.rho),
+            *(Budget.gdp(value, delta=delta, relation=relation) for value in self.mu),
+        ]
+
+    @model_validator(mode="after")
+    def _is_one_currency(self) -> BudgetGrid:
+        given = [name for name in ("epsilon", "pure", "rho", "mu") if getattr(self, name)]
+        if len(given) != 1:
+            raise ValueError(
+                f"a budget needs exactly one of epsilon, pure, rho and mu; got {given or 'none'}"
+            )
+        if given == ["epsilon"] and not self.delta:
+            raise ValueError("a budget with epsilon needs delta above 0; for pure DP write pure = [...]")
+        if given == ["pure"] and self.delta:
+            raise ValueError("a pure budget has no delta; leave it out, or write epsilon = [...]")
+        self.budgets()  # its own checks
+        return self
+
+
+class Only(_Part):
+    """Where a method is tried; an empty list means everywhere."""
+
+    data: Words = ()
+    encoder: Words = ()
+    pool: Words = ()
+    flavour: Annotated[tuple[Flavour, ...], BeforeValidator(_listed)] = ()
+    imbalance: Numbers = ()
+    shots: Annotated[tuple[int, ...], BeforeValidator(_listed)] = ()
+
+
+class MethodEntry(_Part):
+    """A method with its settings.
+
+    Attributes:
+        name: its command-line name, or that of a printed mechanism ('as-published-mean', ...).
+        label: what tables and figures call it; default the name.
+        settings: its fields, as `--set` takes them.
+        oracle_tuned: the settings were chosen by looking at test results; tables say so.
+        declare: what the owner declares public beyond the classes.
+        only: where it is tried.
+    """
+
+    name: str
+    label: str = ""
+    settings: dict[str, Any] = {}
+    oracle_tuned: bool = False
+    declare: Literal["nothing", "size", "class_counts"] = "nothing"
+    only: Only = Only()
+
+    @model_validator(mode="after")
+    def _exists(self) -> MethodEntry:
+        try:
+            entrant(self.name, self.settings)
+        except DPTransferError as problem:
+            raise ValueError(str(problem)) from None
+        return self
+
+
+class Size(_Part):
+    """Smaller versions of a task, for studies of cost: each list is an axis; empty means all there is."""
+
+    rows: Wholes = ()
+    classes: Wholes = ()
+    pool_rows: Wholes = ()
+    dimension: Wholes = ()
+
+
+class Study(_Part):
+    """One study: every combination of what is listed is a cell.
+
+    Attributes:
+        name: what results are filed under.
+        title: a line for people.
+        about: what it is for, in a paragraph.
+        seeds: how many, or which. A seed decides classes' places in the tail, the rows drawn, and the noise.
+        imbalance: ratios of the largest class to the smallest; 0 leaves the class sizes as they are.
+        shots: labelled public examples per class, taken out of the training rows.
+        attack: whether to measure how well members are told from non-members.
+        instance_loss: whether to measure each private row's own privacy loss, by a second fit.
+        data: the data sets.
+        pool: the public pools they name.
+        budget: the budgets.
+        method: the methods.
+        size: smaller versions of each task.
+        claim: what a paper claims and the report checks; it changes no result.
+        figure: which figures the report draws; it changes no result.
+    """
+
+    name: Name
+    title: str = ""
+    about: str = ""
+    seeds: int | tuple[int, ...] = 3
+    imbalance: Numbers = (0.0,)
+    shots: Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_listed)] = (0,)
+    attack: bool = True
+    instance_loss: bool = False
+    data: Annotated[tuple[DataSet, ...], Field(min_length=1)]
+    pool: tuple[Pool, ...] = ()
+    budget: Annotated[tuple[BudgetGrid, ...], Field(min_length=1)]
+    method: Annotated[tuple[MethodEntry, ...], Field(min_length=1)]
+    size: tuple[Size, ...] = (Size(),)
+    claim: tuple[dict[str, Any], ...] = ()
+    figure: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def seed_list(self) -> tuple[int, ...]:
+        """The seeds, one by one."""
+        return tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the resolved study."""
+        return hashlib.sha256(canonical(self.resolved()).encode()).hexdigest()
+
+    def resolved(self) -> dict[str, Any]:
+        """JSON-ready form with every default filled in."""
+        return {**self.model_dump(mode="json"), "seeds": list(self.seed_list)}
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Study:
+        seeds = self.seed_list
+        if not seeds or min(seeds) < 0 or len(set(seeds)) != len(seeds):
+            raise ValueError("seeds must be a number of at least 1, or distinct whole numbers from 0 up")
+        if not self.imbalance or any(ratio != 0 and not ratio >= 1 for ratio in self.imbalance):
+            raise ValueError("imbalance must list ratios of at least 1, or 0 for class sizes as they are")
+        for kind, names in (("data", [one.name for one in self.data]), ("pool", [p.name for p in self.pool])):
+            if len(set(names)) != len(names):
+                raise ValueError(f"each {kind} must have a name of its own")
+        pools = {pool.name: pool for pool in self.pool}
+        for one in self.data:
+            for name in one.pool:
+                if name != NO_POOL and name not in pools:
+                    raise ValueError(
+                        f"data '{one.name}' names the pool '{name}', which has no [[pool]] table"
+                    )
+                for encoder in one.source if name != NO_POOL else ():
+                    if encoder not in pools[name].source:
+                        raise ValueError(f"the pool '{name}' has no rows of the encoder '{encoder}'")
+        if labels := _repeated([entry.label or entry.name for entry in self.method]):
+            raise ValueError(f"two methods are called '{labels[0]}'; give each a label of its own")
+        return self
+
+
+def _repeated(words: list[str]) -> list[str]:
+    return [word for place, word in enumerate(words) if word in words[:place]]
+
+
+def parse_study(text: str, *, where: str = "the study") -> Study:
+    """A study from TOML text."""
+    try:
+        return Study.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as problem:
+        raise DataError(f"A study must be TOML; {where} is not: {problem}.") from None
+    except ValidationError as problem:
+        raise DataError(_explained(problem, where)) from None
+
+
+def read_study_file(path: str | Path) -> Study:
+    """A study from a TOML file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise DataError(f"A study must be TOML in UTF-8; '{path}' is not. Save it so.") from None
+    return parse_study(text, where=f"'{path}'")
+
+
+def _explained(problem: ValidationError, where: str) -> str:
+    """The first complaint: where it is, what is wrong, and the nearest thing that would be right."""
+    first = problem.errors(include_url=False)[0]
+    place = [str(part) for part in first["loc"]]
+    if first["type"] == "extra_forbidden":
+        known = _keys(Study, [part for part in place[:-1] if not part.isdigit()])
+        close = difflib.get_close_matches(place[-1], known, n=1)
+        remedy = f"Did you mean '{close[0]}'?" if close else f"Known here: {', '.join(known)}."
+        inside = f" in [{'.'.join(part for part in place[:-1] if not part.isdigit())}]" if place[:-1] else ""
+        return f"A study has known keys only; {where} has '{place[-1]}'{inside}. {remedy}"
+    at = f" at {'.'.join(place)}" if place else ""
+    said = first["msg"].removeprefix("Value error, ")
+    said += "" if said.endswith((".", "?")) else "."
+    return f"A study must be complete and consistent; {where}{at}: {said} `dptransfer bench new` shows one."
+
+
+def _keys(model: type[BaseModel], place: list[str]) -> list[str]:
+    """The keys that are known at this place."""
+    for part in place:
+        inner = {found.__name__: found for found in _models(model, part)}
+        if not inner:
+            break
+        model = next(iter(inner.values()))
+    return list(model.model_fields)
+
+
+def _models(model: type[BaseModel], field: str) -> Iterator[type[BaseModel]]:
+    import typing
+
+    if field not in model.model_fields:
+        return
+    pending = [model.model_fields[field].annotation]
+    while pending:
+        kind = pending.pop()
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield kind
+        pending += typing.get_args(kind)

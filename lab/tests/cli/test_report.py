@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+
+from dptransfer.data.store import write_embeddings
+from tests.synthetic import folder, grid
+
+QUICK = ("--rows", "300", "--epsilons", "0.5,8", "--methods", "mean")
+
+
+@pytest.fixture
+def pool(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(200, 12))
+    return write_embeddings(tmp_path / "pool.emb", rows)
+
+
+@pytest.fixture
+def sample(tmp_path):
+    labels = np.repeat([0, 1, 2], 12)
+    rows = 4 * np.eye(3, 12)[labels] + np.random.default_rng(1).normal(size=(36, 12))
+    return write_embeddings(tmp_path / "sample.emb", rows, labels, classes=["a", "b", "c"])
+
+
+def test_report_writes_two_files_and_names_them(cli, tmp_path):
+    results = folder(tmp_path / "sweep", grid(seeds=2))
+    said = cli("bench", "report", results).stdout
+    assert "report.html" in said
+    assert "report.md" in said
+    assert (results / "report.html").is_file()
+    assert list((results / "figures").glob("*.png"))
+
+
+def test_report_as_json_and_elsewhere(cli_json, tmp_path):
+    results = folder(tmp_path / "sweep", grid(seeds=2))
+    found = cli_json("bench", "report", results, "--out", tmp_path / "there")
+    assert found == {"reports": [str(tmp_path / "there" / name) for name in ("report.html", "report.md")]}
+
+
+def test_report_of_nothing_is_one_line(cli, tmp_path):
+    assert "holds none" in cli("bench", "report", tmp_path, code=2).stderr
+
+
+def test_explore_predicts_from_a_pool_and_says_so(cli, pool, tmp_path):
+    said = cli(
+        "bench", "explore", "--public", pool, "--classes", "4", *QUICK, "--out", tmp_path / "figures"
+    ).stdout
+    assert "PREDICTION" in said
+    assert "No private row was read" in said
+    assert (tmp_path / "figures" / "explore.svg").is_file()
+
+
+def test_explore_has_glyphs_of_its_own(cli_json):
+    found = cli_json("bench", "explore", "--public", "demo", "--classes", "3", *QUICK)
+    assert [line["epsilon"] for line in found["prediction"]] == [0.5, 8.0]
+
+
+def test_explore_takes_classes_from_a_sample(cli_json, sample):
+    found = cli_json("bench", "explore", "--sample", sample, *QUICK)
+    lines = found["prediction"]
+    assert [line["epsilon"] for line in lines] == [0.5, 8.0]
+    assert all(line["lowest"] <= line["median"] <= line["highest"] for line in lines)
+    assert lines[1]["median"] > 0.9
+    assert "3 classes, 300 rows" in found["how"]
+    assert found["files"] == []
+
+
+def test_explore_takes_the_training_rows_of_a_file_with_splits(cli_json, sample, tmp_path):
+    labels = np.repeat([0, 1, 2], 12)
+    rows = 4 * np.eye(3, 12)[labels] + np.random.default_rng(1).normal(size=(36, 12))
+    parts = {"x_train": rows, "y_train": labels, "x_test": rows[:9], "y_test": labels[:9]}
+    np.savez(tmp_path / "both.npz", **parts, classes=np.array(["a", "b", "c"]))
+    found = cli_json("bench", "explore", "--sample", tmp_path / "both.npz", *QUICK)
+    assert "36 labelled public rows" in found["how"]
+
+
+def test_explore_in_fewer_dimensions_predicts_less(cli_json, sample):
+    whole, cut = (
+        cli_json("bench", "explore", "--sample", sample, *QUICK, *more)["prediction"][1]["median"]
+        for more in ((), ("--dim", "1"))
+    )
+    assert cut < whole
+
+
+def test_explore_tells_why_a_method_cannot_be_fitted(cli, sample):
+    said = cli("bench", "explore", "--sample", sample, "--rows", "300", "--methods", "coinpress").stdout
+    assert "'coinpress' cannot be fitted" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "needs public rows"),
+        (("--public", "{pool}"), "number of classes"),
+        (("--public", "{pool}", "--classes", "3", "--epsilons", "1,x"), "numbers"),
+        (("--public", "{pool}", "--classes", "3", "--dim", "99"), "--dim"),
+        (("--public", "{pool}", "--classes", "3", "--methods", "meen"), "mean"),
+        (("--public", "{pool}", "--classes", "300", "--rows", "20"), "rows"),
+    ],
+)
+def test_explore_explains_what_is_missing(cli, pool, words, message):
+    given = [word.format(pool=pool) for word in words]
+    assert message in cli("bench", "explore", *given, code=2).stderr

@@ -1,0 +1,45 @@
+import pytest
+
+from dptransfer_lab.figures.ablation import ablation
+from dptransfer_lab.figures.style import styles_of
+
+from ..synthetic import grid, record
+
+
+def variants():
+    return [
+        record("adamix", label=label, epsilon=epsilon, seed=seed, balanced=value + 0.01 * seed, shots=5)
+        for label, value in (("whole", 0.8), ("without projection", 0.7))
+        for epsilon in (0.5, 1.0, 2.0, 4.0)
+        for seed in range(3)
+    ]
+
+
+def test_bars_are_means_with_their_interval():
+    records = variants()
+    (made,) = ablation(records, styles_of(records))
+    panels = made.figure.axes
+    assert [axes.get_title(loc="left") for axes in panels] == ["ε = 0.5", "ε = 1", "ε = 4"]
+    widths = {patch.get_gid(): patch.get_width() for patch in panels[0].patches}
+    assert widths == {"bar-whole": pytest.approx(0.81), "bar-without-projection": pytest.approx(0.71)}
+    assert len(panels[0].containers) == 4  # two bars and two whiskers
+    assert [text.get_text() for text in panels[0].get_yticklabels()] == ["whole", "without projection"]
+    assert "95 % interval" in made.caption
+    assert "5 public shots" in made.caption
+
+
+def test_errors_turn_the_bars_round():
+    records = variants()
+    (made,) = ablation(records, styles_of(records), error=True)
+    assert made.figure.axes[0].patches[0].get_width() == pytest.approx(0.19)
+
+
+def test_one_label_is_no_comparison():
+    assert ablation(grid(("mean",)), styles_of(grid(("mean",)))) == []
+
+
+def test_a_label_without_a_result_at_a_budget_says_so():
+    records = [r for r in variants() if not (r["label"] == "whole" and r["budget"]["epsilon"] == 0.5)]
+    (made,) = ablation(records, styles_of(records))
+    assert "no result" in [text.get_text() for text in made.figure.axes[0].texts]
+    assert "no result" not in [text.get_text() for text in made.figure.axes[1].texts]

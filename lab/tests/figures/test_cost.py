@@ -1,0 +1,50 @@
+import re
+
+import pytest
+
+from dptransfer_lab.figures.cost import cost, slope
+from dptransfer_lab.figures.style import styles_of
+
+from ..synthetic import grid, record
+
+
+def sized():
+    by_rows = [
+        record(rows=n, seed=s, seconds=1e-4 * n, mib=n**0.5) for n in (500, 1000, 2000) for s in range(3)
+    ]
+    by_pool = [
+        record(rows=500, pool_rows=n, seed=s, seconds=0.05 * (n / 2000) ** 2)
+        for n in (1000, 4000, 8000)
+        for s in range(3)
+    ]
+    return by_rows + by_pool
+
+
+def test_each_size_that_varies_alone_is_a_panel():
+    records = sized()
+    (made,) = cost(records, styles_of(records))
+    panels = [axes for axes in made.figure.axes if axes.get_visible()]
+    assert [axes.get_xlabel() for axes in panels] == ["private rows", "public rows"]
+    assert all(axes.get_xscale() == axes.get_yscale() == "log" for axes in panels)
+    line = next(line for line in panels[0].lines if line.get_gid() == "line-mean")
+    assert line.get_xdata().tolist() == [500, 1000, 2000]
+    assert line.get_ydata() == pytest.approx([0.05, 0.1, 0.2])
+
+
+def test_the_caption_tells_the_slopes():
+    records = sized()
+    told = cost(records, styles_of(records))[0].caption
+    assert re.search(r"private rows: mean 1\.00", told)
+    assert re.search(r"public rows: mean 2\.00", told)
+    memory = cost(records, styles_of(records), cost="peak_mib")[0].caption
+    assert re.search(r"private rows: mean 0\.50", memory)
+    assert "MiB" in memory
+
+
+def test_a_slope_is_the_power():
+    x = [1, 3, 9, 27]
+    assert slope(x, [v**1.5 for v in x]) == pytest.approx(1.5)
+
+
+def test_nothing_varies_nothing_is_drawn():
+    assert cost(grid(), styles_of(grid())) == []

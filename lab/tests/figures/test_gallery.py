@@ -1,0 +1,51 @@
+import numpy as np
+from PIL import Image
+
+from dptransfer_lab.figures.gallery import gallery, picture_file
+from dptransfer_lab.figures.style import styles_of
+
+from ..synthetic import record
+
+
+def chosen(**more):
+    rows = {"cat": [3], "dog": [7, 9]}
+    return [
+        record("public", epsilon=epsilon, seed=seed, classes=2, extra={"prototypes": rows}, **more)
+        for epsilon in (0.5, 2.0)
+        for seed in (1, 0)
+    ]
+
+
+def test_each_class_shows_the_picture_of_the_row_that_was_chosen():
+    asked = []
+
+    def pictures(pool, encoder, size, row):
+        asked.append((pool, encoder, size, row))
+        return np.full((4, 4), 10 * row, dtype=np.uint8)
+
+    records = chosen()
+    (made,) = gallery(records, styles_of(records), pictures)
+    assert set(asked) == {("glyphs", "lite0", 2000, 3), ("glyphs", "lite0", 2000, 7)}
+    shown = [int(axes.images[0].get_array()[0, 0]) for axes in made.figure.axes]
+    assert shown == [30, 70, 30, 70]
+    assert [axes.get_title() for axes in made.figure.axes[:2]] == ["cat", "dog"]
+    assert "seed 0" in made.caption
+    assert "No private picture" in made.caption
+
+
+def test_a_pool_without_pictures_has_no_gallery():
+    records = chosen()
+    assert gallery(records, styles_of(records), lambda *_: None) == []
+    assert gallery([record("mean")], styles_of([record("mean")]), lambda *_: np.zeros((2, 2))) == []
+
+
+def test_files_are_pictures_only_if_they_are(tmp_path):
+    path = tmp_path / "a.png"
+    Image.new("RGB", (300, 200), (9, 8, 7)).save(path)
+    found = picture_file(str(path))
+    assert found.shape == (64, 96, 3)
+    assert found[0, 0].tolist() == [9, 8, 7]
+    (tmp_path / "b.png").write_text("no picture")
+    (tmp_path / "c.txt").write_text("no picture")
+    for name in ("b.png", "c.txt", "d.png"):
+        assert picture_file(str(tmp_path / name)) is None

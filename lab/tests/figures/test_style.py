@@ -1,0 +1,115 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from dptransfer.methods import METHODS
+from dptransfer_lab.as_published import AS_PUBLISHED
+from dptransfer_lab.figures.style import COLOURS, css_colours, marked, styles_of
+
+from ..synthetic import record
+
+# Machado et al. (2009), severity 1: how colours look to people without one kind of cone.
+SEEN = {
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.01182, 0.04294, 0.968881],
+    ],
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+}
+# What one figure of a paper puts side by side.
+TOGETHER = ("public-prior", "mean", "public", "top-k", "least-squares", "global-adapt")
+
+
+def linear(colour):
+    shares = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    return np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+
+
+def lab(light):
+    whole = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    x = whole @ np.clip(light, 0, 1) / [0.9505, 1, 1.089]
+    f = np.where(x > 0.008856, np.cbrt(x), 7.787 * x + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def contrast(one, other):
+    dark, bright = sorted(0.05 + linear(each) @ [0.2126, 0.7152, 0.0722] for each in (one, other))
+    return bright / dark
+
+
+def styles(*methods):
+    return styles_of([record(name) for name in methods])
+
+
+def test_every_method_has_a_look_that_no_other_has():
+    found = styles(*METHODS)
+    looks = [(style.colour, style.marker) for style in found.values()]
+    assert len(set(looks)) == len(METHODS)
+    assert all(style.marker not in "Xx8" for style in found.values())
+
+
+def test_the_order_does_not_depend_on_the_records():
+    names = ["dpsgd", "mean", "as-published-mean", "public-prior", "top-k"]
+    expected = ["public-prior", "mean", "as-published-mean", "top-k", "dpsgd"]
+    for order in itertools.permutations(names):
+        assert list(styles(*order)) == expected
+
+
+def test_a_label_looks_alike_whoever_else_is_in_the_figure():
+    alone, together = styles("public")["public"], styles(*METHODS)["public"]
+    assert (alone.colour, alone.marker, alone.dashes) == (together.colour, together.marker, together.dashes)
+
+
+def test_variants_share_colour_and_marker_and_differ_in_dashes_or_fill():
+    records = [record("top-k", label=f"K = {k}") for k in (10, 2, 1, 20, 5, 3)]
+    found = styles_of(records)
+    assert list(found) == [f"K = {k}" for k in (1, 2, 3, 5, 10, 20)]  # numbers in order, not letters
+    assert len({(style.colour, style.marker) for style in found.values()}) == 1
+    assert len({(str(style.dashes), style.fill) for style in found.values()}) == 6
+
+
+def test_what_is_not_private_is_dotted_with_crosses_in_the_colour_of_the_right_method():
+    found = styles(*METHODS, *AS_PUBLISHED)
+    for name in AS_PUBLISHED:
+        assert found[name].not_private
+        assert found[name].marker in "Xx1234"
+        assert "NOT PRIVATE" in found[name].words
+    printed = [found["as-published-top-k"], found["as-published-top-k-from-zero"]]
+    assert len({style.marker for style in printed}) == 2
+    assert found["as-published-mean"].colour == found["mean"].colour
+    assert found["as-published-mean-estimation"].colour == found["mean-estimation"].colour
+    assert found["as-published-top-k-from-zero"].colour == found["top-k"].colour
+
+
+def test_marks_are_part_of_the_words():
+    assert marked("a", not_private=True, oracle_tuned=True) == "a [NOT PRIVATE, oracle-tuned]"
+    assert marked("a", not_private=False, oracle_tuned=False) == "a"
+
+
+@pytest.mark.parametrize("eyes", SEEN)
+def test_colours_of_one_figure_keep_apart_for_people_who_see_fewer(eyes):
+    found = styles(*TOGETHER)
+    seen = {name: lab(SEEN[eyes] @ linear(style.colour.light)) for name, style in found.items()}
+    for one, other in itertools.combinations(seen, 2):
+        assert np.linalg.norm(seen[one] - seen[other]) > 10, (one, other)
+    red, green = (lab(SEEN["deuteranopia"] @ linear(colour)) for colour in ("#cc6633", "#a08000"))
+    assert np.linalg.norm(red - green) < 25  # the measure does see what is lost
+
+
+def test_colours_can_be_read_on_their_page():
+    for colour in COLOURS:
+        assert contrast(colour.light, "#ffffff") > 2.7
+        assert contrast(colour.dark, "#1b1f23") > 4
+    assert contrast("#f0e442", "#ffffff") < 2.7  # Okabe and Ito's yellow would not do
+
+
+def test_every_colour_has_a_name_and_a_counterpart_for_dark_pages():
+    known = css_colours()
+    assert len({light for light, _ in known.values()}) == len(known)
+    assert all(light != dark for light, dark in known.values())

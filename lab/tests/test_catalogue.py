@@ -1,0 +1,63 @@
+import tomllib
+
+import pytest
+
+from dptransfer.errors import DataError
+from dptransfer_lab.catalogue import built_in, find_study, starting_point, text_of
+from dptransfer_lab.study import parse_study
+
+
+@pytest.mark.parametrize("name", list(built_in()))
+def test_every_built_in_study_can_be_read_and_has_a_title(name):
+    study = parse_study(text_of(name))
+    assert study.name == name
+    assert study.title
+
+
+def test_unknown_names_and_missing_files_are_told_apart():
+    with pytest.raises(DataError, match=r"one of .*demo"):
+        find_study("nowhere")
+    with pytest.raises(DataError, match="there is none"):
+        find_study("nowhere.toml")
+    assert find_study("demo")[0].name == "demo"
+
+
+def test_a_starting_point_runs_on_the_demo_data(tmp_path):
+    study = parse_study(starting_point(tmp_path / "sweep.toml"))
+    assert study.name == "sweep"
+    assert study.data[0].source["pixels"].train == "demo"
+
+
+def test_a_starting_point_for_ones_own_data(toy):
+    (toy / "inner").mkdir()
+    target = toy / "inner" / "my sweep.toml"
+    with_pool = parse_study(starting_point(target, toy / "toy.npz", toy / "pool.npz"))
+    assert with_pool.name == "my-sweep"
+    assert with_pool.data[0].source["encoder"].train == "../toy.npz"
+    assert with_pool.data[0].pool == ("pool",)
+    assert with_pool.imbalance == (0.0,)
+    alone = parse_study(starting_point(target, toy / "toy.npz"))
+    assert alone.data[0].pool == ("none",)
+    assert {method.name for method in alone.method} == {"mean", "mean-estimation"}
+    with pytest.raises(DataError, match="must exist"):
+        starting_point(target, toy / "missing.npz")
+
+
+def test_commented_lines_are_valid_too(tmp_path):
+    text = starting_point(tmp_path / "sweep.toml")
+    hints = (
+        "# shots",
+        "# attack",
+        "# instance_loss",
+        "# oracle",
+        "# declare",
+        "# only",
+        "# [[budget]]",
+        "# pure",
+    )
+    lines = [line[2:] if line.startswith(hints) else line for line in text.splitlines()]
+    assert "\n".join(lines) != text.rstrip("\n")
+    tomllib.loads("\n".join(lines))
+    study = parse_study("\n".join(lines))
+    assert study.shots == (0, 5)
+    assert study.method[-1].declare == "size"

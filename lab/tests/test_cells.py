@@ -1,0 +1,100 @@
+import dataclasses
+import json
+from itertools import pairwise
+
+import pytest
+
+from dptransfer_lab.cells import Cell, cells_of
+from dptransfer_lab.shelf import Stored
+from dptransfer_lab.study import parse_study
+
+from .samples import SMALL
+
+SHELF = {("data", "toy", "made"): Stored("d" * 64, {}), ("pool", "pool", "made"): Stored("p" * 64, {})}
+
+
+def cells(text=SMALL, shelf=SHELF):
+    return cells_of(parse_study(text), shelf)
+
+
+def test_every_combination_is_one_cell():
+    found = cells()
+    assert len(found) == 2 * 2 * 2 * 2  # seeds, ratios, budgets, methods
+    assert len({cell.address for cell in found}) == len(found)
+
+
+def test_cells_that_share_rows_stand_together():
+    tasks = [cell.task for cell in cells()]
+    changes = sum(first != second for first, second in pairwise(tasks))
+    assert changes == len(set(tasks)) - 1
+    assert [task.seed for task in tasks] == sorted(task.seed for task in tasks)
+
+
+def test_the_address_is_what_determines_the_result():
+    first = cells()[0]
+    same = [
+        dataclasses.replace(first, label="another name"),
+        dataclasses.replace(first, oracle_tuned=True),
+        dataclasses.replace(first, study="another study", study_digest="0"),
+    ]
+    assert {cell.address for cell in same} == {first.address}
+    other = [
+        dataclasses.replace(first, budget={**first.budget, "epsilon": 0.6}),
+        dataclasses.replace(first, settings={**first.settings, "k": 2}),
+        dataclasses.replace(first, declare="size"),
+        dataclasses.replace(first, attack=False),
+        dataclasses.replace(first, instance_loss=True),
+        dataclasses.replace(first, task=dataclasses.replace(first.task, seed=9)),
+        dataclasses.replace(first, task=dataclasses.replace(first.task, data_fingerprint="0")),
+        dataclasses.replace(first, task=dataclasses.replace(first.task, pool_fingerprint=None)),
+        dataclasses.replace(first, task=dataclasses.replace(first.task, dimension=3)),
+    ]
+    assert len({first.address, *(cell.address for cell in other)}) == len(other) + 1
+
+
+def test_the_address_changes_with_the_version(monkeypatch):
+    first = cells()[0]
+    before = first.address
+    monkeypatch.setattr("dptransfer_lab.cells.__version__", "99.0")
+    assert first.address != before
+
+
+def test_a_cell_survives_the_way_to_a_worker():
+    for cell in cells():
+        assert Cell.from_json(json.loads(json.dumps(cell.to_json()))) == cell
+
+
+def test_a_method_is_tried_where_it_is_wanted_only():
+    only = SMALL + "only = { imbalance = 4, flavour = ['approximate'], data = 'toy' }\n"
+    found = cells(only)
+    assert {cell.task.imbalance for cell in found if cell.method == "public"} == {4.0}
+    assert {cell.task.imbalance for cell in found if cell.method == "mean"} == {1.0, 4.0}
+    assert not [cell for cell in cells(SMALL + "only = { flavour = 'pure' }\n") if cell.method == "public"]
+
+
+def test_sizes_in_one_table_multiply_and_tables_add_up():
+    tables = (
+        "[[size]]\nrows = [20, 40]\ndimension = [4, 8]\n[[size]]\nrows = [20]\ndimension = [4]\n[[size]]\n"
+    )
+    sizes = {(cell.task.rows, cell.task.dimension) for cell in cells(SMALL + tables)}
+    assert sizes == {(20, 4), (20, 8), (40, 4), (40, 8), (None, None)}
+    assert len(cells(SMALL + tables)) == 5 * 16
+
+
+def test_without_a_pool_there_is_no_pool_to_cut():
+    text = SMALL.replace('pool = "pool"', 'pool = ["pool", "none"]') + "[[size]]\npool_rows = [10]\n"
+    assert {cell.task.pool for cell in cells(text)} == {"pool"}
+    assert {cell.task.pool for cell in cells(text.replace("[[size]]\npool_rows = [10]\n", ""))} == {
+        "pool",
+        None,
+    }
+
+
+def test_words_name_the_cell():
+    assert cells()[0].words == "toy (made), ratio 1, ε = 0.5, sums, seed 0"
+
+
+@pytest.mark.parametrize("method", ["mean", "public-prior", "auto"])
+def test_settings_hold_the_defaults(method):
+    text = SMALL.replace('name = "mean"', f'name = "{method}"')
+    assert "features" in cells(text)[0].settings

@@ -1,0 +1,41 @@
+import pytest
+
+from dptransfer.errors import DataError
+from dptransfer_lab.claims import Claim, Where, claims_of
+
+from .synthetic import record
+
+FIELDS = {"text": "a is better.", "source": "Section 1", "kind": "above", "left": "a", "right": ["b", "c"]}
+
+
+def test_one_name_stands_for_a_list_of_one():
+    (claim,) = claims_of({"claim": [FIELDS]})
+    assert claim.left == ("a",)
+    assert claim.right == ("b", "c")
+
+
+@pytest.mark.parametrize("wrong", [{"kind": "nicer"}, {"colour": "red"}, {"where": {"ratio": 1}}])
+def test_a_claim_that_cannot_be_read_is_named(wrong):
+    with pytest.raises(DataError, match="Claim 2"):
+        claims_of({"claim": [FIELDS, {**FIELDS, **wrong}]})
+
+
+def test_where_says_which_cells_are_meant():
+    where = Where(imbalance=[10, 50], epsilon_max=1, data="flowers", flavour="approximate")
+    assert where.holds(record(imbalance=10.0, epsilon=1.0))
+    assert not where.holds(record(imbalance=1.0, epsilon=1.0))
+    assert not where.holds(record(imbalance=10.0, epsilon=1.1))
+    assert not where.holds(record(imbalance=10.0, epsilon=1.0, data="birds"))
+    assert not where.holds(record(imbalance=10.0, epsilon=1.0, flavour="pure"))
+    assert Where().holds(record())
+
+
+def test_a_budget_in_rho_is_placed_by_its_epsilon():
+    where = Where(epsilon_max=2.0)
+    assert where.holds(record(epsilon=0.125, flavour="zcdp"))
+    assert not where.holds(record(epsilon=0.5, flavour="zcdp"))
+
+
+def test_a_study_without_claims_has_none():
+    assert claims_of({}) == []
+    assert Claim.model_validate(FIELDS).share == 0.75

@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+
+from dptransfer.accounting import mu_for
+from dptransfer.data import PublicEmbeddings
+from dptransfer.errors import ArgumentError, DataError
+from dptransfer.methods import MeanPrototypes, PublicPrototypes
+from dptransfer.methods.surrogate import FAMILIES, scaled_budget, surrogates
+from dptransfer.privacy import Budget
+from dptransfer_lab.explore import Sizes, explore, resampled, reshaped
+
+BUDGETS = [Budget(epsilon=epsilon, delta=1e-5) for epsilon in (0.1, 10.0)]
+
+
+@pytest.fixture
+def pool():
+    return PublicEmbeddings(np.random.default_rng(0).normal(size=(400, 16)))
+
+
+@pytest.fixture
+def sample():
+    rng = np.random.default_rng(1)
+    labels = np.repeat([0, 1, 2], 20)
+    rows = 4 * np.eye(3, 16)[labels] + rng.normal(size=(60, 16))
+    return PublicEmbeddings(rows, labels, classes=["a", "b", "c"])
+
+
+def test_more_budget_predicts_more_accuracy(pool):
+    outlook = explore(pool, Sizes(4, 2000), BUDGETS, [MeanPrototypes()], repeats=1)
+    low, high = (np.mean(one.accuracies) for one in outlook.predictions)
+    assert high > low + 0.05
+    assert outlook.tasks == len(outlook.predictions[0].accuracies)
+    assert outlook.tasks == sum(family.imbalance <= 10 for family in FAMILIES)
+    assert "prediction, not a measurement" in outlook.how
+    assert "No private row was read" in outlook.how
+
+
+def test_a_sample_of_the_task_predicts_that_task(pool, sample):
+    outlook = explore(pool, Sizes(3, 900), BUDGETS, [MeanPrototypes()], sample=sample, repeats=2)
+    assert np.mean(outlook.predictions[1].accuracies) > 0.9
+    assert "60 labelled public rows" in outlook.how
+
+
+def test_sizes_and_imbalance_are_those_asked_for(sample):
+    task = resampled(sample, None, Sizes(3, 300, 10.0), 300, rng=np.random.default_rng(0))
+    counts = np.bincount(task.private.labels)
+    assert sorted(counts.tolist()) == sorted(Sizes(3, 300, 10.0).counts.tolist())
+    assert counts.max() / counts.min() == pytest.approx(10, rel=0.1)
+    tested = np.bincount(task.test_labels)
+    assert (tested == tested[0]).all()
+    held, trained, shown = (
+        {tuple(np.float32(row)) for row in rows}
+        for rows in (task.test_rows, task.private.rows, task.public.rows)
+    )
+    assert not held & (trained | shown)
+    assert trained <= shown  # without another pool, the training part of the sample is the pool
+    assert task.public.labels is None
+    other = PublicEmbeddings(np.eye(16))
+    assert resampled(sample, other, Sizes(3, 30), 30, rng=np.random.default_rng(0)).public is other
+
+
+def test_surrogates_get_the_imbalance_asked_for(pool):
+    (task, *_) = surrogates(pool, 5, 900, rng=np.random.default_rng(0))
+    sizes = Sizes(5, 300, 20.0)
+    shaped = reshaped(task, sizes, 300, rng=np.random.default_rng(0))
+    counts = np.bincount(shaped.private.labels)
+    assert sorted(counts.tolist(), reverse=True) == sizes.counts.tolist()
+    assert {tuple(row) for row in shaped.private.rows} <= {tuple(row) for row in task.private.rows}
+    assert shaped.test_rows is task.test_rows
+
+
+def test_large_tasks_are_simulated_smaller_with_noise_to_match(pool):
+    outlook = explore(pool, Sizes(4, 50_000), BUDGETS[:1], [MeanPrototypes()], repeats=1)
+    assert outlook.rows == 5000
+    assert "5,000 of 50,000 rows were simulated" in outlook.how
+    scaled = scaled_budget(BUDGETS[0], 10.0)
+    assert mu_for(scaled.epsilon, 1e-5) == pytest.approx(10 * mu_for(0.1, 1e-5), rel=1e-6)
+    assert scaled_budget(BUDGETS[0], 1.0) is BUDGETS[0]
+    assert scaled_budget(Budget.pure(0.5), 4.0).epsilon == 2.0
+    assert scaled_budget(Budget.gdp(0.5), 4.0).mu == 2.0
+
+
+def test_a_method_that_cannot_be_fitted_says_why(pool):
+    pure = [Budget.pure(1.0)]
+    refused, fitted = explore(
+        pool, Sizes(4, 100), pure, [MeanPrototypes(), PublicPrototypes()], repeats=1
+    ).predictions
+    assert refused.accuracies == ()
+    assert "pure" in refused.refusal
+    assert fitted.refusal is None
+
+
+def test_what_cannot_be_a_task_is_refused(pool, sample):
+    with pytest.raises(ArgumentError, match="classes"):
+        Sizes(1, 100)
+    with pytest.raises(ArgumentError, match="ratio"):
+        Sizes(3, 100, 0.5)
+    rng = np.random.default_rng(0)
+    with pytest.raises(DataError, match="labelled"):
+        resampled(pool, None, Sizes(3, 30), 30, rng=rng)
+    with pytest.raises(DataError, match="it has 3"):
+        resampled(sample, None, Sizes(4, 30), 30, rng=rng)
+    lonely = PublicEmbeddings(np.eye(3), [0, 1, 2], classes=["a", "b", "c"])
+    with pytest.raises(DataError, match="two rows"):
+        resampled(lonely, None, Sizes(3, 30), 30, rng=rng)

@@ -1,0 +1,177 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from dptransfer_lab.as_published import AS_PUBLISHED
+from dptransfer_lab.cells import cells_of
+from dptransfer_lab.measure import failed, measure
+from dptransfer_lab.results import METRICS
+from dptransfer_lab.sources import shelved
+from dptransfer_lab.study import parse_study
+from dptransfer_lab.tasks import TaskBench
+
+from .samples import SMALL
+
+FIELDS = {
+    "cell", "study", "data", "encoder", "classes", "dimension", "rows", "pool", "pool_rows", "shots",
+    "imbalance", "budget", "method", "label", "settings", "seed", "status", "message", "marks", "guarantee",
+    "metrics", "cost", "extra", "made",
+}  # fmt: skip
+
+
+def bench(text, folder):
+    study = parse_study(text)
+    shelf = shelved(study.data, {pool.name: pool.source for pool in study.pool}, [folder])
+    return cells_of(study, shelf), TaskBench({one.fingerprint: one for one in shelf.values()})
+
+
+def test_a_record_has_every_field_and_is_json(toy):
+    cells, tasks = bench(SMALL, toy)
+    record = measure(cells[0], tasks)
+    assert set(record) == FIELDS
+    assert set(record["metrics"]) == {*METRICS, "per_class"}
+    assert set(record["cost"]) == {"fit_seconds", "cell_seconds", "overhead_seconds", "peak_mib"}
+    assert set(record["made"]) == {"version", "date", "host_cores", "study_digest", "data_fingerprint"}
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert (record["rows"], record["classes"], record["dimension"], record["pool_rows"]) == (240, 4, 12, 200)
+    assert record["budget"] == {
+        "flavour": "approximate", "epsilon": 0.5, "delta": 1e-5, "rho": None, "mu": None,
+        "relation": "add/remove",
+    }  # fmt: skip
+    assert record["guarantee"]["epsilon"] <= 0.5
+    assert record["marks"] == {"oracle_tuned": False, "seeded": True, "not_private": False}
+
+
+def test_metrics_fit_together(toy):
+    cells, tasks = bench(SMALL, toy)
+    cell = next(c for c in cells if c.task.imbalance == 4 and c.method == "mean" and c.budget["epsilon"] == 2)
+    record = measure(cell, tasks)
+    metrics = record["metrics"]
+    recalls = metrics["per_class"]
+    assert (
+        metrics["balanced_accuracy"] == pytest.approx(sum(recalls) / 4) == pytest.approx(metrics["accuracy"])
+    )
+    assert metrics["worst_class"] == min(recalls)
+    smallest = tasks.task(cell.task).sizes.index(min(tasks.task(cell.task).sizes))
+    assert metrics["minority_accuracy"] == recalls[smallest]
+    assert 0 <= metrics["attack_auc"] <= 1
+    assert 0 <= metrics["calibration_error"] <= 1
+    assert metrics["balanced_accuracy"] > 0.5
+
+
+def test_the_same_cell_gives_the_same_result_and_another_seed_another(toy):
+    cells, tasks = bench(SMALL, toy)
+    first, again = measure(cells[0], tasks), measure(cells[0], tasks)
+    assert first["metrics"] == again["metrics"]
+    moved = dataclasses.replace(cells[0], task=dataclasses.replace(cells[0].task, seed=7))
+    assert measure(moved, tasks)["metrics"] != first["metrics"]
+
+
+def test_a_refusal_is_a_result(toy):
+    text = SMALL.replace("epsilon = [0.5, 2]\ndelta = 1e-5", "pure = 1")
+    cells, tasks = bench(text, toy)
+    record = measure(next(cell for cell in cells if cell.method == "mean"), tasks)
+    assert record["status"] == "refused"
+    assert "pure" in record["message"]
+    assert record["guarantee"] is None
+    assert all(record["metrics"][name] is None for name in METRICS)
+    assert record["rows"] == 240
+    assert measure(next(cell for cell in cells if cell.method == "public"), tasks)["status"] == "done"
+
+
+def test_a_missing_pool_is_refused_and_named(toy):
+    cells, tasks = bench(SMALL.replace('pool = "pool"', 'pool = "none"'), toy)
+    record = measure(next(cell for cell in cells if cell.method == "public"), tasks)
+    assert record["status"] == "refused"
+    assert "needs public rows" in record["message"]
+    assert record["pool"] is None
+
+
+def test_any_other_error_is_raised(toy, monkeypatch):
+    cells, tasks = bench(SMALL, toy)
+
+    def broken(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("dptransfer_lab.measure._evaluated", broken)
+    with pytest.raises(ZeroDivisionError):
+        measure(cells[0], tasks)
+
+
+def test_a_failed_record_has_the_same_fields(toy):
+    cells, _ = bench(SMALL, toy)
+    record = failed(cells[0], "the worker died")
+    assert set(record) == FIELDS
+    assert (record["status"], record["message"]) == ("failed", "the worker died")
+
+
+def test_marks_and_settings_come_from_the_study(toy):
+    cells, tasks = bench(SMALL, toy)
+    record = measure(next(cell for cell in cells if cell.method == "public"), tasks)
+    assert record["marks"]["oracle_tuned"]
+    assert record["settings"]["features"]["type"] == "UnitNorm"
+    assert set(record["extra"]["prototypes"]) == {f"class {place}" for place in range(4)}
+    assert record["extra"]["axes"] == 12
+
+
+def test_time_is_accounted_for(toy):
+    cells, tasks = bench(SMALL, toy)
+    cost = measure(cells[0], tasks)["cost"]
+    assert 0 < cost["fit_seconds"] < cost["cell_seconds"]
+    assert 0 <= cost["overhead_seconds"] < cost["cell_seconds"]
+    assert cost["peak_mib"] >= 0
+
+
+def test_losses_of_rows_are_measured_where_they_are_asked_for(toy):
+    """Unit-norm rows lose all that was promised, rows of zeros nothing: half of the first class is zeros."""
+    rng = np.random.default_rng(0)
+    rows = {part: np.full((40, 3), 1.0) + rng.random((40, 3)) for part in ("train", "test")}
+    rows["train"][:10] = 0.0
+    labels = np.repeat([0, 1], 20)
+    np.savez(toy / "toy.npz", x_train=rows["train"], y_train=labels, x_test=rows["test"], y_test=labels)
+    text = SMALL.replace("imbalance = [1, 4]", "instance_loss = true")
+    cells, tasks = bench(text, toy)
+    record = measure(cells[0], tasks)
+    found = record["extra"]["instance_loss"]
+    assert cells[0].method == "mean"
+    assert found["promised"] == record["guarantee"]["epsilon"]
+    assert found["percentiles"][:24] == [0.0] * 24
+    assert found["percentiles"][27:] == pytest.approx([found["promised"]] * 74, rel=0.01)
+    assert found["largest"] <= found["promised"]
+    assert found["class_rows"] == [20, 20]
+    assert found["class_medians"] == pytest.approx([found["promised"] / 2, found["promised"]], rel=0.01)
+    assert record["metrics"]["instance_loss"] == pytest.approx(1.0, rel=0.01)
+    assert record["extra"]["instance_loss_seconds"] > 0
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    plain = measure(dataclasses.replace(cells[0], instance_loss=False), tasks)
+    assert "instance_loss" not in plain["extra"]
+    assert plain["metrics"]["instance_loss"] is None
+    assert {**record["metrics"], "instance_loss": None, "instance_loss_spread": None} == plain["metrics"]
+
+
+def test_what_is_not_private_has_no_losses(toy):
+    text = SMALL.replace('name = "mean"', 'name = "as-published-mean"')
+    cells, tasks = bench(text.replace("seeds = 2", "seeds = 2\ninstance_loss = true"), toy)
+    record = measure(cells[0], tasks)
+    assert record["status"] == "done"
+    assert record["metrics"]["instance_loss"] is None
+
+
+def test_without_the_attack_there_is_no_area(toy):
+    cells, tasks = bench(SMALL.replace("seeds = 2", "seeds = 2\nattack = false"), toy)
+    assert measure(cells[0], tasks)["metrics"]["attack_auc"] is None
+
+
+@pytest.mark.parametrize("name", list(AS_PUBLISHED))
+def test_printed_mechanisms_run_and_are_marked_everywhere(toy, name):
+    text = SMALL.replace('name = "mean"', f'name = "{name}"')
+    cells, tasks = bench(text, toy)
+    record = measure(cells[0], tasks)
+    assert record["status"] == "done", record["message"]
+    assert record["marks"]["not_private"]
+    assert record["guarantee"] is None
+    assert 0 <= record["metrics"]["attack_auc"] <= 1
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert measure(cells[0], tasks)["metrics"] == record["metrics"]

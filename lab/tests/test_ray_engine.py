@@ -1,0 +1,146 @@
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dptransfer.errors import MissingDependency
+from dptransfer_lab.results import read_records
+from dptransfer_lab.run import run_study
+from dptransfer_lab.study import parse_study
+
+from .samples import SMALL
+from .test_run import results_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
+
+
+def test_without_ray_the_extra_is_named(toy, small, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingDependency, match=r"dptransfer\[ray\]"):
+        run_study(small, toy / "out", folders=[toy], engine="ray")
+
+
+def cores_of(folder):
+    """How many cores each cell could use."""
+    return {record["made"]["host_cores"] for record in read_records(folder)}
+
+
+class Here:
+    """What the engine needs of Ray, in this process."""
+
+    exceptions = SimpleNamespace(RayError=ArithmeticError)
+
+    def is_initialized(self):
+        return True
+
+    def remote(self, **options):
+        self.options = options
+        return lambda call: SimpleNamespace(remote=lambda *given: lambda: call(*given))
+
+    def put(self, array):
+        return lambda: array
+
+    def get(self, promise):
+        return promise()
+
+    def wait(self, promises, num_returns):
+        return promises[:num_returns], promises[num_returns:]
+
+
+def test_a_task_has_one_core_and_one_thread(toy, small, monkeypatch):
+    here = Here()
+    monkeypatch.setitem(sys.modules, "ray", here)
+    before = os.sched_getaffinity(0)
+    tally = run_study(small, toy / "out", folders=[toy], engine="ray", workers=2)
+    assert tally.counts == {"done": tally.total}
+    assert cores_of(toy / "out") == {1}
+    assert os.sched_getaffinity(0) == before
+    assert here.options["num_cpus"] == 1
+    given = here.options["runtime_env"]["env_vars"]
+    assert given["OPENBLAS_NUM_THREADS"] == given["OMP_NUM_THREADS"] == "1"
+    assert given["PYTHONPATH"]
+    run_study(small, toy / "whole", folders=[toy], workers=0)
+    assert results_of(toy / "out") == results_of(toy / "whole")
+
+
+def workers_at_work():
+    """Processes in which our Ray, which has this test's cache folder, runs a cell just now."""
+    ours = f"DPTRANSFER_CACHE={os.environ['DPTRANSFER_CACHE']}".encode()
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            busy = process.name.isdigit() and b"ray::_measured" in (process / "cmdline").read_bytes()
+            if busy and ours in (process / "environ").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.slow
+def test_a_cluster_of_two_nodes_loses_a_worker_and_no_cell(toy, monkeypatch):
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    text = SMALL.replace("seeds = 2", "seeds = 30").replace('name = "public"', 'name = "public-prior"')
+    study = parse_study(text.replace('settings = { features = "unit-norm" }', ""))
+    run_study(study, toy / "whole", folders=[toy], workers=0)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    killed = []
+
+    def kill():
+        deadline = time.monotonic() + 120
+        while not killed and time.monotonic() < deadline:
+            if at_work := workers_at_work():
+                os.kill(at_work[0], signal.SIGKILL)
+                killed.append(at_work[0])
+            time.sleep(0.005)
+
+    try:
+        cluster.add_node(num_cpus=1)
+        cluster.wait_for_nodes()
+        killer = threading.Thread(target=kill)
+
+        class Watcher:
+            ended = 0
+
+            def loading(self, what):
+                pass
+
+            def missing(self, what):
+                pass
+
+            def begin(self, total, wanted):
+                pass
+
+            def started(self, worker, cell):
+                pass
+
+            def finished(self, cell, record):
+                self.ended += 1
+                if self.ended == 10:
+                    killer.start()
+
+        tally = run_study(
+            study,
+            toy / "cluster",
+            folders=[toy],
+            workers=2,
+            engine="ray",
+            address=cluster.address,
+            watcher=Watcher(),
+        )
+        killer.join()
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert killed, "a worker must have been killed in the middle of a cell"
+    assert tally.counts == {"done": tally.total}
+    assert results_of(toy / "cluster") == results_of(toy / "whole")
+    assert cores_of(toy / "cluster") == {1}

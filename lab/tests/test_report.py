@@ -1,0 +1,133 @@
+import json
+
+import pytest
+
+from dptransfer.errors import DataError
+from dptransfer_lab.report import page_of, write_report
+from dptransfer_lab.results import read_records, read_study
+
+from .synthetic import folder, grid, measured_losses, record
+
+CLAIM = {
+    "text": "Public is better.",
+    "source": "Section 9",
+    "kind": "above",
+    "left": "public",
+    "right": "mean",
+}
+
+
+@pytest.fixture
+def results(tmp_path):
+    records = [
+        *grid(("mean", "public"), epsilons=(0.5, 2.0), seeds=3, imbalance=[1.0, 10.0]),
+        *[
+            record("coinpress", epsilon=0.5, seed=s, status="refused", message="No sizes declared.")
+            for s in range(3)
+        ],
+        record("dpsgd", epsilon=0.5, status="failed", message="MemoryError"),
+        *[
+            record("public", label="tuned", epsilon=e, seed=s, oracle_tuned=True)
+            for e in (0.5, 2.0)
+            for s in range(3)
+        ],
+    ]
+    return folder(
+        tmp_path / "sweep", records, {"claim": [CLAIM], "figure": [{"kind": "curves", "over": "imbalance"}]}
+    )
+
+
+def test_the_report_can_be_read_by_someone_who_was_not_there(results):
+    html, markdown = write_report(results)
+    for text in (html.read_text(), markdown.read_text()):
+        assert "A sketch" in text
+        assert "34 of 34 cells" in text
+        assert "30 of 34 cells finished" in text
+        assert "30 done, 1 failed, 3 refused" in text
+        assert "3 seeds" in text
+        assert "No sizes declared." in text
+        assert "MemoryError" in text
+        assert "ORACLE-TUNED" in text
+        assert "SEEDED" in text
+        assert "tuned [oracle-tuned]" in text
+        assert "Public is better. (Section 9):" in text
+        assert "confirmed" in text
+        assert "dptransfer bench run sketch.toml --out sweep" in text
+        assert "ab" * 32 in text
+        assert "cd" * 32 in text
+        assert "dptransfer 0.1.0" in text
+
+
+def test_figures_are_written_beside_it_as_svg_and_png(results):
+    _, markdown = write_report(results)
+    files = sorted(path.name for path in (results / "figures").iterdir())
+    assert [name.rsplit(".", 1)[1] for name in files] == ["png", "svg"]
+    assert f"](figures/{files[1]})" in markdown.read_text()
+
+
+def test_losses_of_rows_come_with_a_warning(tmp_path):
+    asked = {"figure": [{"kind": "instance-loss"}]}
+    home = folder(tmp_path / "losses", measured_losses(), asked)
+    for report in write_report(home):
+        text = report.read_text()
+        assert "Per-instance privacy loss at ε = 1: flowers" in text
+        assert text.count("must not be published with a release") == 2  # at the table and in the caption
+    assert list((home / "figures").glob("instance-loss-1-flowers-*.svg"))
+
+
+def test_a_sweep_that_is_not_finished_says_so(results):
+    lines = (results / "results.jsonl").read_text().splitlines()
+    (results / "results.jsonl").write_text("\n".join(lines[:20]) + "\n")
+    html, _ = write_report(results)
+    assert "The sweep is not finished: 14 cells have no result yet." in html.read_text()
+
+
+def test_nothing_refused_is_said_too(tmp_path):
+    html, _ = write_report(folder(tmp_path / "a", grid(seeds=2)))
+    assert "none was refused and none failed" in html.read_text()
+
+
+def test_several_studies_share_a_page_and_one_can_be_asked_for(results, tmp_path):
+    other = folder(tmp_path / "other", grid(("mean",), seeds=2, study="second", data="birds"))
+    lines = (other / "results.jsonl").read_text()
+    with (results / "results.jsonl").open("a") as stream:
+        stream.write(lines)
+    (results / "studies" / "second.json").write_text((other / "studies" / "second.json").read_text())
+    both = write_report(results)[0].read_text()
+    assert "second: Results" in both
+    assert "sketch: Results" in both
+    assert "Results in sweep" in both
+    files = {path.name for path in (results / "figures").glob("*.svg")}
+    assert {name.split("-")[0] for name in files} == {"second", "sketch"}
+    one = write_report(results, study="second", out=tmp_path / "out")[0]
+    assert one == tmp_path / "out" / "report.html"
+    assert "birds" in one.read_text()
+    assert "flowers" not in one.read_text().replace("flowers (lite0)", "")  # but for the fingerprint's name
+    with pytest.raises(DataError, match="third"):
+        write_report(results, study="third")
+
+
+def test_a_folder_without_a_study_is_refused(tmp_path):
+    with pytest.raises(DataError, match="holds none"):
+        write_report(tmp_path)
+
+
+def test_a_wrong_claim_changes_the_verdict(results):
+    asked = read_study(results, "sketch")
+    asked["study"]["claim"] = [{**CLAIM, "left": "mean", "right": "public"}]
+    page = page_of([("sketch", asked, read_records(results, "sketch"))], results)
+    claims = next(section for section in page.sections if section.title == "Claims of the papers")
+    assert claims.blocks[1].lines[0][0] == "not confirmed here"
+
+
+def test_a_built_in_study_is_run_again_by_its_name(tmp_path):
+    from dptransfer_lab.catalogue import built_in
+    from dptransfer_lab.study import parse_study
+
+    path = folder(tmp_path / "a", grid(seeds=1, study="demo"))
+    file = path / "studies" / "demo.json"
+    whole = json.loads(file.read_text())
+    assert "bench run demo.toml --out a" in write_report(path)[1].read_text()
+    whole["digest"] = parse_study(built_in()["demo"]).digest
+    file.write_text(json.dumps(whole))
+    assert "bench run demo --out a" in write_report(path)[1].read_text()

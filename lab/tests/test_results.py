@@ -1,0 +1,101 @@
+import csv
+import json
+
+import pytest
+
+from dptransfer.errors import DataError
+from dptransfer_lab.record_file import RecordFile
+from dptransfer_lab.results import (
+    COLUMNS,
+    GROUP,
+    export_table,
+    frame_of,
+    read_records,
+    read_results,
+    read_study,
+    studies_of,
+    write_study,
+)
+
+from .synthetic import grid, record
+
+CUT = {"rows": None, "classes": 2, "pool_rows": None, "dimension": None}
+
+
+def test_a_frame_has_the_declared_columns_and_types():
+    for records in (grid(seeds=1), [record(status="refused", message="no pool", pool=None)], []):
+        frame = frame_of(records)
+        assert list(frame) == list(COLUMNS)
+        assert {name: str(frame[name].dtype) for name in frame} == {
+            name: kind for name, (_, kind) in COLUMNS.items()
+        }
+
+
+def test_a_frame_says_what_a_record_says():
+    (row,) = frame_of([record(epsilon=2.0, imbalance=5, settings={"k": 3, "axes": 64})]).to_dict("records")
+    assert (row["flavour"], row["epsilon"], row["promised_epsilon"], row["delta"]) == (
+        "approximate",
+        2,
+        2,
+        1e-5,
+    )
+    assert row["rho"] != row["rho"]
+    assert row["settings"] == '{"axes":64,"k":3}'
+    assert (row["rows"], row["asked_rows"]) == (4000, 4000)  # older records do not say what was asked for
+    assert row["not_private"] is False
+
+
+def test_sizes_that_were_asked_for_tell_groups_apart_and_those_a_seed_left_do_not():
+    cut = [record(rows=rows, seed=seed, extra={"cut": CUT}) for seed, rows in enumerate((10, 12))]
+    assert len(frame_of(cut).drop_duplicates(GROUP)) == 1
+    assert len(frame_of([record(rows=10), record(rows=12, seed=1)]).drop_duplicates(GROUP)) == 2
+    assert len(frame_of([record(), record(label="b")]).drop_duplicates(GROUP)) == 2
+
+
+@pytest.mark.parametrize("change", [{"marks": {}}, {"imbalance": "steep"}, {"budget": None}, {"rows": 1.5}])
+def test_a_record_of_another_shape_is_refused(change):
+    with pytest.raises(DataError, match="Somebody else changed the file"):
+        frame_of([record(), {**record(seed=1), **change}])
+
+
+def test_a_failed_cell_may_be_tried_again_and_the_last_word_counts(tmp_path):
+    failed = record(status="failed")
+    with RecordFile(tmp_path) as results:
+        results.append(failed)
+        results.append({**record(), "cell": failed["cell"]})
+    assert list(read_results(tmp_path)["status"]) == ["done"]
+
+
+def test_a_folder_without_results_says_how_to_make_some(tmp_path):
+    with pytest.raises(DataError, match="bench run"):
+        read_results(tmp_path)
+
+
+def test_a_study_sees_its_own_cells_under_its_own_names(tmp_path):
+    one, other = record(), record(seed=1)
+    with RecordFile(tmp_path) as results:
+        results.append(one)
+        results.append(other)
+    write_study(tmp_path, "mine", {"cells": {other["cell"]: {"label": "other name", "oracle_tuned": True}}})
+    (found,) = read_results(tmp_path, "mine").to_dict("records")
+    assert (found["cell"], found["label"], found["study"]) == (other["cell"], "other name", "mine")
+    assert found["oracle_tuned"]
+    assert read_records(tmp_path) == [one, other]
+    assert studies_of(tmp_path) == ["mine"]
+    with pytest.raises(DataError, match="it holds mine"):
+        read_study(tmp_path, "theirs")
+
+
+def test_tables_hold_the_same_numbers(tmp_path):
+    import pyarrow.parquet
+
+    frame = frame_of([record(seed=1, balanced=0.5, settings={"k": 3}), record(seed=2, status="failed")])
+    rows = list(csv.DictReader(export_table(frame, tmp_path / "t.csv").read_text().splitlines()))
+    assert [row["metrics.balanced_accuracy"] for row in rows] == ["0.5", ""]
+    assert json.loads(rows[0]["settings"]) == {"k": 3}
+    assert json.loads(rows[0]["metrics.per_class"]) == [0.5] * 10
+    table = pyarrow.parquet.read_table(export_table(frame, tmp_path / "t.parquet"))
+    assert table.column("metrics.balanced_accuracy").to_pylist() == [0.5, None]
+    assert table.column("seed").to_pylist() == [1, 2]
+    with pytest.raises(DataError, match=r"\.csv or \.parquet"):
+        export_table(frame, tmp_path / "t.xlsx")

@@ -1,0 +1,237 @@
+"""Sweeps as a whole: resumed, killed, shared between studies; the results are always the same."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dptransfer.errors import ArgumentError, BudgetError, DataError, PrivacyWarning
+from dptransfer_lab.results import FILE, read_records, read_study
+from dptransfer_lab.run import run_study
+from dptransfer_lab.study import parse_study
+
+from .samples import SMALL
+
+
+def results_of(folder):
+    """What must not depend on how a sweep was run: everything but times, peaks and dates."""
+    kept = {}
+    for line in (Path(folder) / FILE).read_text().splitlines():
+        record = json.loads(line)
+        assert record["cell"] not in kept, "a duplicate"
+        record["cost"] = record["made"]["date"] = record["made"]["host_cores"] = None
+        record["extra"] = {name: value for name, value in record["extra"].items() if "seconds" not in name}
+        kept[record["cell"]] = record
+    return kept
+
+
+class Counting:
+    """A watcher that counts, and interrupts when told to."""
+
+    def __init__(self, stop_after=None):
+        self.begun = self.ended = 0
+        self.wanted = None
+        self.stop_after = stop_after
+
+    def loading(self, what):
+        pass
+
+    def missing(self, what):
+        self.left_out = what
+
+    def begin(self, total, wanted):
+        self.wanted = len(wanted)
+
+    def started(self, worker, cell):
+        self.begun += 1
+
+    def finished(self, cell, record):
+        self.ended += 1
+        if self.ended == self.stop_after:
+            raise KeyboardInterrupt
+
+
+def test_a_finished_cell_is_never_run_twice(toy, small):
+    first = run_study(small, toy / "out", folders=[toy], workers=0)
+    assert (first.total, first.reused, first.counts) == (16, 0, {"done": 16})
+    before = (toy / "out" / FILE).read_bytes()
+    again = run_study(small, toy / "out", folders=[toy], workers=0)
+    assert (again.reused, again.ran) == (16, 0)
+    assert (toy / "out" / FILE).read_bytes() == before
+
+
+def test_a_failed_cell_is_tried_again_when_that_is_asked_for(toy, small):
+    run_study(small, toy / "out", folders=[toy], workers=0)
+    file = toy / "out" / FILE
+    first, *rest = (json.loads(line) for line in file.read_text().splitlines())
+    file.write_text("".join(json.dumps(record) + "\n" for record in [{**first, "status": "failed"}, *rest]))
+    left = run_study(small, toy / "out", folders=[toy], workers=0)
+    assert (left.reused, left.ran) == (16, 0)
+    again = run_study(small, toy / "out", folders=[toy], workers=0, retry_failed=True)
+    assert (again.reused, again.ran) == (15, 1)
+
+
+def test_an_interrupted_sweep_goes_on_where_it_stopped(toy, small):
+    run_study(small, toy / "whole", folders=[toy], workers=0)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(small, toy / "parts", folders=[toy], workers=0, watcher=Counting(stop_after=5))
+    rest = Counting()
+    run_study(small, toy / "parts", folders=[toy], workers=0, watcher=rest)
+    assert (rest.wanted, rest.ended) == (11, 11)
+    assert results_of(toy / "parts") == results_of(toy / "whole")
+
+
+def test_two_studies_in_one_folder_share_their_cells(toy, small):
+    run_study(small, toy / "out", folders=[toy], workers=0)
+    text = SMALL.replace('name = "small"', 'name = "wider"', 1).replace("seeds = 2", "seeds = 3")
+    wider = parse_study(text.replace('label = "sums"', 'label = "class sums"'))
+    tally = run_study(wider, toy / "out", folders=[toy], workers=0)
+    assert (tally.total, tally.reused) == (24, 16)
+    assert len(read_records(toy / "out")) == 24
+    assert len(read_records(toy / "out", "small")) == 16
+    labels = {record["label"] for record in read_records(toy / "out", "wider")}
+    assert labels == {"class sums", "public"}
+
+
+def test_what_was_asked_for_stands_next_to_the_results(toy, small):
+    run_study(small, toy / "out", folders=[toy], workers=0)
+    kept = read_study(toy / "out", "small")
+    assert parse_study(SMALL).resolved() == kept["study"]
+    assert kept["digest"] == small.digest
+    assert set(kept["cells"]) == set(results_of(toy / "out"))
+    assert (toy / "out" / "results.csv").read_text().count("\n") == 17
+
+
+@pytest.mark.slow
+def test_results_do_not_depend_on_the_number_of_workers(toy, small):
+    run_study(small, toy / "here", folders=[toy], workers=0)
+    watcher = Counting()
+    tally = run_study(small, toy / "two", folders=[toy], workers=2, watcher=watcher)
+    assert tally.counts == {"done": 16}
+    assert watcher.begun == watcher.ended == 16
+    assert results_of(toy / "two") == results_of(toy / "here")
+    assert 0 < tally.starting < tally.seconds
+
+
+def test_what_is_missing_is_refused_or_left_out_and_named(toy, small):
+    extra = """
+[[data]]
+name = "elsewhere"
+source = { made = "missing.npz" }
+pool = "pool"
+"""
+    study = parse_study(SMALL + extra)
+    with pytest.raises(DataError, match=r"missing\.npz"):
+        run_study(study, toy / "out", folders=[toy], workers=0)
+    assert not (toy / "out").exists()
+    watcher = Counting()
+    tally = run_study(study, toy / "out", folders=[toy], workers=0, skip_missing=True, watcher=watcher)
+    assert tally.total == 16
+    assert "elsewhere (made) is left out" in watcher.left_out
+    assert "--data FOLDER" in watcher.left_out
+    with pytest.raises(DataError, match="all of them are missing"):
+        run_study(study, toy / "none", folders=[toy / "empty"], workers=0, skip_missing=True)
+
+
+def test_large_budgets_bring_one_warning_for_the_study_and_none_for_its_cells(toy):
+    study = parse_study(SMALL.replace("[0.5, 2]", "[16, 32]"))
+    with pytest.warns(PrivacyWarning, match="epsilon") as caught:
+        run_study(study, toy / "large", folders=[toy], workers=0)
+    assert {one.filename for one in caught} == {__file__}  # nothing from within a cell
+    assert {one["status"] for one in read_records(toy / "large")} == {"done"}
+    absurd = parse_study(SMALL.replace("[0.5, 2]", "[1e308]"))
+    with pytest.raises(BudgetError, match="at most 700"):
+        run_study(absurd, toy / "absurd", folders=[toy], workers=0)
+
+
+def test_unknown_engines_are_refused(toy, small):
+    with pytest.raises(ArgumentError, match="processes, ray"):
+        run_study(small, toy / "out", folders=[toy], engine="abacus")
+
+
+def test_a_small_version_of_the_demo_study(tmp_path):
+    from dptransfer_lab.catalogue import text_of
+
+    text = text_of("demo")
+    for old, new in (("seeds = 5", "seeds = 2"), ("[0.25, 1, 4]", "[8]"), ("[1, 10]", "[1]")):
+        assert old in text
+        text = text.replace(old, new)
+    small = parse_study(text)
+    tally = run_study(small, tmp_path, workers=0)
+    assert tally.counts == {"done": tally.total}
+    records = read_records(tmp_path, "demo")
+    best = [one["metrics"]["balanced_accuracy"] for one in records if one["method"] == "public-prior"]
+    assert len(best) == 2
+    assert min(best) > 0.85
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from dptransfer_lab.run import run_study
+from dptransfer_lab.study import read_study_file
+folder = Path(sys.argv[1])
+run_study(read_study_file(folder / "small.toml"), sys.argv[2], folders=[folder], workers=int(sys.argv[3]))
+"""
+
+
+def lines_in(folder):
+    file = Path(folder) / FILE
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
+@pytest.mark.slow
+def test_killed_ten_times_the_results_are_those_of_an_uninterrupted_run(toy):
+    text = SMALL.replace("seeds = 2", "seeds = 40")
+    (toy / "small.toml").write_text(text)
+    run_study(parse_study(text), toy / "whole", folders=[toy], workers=1)
+    total = len(results_of(toy / "whole"))
+    out = toy / "killed"
+    command = [sys.executable, "-c", KILLED, str(toy), str(out), "2"]
+    kills = torn = 0
+    while kills < 10:
+        sweep = subprocess.Popen(command)
+        goal = lines_in(out) + total // 14
+        while lines_in(out) < goal and sweep.poll() is None:
+            time.sleep(0.002)
+        assert sweep.poll() is None, "it must be killed in the middle"
+        sweep.send_signal(signal.SIGKILL)
+        sweep.wait()
+        kills += 1
+        if kills == 5:  # what a kill in the middle of a write leaves
+            with (out / FILE).open("ab") as file:
+                file.write(b'{"cell":"0000')
+            torn += 1
+    assert lines_in(out) < total
+    subprocess.run(command, check=True)
+    assert results_of(out) == results_of(toy / "whole")
+    assert torn == 1
+
+
+@pytest.mark.slow
+def test_workers_end_when_the_sweep_is_killed(toy):
+    (toy / "small.toml").write_text(SMALL.replace("seeds = 2", "seeds = 200"))
+    out = toy / "killed"
+    sweep = subprocess.Popen([sys.executable, "-c", KILLED, str(toy), str(out), "2"])
+    while lines_in(out) < 4:
+        time.sleep(0.01)
+    children = _children(sweep.pid)
+    assert len(children) == 2
+    sweep.kill()
+    sweep.wait()
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [child for child in children if Path(f"/proc/{child}").exists()]
+
+
+def _children(pid):
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()] or [
+        int(word)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for word in (task / "children").read_text().split()
+    ]

@@ -1,0 +1,81 @@
+import pytest
+
+from dptransfer.errors import DataError
+from dptransfer_lab.study import parse_study, read_study_file
+
+from .samples import SMALL
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("seeds = 2", "seedz = 2", "has 'seedz'. Did you mean 'seeds'?"),
+        (
+            "oracle_tuned = true",
+            "oracle_tund = true",
+            "'oracle_tund' in [method]. Did you mean 'oracle_tuned'?",
+        ),
+        ("oracle_tuned = true", "only = { dat = 'x' }", "'dat' in [method.only]. Did you mean 'data'?"),
+        ("oracle_tuned = true", "colour = 3", "Known here: name, label, settings"),
+        ('name = "mean"', 'name = "meen"', "Did you mean 'mean'?"),
+        ('features = "unit-norm"', "nonsense = 1", "'public' has no 'nonsense'"),
+        ("delta = 1e-5", "", "needs delta above 0"),
+        ("epsilon = [0.5, 2]", "pure = [1]", "a pure budget has no delta"),
+        ("epsilon = [0.5, 2]", "", "one of epsilon, pure, rho and mu"),
+        ("epsilon = [0.5, 2]", "epsilon = [-1]", "epsilon must be a positive"),
+        ("imbalance = [1, 4]", "imbalance = [0.5]", "ratios of at least 1"),
+        ("seeds = 2", "seeds = 0", "at least 1"),
+        ("seeds = 2", "seeds = [1, 1]", "distinct"),
+        ('pool = "pool"', 'pool = "puddle"', "has no [[pool]] table"),
+        (
+            'source = { made = "pool.npz" }',
+            'source = { other = "pool.npz" }',
+            "no rows of the encoder 'made'",
+        ),
+        ('label = "sums"', 'label = "public"', "two methods are called 'public'"),
+        ('name = "small"', 'name = "../up"', "at name"),
+        ('name = "small"', "name = ", "must be TOML"),
+    ],
+)
+def test_mistakes_are_explained(old, new, said):
+    assert old in SMALL
+    with pytest.raises(DataError) as problem:
+        parse_study(SMALL.replace(old, new, 1))
+    assert said in str(problem.value)
+
+
+def test_defaults_are_filled_in_and_change_the_digest(small):
+    whole = small.resolved()
+    assert whole["seeds"] == [0, 1]
+    assert whole["method"][0]["declare"] == "nothing"
+    assert whole["data"][0]["source"]["made"] == {"train": "toy.npz", "test": None}
+    assert parse_study(SMALL + "\n# a comment\n").digest == small.digest
+    assert parse_study(SMALL.replace("seeds = 2", "seeds = [0, 1]")).digest == small.digest
+    assert parse_study(SMALL.replace("seeds = 2", "seeds = 3")).digest != small.digest
+
+
+def test_budgets_of_every_currency():
+    tables = """
+[[budget]]
+pure = 1
+relation = "replace-one"
+[[budget]]
+rho = [0.1]
+[[budget]]
+mu = 0.5
+delta = 1e-6
+"""
+    study = parse_study(SMALL + tables)
+    found = [budget for grid in study.budget for budget in grid.budgets()]
+    assert [budget.flavour for budget in found] == ["approximate", "approximate", "pure", "zcdp", "gdp"]
+    assert found[2].relation.value == "replace-one"
+    assert (found[3].delta, found[4].delta) == (1e-5, 1e-6)
+
+
+def test_files_are_read_as_utf_8(tmp_path):
+    file = tmp_path / "x.toml"
+    file.write_bytes(b'title = "\xff"')
+    with pytest.raises(DataError, match="UTF-8"):
+        read_study_file(file)
+    file.write_text(SMALL.replace("seeds", 'title = "ε"\nseeds', 1), encoding="utf-8")
+    assert read_study_file(file).title == "ε"

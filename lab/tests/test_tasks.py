@@ -1,0 +1,123 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from dptransfer.data import long_tail_counts
+from dptransfer.errors import DataError
+from dptransfer_lab.cells import cells_of
+from dptransfer_lab.sources import shelved
+from dptransfer_lab.tasks import TaskBench
+
+
+@pytest.fixture
+def bench(toy, small):
+    shelf = shelved(small.data, {pool.name: pool.source for pool in small.pool}, [toy])
+    return TaskBench({one.fingerprint: one for one in shelf.values()}), cells_of(small, shelf)[0].task
+
+
+def row_set(rows):
+    return {row.tobytes() for row in np.ascontiguousarray(rows)}
+
+
+def test_the_long_tail_is_the_one_asked_for(bench):
+    tasks, key = bench
+    for seed in range(3):
+        task = tasks.task(dataclasses.replace(key, imbalance=4.0, seed=seed))
+        assert sorted(task.sizes, reverse=True) == long_tail_counts(60, 4, 4).tolist()
+        assert len(task.rows) == len(task.labels) == sum(task.sizes)
+    orders = {
+        tuple(np.argsort(tasks.task(dataclasses.replace(key, imbalance=4.0, seed=s)).sizes)) for s in range(8)
+    }
+    assert len(orders) > 1  # the seed shuffles the classes
+
+
+def test_the_test_set_stays_whole_and_balanced(bench):
+    tasks, key = bench
+    task = tasks.task(dataclasses.replace(key, imbalance=4.0))
+    assert np.bincount(task.test_labels).tolist() == [30] * 4
+
+
+def test_a_ratio_of_zero_leaves_everything(bench):
+    tasks, key = bench
+    assert tasks.task(dataclasses.replace(key, imbalance=0.0)).sizes == (60,) * 4
+
+
+def test_shots_leave_the_training_rows_and_join_the_pool(bench):
+    tasks, key = bench
+    plain = tasks.task(dataclasses.replace(key, imbalance=0.0))
+    task = tasks.task(dataclasses.replace(key, imbalance=0.0, shots=5))
+    assert task.sizes == (55,) * 4
+    shots = task.public.shots
+    assert np.bincount(shots.labels).tolist() == [5] * 4
+    assert not row_set(shots.rows) & row_set(task.rows)
+    assert row_set(shots.rows) | row_set(task.rows) == row_set(plain.rows)
+    assert len(task.public) == 200
+    assert plain.public.shots is None
+
+
+def test_shots_without_a_pool_are_the_public_rows(bench):
+    tasks, key = bench
+    task = tasks.task(dataclasses.replace(key, pool=None, pool_fingerprint=None, shots=2))
+    assert len(task.public) == 8
+    assert task.public.classes == task.classes
+    assert tasks.task(dataclasses.replace(key, pool=None, pool_fingerprint=None)).public is None
+
+
+def test_cuts_are_as_large_as_asked(bench):
+    tasks, key = bench
+    cut = dataclasses.replace(key, imbalance=0.0, rows=30, classes=3, pool_rows=40, dimension=5)
+    task = tasks.task(cut)
+    assert task.rows.shape == (30, 5)
+    assert len(task.classes) == 3
+    assert set(task.labels) <= {0, 1, 2}
+    assert (len(task.public), task.public.dimension) == (40, 5)
+    assert task.test_rows.shape == (90, 5)
+    for name in ("rows", "classes", "pool_rows", "dimension"):
+        with pytest.raises(DataError, match=f"{name} = 9999"):
+            tasks.task(dataclasses.replace(key, **{name: 9999}))
+    with pytest.raises(DataError, match="shots"):
+        tasks.task(dataclasses.replace(key, shots=60))
+
+
+def test_a_class_keeps_its_name_when_classes_are_cut(bench):
+    tasks, key = bench
+    whole = tasks.task(dataclasses.replace(key, imbalance=0.0))
+    named = {row.tobytes(): whole.classes[label] for row, label in zip(whole.rows, whole.labels, strict=True)}
+    task = tasks.task(dataclasses.replace(key, imbalance=0.0, classes=2))
+    assert {named[row.tobytes()] for row in task.rows[task.labels == 0]} == {task.classes[0]}
+
+
+def test_the_attack_compares_equally_many_of_each_class(bench):
+    tasks, key = bench
+    for ratio in (0.0, 1.0, 4.0):
+        task = tasks.task(dataclasses.replace(key, imbalance=ratio))
+        inside, outside = task.labels[task.members], task.others[1]
+        assert np.bincount(inside).tolist() == np.bincount(outside).tolist()
+        assert len(set(task.members)) == len(task.members) > 0
+        assert not row_set(task.others[0]) & row_set(task.rows)
+
+
+def test_the_same_key_gives_the_same_rows_and_another_seed_others(bench):
+    tasks, key = bench
+    key = dataclasses.replace(key, imbalance=4.0)
+    again = TaskBench(tasks._stored).task(key)
+    assert (again.rows == tasks.task(key).rows).all()
+    assert row_set(tasks.task(dataclasses.replace(key, seed=5)).rows) != row_set(again.rows)
+
+
+def test_what_is_declared_is_what_was_asked_for(bench):
+    tasks, key = bench
+    task = tasks.task(dataclasses.replace(key, imbalance=4.0))
+    assert task.private("nothing").facts.size is None
+    assert task.private("size").facts.size == len(task.rows)
+    facts = task.private("class_counts").facts
+    assert facts.class_counts == task.sizes
+
+
+def test_rows_are_memory_mapped_and_shared_between_tasks(bench):
+    tasks, key = bench
+    first, second = (tasks.task(dataclasses.replace(key, imbalance=0.0, seed=seed)) for seed in (1, 2))
+    assert isinstance(first.rows, np.memmap)
+    assert first.rows is second.rows
+    assert first.public is second.public

@@ -1,0 +1,219 @@
+"""A document as one HTML page: style and pictures inside, light and dark, printable, and no script."""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+
+from dptransfer.document.model import (
+    Block,
+    Bullets,
+    Code,
+    Details,
+    Document,
+    Figure,
+    Highlight,
+    Note,
+    Paragraph,
+    Table,
+    Text,
+    inline,
+    plain,
+)
+from dptransfer.document.visible import one_line, visible
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_LONG = 44  # letters from which on a cell asks for room, where a narrow page would fold it word by word
+
+
+def to_html(document: Document) -> str:
+    """The whole page."""
+    title = escape_html(document.title)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<title>{title}</title>
+<style>{_style()}{_dark_colours(document)}</style>
+</head>
+<body>
+<div class="page">
+<div class="head">
+{_head(document, title)}
+</div>
+{_contents(document)}<main>
+{"".join(_sections(document))}{_wrapped("footer", document.footer)}</main>
+</div>
+</body>
+</html>
+"""
+
+
+def escape_html(text: object) -> str:
+    """HTML that shows exactly this text, on one line, between tags and within quotes.
+
+    >>> escape_html("a < 'b'")
+    'a &lt; &#x27;b&#x27;'
+    """
+    return html.escape(one_line(text))
+
+
+@cache
+def _style() -> str:
+    return files("dptransfer.document").joinpath("style.css").read_text(encoding="utf-8")
+
+
+def _contents(document: Document) -> str:
+    if len(document.sections) < 2:
+        return ""
+    links = "".join(
+        f'<li><a href="#{anchor}">{escape_html(section.title)}</a></li>'
+        for section, anchor in zip(document.sections, document.anchors(), strict=True)
+    )
+    return f'<nav aria-label="Contents"><h2>Contents</h2><ol>{links}</ol></nav>\n'
+
+
+def _head(document: Document, title: str) -> str:
+    alarm = f'<p class="alarm" role="alert">{escape_html(document.warning)}</p>\n' if document.warning else ""
+    void = ' class="void"' if document.warning else ""
+    highlights = "".join(map(_highlight, document.highlights))
+    about = "".join(f"<dt>{escape_html(name)}</dt><dd>{_inline(said)}</dd>" for name, said in document.about)
+    return (
+        f"{alarm}<header{void}>\n<h1>{title}</h1>\n"
+        + _wrapped("p", document.sentence, ' class="sentence"')
+        + (f'<dl class="highlights">{highlights}</dl>\n' if highlights else "")
+        + (f'<dl class="about">{about}</dl>\n' if about else "")
+        + "</header>"
+    )
+
+
+def _highlight(one: Highlight) -> str:
+    exact = repr(one.exact) if isinstance(one.exact, float) else str(one.exact)
+    data = f' data-number="{escape_html(one.key)}" data-value="{escape_html(exact)}"' if one.key else ""
+    note = f'<dd class="note">{_inline(one.note)}</dd>' if one.note else ""
+    return f'<div><dt>{_inline(one.name)}</dt><dd class="shown"{data}>{_inline(one.shown)}</dd>{note}</div>'
+
+
+def _sections(document: Document) -> Iterator[str]:
+    for section, anchor in zip(document.sections, document.anchors(), strict=True):
+        blocks = "\n".join(map(_block, section.blocks))
+        yield f'<section id="{anchor}">\n<h2>{escape_html(section.title)}</h2>\n{blocks}\n</section>\n'
+
+
+def _inline(text: Text) -> str:
+    return inline(text, html.escape, "<strong>{}</strong>", "<sup>{}</sup>")
+
+
+def _wrapped(tag: str, text: Text, attributes: str = "") -> str:
+    return f"<{tag}{attributes}>{_inline(text)}</{tag}>\n" if text else ""
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Paragraph(text):
+            return f"<p>{_inline(text)}</p>"
+        case Note(text, tone):
+            return f'<aside class="{tone}">{_inline(text)}</aside>'
+        case Bullets(items):
+            return "<ul>" + "".join(f"<li>{_inline(item)}</li>" for item in items) + "</ul>"
+        case Code(text):
+            lines = "\n".join(html.escape(visible(line)) for line in text.splitlines())
+            return f"<pre><code>{lines}</code></pre>"
+        case Table():
+            return _table(block)
+        case Figure():
+            caption = _wrapped("figcaption", block.caption)
+            return f'<figure id="{_name(block)}">\n{_picture(block)}\n{caption}</figure>'
+        case Details(summary, blocks):
+            inside = "\n".join(map(_block, blocks))
+            return f"<details>\n<summary>{_inline(summary)}</summary>\n{inside}\n</details>"
+
+
+def _table(table: Table) -> str:
+    """Every table has a box of its own, in which it scrolls where the page is narrower."""
+    head = "".join(_cell("th", table, cell, column) for column, cell in enumerate(table.header))
+    rows = "\n".join(
+        "<tr>" + "".join(_cell("td", table, cell, column, place) for column, cell in enumerate(row)) + "</tr>"
+        for place, row in enumerate(table.rows)
+    )
+    return (
+        f'<div class="scroll" tabindex="0"><table>\n{_wrapped("caption", table.caption)}'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table></div>"
+    )
+
+
+def _cell(tag: str, table: Table, text: Text, column: int, row: int | None = None) -> str:
+    kinds = {
+        "right": table.right(column),
+        "long": row is not None and len(plain(text)) > _LONG,
+        "best": row is not None and table.stands_out(row, column),
+    }
+    names = " ".join(kind for kind, so in kinds.items() if so)
+    return f"<{tag}{f' class={chr(34)}{names}{chr(34)}' if names else ''}>{_inline(text)}</{tag}>"
+
+
+def _picture(figure: Figure) -> str:
+    if isinstance(figure.picture, str):
+        return _inline_svg(figure, figure.picture)
+    image = f'<img src="{_data(figure.picture)}" alt="{escape_html(figure.alt)}">'
+    if not isinstance(figure.dark, bytes):
+        return image
+    media = "screen and (prefers-color-scheme:dark)"
+    return f'<picture><source media="{media}" srcset="{_data(figure.dark)}">{image}</picture>'
+
+
+def _inline_svg(figure: Figure, svg: str) -> str:
+    """The drawing as part of the page: its ids are its own, and its colours change with the page's."""
+    drawing = svg[svg.index("<svg") :].strip()
+    for light in _changing(figure):
+        drawing = re.sub(re.escape(light), f"var({_variable(light)})", drawing, flags=re.IGNORECASE)
+    drawing = re.sub(r'\bid="([^"]+)"', rf'id="{_name(figure)}-\1"', drawing)
+    drawing = re.sub(r'(href="#|url\(#)([^")]+)', rf"\1{_name(figure)}-\2", drawing)
+    return drawing.replace("<svg", f'<svg role="img" aria-label="{escape_html(figure.alt)}"', 1)
+
+
+def _dark_colours(document: Document) -> str:
+    """The colours of drawings, on light and on dark pages."""
+    pairs = {
+        light.lower(): dark.lower()
+        for section in document.sections
+        for figure in _figures(section.blocks)
+        for light, dark in _changing(figure).items()
+    }
+    if not pairs:
+        return ""
+    light, dark = (
+        ";".join(f"{_variable(name)}:{colour}" for name, colour in colours)
+        for colours in ([(name, name) for name in pairs], pairs.items())
+    )
+    return f":root{{{light}}}\n@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
+
+
+def _changing(figure: Figure) -> Mapping[str, str]:
+    return figure.dark if isinstance(figure.dark, Mapping) else {}
+
+
+def _variable(colour: str) -> str:
+    return "--drawn-" + re.sub(r"\W", "", colour).lower()
+
+
+def _figures(blocks: tuple[Block, ...]) -> Iterator[Figure]:
+    for block in blocks:
+        if isinstance(block, Figure):
+            yield block
+        elif isinstance(block, Details):
+            yield from _figures(block.blocks)
+
+
+def _name(figure: Figure) -> str:
+    return f"figure.{figure.name}"  # no section has a point in its anchor
+
+
+def _data(picture: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(picture).decode()

@@ -1,0 +1,110 @@
+"""A document as Markdown: every character that could be markup is escaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from dptransfer.document.model import (
+    Block,
+    Bullets,
+    Code,
+    Details,
+    Document,
+    Figure,
+    Note,
+    Paragraph,
+    Table,
+    Text,
+    inline,
+    plain,
+)
+from dptransfer.document.visible import one_line, visible
+
+_MARKUP = re.compile(r"([\\`*_\[\]<>|~#&$])")
+_OPENING = re.compile(r"^([-+](?=[\s-]|$)|\d+(?=[.)](?:\s|$)))")  # what would begin a list or be a rule
+_FIGURES = "figures"
+
+
+def to_markdown(document: Document) -> str:
+    """The whole text; anchors of headings are those that GitHub makes."""
+    parts = [f"> **{escape_markdown(document.warning)}**"] if document.warning else []
+    parts.append(f"# {escape_markdown(document.title)}")
+    parts += [_inline(document.sentence, strong=True)] if document.sentence else []
+    parts.append(_list(f"{_inline(name)}: {_inline(said)}" for name, said in document.head()))
+    if len(document.sections) > 1:
+        links = zip(document.sections, document.anchors(), strict=True)
+        parts.append(" · ".join(f"[{escape_markdown(one.title)}](#{anchor})" for one, anchor in links))
+    for section in document.sections:
+        parts += [f"## {escape_markdown(section.title)}", *map(_block, section.blocks)]
+    parts += [_inline(document.footer)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def escape_markdown(text: object) -> str:
+    r"""Markdown that shows exactly this text, on one line.
+
+    >>> print(escape_markdown("a|b *c* <script>"))
+    a\|b \*c\* \<script\>
+    """
+    return _OPENING.sub(_escaped_opening, _escape(one_line(text)))
+
+
+def _escape(part: str) -> str:
+    return _MARKUP.sub(r"\\\1", part)
+
+
+def _escaped_opening(found: re.Match[str]) -> str:
+    return f"{found[1]}\\" if found[1].isdigit() else f"\\{found[1]}"
+
+
+def _inline(text: Text, *, strong: bool = False) -> str:
+    if strong:
+        return f"**{escape_markdown(plain(text))}**"
+    return _OPENING.sub(_escaped_opening, inline(text, _escape, "**{}**"))
+
+
+def _list(items: Iterable[str]) -> str:
+    return "\n".join(f"- {item}" for item in items)
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Paragraph(text):
+            return _inline(text)
+        case Note(text, tone):
+            return f"> {_inline(text, strong=tone == 'bad')}"
+        case Bullets(items):
+            return _list(map(_inline, items))
+        case Code(text, language):
+            return _code(text, language)
+        case Table():
+            return _table(block)
+        case Figure():
+            return _figure(block)
+        case Details(summary, blocks):
+            return "\n\n".join([_inline(summary, strong=True), *map(_block, blocks)])
+
+
+def _code(text: str, language: str) -> str:
+    lines = [visible(line) for line in text.splitlines()]
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)  # longer than any inside
+    return "\n".join([f"{fence}{language}", *lines, fence])
+
+
+def _figure(figure: Figure) -> str:
+    if figure.instead is not None:
+        return _block(figure.instead)
+    kind = "svg" if isinstance(figure.picture, str) else "png"
+    shown = f"![{escape_markdown(figure.alt)}]({_FIGURES}/{figure.name}.{kind})"
+    return "\n\n".join(part for part in (shown, _inline(figure.caption)) if part)
+
+
+def _table(table: Table) -> str:
+    rows = [[_inline(cell) for cell in table.header]]
+    rows.append(["---:" if table.right(column) else "---" for column in range(len(table.header))])
+    for place, row in enumerate(table.rows):
+        rows.append([_inline(cell, strong=table.stands_out(place, at)) for at, cell in enumerate(row)])
+    text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"{_inline(table.caption)}\n\n{text}" if table.caption else text

@@ -1,0 +1,109 @@
+import re
+from importlib.resources import files
+
+import pytest
+
+from dptransfer.document import Document, Figure, Paragraph, Section, Table
+
+from .pages import NASTY, Page, with_everything
+
+
+def names(page):
+    return [name for name, _ in page.attributes if name != "class"]  # long words have one of their own
+
+
+@pytest.mark.parametrize("word", NASTY)
+def test_no_word_becomes_markup(word):
+    plain, page = Page(with_everything().html()), Page(with_everything(word).html())
+    assert page.tags == plain.tags
+    assert names(page) == names(plain)
+    assert not set("\x1b\u202e\x00") & set(page.said)
+
+
+def test_words_are_shown_as_they_are():
+    page = Page(with_everything("a < b & 'c'").html())
+    assert page.said.count("a < b & 'c'") > 20
+    assert "a < b & 'c'" in page.values("aria-label")
+
+
+def test_a_superscript_is_one_and_marks_are_marks():
+    html = with_everything().html()
+    assert "e<sup>ε</sup>" in html
+    assert '<td class="right best">2.0</td>' in html
+    assert '<td class="right">1.0</td>' in html
+    assert '<aside class="bad">' in html
+
+
+def test_the_page_is_complete_alone_and_asks_for_nothing():
+    page = Page(html := with_everything().html())
+    assert not {"script", "link", "iframe", "object", "base", "form"} & set(page.tags)
+    assert all(target.startswith("#") for target in page.values("href"))
+    pictures = page.values("src") + page.values("srcset")
+    assert len(pictures) == 2
+    assert all(picture.startswith("data:image/png;base64,") for picture in pictures)
+    assert "default-src 'none'" in html
+    for forbidden in ("@import", "http:", "https:", "//"):
+        assert forbidden not in str(files("dptransfer.document").joinpath("style.css").read_text())
+    assert "prefers-color-scheme:dark" in html
+    assert "@media print" in html
+
+
+def test_every_link_of_the_contents_leads_to_a_section_and_no_id_is_given_twice():
+    page = Page(with_everything().html())
+    ids = page.values("id")
+    assert len(set(ids)) == len(ids)
+    links = [target[1:] for target in page.values("href")]
+    assert len(links) == 4 + 1  # sections, and what a drawing refers to
+    assert set(links) <= set(ids)
+
+
+def test_what_may_be_wide_scrolls_in_a_box_of_its_own_and_everything_else_wraps():
+    page = Page(with_everything().html())
+    assert len(page.boxes) == 3
+    tables = [around for tag, around in page.boxes if tag == "table"]
+    assert tables
+    assert all(around[-1] == "scroll" for around in tables)
+    style = files("dptransfer.document").joinpath("style.css").read_text()
+    assert re.search(r"\.scroll\{[^}]*overflow-x:auto", style)
+    assert re.search(r"\npre\{[^}]*overflow-x:auto", style)
+    assert re.search(r"body\{[^}]*overflow-wrap:anywhere", style)
+    assert re.search(r"figure svg,figure img\{[^}]*max-width:100%", style)
+    assert not re.search(r"(?<![-\w])width:\d", style)  # nothing but columns of a grid has a size of its own
+    assert not re.search(r"min-width:\d+rem(?!\))", re.sub(r"@media \([^)]*\)|td\.long\{[^}]*\}", "", style))
+
+
+def test_a_drawing_has_its_own_ids_and_changes_colour_with_the_page():
+    html = with_everything().html()
+    assert 'id="figure.drawn-cut"' in html
+    assert "url(#figure.drawn-cut)" in html
+    assert 'href="#figure.drawn-cut"' in html
+    assert 'fill="var(--drawn-0072b2)"' in html
+    assert ":root{--drawn-0072b2:#0072b2}" in html
+    assert "(prefers-color-scheme:dark){:root{--drawn-0072b2:#4aa8e0}}" in html
+    assert "<?xml" not in html
+
+
+def test_a_photograph_has_a_dark_twin_where_one_is_given():
+    html = with_everything().html()
+    assert re.search(
+        r"<picture><source media=\"screen and [^>]*dark\)\" srcset=[^>]*><img [^>]*></picture>", html
+    )
+    alone = Document("t", sections=(Section("s", (Figure("shot", b"png", "alt"),)),)).html()
+    assert "<picture>" not in alone
+    assert '<img src="data:image/png;base64,cG5n" alt="alt">' in alone
+
+
+def test_numbers_for_programs_are_exact():
+    assert 'data-number="epsilon" data-value="0.9999999999755346"' in with_everything().html()
+
+
+def test_a_warning_comes_first_and_only_where_there_is_one():
+    warned = Page(with_everything("look out").html())
+    assert warned.values("role")[0] == "alert"
+    calm = Document("t", sections=(Section("s", (Paragraph("p"), Table(("a",), (("b",),)))),))
+    assert "alert" not in Page(calm.html()).values("role")
+
+
+def test_head_contents_and_sections_come_in_reading_order():
+    tags = Page(with_everything().html()).tags
+    assert tags.index("header") < tags.index("nav") < tags.index("main") < tags.index("section")
