@@ -372,7 +372,7 @@ def _request(plan: Plan, private: PrivateData, public: PublicData | None) -> dic
 def _require_honest(plan: Plan, budget: Budget, unit: Unit) -> None:
     """Recompute a plan's promise from its steps, before anything is charged."""
     promise = guarantee_of(plan.events, budget.delta, plan.guarantee.assumptions, relation=budget.relation)
-    protects = all(part.unit is unit for part in (*plan.events, plan.guarantee))
+    protects = {plan.guarantee.unit, *(event.unit for event in plan.events)} == {unit}
     if not fits(plan.events, budget) or plan.guarantee != promise or not protects:
         raise DPTransferError(
             "A plan must stay within its budget, protect the declared unit and promise what its steps give; "

@@ -99,7 +99,7 @@ class Workspace:
         asked = {name: json.dumps(value, sort_keys=True) for name, value in request.items()}
         # A file that was copied has another number, unlike one that was moved.
         asked["place: it was copied or restored"] = str((self.path / _FILE).stat().st_ino)
-        known = dict(self._file.execute("SELECT name, value FROM request"))
+        known: dict[str, str] = dict(self._file.execute("SELECT name, value FROM request"))
         if not known:
             known = {**asked, "charge": secrets.token_hex(16)}
             with self._file:
