@@ -1,15 +1,15 @@
 import numpy as np
 
 from dptransfer.audit.lower_bound import counted_epsilon
-from dptransfer_lab.exposure import mean_epsilon, public_epsilon, theorem_epsilon, top_k_epsilon
-from dptransfer_lab.exposure_audit import (
+from dptransfer_lab.printed_choices import ScriptedPublic
+from dptransfer_lab.true_epsilon import mean_epsilon, public_epsilon, theorem_epsilon, top_k_epsilon
+from dptransfer_lab.true_epsilon_audit import (
     ERROR,
     audited_mean,
     audited_public,
     audited_theorem,
     audited_top_k,
 )
-from dptransfer_lab.printed_choices import ScriptedPublic
 
 
 def test_the_audit_refutes_the_printed_mean_of_a_small_class_and_not_more():

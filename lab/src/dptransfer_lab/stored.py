@@ -8,16 +8,15 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data.identity import EncoderIdentity
-from dptransfer.data.owner_only import make_owner_folder
-from dptransfer.features.principal_axes import cache_folder
+from dptransfer.data import EncoderIdentity
+from dptransfer.features import cache_folder
 from dptransfer_lab.record_file import canonical
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -27,7 +26,7 @@ _NOTE = "set.json"
 
 @dataclass(frozen=True)
 class Stored:
-    """A data set or a pool on the shelf.
+    """A data set or a pool, as arrays on disk.
 
     Attributes:
         fingerprint: SHA-256 of everything in it.
@@ -39,45 +38,36 @@ class Stored:
     """
 
     fingerprint: str
-    files: Mapping[str, str]
+    files: Mapping[str, Any] = field(default_factory=dict, hash=False)
     classes: tuple[str | int, ...] = ()
-    encoder: Mapping[str, str] | None = None
+    encoder: Mapping[str, str] | None = field(default=None, hash=False)
     rows_fingerprint: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """JSON-ready form."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Stored:
-        """Read what `to_json` wrote."""
-        return cls(**{**fields, "classes": tuple(fields["classes"])})
-
-    def open(self) -> dict[str, NDArray[Any]]:
+    def open(self) -> Arrays:
         """The arrays; rows are memory-mapped, labels are read."""
         return {
             name: np.load(file, mmap_mode="r" if name.endswith("rows") else None, allow_pickle=False)
             for name, file in self.files.items()
         }
 
+    @property
     def identity(self) -> EncoderIdentity | None:
         """Who made the rows."""
         return EncoderIdentity.from_dict(None if self.encoder is None else dict(self.encoder))
 
 
-def kept(key: Mapping[str, Any], make: Callable[[], tuple[Arrays, dict[str, Any]]]) -> Stored:
+def kept(key: Mapping[str, Any], make: Callable[[], tuple[Stored, Arrays]]) -> Stored:
     """What the cache has under this key, or what `make` gives, kept there from now on.
 
     Args:
         key: what the arrays are a function of, JSON-ready.
-        make: returns the arrays by name, and the other fields of `Stored` but `files`.
+        make: returns the description, without files, and the arrays by name.
     """
     digest = hashlib.sha256(canonical({"format": _FORMAT, **key}).encode()).hexdigest()
     folder = cache_folder() / "bench" / digest[:24]
     found = _read(folder)
     if found is None:
-        arrays, fields = make()
-        _write(folder, arrays, fields)
+        _write(folder, *make())
         found = _read(folder)
         assert found is not None
     return found
@@ -92,20 +82,21 @@ def _read(folder: Path) -> Stored | None:
         return None
     if not all(Path(file).is_file() for file in files.values()):
         return None
-    return Stored.from_json({**note, "files": files})
+    return Stored(**{**note, "classes": tuple(note.get("classes", ())), "files": files})
 
 
-def _write(folder: Path, arrays: Arrays, fields: Mapping[str, Any]) -> None:
+def _write(folder: Path, described: Stored, arrays: Arrays) -> None:
     """A folder appears whole or not at all; two processes that make the same one do no harm."""
     staging = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     staging.parent.mkdir(parents=True, exist_ok=True)
-    make_owner_folder(staging)  # a study may name files that are not public
+    staging.mkdir(mode=0o700)  # a study may name files that are not public
     try:
         for name, array in arrays.items():
             np.save(staging / f"{name}.npy", array, allow_pickle=False)
-        note = {**fields, "arrays": list(arrays)}
+        note = {**asdict(described), "arrays": list(arrays)}
+        del note["files"]
         (staging / _NOTE).write_text(json.dumps(note, ensure_ascii=False), encoding="utf-8")
-        if folder.exists() and _read(folder) is None:
+        if _read(folder) is None:
             shutil.rmtree(folder, ignore_errors=True)
         try:
             os.rename(staging, folder)

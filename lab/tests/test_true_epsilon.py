@@ -5,17 +5,17 @@ import pytest
 from scipy.special import comb
 
 from dptransfer.accounting import delta_of_mu
-from dptransfer_lab.exposure import (
+from dptransfer_lab.printed import printed_log_weights
+from dptransfer_lab.true_epsilon import (
     MECHANISMS,
     GaussianPair,
-    exposures,
     mean_epsilon,
+    printed_claims,
     public_epsilon,
     steps_epsilon,
     theorem_epsilon,
     top_k_epsilon,
 )
-from dptransfer_lab.printed import printed_log_weights
 
 
 @pytest.mark.parametrize(("size", "expected"), [(5, 97.6), (50, 5.33), (500, 2.07)])
@@ -69,7 +69,7 @@ def test_printed_steps_waste_budget():
 
 
 def test_claims_are_unsafe_but_for_the_wasteful_one():
-    found = exposures(["as-published-mean-estimation", "as-published-noisy-gd"], epsilon=1.0)
+    found = list(printed_claims(["as-published-mean-estimation", "as-published-noisy-gd"], epsilon=1.0))
     assert [one.mechanism for one in found] == ["as-published-mean-estimation", "as-published-noisy-gd"]
     assert [one.unsafe for one in found] == [True, False]
     assert found[0].claimed < found[0].audited < found[0].exact
@@ -82,6 +82,6 @@ def test_the_script_of_public_prototypes_selects_at_twice_its_epsilon():
     ratio = math.log(raised[0] / raised.sum() * n)
     assert public_epsilon(epsilon, n) == pytest.approx(ratio)
     assert public_epsilon(1.0, 1_281_167) == pytest.approx(2.0, abs=1e-5)
-    (found,) = exposures(["as-published-public"], epsilon=1.0)
+    (found,) = printed_claims(["as-published-public"], epsilon=1.0)
     assert found.unsafe
     assert found.claimed < found.audited <= public_epsilon(1.0, 30)

@@ -1,16 +1,15 @@
-import json
 import os
 
 import numpy as np
 
-from dptransfer_lab.shelf import Stored, kept
+from dptransfer_lab.stored import Stored, kept
 
 
 def make(value=1.0, calls=None):
     def made():
         if calls is not None:
             calls.append(1)
-        return {"rows": np.full((2, 3), value)}, {"fingerprint": "f", "classes": ["a"], "encoder": None}
+        return Stored("f", classes=("a",)), {"rows": np.full((2, 3), value)}
 
     return made
 
@@ -26,13 +25,13 @@ def test_arrays_are_made_once_per_key(tmp_path, monkeypatch):
     assert not [path for path in (tmp_path / "bench").iterdir() if path.name.startswith(".")]
 
 
-def test_what_is_stored_survives_the_way_to_a_worker(tmp_path, monkeypatch):
+def test_who_made_the_rows_is_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path))
     identity = {"name": "vit", "weights": "0" * 64, "transform": "none"}
-    made = Stored("f", {"rows": "x.npy"}, ("a", "b"), identity, "r")
-    assert Stored.from_json(json.loads(json.dumps(made.to_json()))) == made
-    assert made.identity().name == "vit"
-    assert Stored("f", {}).identity() is None
+    made = kept({"file": "x"}, lambda: (Stored("f", {}, ("a", "b"), identity, "r"), {}))
+    assert made == Stored("f", {}, ("a", "b"), identity, "r")
+    assert made.identity.name == "vit"
+    assert Stored("f").identity is None
 
 
 def test_a_folder_with_a_missing_array_is_made_again(tmp_path, monkeypatch):

@@ -3,12 +3,12 @@ import pytest
 from dptransfer.errors import ArgumentError
 from dptransfer.methods import METHODS
 from dptransfer_lab.as_published import AS_PUBLISHED
-from dptransfer_lab.lineup import entrant, is_private, settings_of
+from dptransfer_lab.methods import is_private, method_of, settings_of
 
 
 @pytest.mark.parametrize("name", [*METHODS, *AS_PUBLISHED])
 def test_everything_can_be_named_and_knows_its_settings(name):
-    assert entrant(name, {}).name == name
+    assert method_of(name, {}).name == name
     assert isinstance(settings_of(name, {}), dict)
 
 
@@ -20,8 +20,8 @@ def test_only_the_librarys_own_methods_are_private():
 def test_settings_of_printed_mechanisms_are_checked():
     assert settings_of("as-published-top-k", {"k": "2"})["k"] == 2
     with pytest.raises(ArgumentError, match="Its settings: "):
-        entrant("as-published-top-k", {"kk": 2})
+        method_of("as-published-top-k", {"kk": 2})
     with pytest.raises(ArgumentError, match="one of as-published-"):
-        entrant("as-published-nonsense", {})
+        method_of("as-published-nonsense", {})
     with pytest.raises(ArgumentError, match="name that one"):
-        entrant("as-published-top-k", {"from_zero": True})
+        method_of("as-published-top-k", {"from_zero": True})

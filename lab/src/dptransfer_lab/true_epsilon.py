@@ -1,4 +1,4 @@
-"""What a printed mechanism really gives away: the exact ε on a worst pair, and an audited lower bound.
+"""The true ε of printed mechanisms: exact on a worst pair of neighbours, beside what was claimed.
 
 The pairs:
 
@@ -16,9 +16,8 @@ The pairs:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +36,8 @@ _REACH = 14  # deviations on either side of the mean; beyond them nothing counts
 
 
 @dataclass(frozen=True)
-class Exposure:
-    """One printed claim against the truth.
+class PrintedClaim:
+    """What is printed of one mechanism, and what is true.
 
     Attributes:
         mechanism: its name in studies.
@@ -140,10 +139,9 @@ def top_k_epsilon(epsilon: float, k: int, candidates: int) -> float:
     """Log-ratio that the printed weight C(y, K)·exp(ε·u/2) reaches on two neighbours.
 
     All N candidates tie and a set S holds the first K. It has the worst rank K, weight C(K, K) and nobody to
-    share it
-    with: P(S) = 1/C(N + 1, K + 1). The neighbour raises every score by 1 but that of one member of S, which
-    falls to rank N: P'(S) = [C(N, K)/C(N − 1, K − 1)] ÷ [e^(ε/2)·C(N, K + 1) + C(N, K)], and C(N, K)/C(N − 1,
-    K − 1) = N/K.
+    share it with: P(S) = 1/C(N + 1, K + 1). The neighbour raises every score by 1 but that of one member of
+    S, which falls to rank N: P'(S) = [C(N, K)/C(N − 1, K − 1)] ÷ [e^(ε/2)·C(N, K + 1) + C(N, K)], and
+    C(N, K)/C(N − 1, K − 1) = N/K.
 
     >>> round(top_k_epsilon(1.0, 5, 1_281_167), 2)
     11.95
@@ -171,15 +169,15 @@ def steps_epsilon(epsilon: float, delta: float, noise_multiplier: float = 20.0) 
     return printed, allowed, spent
 
 
-def exposures(
-    only: Collection[str] | None = None,
+def printed_claims(
+    only: Collection[str] = MECHANISMS,
     *,
     epsilon: float = 1.0,
     delta: float = 1e-5,
     dimension: int = 1280,
     candidates: int = 1_281_167,
     k: int = 5,
-) -> list[Exposure]:
+) -> Iterator[PrintedClaim]:
     """Printed mechanisms at one claimed ε; classes of 5, 50 and 500 for the one that depends on their size.
 
     Args:
@@ -190,45 +188,25 @@ def exposures(
         candidates: size of the pool.
         k: prototypes per class.
     """
-    from dptransfer_lab.exposure_audit import audited_mean, audited_public, audited_theorem, audited_top_k
+    from dptransfer_lab.true_epsilon_audit import audited_mean, audited_public, audited_theorem, audited_top_k
 
-    rho = mu_for(epsilon, delta) ** 2 / 2
-
-    def mean(size: int) -> Exposure:
+    pool, rho = f"{candidates:,} candidates", mu_for(epsilon, delta) ** 2 / 2
+    for size in (5, 50, 500) if MEAN in only else ():
+        true, bound = (law(rho, size, dimension, delta) for law in (mean_epsilon, audited_mean))
         where = f"a class of {size} rows, {dimension} dimensions"
-        true, bound = (rate(rho, size, dimension, delta) for rate in (mean_epsilon, audited_mean))
-        return Exposure(MEAN, where, epsilon, true, delta, bound)
-
-    def theorem() -> Exposure:
-        true, bound = (rate(epsilon, delta) for rate in (theorem_epsilon, audited_theorem))
-        return Exposure(THEOREM, "any class", epsilon, true, delta, bound)
-
-    def public() -> Exposure:
-        where = f"{candidates:,} candidates, pure"
-        return Exposure(
-            PUBLIC, where, epsilon, public_epsilon(epsilon, candidates), 0.0, *audited_public(epsilon)
-        )
-
-    def top_k() -> Exposure:
-        where = f"{candidates:,} candidates, K = {k}, pure"
-        return Exposure(
-            TOP_K, where, epsilon, top_k_epsilon(epsilon, k, candidates), 0.0, *audited_top_k(epsilon)
-        )
-
-    def from_zero() -> Exposure:
+        yield PrintedClaim(MEAN, where, epsilon, true, delta, bound)
+    if THEOREM in only:
+        true, bound = (law(epsilon, delta) for law in (theorem_epsilon, audited_theorem))
+        yield PrintedClaim(THEOREM, "any class", epsilon, true, delta, bound)
+    if PUBLIC in only:
+        true = public_epsilon(epsilon, candidates)
+        yield PrintedClaim(PUBLIC, f"{pool}, pure", epsilon, true, 0.0, *audited_public(epsilon))
+    if TOP_K in only:
+        true = top_k_epsilon(epsilon, k, candidates)
+        yield PrintedClaim(TOP_K, f"{pool}, K = {k}, pure", epsilon, true, 0.0, *audited_top_k(epsilon))
+    if FROM_ZERO in only:
         audit = audited_top_k(epsilon, from_zero=True, candidates=8, runs=100_000)
-        return Exposure(FROM_ZERO, "any pool, pure", epsilon, math.inf, 0.0, *audit)
-
-    def steps() -> Exposure:
+        yield PrintedClaim(FROM_ZERO, "any pool, pure", epsilon, math.inf, 0.0, *audit)
+    if STEPS in only:
         printed, allowed, spent = steps_epsilon(epsilon, delta)
-        return Exposure(STEPS, f"{printed} steps where {allowed} are paid for", epsilon, spent, delta)
-
-    makers: list[tuple[str, Callable[[], Exposure]]] = [
-        *((MEAN, partial(mean, size)) for size in (5, 50, 500)),
-        (THEOREM, theorem),
-        (PUBLIC, public),
-        (TOP_K, top_k),
-        (FROM_ZERO, from_zero),
-        (STEPS, steps),
-    ]
-    return [make() for name, make in makers if only is None or name in only]
+        yield PrintedClaim(STEPS, f"{printed} steps where {allowed} are paid for", epsilon, spent, delta)
