@@ -63,6 +63,14 @@ def test_mathematics_is_not_typeset_from_names(tmp_path):
     assert ">costs $1 and $\\frac</text>" in page(made)
 
 
+def test_ids_of_figures_on_one_page_do_not_meet():
+    frame = cells(grid(seeds=2, data=["a", "b"]))
+    text = page(*curves(frame, styles_of(frame)), *curves(frame, styles_of(frame), over="data"))
+    known = re.findall(r'\bid="([^"]+)"', text)
+    assert len(known) == len(set(known))
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', text)) <= set(known)
+
+
 def test_figures_do_not_pile_up(made):
     assert plt.get_fignums() == []
 

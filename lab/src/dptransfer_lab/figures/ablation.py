@@ -11,7 +11,7 @@ import seaborn as sns
 from dptransfer_lab.figures.drawing import Drawing, finished, percent
 from dptransfer_lab.figures.style import INK, Style, shown_in, styled
 from dptransfer_lab.intervals import interval, mean_of
-from dptransfer_lab.points import METRIC_WORDS, caption, figure_name, opening, slug, split, thinned
+from dptransfer_lab.points import METRIC_WORDS, caption, figure_name, opening, split, thinned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,7 +74,7 @@ def _dress(axes: Axes, cells: pd.DataFrame, shown: Sequence[Style], metric: str)
     """Each bar in the look of its label, with its number at the end of its whisker."""
     there = [place for place, style in enumerate(shown) if style.label in set(cells["label"])]
     for patch, place in zip(axes.patches, there, strict=True):
-        patch.set(gid=slug("bar", shown[place].label), **shown[place].bar())
+        patch.set(**shown[place].bar())
     for place, style in enumerate(shown):
         point = mean_of(cells.loc[cells["label"] == style.label, metric])
         end = max(point.mean, point.high) if point.n > 1 else point.mean

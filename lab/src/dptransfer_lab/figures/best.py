@@ -14,7 +14,7 @@ import seaborn as sns
 from dptransfer_lab.figures.drawing import Drawing, finished
 from dptransfer_lab.figures.lines import epsilon_axis
 from dptransfer_lab.figures.style import PAPER, Style, styled
-from dptransfer_lab.points import METRIC_WORDS, caption, figure_name, ratio_words, slug, split
+from dptransfer_lab.points import METRIC_WORDS, caption, figure_name, ratio_words, split
 from dptransfer_lab.who_won import Winner, winner_of
 
 _WHOLE = ("data", "encoder", "classes", "dimension", "rows", "pool", "pool_rows", "imbalance")
@@ -50,9 +50,7 @@ def _map(cells: pd.DataFrame, styles: Mapping[str, Style], metric: str) -> Drawi
                 boxes.setdefault(winner.label, []).append((row, column))
     for label, places in boxes.items():
         rows, columns = np.array(places).T
-        axes.barh(
-            rows, 0.96, left=columns - 0.48, height=0.92, gid=slug("best", label), **styles[label].bar()
-        )
+        axes.barh(rows, 0.96, left=columns - 0.48, height=0.92, **styles[label].bar())
     axes.set_xlim(-0.5, len(budgets) - 0.5)
     axes.set_ylim(lines.ngroups - 0.5, -0.5)
     axes.set_xticks(range(len(budgets)), [f"{budget:.3g}" for budget in budgets])
