@@ -1,4 +1,6 @@
-"""No test touches the user's ledger or cache."""
+"""No test touches the user's ledger or cache; and packages that look installed."""
+
+import sys
 
 import pytest
 
@@ -10,3 +12,35 @@ def cache_in_a_temporary_folder(tmp_path_factory):
         patch.setenv("DPTRANSFER_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("DPTRANSFER_LEDGER", str(tmp_path_factory.mktemp("ledger") / "ledger.sqlite"))
         yield
+
+
+@pytest.fixture
+def install(tmp_path_factory):
+    """Puts modules on the path as an installer would leave them; gives what uninstalls them."""
+    undo = []
+
+    def installed(name, modules, entry_points, version="1.0"):
+        folder = tmp_path_factory.mktemp("site-packages")
+        for module, code in modules.items():
+            (folder / f"{module}.py").write_text(code)
+        metadata = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        groups = (
+            "\n".join([f"[{group}]", *(f"{entry} = {place}" for entry, place in places.items())])
+            for group, places in entry_points.items()
+        )
+        (metadata / "entry_points.txt").write_text("\n".join(groups))
+        sys.path.insert(0, str(folder))
+
+        def uninstall():
+            sys.path[:] = [place for place in sys.path if place != str(folder)]
+            for module in modules:
+                sys.modules.pop(module, None)
+
+        undo.append(uninstall)
+        return uninstall
+
+    yield installed
+    for uninstall in undo:
+        uninstall()

@@ -1,6 +1,6 @@
 """Documents are tested like code: blocks run, links resolve, commands and names exist.
 
-`python tests/test_docs.py` writes the tree in docs/architecture.md again.
+`python tests/test_docs.py` writes docs/tree.md and the README's table of methods again.
 """
 
 import ast
@@ -20,7 +20,10 @@ PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md",
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
+TREE = ROOT / "docs" / "tree.md"
 FIELDS = ("Releases", "Guarantee", "Relation", "Sensitivity", "Assumes", "Reference")
+_TABLE_HEAD = "| Command line | Class | What it releases, and when to use it |\n|---|---|---|\n"
+_METHODS = re.compile(rf"(?<={re.escape(_TABLE_HEAD)})(\|.*\n)*")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -109,10 +112,18 @@ def tree() -> str:
     lines += [_described("  ", file) for file in sorted(source.glob("*.py"))]
     packages = [file.parent for file in source.glob("*/__init__.py")]
     for package in sorted(packages, key=lambda package: layers.index(package.name)):
-        lines.append(_described("  ", package / "__init__.py", f"{package.name}/"))
-        files = sorted(file for file in package.rglob("*.py") if file.name != "__init__.py")
-        lines += [_described("    ", file) for file in files]
-    return "\n".join(lines) + "\n"
+        lines += _package("  ", package)
+    return "\n".join([*lines, *_package("", ROOT / "lab" / "src" / "dptransfer_lab", "lab/src/")]) + "\n"
+
+
+def _package(indent: str, package: Path, above: str = "") -> list[str]:
+    """A package's line, those of its modules, and then its packages likewise."""
+    files = sorted(file for file in package.glob("*.py") if file.name != "__init__.py")
+    lines = [_described(indent, package / "__init__.py", f"{above}{package.name}/")]
+    lines += [_described(indent + "  ", file) for file in files]
+    for inner in sorted(package.glob("*/__init__.py")):
+        lines += _package(indent + "  ", inner.parent)
+    return lines
 
 
 def _described(indent: str, file: Path, name: str | None = None) -> str:
@@ -217,19 +228,26 @@ def test_the_layers_shown_are_the_contract():
 
 
 def test_the_tree_shown_is_the_tree():
-    ((_, shown),) = blocks(ARCHITECTURE.read_text(), "tree")
+    ((_, shown),) = blocks(TREE.read_text(), "tree")
     names = [[re.match(r" *\S+", line)[0] for line in text.splitlines()] for text in (shown, tree())]
     assert names[0] == names[1], "write it again with: python tests/test_docs.py"
     assert "    class_sums.py " in shown
 
 
-def test_every_method_has_a_page_and_a_row_in_the_readme():
+def table_of_methods() -> str:
+    """Every method in its own words, as the README shows them."""
     from dptransfer.methods import METHODS
 
-    readme = (ROOT / "README.md").read_text()
-    for name, method in METHODS.items():
-        assert (ROOT / "docs" / "methods" / f"{name}.md").is_file(), name
-        assert f"| `{name}` | `{method.__name__}` |" in readme
+    return "".join(
+        f"| [`{name}`](docs/methods/{name}.md) | `{method.__name__}` | {method.about.summary} |\n"
+        for name, method in METHODS.items()
+    )
+
+
+def test_the_readme_shows_every_method_in_its_own_words_and_with_its_page():
+    assert _METHODS.search((ROOT / "README.md").read_text())[0] == table_of_methods(), (
+        "write it again with: python tests/test_docs.py"
+    )
 
 
 def wrong_defaults(text: str, method: type) -> list[str]:
@@ -293,5 +311,7 @@ def test_a_missing_or_misplaced_field_is_noticed():
 
 
 if __name__ == "__main__":
-    page = ARCHITECTURE.read_text()
-    ARCHITECTURE.write_text(re.sub(r"(?<=^```tree\n).*?(?=^```$)", lambda _: tree(), page, flags=re.M | re.S))
+    readme = ROOT / "README.md"
+    readme.write_text(_METHODS.sub(lambda _: table_of_methods(), readme.read_text()))
+    page = TREE.read_text()
+    TREE.write_text(re.sub(r"(?<=^```tree\n).*?(?=^```$)", lambda _: tree(), page, flags=re.M | re.S))

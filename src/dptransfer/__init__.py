@@ -12,7 +12,9 @@ from dptransfer.plugins import imported as _imported
 
 if TYPE_CHECKING:
     from dptransfer.data import PrivateEmbeddings as PrivateEmbeddings
+    from dptransfer.data import PrivateImages as PrivateImages
     from dptransfer.data import PublicEmbeddings as PublicEmbeddings
+    from dptransfer.data import PublicImages as PublicImages
     from dptransfer.features import PublicMap as PublicMap
     from dptransfer.features import UnitNorm as UnitNorm
     from dptransfer.ledger import Ledger as Ledger
@@ -37,7 +39,9 @@ _PLACES = {
     "load": "dptransfer.release:read_release",
     "PrivateClassifier": "dptransfer.release:PrivateClassifier",
     "PrivateEmbeddings": "dptransfer.data:PrivateEmbeddings",
+    "PrivateImages": "dptransfer.data:PrivateImages",
     "PublicEmbeddings": "dptransfer.data:PublicEmbeddings",
+    "PublicImages": "dptransfer.data:PublicImages",
     "PublicMap": "dptransfer.features:PublicMap",
     "Relation": "dptransfer.privacy:Relation",
     "SecureNoise": "dptransfer.noise:SecureNoise",
@@ -48,7 +52,7 @@ _PLACES = {
 }
 
 __version__ = "0.3.0"
-if not TYPE_CHECKING:  # they would take every name for one that is there, or none
+if not TYPE_CHECKING:  # type checkers would take every name for one that is there, or none
     __all__ = sorted(_PLACES, key=str.lower)
 
     def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ The tree::
     │   ├── BudgetExceeded                the data set's budget does not cover this release
     │   ├── RowsOnRecord                  these rows have another account already; for the owner's eyes only
     │   └── LedgerTampered                the file's hash chain does not hold
+    ├── WorkspaceError                    an interrupted run cannot go on from this folder
     ├── ReleaseError                      a release cannot be written, read or verified
     │   └── UnsafeRelease                 a seeded or otherwise unpublishable model was to be released
     └── MissingDependency (also ImportError)   an optional package is not installed
@@ -69,12 +70,20 @@ class BudgetExceeded(LedgerError):
 class RowsOnRecord(LedgerError):
     """The rows are on record under another name; nothing was charged.
 
-    The one error that depends on private rows: it is for the data owner and never part of a release.
+    It depends on private rows: it is for the data owner and never part of a release.
     """
 
 
 class LedgerTampered(LedgerError):
     """The ledger's hash chain does not hold."""
+
+
+class WorkspaceError(DPTransferError):
+    """An interrupted run cannot go on from this folder; nothing was charged.
+
+    Like `RowsOnRecord` it may depend on private rows, for it tells when they are not those of the interrupted
+    run: it is for the data owner and never part of a release.
+    """
 
 
 class ReleaseError(DPTransferError):

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import difflib
 import json
-import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dptransfer.errors import ArgumentError
+from dptransfer.methods.parts import alternatives
 
 if TYPE_CHECKING:
     from dptransfer.methods import PrivateMethod
@@ -55,7 +55,7 @@ def configured(method: PrivateMethod, given: Mapping[str, Any]) -> PrivateMethod
     """The same method with these settings changed, named as for `named_method`."""
     own: dict[str, Any] = {}
     inner: dict[str, Any] = {}
-    features = method.features
+    before = features = getattr(method, "features", None)
     for name, value in given.items():
         head = name.partition(".")[0]
         if name == "features":
@@ -66,8 +66,9 @@ def configured(method: PrivateMethod, given: Mapping[str, Any]) -> PrivateMethod
             inner[name.removeprefix("features.")] = value
     if inner:
         features = _with_inner(method, features, inner)
-    made: PrivateMethod = _with_settings(method, own, f"'{method.name}'")
-    return made if features is method.features else replace(made, features=features)
+    made: Any = _with_settings(method, own, f"'{method.name}'")
+    changed: PrivateMethod = made if features is before else replace(made, features=features)
+    return changed
 
 
 def _feature_map(kind: str) -> Any:
@@ -85,7 +86,7 @@ def _with_inner(method: PrivateMethod, features: Any, inner: Mapping[str, Any]) 
         if is_dataclass(candidate) and set(inner) <= _settable(candidate):
             return _with_settings(candidate, inner, "the feature map")
     wrong = next((name for name in inner if name not in _OF_MAPS), " and ".join(inner))
-    raise _no_such(f"'{method.name}'", wrong, [*(_names(method)), *_OF_MAPS])
+    raise _no_such(f"'{method.name}'", wrong, [*(setting_names(method)), *_OF_MAPS])
 
 
 @dataclass
@@ -104,8 +105,8 @@ def _with_settings(value: Any, given: Mapping[str, Any], of: str) -> Any:
     for name, setting in given.items():
         head, _, rest = name.partition(".")
         if head not in _settable(value):
-            raise _no_such(of, name, _names(value))
-        if not _alternatives(type(value), head):
+            raise _no_such(of, name, setting_names(value))
+        if not alternatives(type(value), head):
             if rest:
                 raise ArgumentError(
                     f"A dot leads to a part's own settings; '{head}' of {of} is a plain value. "
@@ -127,7 +128,7 @@ def _with_settings(value: Any, given: Mapping[str, Any], of: str) -> Any:
 
 def _part(owner: Any, name: str, part: _Part) -> Any:
     """The value of a field that holds a dataclass: of the kind that was chosen, with its settings."""
-    known = _alternatives(type(owner), name)
+    known = alternatives(type(owner), name)
     made = _of_kind(type(owner), name, part.kind) if part.chosen else getattr(owner, name)
     asked = {setting.partition(".")[0] for setting in part.settings}
     if not part.chosen and not (is_dataclass(made) and asked <= _settable(made)):
@@ -143,7 +144,7 @@ def _part(owner: Any, name: str, part: _Part) -> Any:
 
 
 def _of_kind(owner: type, name: str, kind: Any) -> Any:
-    known = _alternatives(owner, name)
+    known = alternatives(owner, name)
     by_word = {option.kind: option for option in known if hasattr(option, "kind")}
     if isinstance(kind, known):
         return kind
@@ -165,23 +166,15 @@ def _words(known: Iterable[type]) -> str:
     return ", ".join(str(getattr(option, "kind", option.__name__)) for option in known)
 
 
-def _alternatives(owner: type, name: str) -> tuple[type, ...]:
-    """The dataclasses that a field may hold; none for a field of plain values."""
-    hint = typing.get_type_hints(owner)[name]
-    united = typing.get_origin(hint) in (typing.Union, types.UnionType)
-    found = typing.get_args(hint) if united else (hint,)
-    return tuple(one for one in found if isinstance(one, type) and is_dataclass(one))
-
-
 def _settable(value: Any) -> set[str]:
     return {one.name for one in fields(value) if one.init}
 
 
-def _names(value: Any) -> list[str]:
+def setting_names(value: Any) -> list[str]:
     """What can be set, by the name it is set with."""
     found = []
     for name in sorted(_settable(value) - {"features"}):
-        parts = _alternatives(type(value), name)
+        parts = alternatives(type(value), name)
         if not parts or any(hasattr(part, "kind") for part in parts):
             found.append(name)
         found += sorted({f"{name}.{one}" for part in parts for one in _settable(part)})

@@ -43,12 +43,14 @@ class Registry(Mapping[str, Found], Generic[Found]):
         group: the entry points through which packages add some.
         own: places 'module:Name' of the library's own, by name, in the order in which they are listed.
         accepted: makes what is listed of an object that was found under a name; raises if it cannot.
+        besides: what else a person may name.
     """
 
     what: str
     group: str
     own: Mapping[str, str]
     accepted: Callable[[str, Any], Found]
+    besides: str = "package.module:Name"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -61,8 +63,9 @@ class Registry(Mapping[str, Found], Generic[Found]):
         return tuple(problem for name in self._added() if (problem := self._problem(name)))
 
     def package(self, name: str) -> str | None:
-        """The installed package that adds what has this name; None for the library's own."""
-        return None if name in self.own else " and ".join(map(_source, self._added()[name]))
+        """The installed package that adds what has this name; None for the library's own, and for no name."""
+        added = [] if name in self.own else self._added().get(name, [])
+        return next((one.dist.name for one in added if one.dist is not None), None)
 
     def find(self, text: str) -> Found:
         """What a person named: one of these, or anything else by its place 'package.module:Name'.
@@ -82,8 +85,11 @@ class Registry(Mapping[str, Found], Generic[Found]):
         if text in self.names:
             return self[text]
         close = difflib.get_close_matches(text.lower().replace("_", "-"), self.names, n=1, cutoff=0.5)
-        remedy = f"Did you mean '{close[0]}'?" if close else "Choose one of these, or package.module:Name."
-        raise ArgumentError(f"The {self.what} must be one of {', '.join(self.names)}; got '{text}'. {remedy}")
+        remedy = f"Did you mean '{close[0]}'?" if close else "Choose one of these."
+        known = ", ".join(self.names)
+        raise ArgumentError(
+            f"The {self.what} must be one of {known}, or {self.besides}; got '{text}'. {remedy}"
+        )
 
     def __getitem__(self, name: str) -> Found:
         if name in self.own:

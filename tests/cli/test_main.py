@@ -20,6 +20,7 @@ HEAVY = (
 )  # fmt: skip
 COMMANDS = (
     "demo",
+    "methods",
     "plan",
     "encode",
     "fit",

@@ -1,9 +1,13 @@
 """`predict`, `evaluate`, `card`, `verify` and `export` on a release that the command wrote."""
 
+import contextlib
 import csv
 import io
 import json
+import os
+import pty
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -165,6 +169,22 @@ def test_cards(cli, model, form, start):
     out = cli("card", model, "--format", form).stdout
     assert out.lower().startswith(start.lower())
     assert "balanced accuracy" in out  # the evaluation of fit --test
+
+
+def test_the_card_has_colours_on_a_terminal_and_none_in_a_pipe(cli, model):
+    """The same words in both; a pseudo-terminal stands for a terminal."""
+    command = [sys.executable, "-m", "dptransfer", "card", str(model)]
+    shown, pipe = pty.openpty()
+    with subprocess.Popen(command, stdout=pipe, env={**os.environ, "TERM": "xterm"}) as running:
+        os.close(pipe)
+        text = b""
+        with contextlib.suppress(OSError):  # the end of a pseudo-terminal
+            while part := os.read(shown, 65536):
+                text += part
+    os.close(shown)
+    assert running.returncode == 0
+    assert b"\x1b[1mGuarantee" in text
+    assert "\x1b" not in cli("card", model).stdout
 
 
 def test_card_as_json(cli, cli_json, model):

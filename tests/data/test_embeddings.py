@@ -49,11 +49,14 @@ def test_facts_survive_json_and_refuse_nonsense():
         {"classes": ("a",)},
         {"classes": ("a", "a")},
         {"classes": ("a", 1)},
-        {"dimension": 0},
+        {"shape": 0},
+        {"shape": ()},
+        {"shape": (8, 8)},
+        {"shape": (8, 8, 4)},
         {"class_counts": (1,)},
     ):
         with pytest.raises(ArgumentError):
-            Facts(**({"classes": ("a", "b"), "dimension": 3} | bad))
+            Facts(**({"classes": ("a", "b"), "shape": 3} | bad))
 
 
 @pytest.mark.parametrize("part", ["name", "weights", "transform"])

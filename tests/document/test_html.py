@@ -102,3 +102,8 @@ def test_a_warning_comes_first_and_only_where_there_is_one():
     assert warned.values("role")[0] == "alert"
     calm = Document("t", sections=(Section("s", (Paragraph("p"), Table(("a",), (("b",),)))),))
     assert "alert" not in Page(calm.html()).values("role")
+
+
+def test_head_contents_and_sections_come_in_reading_order():
+    tags = Page(with_everything().html()).tags
+    assert tags.index("header") < tags.index("nav") < tags.index("main") < tags.index("section")

@@ -1,10 +1,12 @@
 import sys
+from dataclasses import replace
 
 import pytest
 
 from dptransfer import encoders
-from dptransfer.encoders import Encoder, available_encoders, get_encoder
-from dptransfer.errors import ArgumentError, MissingDependency
+from dptransfer.data import EncoderIdentity
+from dptransfer.encoders import ENCODERS, Encoder, available_encoders, encoder_of, get_encoder
+from dptransfer.errors import ArgumentError, DataError, MissingDependency
 
 from .toys import MeanColour, WordLengths
 
@@ -18,10 +20,58 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_the_list():
     assert "Did you mean" not in str(caught.value)
 
 
-def test_each_known_encoder_states_licence_and_training_data():
-    for note in available_encoders():
-        assert note.licence
-        assert note.training_data
+def test_each_known_encoder_says_what_it_is_and_how_to_get_it():
+    for name, note in ENCODERS.items():
+        assert note.name == name
+        assert "not stated" not in (note.licence, note.training_data)
+        assert note.summary.endswith(".")
+        assert note.install in {f"pip install 'dptransfer[{extra}]'" for extra in ("torch", "text")}
+        assert note.dimension > 0
+
+
+PLACE = f"{__name__}:MeanColour"
+
+
+def test_a_class_or_a_function_is_an_encoder_by_its_place():
+    found = get_encoder(PLACE)
+    assert isinstance(found, MeanColour)
+    with pytest.raises(ArgumentError, match="size does not apply to the encoder 'MeanColour'"):
+        get_encoder(PLACE, size=64)
+    with pytest.raises(ArgumentError, match="'MeanColour' runs on the cpu; got 'cuda'"):
+        get_encoder(PLACE, device="cuda")
+    with pytest.raises(ArgumentError, match="EncoderNote, or a class"):
+        get_encoder(f"{__name__}:PLACE")
+    with pytest.raises(ArgumentError, match="kind and encode; 'nothing' loads as NoneType"):
+        get_encoder(f"{__name__}:nothing")
+
+
+def nothing():
+    """Makes no encoder."""
+
+
+def sized(*, size: int = 8, device: str = "cpu"):
+    """A toy that takes a size."""
+    made = MeanColour()
+    made.identity = EncoderIdentity("sized", "0" * 64, f"rgb {size} bicubic on {device}")
+    return made
+
+
+def test_size_and_device_reach_who_takes_them():
+    place = f"{__name__}:sized"
+    assert get_encoder(place).identity.transform == "rgb 8 bicubic on cpu"
+    found = get_encoder(place, size=16, device="cuda")
+    assert found.identity.transform == "rgb 16 bicubic on cuda"
+    recorded = EncoderIdentity("sized", "0" * 64, "rgb 32 bicubic on cpu")
+    assert encoder_of(recorded, spec=place).identity == recorded
+
+
+@pytest.mark.parametrize("name", [PLACE, "os:getcwd", "mean-colour"])
+def test_a_name_on_record_is_never_imported(name):
+    """A release comes from somebody else."""
+    recorded = replace(MeanColour().identity, name=name)
+    with pytest.raises(DataError, match="its place is not on record"):
+        encoder_of(recorded)
+    assert encoder_of(MeanColour().identity, spec=PLACE).identity == MeanColour().identity  # a person's word
 
 
 @pytest.mark.parametrize(

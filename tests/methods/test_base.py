@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptransfer.data import PublicEmbeddings
+from dptransfer.data import PrivateImages, PublicEmbeddings, PublicImages
 from dptransfer.errors import (
     ArgumentError,
     BudgetError,
@@ -15,10 +15,19 @@ from dptransfer.errors import (
 )
 from dptransfer.features import UnitNorm
 from dptransfer.ledger import Ledger
-from dptransfer.methods import METHODS, CoinPressPrototypes, MeanPrototypes, PrivateMethod, PublicPrototypes
+from dptransfer.methods import (
+    METHODS,
+    Auto,
+    CoinPressPrototypes,
+    EmbeddingMethod,
+    ImageMethod,
+    MeanPrototypes,
+    PrivateMethod,
+    PublicPrototypes,
+)
 from dptransfer.methods.base import Outcome, Outline, configuration_of, with_query
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Budget, Unit
 from dptransfer.release.heads import CosineHead
 
 from .samples import BUDGET, REPLACE, WIDTH, fit, pool, private
@@ -126,7 +135,7 @@ def test_fitting_changes_neither_method_nor_data():
     assert replace(method, features=UnitNorm(pool=2)) != method
 
 
-class PublicOnly(PrivateMethod):
+class PublicOnly(EmbeddingMethod):
     """Looks at no private row: prototypes are fixed directions."""
 
     name = "public-only"
@@ -183,3 +192,88 @@ def test_a_budget_that_promises_nothing_is_refused_before_the_charge(budget):
     with pytest.raises(BudgetError, match=r"at most 700|below 0\.1"):
         MeanPrototypes().fit(private(), budget=budget, ledger=ledger)
     assert ledger.history() == []
+
+
+class Pixels(ImageMethod):
+    """Looks at nothing; says which data it takes."""
+
+    name = "pixels"
+
+    def plan(self, facts, budget, public=None):
+        return self.make_plan([], budget)
+
+    def run(self, plan, prepared, private, noise, public):
+        return Outcome(CosineHead(np.eye(2, 4)), events=(), features=UnitNorm().fit(4, None))
+
+
+def pictures(count=2):
+    return PrivateImages(np.zeros((count, 4, 4, 3), np.uint8), np.arange(count) % 2, classes=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("method", "data", "public", "match"),
+    [
+        (MeanPrototypes(), pictures(), None, "private must be PrivateEmbeddings.*Encode the pictures"),
+        (Pixels(), private(), None, "private must be PrivateImages.*Example: PrivateImages"),
+        (Auto(candidates=(Pixels(),)), private(), None, "private must be PrivateImages"),
+        (Pixels(), pictures(), pool(), "public must be PublicImages"),
+        (MeanPrototypes(), private(), PublicImages(np.zeros((1, 4, 4, 3), np.uint8)), "PublicEmbeddings"),
+    ],
+)
+def test_data_of_another_kind_than_the_method_takes_are_refused_before_the_charge(
+    method, data, public, match
+):
+    ledger = Ledger.in_memory()
+    with pytest.raises(ArgumentError, match=match):
+        method.fit(data, public, budget=BUDGET, ledger=ledger)
+    assert ledger.history() == []
+    assert Pixels().fit(pictures(), budget=BUDGET, ledger=ledger).facts.shape == (4, 4, 3)
+
+
+def test_a_unit_that_the_method_does_not_bound_is_refused_before_the_charge():
+    ledger, data = Ledger.in_memory(), private()
+    data.facts = replace(data.facts, unit=Unit.PERSON)
+    with pytest.raises(ArgumentError, match=r"bounds what one example contributes.*one person"):
+        MeanPrototypes().fit(data, budget=BUDGET, ledger=ledger)
+    assert ledger.history() == []
+
+
+class PromisesPersons(MeanPrototypes):
+    """Says that it bounds what a person contributes, and plans steps that bound rows."""
+
+    units = (Unit.ROW, Unit.PERSON)
+
+
+def test_a_plan_whose_steps_protect_another_unit_is_not_honest():
+    ledger, data = Ledger.in_memory(), private()
+    data.facts = replace(data.facts, unit=Unit.PERSON)
+    with pytest.raises(DPTransferError, match="protect the declared unit"):
+        PromisesPersons().fit(data, budget=BUDGET, ledger=ledger)
+    assert ledger.history() == []
+    assert fit(PromisesPersons()).guarantee.epsilon > 0
+
+
+class PreparesBadly(MeanPrototypes):
+    """Cannot do its public work."""
+
+    def prepare(self, facts, public):
+        raise ArgumentError("no network")
+
+
+def test_public_work_is_done_before_the_charge_and_handed_to_the_run():
+    ledger = Ledger.in_memory()
+    with pytest.raises(ArgumentError, match="no network"):
+        PreparesBadly().fit(private(), budget=BUDGET, ledger=ledger)
+    assert ledger.history() == []
+
+    class Prepares(PublicOnly):
+        def prepare(self, facts, public):
+            assert ledger.history() == []
+            return UnitNorm(pool=2).fit(facts.dimension, public)
+
+        def run(self, plan, prepared, private, noise, public):
+            assert len(ledger.history()) == 1
+            return Outcome(CosineHead(np.eye(3, prepared.dimension)), events=())
+
+    model = Prepares().fit(private(), budget=BUDGET, ledger=ledger)
+    assert (model.features.dimension, model.dimension) == (WIDTH // 2, WIDTH)

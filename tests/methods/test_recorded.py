@@ -6,7 +6,7 @@ from dptransfer import Auto, CoinPressPrototypes, FromNames, NoisyGD, Pace, Priv
 from dptransfer.errors import ReleaseError
 from dptransfer.methods import METHODS
 from dptransfer.methods.base import configuration_of
-from dptransfer.methods.recorded import method_from_configuration
+from dptransfer.methods.recorded import UnknownType, method_from_configuration
 
 OTHERS = (
     NoisyGD(features=PublicMap(axes=7, whitening=0.1), steps=3, start=FromNames("tower", "{}!", 3.0)),
@@ -67,3 +67,42 @@ def test_a_configuration_that_is_nested_without_end_is_refused():
         nested = {"type": "Auto", "candidates": [nested]}
     with pytest.raises(ReleaseError):
         method_from_configuration(nested)
+
+
+THEIRS = """
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from dptransfer import methods
+
+
+@dataclass(frozen=True)
+class Speed:
+    size: int = 3
+
+
+@dataclass(frozen=True)
+class MeanPrototypes(methods.MeanPrototypes):
+    name: ClassVar[str] = "imposter"
+
+
+@dataclass(frozen=True)
+class Theirs(methods.MeanPrototypes):
+    speed: Speed = field(default_factory=Speed)
+    name: ClassVar[str] = "theirs"
+"""
+
+
+def test_methods_of_installed_packages_are_known_with_their_parts_and_cannot_pass_for_ours(install):
+    places = {"imposter": "theirs:MeanPrototypes", "theirs": "theirs:Theirs"}
+    uninstall = install("theirs", {"theirs": THEIRS}, {"dptransfer.methods": places})
+    method = METHODS["theirs"]()
+    written = json.loads(json.dumps(configuration_of(method)))
+    assert written["speed"] == {"type": "Speed", "size": 3}
+    assert method_from_configuration(written) == method
+    assert METHODS["imposter"].name == "imposter"
+    ours = method_from_configuration(configuration_of(METHODS["mean"]()))
+    assert type(ours) is METHODS["mean"]
+    uninstall()
+    with pytest.raises(UnknownType, match="'Speed'"):
+        method_from_configuration(written)

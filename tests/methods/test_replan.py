@@ -9,7 +9,7 @@ import pytest
 import dptransfer as dpt
 from contracts.method_suite import POOL, budget_for, fitted, private, relations
 from dptransfer.accounting import guarantee_of
-from dptransfer.methods import METHODS, PrivateMethod
+from dptransfer.methods import METHODS, EmbeddingMethod
 from dptransfer.methods.base import configuration_of
 from dptransfer.methods.replan import check_steps
 from dptransfer.privacy import Budget, Relation
@@ -158,7 +158,7 @@ def test_settings_facts_and_assumptions_are_those_of_the_plan():
     made = fitted(dpt.NoisyGD(steps=5), budget=Budget(epsilon=1.0, delta=1e-5, relation=relation))
     other_steps = {**made.provenance.configuration, "steps": 6}
     assert "times 5, where the method has 6" in check_steps(recorded(made, configuration=other_steps)).detail
-    assert not check_steps(replace(made, facts=replace(made.facts, dimension=60))).passed
+    assert not check_steps(replace(made, facts=replace(made.facts, shape=(60,)))).passed
     assert not check_steps(recorded(made, method="mean")).passed
     coinpress = fitted(dpt.CoinPressPrototypes())
     bare = replace(coinpress.guarantee, assumptions=())
@@ -176,7 +176,7 @@ def test_a_configuration_that_cannot_be_read_fails(model):
 
 def test_no_room_is_made_for_rows_that_no_fit_takes():
     made = fitted(dpt.NoisyGD(steps=5))
-    wide = replace(made, facts=replace(made.facts, dimension=10**12))
+    wide = replace(made, facts=replace(made.facts, shape=(10**12,)))
     assert "at most 16384 dimensions" in check_steps(wide).detail
 
 
@@ -214,7 +214,7 @@ def test_another_versions_steps_are_a_note_and_not_a_verdict(model):
 
 
 @dataclass(frozen=True)
-class Plugged(PrivateMethod):
+class Plugged(EmbeddingMethod):
     """A method of somebody else's."""
 
     name: ClassVar[str] = "plugged"
@@ -235,6 +235,18 @@ def test_a_method_that_is_not_ours_is_not_checked_and_the_words_say_so(tmp_path)
     assert (found.failed, found.outcome, found.ok) == ((), "steps not checked", False)
 
 
+def test_no_word_of_a_release_is_imported(model, tmp_path, monkeypatch):
+    (tmp_path / "trap.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    starts = dpt.NoisyGD(steps=5, start=dpt.FromNames(tower="trap:X"))
+    assert check_steps(recorded(fitted(dpt.NoisyGD(steps=5)), configuration=configuration_of(starts))).passed
+    for name, type_ in (("trap:X", "MeanPrototypes"), ("mean", "trap:X"), ("private-tuning", "trap:X")):
+        settings = {**model.provenance.configuration, "type": type_}
+        assert not check_steps(recorded(model, method=name, configuration=settings)).passed
+    with pytest.raises(SystemExit):
+        METHODS.find("trap:X")  # a person's word is
+
+
 def test_a_plan_that_looks_at_public_rows_is_not_checked_and_the_words_say_so():
     rng = np.random.default_rng(0)
     many = dpt.PublicEmbeddings(rng.normal(size=(250, 6))).with_shots(POOL.shots)
@@ -248,6 +260,19 @@ def test_a_plan_that_looks_at_public_rows_is_not_checked_and_the_words_say_so():
     check = check_steps(recorded(made, configuration=configuration_of(tried)))
     assert (check.passed, check.required) == (False, False)
     assert "not checked: this plan looks at the public rows themselves" in check.detail
+
+
+def test_a_search_among_methods_that_are_not_installed_is_not_checked():
+    @dataclass(frozen=True)
+    class Elsewhere(dpt.MeanPrototypes):
+        """A method of a package that nobody installed."""
+
+        name: ClassVar[str] = "elsewhere"
+
+    made = fitted(dpt.PrivateTuning(candidates=(Elsewhere(), dpt.MeanPrototypes())))
+    check = check_steps(made)
+    assert (check.passed, check.required) == (False, False)
+    assert "'Elsewhere'" in check.detail
 
 
 def test_a_whole_release_is_verified_and_what_cannot_be_shown_is_said(model, tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.privacy import number, plain_exponents, rounded_up
+from dptransfer.privacy import number, plain_exponents, rounded_up, typeset
 
 
 def test_reported_numbers_are_never_rounded_down():
@@ -31,3 +31,15 @@ def test_exponents_have_no_leading_zeros_and_no_plus(value, said):
 def test_only_numbers_are_rewritten():
     words = "head 3e05ab, e-05 and 'dose-007'"
     assert plain_exponents(words) == words
+
+
+@pytest.mark.parametrize(
+    ("written", "printed"),
+    [
+        ("δ = 1e-5.", "δ = 10⁻⁵."),
+        ("1e-05, 2.5e+20", "10⁻⁵, 2.5·10²⁰"),
+        ("head 3e05ab, x1e5, 1.2e5.3 and 'dose-007'", "head 3e05ab, x1e5, 1.2e5.3 and 'dose-007'"),
+    ],
+)
+def test_powers_of_ten_are_printed_and_nothing_else_is(written, printed):
+    assert typeset(written) == printed

@@ -8,11 +8,12 @@ from tests.document.pages import Page
 
 from dptransfer.accounting import epsilon_of, membership_advantage, true_positive_rate
 from dptransfer.document import plain
+from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.privacy import GaussianEvent, Relation, Unit, rounded_up, typeset
-from dptransfer.release import card_of, evaluate
+from dptransfer.release import card_of, evaluate, read_release
 from dptransfer.release.card_privacy import attack_points
 
-from .models import CHOICE, CLASSES, NOISE, make_model, rows
+from .models import CHOICE, CLASSES, ENCODER, NOISE, make_model, rows
 
 FORMS = {
     "text": lambda card: " ".join(card.text().split()),
@@ -114,6 +115,16 @@ def test_the_relation_is_explained_in_its_own_words():
     assert "the number of examples is public" not in card_of(make_model()).text(200)
 
 
+def test_a_changed_encoder_is_named_with_how_much_of_it_was_changed():
+    arrays = {"norm.weight": np.ones((2, 3), np.float32), "norm.bias": np.ones(4, np.float32)}
+    changed = replace(make_model(), encoder_delta=EncoderDelta(ENCODER, "state", arrays))
+    text = card_of(changed).markdown().replace("\\", "")
+    assert f"Parts of the encoder {ENCODER} were changed, 10 numbers" in text
+    assert "frozen encoder" not in text
+    assert "tiny-net+state" in text
+    assert "were changed" not in card_of(make_model()).markdown()
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_seeded_model_carries_the_warning_first(form):
     shown = FORMS[form](card_of(make_model(seeded=True)))
@@ -196,12 +207,25 @@ def test_many_steps_are_cut_short_in_the_table_and_counted():
     assert "release.json lists all" in text
 
 
-def test_an_unknown_method_is_named_and_a_known_one_described():
-    model = make_model()
-    assert "Wahdany" in card_of(model).markdown()
-    unknown = replace(model, provenance=replace(model.provenance, method="brand-new"))
-    assert "brand-new" in card_of(unknown).markdown()
-    assert "Wahdany" not in card_of(unknown).markdown()
+WORDS = {"summary": "Sums of\x1b[31m were <b>added</b>.", "reference": "Somebody: A Paper."}
+
+
+def test_a_method_is_described_in_the_words_that_travel_with_the_release(tmp_path):
+    model = make_model(**WORDS)
+    path = model.save(tmp_path / "with words")
+    assert read_release(path).provenance == replace(read_release(path).provenance, **WORDS)
+    text = (path / "CARD.md").read_text()
+    assert "Sums of\ufffd" in text
+    assert "<b>" not in text
+    assert "Reference: Somebody: A Paper." in text
+
+
+def test_a_method_without_words_is_only_named(tmp_path):
+    model = make_model()  # as releases were written before there were any
+    path = model.save(tmp_path / "without words")
+    assert json.loads((path / "release.json").read_text())["method"].keys() == {"name", "configuration"}
+    assert "The method named 'mean-prototypes'" in (path / "CARD.md").read_text()
+    assert "Reference" not in (path / "CARD.md").read_text()
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -31,7 +31,7 @@ def forged(content, tmp_path):
 
 def test_what_is_written_is_read_back(content, forged):
     manifest = read_manifest(content)
-    assert manifest.schema_version == 1
+    assert manifest.schema_version == 2
     assert manifest.method.name == "mean-prototypes"
     assert manifest.versions == current_versions()
     assert forged(lambda fields: None) == manifest
@@ -44,13 +44,13 @@ def test_a_manifest_cannot_be_changed_once_read(content):
 
 
 def test_a_newer_schema_says_so_and_asks_for_an_upgrade(forged):
-    with pytest.raises(ReleaseError, match=r"written by a newer dptransfer \(schema 2\).*up to 1; upgrade"):
-        forged(lambda fields: fields.update(schema_version=2, novelty="unknown"))
+    with pytest.raises(ReleaseError, match=r"written by a newer dptransfer \(schema 3\).*up to 2; upgrade"):
+        forged(lambda fields: fields.update(schema_version=3, novelty="unknown"))
 
 
 WRONG = {
     "older than the first": lambda f: f.update(schema_version=0),
-    "version in words": lambda f: f.update(schema_version="1"),
+    "version in words": lambda f: f.update(schema_version="2"),
     "version true": lambda f: f.update(schema_version=True),
     "no version": lambda f: f.pop("schema_version"),
     "extra key": lambda f: f.update(surprise=1),
@@ -85,6 +85,15 @@ WRONG = {
     "file missing": lambda f: f["files"].pop("CARD.md"),
     "file elsewhere": lambda f: f["files"].update({"../x": f["files"]["CARD.md"]}),
     "hash too short": lambda f: f["files"]["CARD.md"].update(sha256="ab"),
+    "facts without a size": lambda f: f["facts"].pop("size"),
+    "facts without a unit": lambda f: f["facts"].pop("unit"),
+    "facts of another unit": lambda f: f["facts"].update(unit="family"),
+    "facts of an older schema": lambda f: f["facts"].update(dimension=f["facts"].pop("shape")[0]),
+    "facts with an extra key": lambda f: f["facts"].update(surprise=1),
+    "shape in words": lambda f: f["facts"].update(shape=["7"]),
+    "shape with a fraction": lambda f: f["facts"].update(shape=[7.0]),
+    "encoder with an extra key": lambda f: f["facts"]["encoder"].update(surprise=1),
+    "encoder without weights": lambda f: f["facts"]["encoder"].pop("weights"),
     "class half a number": lambda f: f["facts"].update(classes=[1.5, 2.5, 3.5]),
     "NaN": lambda f: f.update(public={"rows": float("nan")}),
     "infinity": lambda f: f.update(public={"rows": float("inf")}),

@@ -105,12 +105,18 @@ class Cell:
     @property
     def words(self) -> str:
         """The cell in a few words, for whoever watches."""
-        budget = {"epsilon": "ε", "rho": "ρ", "mu": "μ"}
-        amount = next(f"{sign} = {self.budget[name]:g}" for name, sign in budget.items() if self.budget[name])
-        task = self.task
-        tail = f", ratio {task.imbalance:g}" if task.imbalance else ""
-        shots = f", {task.shots} shots" if task.shots else ""
-        return f"{task.data} ({task.encoder}){tail}{shots}, {amount}, {self.label}, seed {task.seed}"
+        place = {**asdict(self.task), "budget": self.budget, "label": self.label}
+        return f"{in_words(place)}, seed {self.task.seed}"
+
+
+def in_words(place: Mapping[str, Any]) -> str:
+    """Where cells stand in a study, in a few words."""
+    signs = {"epsilon": "ε", "rho": "ρ", "mu": "μ"}
+    budget = place["budget"]
+    tail = f", ratio {place['imbalance']:g}" if place["imbalance"] else ""
+    shots = f", {place['shots']} shots" if place["shots"] else ""
+    amount = next(f"{sign} = {budget[name]:g}" for name, sign in signs.items() if budget[name])
+    return f"{place['data']} ({place['encoder']}){tail}{shots}, {amount}, {place['label']}"
 
 
 def cells_of(study: Study, stored: Sources) -> list[Cell]:
@@ -177,12 +183,5 @@ def _sizes(sizes: tuple[Size, ...]) -> list[dict[str, int | None]]:
 
 
 def _wanted(entry: MethodEntry, key: TaskKey, budget: Budget) -> bool:
-    asked: list[tuple[tuple[Any, ...], Any]] = [
-        (entry.only.data, key.data),
-        (entry.only.encoder, key.encoder),
-        (entry.only.pool, key.pool or NO_POOL),
-        (entry.only.flavour, budget.flavour),
-        (entry.only.imbalance, key.imbalance),
-        (entry.only.shots, key.shots),
-    ]
-    return all(not allowed or value in allowed for allowed, value in asked)
+    place = {**asdict(key), "pool": key.pool or NO_POOL, "flavour": budget.flavour}
+    return all(not allowed or place[name] in allowed for name, allowed in entry.only)

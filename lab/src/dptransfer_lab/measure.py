@@ -20,7 +20,7 @@ from dptransfer.audit import instance_losses, membership_attack, score_losses, s
 from dptransfer.compute import usable_cores
 from dptransfer.errors import DPTransferError, PrivacyWarning
 from dptransfer.ledger import Ledger
-from dptransfer.methods import PrivateMethod
+from dptransfer.methods import EmbeddingMethod, PrivateMethod
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 from dptransfer.release import Evaluation, PrivateClassifier, evaluate, evaluate_scores
@@ -198,7 +198,7 @@ _MAPPED: set[tuple[str, str]] = set()
 
 def _map_once(method: PrivateMethod, task: Task, clock: _Clock) -> None:
     """Fit the public map once per worker, so that no single fit carries what the others find done."""
-    if task.public is None:
+    if task.public is None or not isinstance(method, EmbeddingMethod):
         return
     key = task.public.fingerprint, repr(method.features)
     if key not in _MAPPED:

@@ -42,7 +42,7 @@ def evaluate(
     from dptransfer.release import evaluate as evaluate_model
 
     released = read_release(model)
-    rows, names = labelled_rows(test, released.facts, split=split, labels=labels)
+    rows, names = labelled_rows(test, released.row_facts, split=split, labels=labels)
     found = evaluate_model(released, rows.rows, names, name=rows.name or test.name, device=device)
     if add_to_card:
         amend_release(model, evaluation=found)

@@ -35,7 +35,7 @@ def export(
     written = export_onnx(released, onnx, unsafe_for_publication=unsafe)
     facts = {
         "written": str(written),
-        "input": f"rows (n, {released.facts.dimension})",
+        "input": f"rows (n, {released.dimension})",
         "outputs": f"scores (n, {len(released.classes)}), label_index (n)",
         "guarantee": str(released.guarantee),
     }

@@ -18,6 +18,7 @@ from dptransfer.cli import (
     export,
     fit,
     ledger,
+    methods,
     plan,
     predict,
     verify,
@@ -54,6 +55,7 @@ def dptransfer(
 
 
 app.command()(demo.demo)
+app.command()(methods.methods)
 app.command()(plan.plan)
 app.command()(encode.encode)
 app.command()(fit.fit)

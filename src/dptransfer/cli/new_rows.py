@@ -52,10 +52,10 @@ def _from_table(released: PrivateClassifier, path: Path) -> NamedRows:
     from dptransfer.data import read_table, require_same_encoder
 
     table = read_table(path)
-    require_same_encoder(released.facts.encoder, table.encoder, names=("The model", f"'{path}'"))
-    if table.rows.shape[1] != released.facts.dimension:
+    require_same_encoder(released.encoder, table.encoder, names=("The model", f"'{path}'"))
+    if table.rows.shape[1] != released.dimension:
         raise Incompatible(
-            f"Rows must have the model's dimension, {released.facts.dimension}; those in '{path}' have "
+            f"Rows must have the model's dimension, {released.dimension}; those in '{path}' have "
             f"{table.rows.shape[1]}. Encode them with the model's encoder."
         )
     names = table.sources or tuple(f"{path}:{number}" for number in range(len(table.rows)))
@@ -65,18 +65,19 @@ def _from_table(released: PrivateClassifier, path: Path) -> NamedRows:
 def _encoder(released: PrivateClassifier, spec: str | None, device: str) -> Encoder:
     from dptransfer.encoders import encoder_of, get_encoder
 
-    recorded = released.facts.encoder
+    delta = released.encoder_delta
+    recorded = released.facts.encoder if delta is None else delta.base
     if recorded is not None:
-        return encoder_of(recorded, device=device, spec=spec)
+        return encoder_of(recorded, device=device, spec=spec, delta=delta)
     if spec is None:
         raise ArgumentError(
             "Images and texts need the encoder the model was fitted with, and the release names none. "
             "Name it yourself, for example: --encoder efficientnet-lite0"
         )
     encoder = get_encoder(spec, device=device)
-    if encoder.dimension != released.facts.dimension:
+    if encoder.dimension != released.dimension:
         raise Incompatible(
-            f"The encoder must give rows of the model's dimension, {released.facts.dimension}; "
+            f"The encoder must give rows of the model's dimension, {released.dimension}; "
             f"'{spec}' gives {encoder.dimension}. Name the one the model was fitted with."
         )
     return encoder

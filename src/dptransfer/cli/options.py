@@ -7,7 +7,11 @@ from typing import Annotated
 
 import typer
 
+from dptransfer.methods import METHODS
+
 _METHOD, _DECLARED, _ENCODING = "Method", "Declared public", "Encoding"
+
+_of_other_packages = "".join(f", {name}" for name in METHODS.names if name not in METHODS.own)
 
 LedgerFile = Annotated[
     Path | None,
@@ -21,7 +25,7 @@ MethodName = Annotated[
         help="From sums: mean, mean-estimation, coinpress, public-prior. From public rows: public, top-k. "
         "Linear heads: noisy-gd, fully-private, dpsgd, global-adapt, least-squares, newton, "
         "feature-covariance; with --shots adamix, ngd, ppgd. Without private rows: only-public, language. "
-        "Or auto.",
+        f"Or auto{_of_other_packages}, or package.module:Class. In words: dptransfer methods.",
         rich_help_panel=_METHOD,
     ),
 ]
@@ -121,7 +125,7 @@ EncoderName = Annotated[
     str | None,
     typer.Option(
         "--encoder",
-        help="Such as efficientnet-lite0, a model folder or an .onnx file.",
+        help="Such as efficientnet-lite0, a model folder, an .onnx file or package.module:Class.",
         rich_help_panel=_ENCODING,
         show_default=False,
     ),

@@ -75,5 +75,5 @@ def facts_for_plan(
     if width is None:
         width = _WIDTH
         assumed.append("dimension")
-    facts = Facts(classes=names, dimension=width, size=size, class_counts=counts)
+    facts = Facts(classes=names, shape=(width,), size=size, class_counts=counts)
     return PlanFacts(facts, tuple(assumed))

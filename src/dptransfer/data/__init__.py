@@ -1,4 +1,4 @@
-"""Embeddings, private and public: types, files, image and text lists."""
+"""Embeddings and pictures, private and public: types, files, image and text lists."""
 
 from dptransfer.data.decode import open_image
 from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings, content_digest
@@ -7,6 +7,8 @@ from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.images import ImageList, find_images
 from dptransfer.data.imbalance import long_tail, long_tail_counts
 from dptransfer.data.load import read_private, read_public
+from dptransfer.data.pictures import PrivateImages, PublicImages
+from dptransfer.data.private_data import PrivateData, PublicData
 from dptransfer.data.readers import read_table
 from dptransfer.data.store import read_store, write_embeddings
 from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable
@@ -18,8 +20,12 @@ __all__ = [
     "EncoderIdentity",
     "Facts",
     "ImageList",
+    "PrivateData",
     "PrivateEmbeddings",
+    "PrivateImages",
+    "PublicData",
     "PublicEmbeddings",
+    "PublicImages",
     "RawTable",
     "TextList",
     "content_digest",

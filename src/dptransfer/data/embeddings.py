@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dptransfer import _check
 from dptransfer.data.class_names import require_printed
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
@@ -20,6 +20,8 @@ from dptransfer.errors import DataError, Incompatible
 
 Rows = NDArray[np.floating[Any]]
 Labels = NDArray[np.int64]
+
+_CHUNK_BYTES = 2**24
 
 
 class PrivateEmbeddings:
@@ -60,9 +62,9 @@ class PrivateEmbeddings:
         self.rows = _rows(x, "x")
         self.facts = Facts(
             classes=declared_classes(classes),
-            dimension=self.rows.shape[1],
+            shape=self.rows.shape[1:],
             size=size,
-            class_counts=None if class_counts is None else _counts(class_counts),
+            class_counts=None if class_counts is None else tuple(class_counts),
             encoder=encoder,
         )
         self.labels = class_positions(y, self.facts.classes)
@@ -83,6 +85,11 @@ class PrivateEmbeddings:
     def fingerprint(self) -> str:
         """SHA-256 of rows and labels: for the owner's ledger only, never for a release."""
         return self._known_fingerprint or content_digest(self.rows, self.labels)
+
+    @property
+    def units(self) -> Labels | None:
+        """Each row is a unit of its own."""
+        return None
 
 
 class PublicEmbeddings:
@@ -182,6 +189,17 @@ class PublicEmbeddings:
         """SHA-256 of the rows (not of shots at their side, which have their own)."""
         return self._known_fingerprint or content_digest(self.rows)
 
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """What a release tells about these rows, and about shots at their side."""
+        return {
+            "name": self.name,
+            "rows": len(self),
+            "fingerprint": self.fingerprint,
+            "encoder": None if self.encoder is None else self.encoder.to_dict(),
+            **({} if self._shots is None else {"shots": self._shots.record}),
+        }
+
     def require_match(self, facts: Facts) -> None:
         """Raise unless these rows live in the space the private facts describe."""
         require_same_encoder(facts.encoder, self.encoder, names=("Private rows", "public rows"))
@@ -273,10 +291,6 @@ def _position(lookup: dict[str | int, int], label: Any) -> int:
         return -1
 
 
-def _counts(class_counts: Sequence[int]) -> tuple[int, ...]:
-    return tuple(_check.whole("class_counts", count, at_least=0) for count in class_counts)
-
-
 def _array(values: ArrayLike) -> NDArray[Any] | None:
     """NumPy's array; None for lists of unequal length, as NumPy's own error tells how many rows there are."""
     try:
@@ -301,11 +315,12 @@ def _rows(x: ArrayLike, name: str) -> Rows:
     )
 
 
-def content_digest(*arrays: NDArray[Any]) -> str:
-    """SHA-256 over type, shape and values of the arrays, read in chunks."""
+def content_digest(*arrays: Any) -> str:
+    """SHA-256 over type, shape and values of the arrays, or of what is indexed like one, read in chunks."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
-        for start in range(0, len(array), 4096):
-            digest.update(np.ascontiguousarray(array[start : start + 4096]).data)
+        step = max(1, _CHUNK_BYTES // max(1, math.prod(array.shape[1:]) * array.dtype.itemsize))
+        for start in range(0, len(array), step):
+            digest.update(np.ascontiguousarray(array[start : start + step]).data)
     return digest.hexdigest()

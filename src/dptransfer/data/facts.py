@@ -7,33 +7,45 @@ from typing import Any
 
 from dptransfer import _check
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.errors import ArgumentError
+from dptransfer.errors import ArgumentError, Incompatible
+from dptransfer.privacy.unit import Unit
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Declared by the data owner, never inferred from private rows; all a plan may look at.
+    """Declared by the data owner, never inferred from private examples; all a plan may look at.
 
-    >>> Facts(classes=("cat", "dog"), dimension=1280).dimension
+    >>> Facts(classes=("cat", "dog"), shape=(1280,)).dimension
     1280
+    >>> Facts(classes=("cat", "dog"), shape=(32, 24, 3)).form
+    'pictures of 32 × 24 pixels'
 
     Attributes:
         classes: the full list of classes, in order; a class may turn out to have no example.
-        dimension: width of the rows.
+        shape: of one example: (width,) for rows, (height, width, 3) for pictures. A whole number is taken for
+            a width.
         size: an approximate number of examples, if the owner chooses to make one public.
         class_counts: exact class sizes, if they are public (replace-one methods such as CoinPress need them).
-        encoder: the encoder behind the rows, if on record.
+        encoder: the encoder behind rows, if on record.
+        unit: what one neighbour adds: an example, or a person with all their examples.
     """
 
     classes: tuple[str | int, ...]
-    dimension: int
+    shape: tuple[int, ...]
     size: int | None = None
     class_counts: tuple[int, ...] | None = None
     encoder: EncoderIdentity | None = None
+    unit: Unit = Unit.ROW
 
     def __post_init__(self) -> None:
         """Check the declaration."""
-        _check.whole("dimension", self.dimension)
+        lengths = self.shape if isinstance(self.shape, tuple | list) else (self.shape,)
+        shape = tuple(_check.whole("shape", length) for length in lengths)
+        if len(shape) != 1 and not (len(shape) == 3 and shape[2] == 3):
+            raise ArgumentError(
+                f"shape must be (width,) for rows or (height, width, 3) for pictures; got {shape}."
+            )
+        object.__setattr__(self, "shape", shape)
         if self.size is not None:
             _check.whole("size", self.size)
         if len(self.classes) < 2:
@@ -51,8 +63,22 @@ class Facts:
                     f"class_counts must give one number per declared class ({len(self.classes)}); "
                     f"got {len(self.class_counts)}."
                 )
-            for count in self.class_counts:
-                _check.whole("class_counts", count, at_least=0)
+            counts = tuple(_check.whole("class_counts", count, at_least=0) for count in self.class_counts)
+            object.__setattr__(self, "class_counts", counts)
+
+    @property
+    def dimension(self) -> int:
+        """Width of the rows; pictures have none."""
+        if len(self.shape) != 1:
+            raise Incompatible(f"Rows have a dimension; these are {self.form}. Encode them first.")
+        return self.shape[0]
+
+    @property
+    def form(self) -> str:
+        """What the examples are, in words."""
+        if len(self.shape) == 1:
+            return f"rows of dimension {self.shape[0]}"
+        return f"pictures of {self.shape[0]} × {self.shape[1]} pixels"
 
     @property
     def declared_size(self) -> int | None:
@@ -63,20 +89,22 @@ class Facts:
         """JSON-ready form."""
         return {
             "classes": list(self.classes),
-            "dimension": self.dimension,
+            "shape": list(self.shape),
             "size": self.size,
             "class_counts": None if self.class_counts is None else list(self.class_counts),
             "encoder": None if self.encoder is None else self.encoder.to_dict(),
+            "unit": self.unit.value,
         }
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Facts:
-        """Read what `to_dict` wrote."""
+        """Read what `to_dict` wrote; earlier versions wrote the dimension of rows, and knew no unit."""
         counts = fields["class_counts"]
         return cls(
             classes=tuple(fields["classes"]),
-            dimension=fields["dimension"],
+            shape=tuple(fields["shape"]) if "shape" in fields else (fields["dimension"],),
             size=fields["size"],
             class_counts=None if counts is None else tuple(counts),
             encoder=EncoderIdentity.from_dict(fields["encoder"]),
+            unit=Unit(fields.get("unit", Unit.ROW.value)),
         )

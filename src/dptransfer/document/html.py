@@ -19,11 +19,9 @@ from dptransfer.document.model import (
     Highlight,
     Note,
     Paragraph,
-    Strong,
-    Superscript,
     Table,
     Text,
-    parts_of,
+    inline,
     plain,
 )
 from dptransfer.document.visible import one_line, visible
@@ -46,8 +44,10 @@ def to_html(document: Document) -> str:
 </head>
 <body>
 <div class="page">
-{_contents(document)}<main>
+<div class="head">
 {_head(document, title)}
+</div>
+{_contents(document)}<main>
 {"".join(_sections(document))}{_wrapped("footer", document.footer)}</main>
 </div>
 </body>
@@ -107,16 +107,7 @@ def _sections(document: Document) -> Iterator[str]:
 
 
 def _inline(text: Text) -> str:
-    said = ""
-    for part in parts_of(text):
-        match part:
-            case Strong(words):
-                said += f"<strong>{html.escape(words)}</strong>"
-            case Superscript(words):
-                said += f"<sup>{html.escape(words)}</sup>"
-            case str():
-                said += html.escape(part)
-    return said
+    return inline(text, html.escape, "<strong>{}</strong>", "<sup>{}</sup>")
 
 
 def _wrapped(tag: str, text: Text, attributes: str = "") -> str:

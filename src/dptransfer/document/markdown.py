@@ -14,11 +14,9 @@ from dptransfer.document.model import (
     Figure,
     Note,
     Paragraph,
-    Strong,
-    Superscript,
     Table,
     Text,
-    parts_of,
+    inline,
     plain,
 )
 from dptransfer.document.visible import one_line, visible
@@ -63,16 +61,7 @@ def _escaped_opening(found: re.Match[str]) -> str:
 def _inline(text: Text, *, strong: bool = False) -> str:
     if strong:
         return f"**{escape_markdown(plain(text))}**"
-    said = ""
-    for part in parts_of(text):
-        match part:
-            case Strong(words):
-                said += f"**{_escape(words)}**"
-            case Superscript(words):
-                said += f"^{_escape(words)}"
-            case str():
-                said += _escape(part)
-    return _OPENING.sub(_escaped_opening, said)
+    return _OPENING.sub(_escaped_opening, inline(text, _escape, "**{}**"))
 
 
 def _list(items: Iterable[str]) -> str:

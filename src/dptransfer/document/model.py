@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -252,8 +252,14 @@ class Document:
 
 def plain(text: Text) -> str:
     """The text as one line without any looks."""
+    return inline(text, str)
+
+
+def inline(text: Text, escape: Callable[[str], str], strong: str = "{}", superscript: str = "^{}") -> str:
+    """The text as one line of a form: every part escaped, and put between the marks of its looks."""
+    looks = {Strong: strong, Superscript: superscript}
     return "".join(
-        f"^{part.text}" if isinstance(part, Superscript) else part if isinstance(part, str) else part.text
+        escape(part) if isinstance(part, str) else looks[type(part)].format(escape(part.text))
         for part in parts_of(text)
     ).strip()
 

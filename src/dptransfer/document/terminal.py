@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, RenderableType
+from rich.table import Table as Grid
+from rich.text import Text as Line
 
 from dptransfer.document.model import (
     Block,
@@ -25,17 +29,11 @@ from dptransfer.document.model import (
 )
 from dptransfer.document.visible import one_line, visible
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.text import Text as Line
-
 _TONES = {"plain": "", "good": "green", "bad": "bold red"}
 
 
 def to_terminal(document: Document, width: int, *, colour: bool = False) -> str:
     """The whole text in at most `width` columns."""
-    from rich.console import Console
-
     stream = io.StringIO()
     console = Console(
         file=stream,
@@ -70,8 +68,6 @@ def _whole(document: Document) -> list[RenderableType]:
 
 
 def _heading(title: str, rule: str) -> list[RenderableType]:
-    from rich.text import Text as Line
-
     return [_text(title, "bold"), Line(rule * Line(one_line(title)).cell_len, no_wrap=True, overflow="crop")]
 
 
@@ -84,20 +80,18 @@ def _block(block: Block) -> list[RenderableType]:
         case Bullets(items):
             return [_grid((("-", item) for item in items), gap=1)]
         case Code(text):
-            return [_verbatim(line) for line in text.splitlines()]
+            return [Line(f"    {visible(line)}", "cyan", overflow="fold") for line in text.splitlines()]
         case Table():
             return _table(block)
         case Figure():
-            return (
-                _table(block.instead) if block.instead else [_text(f"[{block.alt}] {plain(block.caption)}")]
-            )
+            if block.instead is not None:
+                return _table(block.instead)
+            return [_text(f"[{block.alt}] {plain(block.caption)}")]
         case Details(summary, blocks):
             return [_text(summary, "bold"), *(part for one in blocks for part in _block(one))]
 
 
 def _text(text: Text, style: str = "") -> Line:
-    from rich.text import Text as Line
-
     whole = Line(style=style, overflow="fold")
     for part in parts_of(text):
         match part:
@@ -110,15 +104,7 @@ def _text(text: Text, style: str = "") -> Line:
     return whole
 
 
-def _verbatim(line: str) -> Line:
-    from rich.text import Text as Line
-
-    return Line(f"    {visible(line)}", style="cyan", overflow="fold")
-
-
 def _grid(pairs: Iterable[tuple[Text, Text]], style: str = "", gap: int = 2) -> RenderableType:
-    from rich.table import Table as Grid
-
     grid = Grid.grid(padding=(0, gap, 0, 0))
     grid.add_column(style=style, no_wrap=True)
     grid.add_column(overflow="fold", ratio=1)
@@ -128,9 +114,6 @@ def _grid(pairs: Iterable[tuple[Text, Text]], style: str = "", gap: int = 2) -> 
 
 
 def _table(table: Table) -> list[RenderableType]:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table as Grid
-
     grid = Grid(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for column, name in enumerate(table.header):
         grid.add_column(_text(name), justify="right" if table.right(column) else "left", overflow="fold")

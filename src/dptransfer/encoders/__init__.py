@@ -1,26 +1,32 @@
 """Frozen public encoders, and the way from images or texts to embeddings."""
 
 from dptransfer.encoders.base import Encoder, ImageEncoder
+from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.extract import EncodeReport, encode_images, encode_texts
+from dptransfer.encoders.hub import reachable
 from dptransfer.encoders.in_memory import (
     EncodedImages,
     encode_images_in_memory,
     encode_texts_in_memory,
     rows_depend_on_neighbours,
 )
+from dptransfer.encoders.note import EncoderNote
 from dptransfer.encoders.onnx import OnnxEncoder
-from dptransfer.encoders.registry import EncoderNote, available_encoders, encoder_of, get_encoder
+from dptransfer.encoders.registry import ENCODERS, adapted, available_encoders, encoder_of, get_encoder
 from dptransfer.encoders.torch_module import TorchModuleEncoder
 from dptransfer.encoders.transformers import transformers_encoder
 
 __all__ = [
+    "ENCODERS",
     "EncodeReport",
     "EncodedImages",
     "Encoder",
+    "EncoderDelta",
     "EncoderNote",
     "ImageEncoder",
     "OnnxEncoder",
     "TorchModuleEncoder",
+    "adapted",
     "available_encoders",
     "encode_images",
     "encode_images_in_memory",
@@ -28,6 +34,7 @@ __all__ = [
     "encode_texts_in_memory",
     "encoder_of",
     "get_encoder",
+    "reachable",
     "rows_depend_on_neighbours",
     "transformers_encoder",
 ]

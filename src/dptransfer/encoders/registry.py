@@ -1,61 +1,51 @@
-"""The encoders by name, with the licence and training data a user should know before relying on one."""
+"""The encoders by name, those of other packages among them; and the encoder behind an identity on record."""
 
 from __future__ import annotations
 
-import difflib
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.encoders.base import Encoder, Kind
+from dptransfer.encoders.delta import EncoderDelta
+from dptransfer.encoders.note import EncoderNote
 from dptransfer.errors import ArgumentError, DataError
+from dptransfer.plugins import Registry, is_place
 
 
-@dataclass(frozen=True)
-class EncoderNote:
-    """What is known about an encoder that we have checked.
-
-    Attributes:
-        name: what to pass to `get_encoder`.
-        kind: images or texts.
-        dimension: width of its rows.
-        extra: the extra of dptransfer that installs it.
-        licence: of the weights.
-        training_data: what it has seen. Privacy covers the private data only if they are not among this.
-    """
-
-    name: str
-    kind: Kind
-    dimension: int
-    extra: str
-    licence: str
-    training_data: str
+def _accepted(name: str, found: Any) -> EncoderNote:
+    """The note itself, or one for a class or a function that makes an encoder and says no more."""
+    if isinstance(found, EncoderNote):
+        note = found
+    elif callable(found):
+        first = (found.__doc__ or "").strip().partition("\n")[0]
+        note = EncoderNote(name or getattr(found, "__name__", "encoder"), load=found, summary=first)
+    else:
+        raise ArgumentError(
+            f"An encoder is an EncoderNote, or a class or function that makes one; got {found!r}. "
+            "The page 'Adding a method' shows one."
+        )
+    if name and note.name != name:
+        raise ArgumentError(f"An encoder bears the name it is found by; '{name}' is noted as '{note.name}'.")
+    return note
 
 
-KNOWN = (
-    EncoderNote(
-        name="efficientnet-lite0",
-        kind="image",
-        dimension=1280,
-        extra="torch",
-        licence="Apache-2.0",
-        training_data="ImageNet-1k (1.3 million labelled photographs from the web)",
-    ),
-    EncoderNote(
-        name="minilm",
-        kind="text",
-        dimension=384,
-        extra="text",
-        licence="Apache-2.0 (weights), MIT (package)",
-        training_data="1.2 billion English sentence pairs from the web (Reddit, S2ORC, Stack Exchange, ...)",
-    ),
+ENCODERS: Registry[EncoderNote] = Registry(
+    "encoder",
+    "dptransfer.encoders",
+    {
+        "efficientnet-lite0": "dptransfer.encoders.efficientnet:NOTE",
+        "minilm": "dptransfer.encoders.sentence:NOTE",
+    },
+    _accepted,
+    besides="hf:ORG/NAME, a local folder with config.json, a path that ends in .onnx, or package.module:Name",
 )
 
 
 def available_encoders() -> tuple[EncoderNote, ...]:
     """The encoders known by name."""
-    return KNOWN
+    return tuple(ENCODERS.values())
 
 
 def get_encoder(
@@ -64,63 +54,81 @@ def get_encoder(
     """The encoder of that name.
 
     Args:
-        spec: 'efficientnet-lite0', 'minilm', 'hf:ORG/NAME' for a model on the Hugging Face hub, a local
-            folder with a config.json, or a path that ends in .onnx (normalised as ImageNet models are; use
-            `OnnxEncoder` for another normalisation).
+        spec: a name in `ENCODERS`, such as 'efficientnet-lite0' or 'minilm'; 'hf:ORG/NAME' for a model on the
+            Hugging Face hub; a local folder with a config.json; a path that ends in .onnx (normalised as
+            ImageNet models are; use `OnnxEncoder` for another normalisation); or 'package.module:Name', which
+            is imported: a class, a function or an `EncoderNote`.
         size: picture size, for encoders that leave it open.
         device: 'cpu', 'cuda', 'cuda:1', ...
         kind: 'image' or 'text', for Hugging Face models that do both.
     """
-    if spec == "efficientnet-lite0":
-        from dptransfer.encoders.efficientnet import SIZE, efficientnet_lite0
+    if spec not in ENCODERS.names and _is_model(spec):
+        if spec.lower().endswith(".onnx"):
+            from dptransfer.encoders.onnx import OnnxEncoder
 
-        return efficientnet_lite0(size=SIZE if size is None else size, device=device)
-    if spec.lower().endswith(".onnx"):
-        from dptransfer.encoders.onnx import OnnxEncoder
-
-        return OnnxEncoder(spec, size=size, device=device)
-    if spec == "minilm" or spec.startswith("hf:") or (Path(spec) / "config.json").is_file():
+            return OnnxEncoder(spec, size=size, device=device)
         if size is not None:
             raise ArgumentError(
                 f"size does not apply to the encoder '{spec}', which fixes its own. Leave it out."
             )
-        if spec == "minilm":
-            from dptransfer.encoders.sentence import minilm
-
-            return minilm(device=device)
         from dptransfer.encoders.transformers import transformers_encoder
 
         return transformers_encoder(spec, kind=kind, device=device)
-    raise ArgumentError(_unknown(spec))
+    found = ENCODERS.find(spec).encoder(size=size, device=device)
+    if spec in ENCODERS.names and found.identity.name != spec:
+        raise ArgumentError(
+            f"An encoder's identity must bear the name that it is found by; that of '{spec}' says "
+            f"'{found.identity.name}'. Ask the author of its package."
+        )
+    return found
 
 
-def encoder_of(identity: EncoderIdentity, *, device: str = "cpu", spec: str | None = None) -> Encoder:
+def encoder_of(
+    identity: EncoderIdentity,
+    *,
+    device: str = "cpu",
+    spec: str | None = None,
+    delta: EncoderDelta | None = None,
+) -> Encoder:
     """The encoder behind an identity on record, for encoding what a release is to predict.
+
+    The record may come from somebody else, so its name is looked up among installed encoders, and is never
+    imported.
 
     Args:
         identity: what the release or the embeddings recorded.
         device: where to run.
-        spec: where to find it when the name alone does not say, for a local folder or an ONNX file.
+        spec: where to find it when the name alone does not say, for a local folder, an ONNX file or a class.
+        delta: what a release changes in it.
     """
     asked = spec or identity.name
-    if Path(asked).suffix != ".onnx" and not any(asked == note.name for note in KNOWN):
-        if not asked.startswith("hf:") and not (Path(asked) / "config.json").is_file():
-            raise DataError(
-                f"The encoder '{asked}' was a local file or module, and its place is not on record. "
-                "Say where it is: a folder with config.json, an .onnx file, or hf:ORG/NAME."
-            )
+    if asked not in ENCODERS.names and not _is_model(asked) and not (spec and is_place(spec)):
+        raise DataError(
+            f"The encoder '{asked}' was a local file or module, and its place is not on record. Say where it "
+            "is: a folder with config.json, an .onnx file, hf:ORG/NAME or package.module:Name."
+        )
     numbers = re.match(r"rgb (\d+)(?:x\d+)? bicubic", identity.transform)
+    if not _is_model(asked) and not ENCODERS.find(asked).sized:
+        numbers = None
     kind: Kind = "image" if identity.transform.startswith("rgb") else "text"
     encoder = get_encoder(asked, size=int(numbers[1]) if numbers else None, device=device, kind=kind)
     require_same_encoder(identity, encoder.identity, names=("The recorded rows", "the encoder found"))
-    return encoder
+    return encoder if delta is None else adapted(encoder, delta)
 
 
-def _unknown(spec: str) -> str:
-    names = [note.name for note in KNOWN]
-    close = difflib.get_close_matches(spec.lower(), names, n=1, cutoff=0.5)
-    hint = f"Did you mean '{close[0]}'? " if close else ""
-    return (
-        f"There is no encoder named '{spec}'. {hint}There are {', '.join(names)}, hf:ORG/NAME, "
-        "a local folder with config.json, and a path that ends in .onnx."
-    )
+def adapted(encoder: Encoder, delta: EncoderDelta) -> Encoder:
+    """The encoder as a release changes it; one that cannot be changed so, or is another, is refused."""
+    change = getattr(encoder, "adapted", None)
+    if change is None:
+        raise ArgumentError(
+            f"The encoder '{encoder.identity.name}' cannot be changed by a release, which this one needs. "
+            "Use the encoder and the version of dptransfer that the model was fitted with."
+        )
+    made: Encoder = change(delta)
+    require_same_encoder(delta.identity, made.identity, names=("The release", "the changed encoder"))
+    return made
+
+
+def _is_model(spec: str) -> bool:
+    """Whether a text names a model by its files or on the hub, rather than an encoder by name or place."""
+    return spec.lower().endswith(".onnx") or spec.startswith("hf:") or (Path(spec) / "config.json").is_file()

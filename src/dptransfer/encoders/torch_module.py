@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy, deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.encoders.base import EncodedRows, ImageEncoder
+from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.device import repeatable, require_torch, torch_device
 from dptransfer.encoders.weights import state_digest
-from dptransfer.errors import DataError
+from dptransfer.errors import DataError, Incompatible
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +25,8 @@ class TorchModuleEncoder(ImageEncoder):
     """A module and its preprocessing, under a name the user declares.
 
     The module is put in evaluation mode. Its output must be rows, (pictures, features), or feature maps,
-    (pictures, channels, height, width), which are averaged over space.
+    (pictures, channels, height, width), which are averaged over space. It is `module` then, for methods that
+    take gradients of it; `adapted` is the way to change it.
 
     Args:
         module: the network.
@@ -53,7 +56,7 @@ class TorchModuleEncoder(ImageEncoder):
         self._layout = self._torch.channels_last if channels_last else self._torch.contiguous_format
         digest = weights or state_digest(module.state_dict())
         placed: Any = module.eval().to(self._device)
-        self._module = placed.to(memory_format=self._layout) if channels_last else placed
+        self.module = placed.to(memory_format=self._layout) if channels_last else placed
         self.identity = EncoderIdentity(name, digest, transform_name)
         self.dimension = self._measured_dimension()
 
@@ -67,7 +70,7 @@ class TorchModuleEncoder(ImageEncoder):
             inputs = self._torch.from_numpy(pixels).to(self._device)
             if inputs.ndim == 4:
                 inputs = inputs.contiguous(memory_format=self._layout)
-            output = self._module(inputs)
+            output = self.module(inputs)
             if output.ndim == 4:
                 output = output.mean((2, 3))
             rows: EncodedRows = output.float().cpu().numpy()
@@ -77,6 +80,23 @@ class TorchModuleEncoder(ImageEncoder):
                 f"it returned {rows.ndim} dimensions. Wrap it in a module that pools."
             )
         return rows
+
+    def adapted(self, delta: EncoderDelta) -> TorchModuleEncoder:
+        """The same encoder with some of its parameters and buffers replaced; this one stays as it is."""
+        require_same_encoder(delta.base, self.identity, names=("The change of an encoder", "the encoder"))
+        module = deepcopy(self.module)
+        state = module.state_dict()
+        for name, array in delta.arrays.items():
+            target = state.get(name) if delta.kind == "state" else None
+            if target is None or target.shape != array.shape or not target.is_floating_point():
+                raise Incompatible(
+                    f"A change of the encoder '{self.identity.name}' must replace parameters that it has, by "
+                    f"ones of their shape; '{name}' does not. Use the network that the model was fitted with."
+                )
+            target.copy_(self._torch.from_numpy(array.copy()))
+        changed = copy(self)
+        changed.module, changed.identity = module, delta.identity
+        return changed
 
     def _measured_dimension(self) -> int:
         from PIL import Image

@@ -24,10 +24,10 @@ OUTCOMES = ("released", "failed")
 
 
 class Named(Protocol):
-    """What the ledger asks of a data set: `PrivateEmbeddings` has it.
+    """What the ledger asks of a data set: `PrivateEmbeddings` and `PrivateImages` have it.
 
     `fingerprint` is only touched when `name` is None, because computing it reads the rows. One that also has
-    `rows`, an array with a row per example, is recognised under other names.
+    `rows` or `pixels`, an array with an entry per example, is recognised under other names.
     """
 
     @property
@@ -78,7 +78,8 @@ class Charge(Entry):
     No events mean that no private row was to be used. `rule` says in words how it was counted when it was
     granted, and is None in ledgers of the first version. `sketch` is that of the rows, where they were not on
     record under this data set before; `apart_from` lists the ids of data sets that hold the same rows and
-    that the owner said are other people's. `outcome` is None until the charge is closed.
+    that the owner said are other people's. `workspace` is the random number of the folder from which its run
+    can go on, where it has one. `outcome` is None until the charge is closed.
     """
 
     label: str
@@ -86,6 +87,7 @@ class Charge(Entry):
     rule: str | None = None
     sketch: Sketch | None = field(default=None, repr=False)
     apart_from: tuple[str, ...] = ()
+    workspace: str | None = None
     outcome: str | None = None
     detail: str = ""
 
@@ -124,6 +126,7 @@ class Receipt:
         dataset: the data set's keyed id; belongs to the owner, not in a release.
         label: what it was for.
         time: when, UTC, ISO 8601.
+        finished: whether its run has ended already, as one that is started again from a workspace may have.
     """
 
     entry: int
@@ -131,6 +134,7 @@ class Receipt:
     dataset: str
     label: str
     time: str
+    finished: bool = False
 
 
 @dataclass(frozen=True)
@@ -176,10 +180,14 @@ def charge_fields(label: str, events: Sequence[Event]) -> dict[str, Any]:
     return {"kind": "charge", "label": words("label", label), "events": written}
 
 
-def row_fields(sketch: Sketch | None, apart_from: Sequence[str]) -> dict[str, Any]:
-    """What a charge adds about its rows: nothing, where there is nothing new to say."""
-    told: dict[str, Any] = {} if sketch is None else {"sketch": sketch.to_text()}
-    return {**told, "apart_from": list(apart_from)} if apart_from else told
+def row_fields(sketch: Sketch | None, apart_from: Sequence[str], workspace: str | None) -> dict[str, Any]:
+    """What a charge adds about its rows and its run: nothing, where there is nothing new to say."""
+    told = {
+        "sketch": None if sketch is None else sketch.to_text(),
+        "apart_from": list(apart_from) or None,
+        "workspace": workspace,
+    }
+    return {name: value for name, value in told.items() if value is not None}
 
 
 def closing_fields(charge: int, outcome: str, detail: str) -> dict[str, Any]:
@@ -268,7 +276,7 @@ def _read(row: Row) -> Entry:
         sketch = fields.pop("sketch", None)
         rows = None if sketch is None else Sketch.from_text(sketch)
         apart = tuple(str(one) for one in fields.pop("apart_from", ()))
-        if not {"label"} <= set(fields) <= {"label", "rule"}:
+        if not {"label"} <= set(fields) <= {"label", "rule", "workspace"}:
             raise ValueError("it is not a list of events with a label")
         return Charge(**shared, events=events, sketch=rows, apart_from=apart, **fields)
     if kind == "closing":

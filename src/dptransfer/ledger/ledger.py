@@ -126,7 +126,13 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         return _reopened, (str(self.path), self._strict_names)
 
     def charge(
-        self, dataset: AnyDataSet, events: Sequence[Event], *, label: str, new_data_set: bool = False
+        self,
+        dataset: AnyDataSet,
+        events: Sequence[Event],
+        *,
+        label: str,
+        new_data_set: bool = False,
+        workspace: str | None = None,
     ) -> Receipt:
         """Record that `events` are about to run on `dataset`, or refuse; call it before they do.
 
@@ -142,6 +148,8 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             label: what it is for, such as the name of the method.
             new_data_set: the owner's word that rows on record elsewhere are other people's here. It is
                 recorded, and not asked for again between the same data sets.
+            workspace: random number of a run that goes on where it was interrupted. If it was charged for
+                already, that charge is returned and nothing is added.
 
         Raises:
             BudgetExceeded: past and new events together do not fit the budget.
@@ -155,11 +163,15 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         fields = charge_fields(label, events)
         identity = _identity(dataset)
         with self._store.transaction() as chain:  # prices may take a while, and nobody should wait for them
-            rule = _register(chain).account(identity).require_room(events)
+            register = _register(chain)
+            paid = None if workspace is None else self._paid(register, identity, fields, workspace)
+            if paid is not None:
+                return paid
+            rule = register.account(identity).require_room(events)
             settled = chain.head
         sketch = None
         if events and not self._strict_names and not isinstance(dataset, str | DataSet):
-            rows = getattr(dataset, "rows", None)
+            rows = getattr(dataset, "rows", getattr(dataset, "pixels", None))
             # This may take a while, so it happens outside of any transaction.
             sketch = None if rows is None else sketch_of(rows, self._store.key)
         with self._store.transaction(write=True) as chain:
@@ -171,10 +183,27 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             if holders and not new_data_set:
                 raise rows_on_record(holders)
             known = any(charge.sketch == sketch for charge in account.charges)
-            told = row_fields(None if known else sketch, [one.id for one in holders])
+            told = row_fields(None if known else sketch, [one.id for one in holders], workspace)
             stamp = stamped({**fields, "rule": rule, **told}, account.dataset)
             row = chain.append(stamp)
         return Receipt(row.number, row.hash, account.dataset.id, fields["label"], stamp["time"])
+
+    def _paid(
+        self, register: Register, identity: Identity | DataSet, fields: dict[str, Any], workspace: str
+    ) -> Receipt | None:
+        """The charge of an interrupted run, which must be for the same; None where there is none yet."""
+        dataset = register.account(identity).dataset
+        for charge in register.entries:
+            if not isinstance(charge, Charge) or charge.workspace != workspace:
+                continue
+            if charge.dataset != dataset or charge_fields(charge.label, charge.events) != fields:
+                raise LedgerError(
+                    "A run goes on with the steps and the data set that it was charged for; entry "
+                    f"{charge.number} of {self._store} is for others. Use another workspace."
+                )
+            finished = charge.outcome is not None
+            return Receipt(charge.number, charge.hash, dataset.id, charge.label, charge.time, finished)
+        return None
 
     def complete(
         self, receipt: Receipt, outcome: Literal["released", "failed"] = "released", detail: str = ""

@@ -1,8 +1,9 @@
 """The tables of a ledger file: how a new one comes to be, and how an older one becomes current.
 
 A ledger is made only where there is no file, complete and in one move, so a file that is there and empty is
-damage. Files of schema 1 are read as they are; the first entry added makes them schema 2 in the same
-transaction. Older versions then ask for an upgrade: they know neither sketches of rows nor folded names.
+damage. Files of an older schema are read as they are; the first entry added makes them current in the same
+transaction. Older versions then ask for an upgrade: the first does not know sketches of rows and folded
+names, the second units and runs that go on from a workspace.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from dptransfer.errors import LedgerTampered
 from dptransfer.ledger.chain import head_of, sealed
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 SCHEMA = {
     "meta": "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",

@@ -30,6 +30,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import heapq
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -83,10 +84,10 @@ class Sketch:
         return self.hashes[-1] if len(self.hashes) == KEPT else 2**64
 
 
-def sketch_of(rows: NDArray[np.floating[Any]], key: bytes) -> Sketch | None:
-    """The sketch of an array of rows, which is read a chunk at a time; None if no row has content."""
+def sketch_of(rows: Any, key: bytes) -> Sketch | None:
+    """The sketch of an array of rows or of pictures, read a chunk at a time; None if none has content."""
     smallest: list[int] = []
-    for cells in _cells(rows, _signs(rows.shape[1], key)):
+    for cells in _cells(rows, _signs(math.prod(rows.shape[1:]), key)):
         width, content = cells.shape[1] * cells.itemsize, memoryview(cells.tobytes())
         hashes = {
             int.from_bytes(_hash(content[start : start + width], key), "big")
@@ -108,13 +109,13 @@ def _signs(dimension: int, key: bytes) -> NDArray[np.float32]:
     return signs[:whole].reshape(-1, min(dimension, _NUMBERS))
 
 
-def _cells(rows: NDArray[np.floating[Any]], signs: NDArray[np.float32]) -> Iterator[NDArray[np.int32]]:
+def _cells(rows: Any, signs: NDArray[np.float32]) -> Iterator[NDArray[np.int32]]:
     """The coarse numbers of all rows that have content, chunk by chunk."""
-    dimension = rows.shape[1]
+    dimension = math.prod(rows.shape[1:])
     step = max(1, _CHUNK_ELEMENTS // dimension)
     for start in range(0, len(rows), step):
         with np.errstate(all="ignore"):  # a warning would tell of the rows that are left out
-            chunk = np.asarray(rows[start : start + step], dtype=np.float32)
+            chunk = np.asarray(rows[start : start + step], dtype=np.float32).reshape(-1, dimension)
             groups = chunk[:, : signs.size].reshape(-1, *signs.shape)
             numbers = np.einsum("rgn,gn->rn", groups, signs).astype(np.float64)
             numbers[:, : dimension - signs.size] += chunk[:, signs.size :]

@@ -67,6 +67,9 @@ class GaussianMechanism:
 
     def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> NDArray[np.float64]:
         """Answer and noise are added as integers; scaling back is post-processing."""
+        return noise.once(self.query.label, lambda: self._draw(rows, labels, noise))
+
+    def _draw(self, rows: RawRows, labels: Labels, noise: NoiseSource) -> NDArray[np.float64]:
         # The noise first: if it cannot be drawn, no row was read.
         draws = noise.discrete_gaussian(self.scale * self.query.grid * ROUND_UP, self.query.shape)
         diary.note(self, self.query, rows, labels)

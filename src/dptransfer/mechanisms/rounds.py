@@ -144,6 +144,9 @@ class Rounds:
                 "Map the rows with `head_rows` first."
             )
         self.asked += 1
+        return self.noise.once(query.label, lambda: self._draw(query, rows, labels))
+
+    def _draw(self, query: L2Query, rows: RawRows, labels: Labels) -> NDArray[np.float64]:
         # The noise first: if it cannot be drawn, no row was read.
         draws = self.noise.discrete_gaussian(self.paid.scale * query.grid * ROUND_UP, query.shape)
         diary.note(replace(self.paid, times=1), query, rows, labels)

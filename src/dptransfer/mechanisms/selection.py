@@ -61,10 +61,12 @@ class Selection:
 
     def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Integers:
         """(classes,) positions of the chosen candidates."""
+        return noise.once(self.query.label, lambda: self._draw(rows, labels, noise))
+
+    def _draw(self, rows: RawRows, labels: Labels, noise: NoiseSource) -> Integers:
         diary.note(self, self.query, rows, labels)
         scores = self.query(rows, labels)
-        chosen = for_each_class(self.choose, scores, noise)
-        return np.array(chosen, dtype=np.int64)
+        return np.array(for_each_class(self.choose, scores, noise), dtype=np.int64)
 
     def choose(self, scores: Integers, *, noise: NoiseSource) -> int:
         """Position of the chosen candidate."""

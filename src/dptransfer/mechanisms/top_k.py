@@ -84,6 +84,9 @@ class TopKMechanism:
     def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Integers:
         """(classes, K) positions of the chosen candidates, each row in increasing order."""
         _ = self.scale  # refuses, where it has to, before a row is read
+        return noise.once(self.query.label, lambda: self._draw(rows, labels, noise))
+
+    def _draw(self, rows: RawRows, labels: Labels, noise: NoiseSource) -> Integers:
         diary.note(self, self.query, rows, labels)
         return np.stack(for_each_class(self.choose, self.query(rows, labels), noise))
 

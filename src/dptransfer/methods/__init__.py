@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from dptransfer.methods.about import About as About
     from dptransfer.methods.adamix import AdaMix as AdaMix
     from dptransfer.methods.auto import Auto as Auto
+    from dptransfer.methods.base import EmbeddingMethod as EmbeddingMethod
+    from dptransfer.methods.base import ImageMethod as ImageMethod
     from dptransfer.methods.base import Plan as Plan
     from dptransfer.methods.base import PrivateMethod as PrivateMethod
     from dptransfer.methods.base import configuration_of as configuration_of
@@ -65,6 +67,8 @@ _OWN = {
 }
 _PARTS = (
     "about:About",
+    "base:EmbeddingMethod",
+    "base:ImageMethod",
     "base:Plan",
     "base:PrivateMethod",
     "base:configuration_of",
@@ -86,12 +90,12 @@ def _accepted(name: str, found: Any) -> type[PrivateMethod]:
 
     if not (isinstance(found, type) and issubclass(found, PrivateMethod)) or isabstract(found):
         raise ArgumentError(
-            f"A method is a class that derives from PrivateMethod and has plan and run; got {found!r}. "
-            "The page 'Adding a method' shows one."
+            "A method is a class that derives from EmbeddingMethod or ImageMethod and has plan and run; got "
+            f"{found!r}. The page 'Adding a method' shows one."
         )
     own = getattr(found, "name", "")
     if not own or own != (name or own):
-        raise ArgumentError(f"A method bears the name that it is found by; '{name}' calls itself '{own}'.")
+        raise ArgumentError(f"A method bears the name that it is found by; this one is named '{own}'.")
     if own in (*_OWN, "private-tuning") and not found.__module__.startswith(f"{__name__}."):
         raise ArgumentError(f"Names of this library cannot be taken; '{own}' is one. Choose another.")
     if any(one.default is MISSING and one.default_factory is MISSING for one in fields(found)):
@@ -103,7 +107,7 @@ METHODS: Registry[type[PrivateMethod]] = Registry(
     "method", "dptransfer.methods", {name: f"{__name__}.{place}" for name, place in _OWN.items()}, _accepted
 )
 
-if not TYPE_CHECKING:  # they would take every name for one that is there, or none
+if not TYPE_CHECKING:  # type checkers would take every name for one that is there, or none
     __all__ = sorted(["METHODS", *_PLACES], key=str.lower)
 
     def __getattr__(name: str) -> Any:

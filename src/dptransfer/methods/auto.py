@@ -20,7 +20,7 @@ from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianShares
 from dptransfer.methods.about import SLATE, About
 from dptransfer.methods.adamix import AdaMix
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod
 from dptransfer.methods.mean_prototypes import MeanPrototypes
 from dptransfer.methods.mixed_baselines import OnlyPublic
 from dptransfer.methods.noisy_gd import NoisyGD
@@ -42,7 +42,7 @@ _SEED = 20_250  # the surrogates' own randomness: public, and the same for every
 
 
 @dataclass(frozen=True)
-class Auto(PrivateMethod):
+class Auto(EmbeddingMethod):
     """Takes the candidate that does best on surrogate tasks made from the public pool.
 
     Releases:      what the chosen method releases.

@@ -1,39 +1,55 @@
-"""Plan, charge, run, wrap: written once, for every method.
+"""Plan, prepare, charge, run, wrap: written once, for every method.
 
-A method is a frozen dataclass of hyper-parameters with two functions of its own:
+A method is a frozen dataclass of hyper-parameters with three functions of its own:
 
-- `plan(facts, budget, public)` picks mechanisms and noise. It sees no private row, so it can be printed,
+- `plan(facts, budget, public)` picks mechanisms and noise. It sees no private example, so it can be printed,
   costed and tested before anyone's record is touched.
-- `run(plan, features, private, noise, public)` executes the plan. It is the only reader of private rows.
+- `prepare(facts, public)` does what needs public data alone, such as fitting a feature map.
+- `run(plan, prepared, private, noise, public)` executes the plan. It is the only reader of private examples.
 
 `fit` joins them in the one order that keeps the promise: whatever can fail on public grounds fails first, the
-ledger is charged before a row is read for an answer (a data set without a name is hashed to find its
+ledger is charged before an example is read for an answer (a data set without a name is hashed to find its
 account), and what comes out is checked to have cost what was charged.
+
+Methods on the rows of an encoder derive from `EmbeddingMethod`, those that must see pixels from
+`ImageMethod`.
 """
 
 from __future__ import annotations
 
 import datetime
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from dptransfer.accounting import fits, guarantee_of, heed, noise_multiplier_for
 from dptransfer.compute.plain_floats import plain_floats
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import (
+    Facts,
+    PrivateData,
+    PrivateEmbeddings,
+    PrivateImages,
+    PublicData,
+    PublicEmbeddings,
+    PublicImages,
+)
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
 from dptransfer.features import Features, FittedFeatures, UnitNorm
-from dptransfer.ledger import Ledger
+from dptransfer.ledger import Ledger, Receipt
 from dptransfer.mechanisms import Step
 from dptransfer.methods.about import About
+from dptransfer.methods.workspace import RecordedNoise, Workspace
 from dptransfer.noise import NoiseSource, SecureNoise
-from dptransfer.privacy import Budget, Event, Guarantee, Relation
+from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit, event_to_dict
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.heads import Head
 from dptransfer.release.manifest import current_versions
+
+if TYPE_CHECKING:
+    from dptransfer.encoders.delta import EncoderDelta
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +83,8 @@ class Outcome:
         events: the events of the mechanisms that really ran.
         prototypes: row numbers of public rows that were selected, by class, where the method selects some.
         notes: what the run decided from released values, for the card.
-        features: the map in front of the head, where the run narrowed the one it was given.
+        features: the map in front of the head, where it is another than `prepare` gave.
+        encoder_delta: what the run changed in a public encoder, whose rows the map then takes.
     """
 
     head: Head
@@ -75,6 +92,7 @@ class Outcome:
     prototypes: Sequence[Sequence[int]] | None = None
     notes: tuple[str, ...] = ()
     features: FittedFeatures | None = None
+    encoder_delta: EncoderDelta | None = None
 
 
 @dataclass(frozen=True)
@@ -100,19 +118,19 @@ class Outline:
 
 @dataclass(frozen=True)
 class PrivateMethod(ABC):
-    """Base of every method: hyper-parameters, `plan` and `run`; `fit` is final.
-
-    Attributes:
-        features: the public feature map in front of the method.
-    """
-
-    features: Features = field(default_factory=UnitNorm)
+    """Base of every method: hyper-parameters, `plan`, `prepare` and `run`; `fit` is final."""
 
     name: ClassVar[str]
     about: ClassVar[About]
+    takes: ClassVar[type[Any]]
+    """The kind of private data it fits on."""
+    takes_public: ClassVar[type[Any]]
+    """The kind of public data that goes with them."""
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW,)
+    """What it protects: queries bound what one such unit contributes."""
     needs_public: ClassVar[bool] = False
     plans_by_facts: ClassVar[bool] = False
-    """Whether classes, width or sizes change what a plan costs, beyond the arithmetic of its grid."""
+    """Whether classes, shape or sizes change what a plan costs, beyond the arithmetic of its grid."""
     assumptions: ClassVar[tuple[str, ...]] = (
         "classes, bounds and settings were fixed without looking at the data",
     )
@@ -124,41 +142,42 @@ class PrivateMethod(ABC):
             cls.about = vars(cls).get("about", About()).completed(cls.name, cls.__doc__)
 
     @abstractmethod
-    def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
+    def plan(self, facts: Facts, budget: Budget, public: Any = None) -> Plan:
         """Pick mechanisms and noise for this budget; sees public facts only."""
 
+    def prepare(self, facts: Facts, public: Any) -> Any:
+        """All public work, done before anything is charged; what it returns is handed to `run`."""
+        return None
+
     @abstractmethod
-    def run(
-        self,
-        plan: Plan,
-        features: FittedFeatures,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
-    ) -> Outcome:
-        """Execute the plan; the only reader of private rows."""
+    def run(self, plan: Plan, prepared: Any, private: Any, noise: NoiseSource, public: Any, /) -> Outcome:
+        """Execute the plan; the only reader of private examples."""
 
     @final
     @plain_floats()  # no flag and no filter of the caller's changes what is computed, or makes rows tell
     def fit(
         self,
-        private: PrivateEmbeddings,
-        public: PublicEmbeddings | None = None,
+        private: PrivateData,
+        public: PublicData | None = None,
         *,
         budget: Budget,
         ledger: Ledger | None = None,
         noise: NoiseSource | None = None,
         new_data_set: bool = False,
+        workspace: str | os.PathLike[str] | None = None,
     ) -> PrivateClassifier:
-        """Plan, charge the ledger, run, and wrap the result.
+        """Plan, prepare, charge the ledger, run, and wrap the result.
 
         Args:
-            private: the sensitive rows.
-            public: the public rows, for methods that use some.
+            private: the sensitive examples, of the kind that the method takes.
+            public: the public ones, for methods that use some.
             budget: what this fit may cost.
             ledger: where it is charged; the user's default ledger file if not given.
             noise: `SecureNoise()` if not given.
             new_data_set: the owner's word that rows on record under another name are other people's here.
+            workspace: a folder for a run of hours. Killed, it goes on when `fit` is called again with the
+                same arguments: one charge, no answer drawn twice (see `methods.workspace`). It is private;
+                delete it once the model is saved.
 
         Raises:
             BudgetExceeded: the data set's budget in the ledger does not cover this fit; no row was read.
@@ -171,41 +190,27 @@ class PrivateMethod(ABC):
         noise = SecureNoise() if noise is None else noise
         ledger = Ledger.default() if ledger is None else ledger
         _require_kinds(budget, ledger, noise)
-        if not isinstance(private, PrivateEmbeddings):
-            raise ArgumentError(
-                f"private must be PrivateEmbeddings; got {type(private).__name__}. "
-                "Example: PrivateEmbeddings(x, y, classes=['a', 'b'])."
-            )
-        if public is not None:
-            if not isinstance(public, PublicEmbeddings):
-                raise ArgumentError(
-                    f"public must be PublicEmbeddings; got {type(public).__name__}. "
-                    "Give rows that are nobody's secret, as PublicEmbeddings(x)."
-                )
-            public.require_match(private.facts)
+        self._require_data(private, public)
         heed(budget, private.facts.declared_size, stacklevel=3)  # past `plain_floats`
         plan = self.plan(private.facts, budget, public)
-        _require_honest(plan, budget)
+        _require_honest(plan, budget, private.facts.unit)
         method = plan.method
+        method._require_data(private, public)
         method.require_public(private.facts, public)
-        features = method.features.fit(private.facts.dimension, public)
-        receipt = ledger.charge(private, plan.events, label=method.name, new_data_set=new_data_set)
-        try:
-            outcome = method.run(plan, features, private, noise, public)
+        prepared = method.prepare(private.facts, public)
+        request = _request(plan, private, public) if workspace is not None else {}
+        space = None if workspace is None else _workspace(workspace, noise)
+        with _charged(ledger, plan, private, space, request, new_data_set) as receipt:
+            drawn = noise if space is None else RecordedNoise(noise, space, finished=receipt.finished)
+            outcome = method.run(plan, prepared, private, drawn, public)
             if outcome.events != plan.events:
                 raise DPTransferError(
                     f"A run must cost what was charged; '{method.name}' ran other steps than it planned. "
                     "The charge stands and nothing is released; please report this."
                 )
-        except BaseException as problem:
-            with suppress(LedgerError):  # the charge stands either way; the first error is the one to show
-                ledger.complete(receipt, outcome="failed", detail=type(problem).__name__)
-            raise
-        with suppress(LedgerError):  # the model is paid for: a note that cannot be written must not lose it
-            ledger.complete(receipt, outcome="released")
         return PrivateClassifier(
             head=outcome.head,
-            features=outcome.features or features,
+            features=prepared if outcome.features is None else outcome.features,
             facts=private.facts,
             events=outcome.events,
             guarantee=plan.guarantee,
@@ -214,21 +219,24 @@ class PrivateMethod(ABC):
                 configuration=configuration_of(method),
                 seeded=noise.seeded,
                 notes=(*plan.notes, *outcome.notes),
-                public=None if public is None else _public_record(public),
+                public=None if public is None else public.record,
                 ledger_head=receipt.head,
                 created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-                versions=current_versions(),
+                versions=current_versions(*_packages(method)),
                 prototypes=_prototype_record(outcome, private.facts, public),
+                summary=method.about.card,
+                reference=method.about.reference,
             ),
+            encoder_delta=outcome.encoder_delta,
         )
 
-    def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
-        """Raise, before anything is charged, if the public rows a run needs are not there."""
+    def require_public(self, facts: Facts, public: Any) -> None:
+        """Raise, before anything is charged, if the public data a run needs are not there."""
         if self.needs_public and public is None:
             raise ArgumentError(
                 f"The method '{self.name}' needs public rows; none were given. "
-                "Pass public=PublicEmbeddings(...), or on the command line --public pool.emb, labelled ones "
-                "--shots shots.emb."
+                f"Pass public={self.takes_public.__name__}(...), or on the command line --public pool.emb, "
+                "labelled ones --shots shots.emb."
             )
 
     def make_plan(self, mechanisms: Sequence[Step], budget: Budget) -> Plan:
@@ -242,9 +250,63 @@ class PrivateMethod(ABC):
         multiplier = noise_multiplier_for(budget, lambda z: [step.event for step in steps(z)])
         return self.make_plan(steps(multiplier), budget)
 
+    def _require_data(self, private: PrivateData, public: PublicData | None) -> None:
+        """Raise for data of a kind, or with a unit, that the method is not made for."""
+        if not isinstance(private, self.takes):
+            remedy = (
+                "Encode the pictures first, or choose a method for pictures."
+                if isinstance(private, PrivateImages)
+                else f"Example: {self.takes.__name__}(x, y, classes=['a', 'b'])."
+            )
+            raise ArgumentError(
+                f"private must be {self.takes.__name__} for the method '{self.name}'; got "
+                f"{type(private).__name__}. {remedy}"
+            )
+        if private.facts.unit not in self.units:
+            bounded = " or ".join(f"one {unit.words}" for unit in self.units)
+            raise ArgumentError(
+                f"The method '{self.name}' bounds what {bounded} contributes; the data are to protect one "
+                f"{private.facts.unit.words}. Declare a unit that it bounds, or choose another method."
+            )
+        if public is None:
+            return
+        if not isinstance(public, self.takes_public):
+            raise ArgumentError(
+                f"public must be {self.takes_public.__name__} for the method '{self.name}'; got "
+                f"{type(public).__name__}. Give data that are nobody's secret, as "
+                f"{self.takes_public.__name__}(x)."
+            )
+        public.require_match(private.facts)
+
+
+@dataclass(frozen=True)
+class EmbeddingMethod(PrivateMethod):
+    """Base of the methods that learn from the rows of a frozen encoder.
+
+    Attributes:
+        features: the public feature map in front of the method.
+    """
+
+    features: Features = field(default_factory=UnitNorm)
+
+    takes: ClassVar[type[Any]] = PrivateEmbeddings
+    takes_public: ClassVar[type[Any]] = PublicEmbeddings
+
+    def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> Any:
+        """Fit the feature map."""
+        return self.features.fit(facts.dimension, public)
+
     def outline(self, facts: Facts, public: PublicEmbeddings | None) -> Outline:
         """The feature map's width, for planning."""
         return Outline(self.features.output_dimension(facts.dimension, public), facts.dimension)
+
+
+@dataclass(frozen=True)
+class ImageMethod(PrivateMethod):
+    """Base of the methods that must see pixels; their outcome brings its own feature map."""
+
+    takes: ClassVar[type[Any]] = PrivateImages
+    takes_public: ClassVar[type[Any]] = PublicImages
 
 
 def _require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
@@ -257,14 +319,64 @@ def _require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
         raise ArgumentError(f"noise must be a noise source; got {noise!r}. Leave it out for SecureNoise().")
 
 
-def _require_honest(plan: Plan, budget: Budget) -> None:
+@contextmanager
+def _charged(
+    ledger: Ledger,
+    plan: Plan,
+    private: PrivateData,
+    space: Workspace | None,
+    request: dict[str, Any],
+    new_data_set: bool,
+) -> Iterator[Receipt]:
+    """Charge for what runs inside, and note how it ended; a run in a workspace can go on after an error."""
+    with nullcontext() if space is None else space:
+        number = None if space is None else space.bind(request)
+        label = plan.method.name
+        receipt = ledger.charge(
+            private, plan.events, label=label, new_data_set=new_data_set, workspace=number
+        )
+        try:
+            yield receipt
+        except BaseException as problem:
+            if space is None:
+                with suppress(LedgerError):  # the charge stands; the first error is the one to show
+                    ledger.complete(receipt, outcome="failed", detail=type(problem).__name__)
+            raise
+        if not receipt.finished:
+            with suppress(LedgerError):  # the model is paid for: no note that fails must lose it
+                ledger.complete(receipt, outcome="released")
+
+
+def _workspace(path: str | os.PathLike[str], noise: NoiseSource) -> Workspace:
+    if noise.seeded:
+        raise ArgumentError(
+            "A workspace keeps answers whose noise nobody can repeat; this noise is seeded, and a run that "
+            "goes on would repeat its beginning. Leave out the seed, or the workspace."
+        )
+    return Workspace(path)
+
+
+def _request(plan: Plan, private: PrivateData, public: PublicData | None) -> dict[str, Any]:
+    """What a run that goes on must have in common with the one that was interrupted."""
+    return {
+        "method": plan.method.name,
+        "software version": current_versions(),
+        "configuration": configuration_of(plan.method),
+        "budget": [event_to_dict(event) for event in plan.events],
+        "list of declared facts": private.facts.to_dict(),
+        "public data set": None if public is None else public.record,
+        "private data set": private.fingerprint,
+    }
+
+
+def _require_honest(plan: Plan, budget: Budget, unit: Unit) -> None:
     """Recompute a plan's promise from its steps, before anything is charged."""
     promise = guarantee_of(plan.events, budget.delta, plan.guarantee.assumptions, relation=budget.relation)
-    if not fits(plan.events, budget) or plan.guarantee != promise:
+    protects = all(part.unit is unit for part in (*plan.events, plan.guarantee))
+    if not fits(plan.events, budget) or plan.guarantee != promise or not protects:
         raise DPTransferError(
-            "A plan must stay within its budget and promise what its steps give; that of "
-            f"'{plan.method.name}' "
-            "does not. Nothing was read or charged; please report this."
+            "A plan must stay within its budget, protect the declared unit and promise what its steps give; "
+            f"that of '{plan.method.name}' does not. Nothing was read or charged; please report this."
         )
 
 
@@ -292,21 +404,15 @@ def configuration_of(value: Any) -> Any:
     return value
 
 
-def _public_record(public: PublicEmbeddings) -> Mapping[str, Any]:
-    shots = None if public.shots is public else public.shots
-    beside = {} if shots is None else {"shots": _public_record(shots)}
-    return {
-        "name": public.name,
-        "rows": len(public),
-        "fingerprint": public.fingerprint,
-        "encoder": None if public.encoder is None else public.encoder.to_dict(),
-        **beside,
-    }
+def _packages(method: PrivateMethod) -> set[str]:
+    """The packages that add this method, or one that it chooses among, to the library's own."""
+    from dptransfer.methods import METHODS
+
+    found = {METHODS.package(one.name) for one in (method, *getattr(method, "candidates", ()))}
+    return {package for package in found if package is not None}
 
 
-def _prototype_record(
-    outcome: Outcome, facts: Facts, public: PublicEmbeddings | None
-) -> Mapping[str, Any] | None:
+def _prototype_record(outcome: Outcome, facts: Facts, public: PublicData | None) -> Mapping[str, Any] | None:
     if outcome.prototypes is None or public is None:
         return None
     rows = [[int(row) for row in chosen] for chosen in outcome.prototypes]

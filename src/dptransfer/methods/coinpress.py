@@ -15,7 +15,7 @@ from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.about import BROWN, About
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod, with_query
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod, with_query
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Relation
 from dptransfer.queries import RecentredSums
@@ -23,7 +23,7 @@ from dptransfer.release.heads import CosineHead
 
 
 @dataclass(frozen=True)
-class CoinPressPrototypes(PrivateMethod):
+class CoinPressPrototypes(EmbeddingMethod):
     """One prototype per class: a mean estimated in steps, each clipping around the previous estimate.
 
     Releases:      one (classes, dimension) matrix of recentred class sums per step.

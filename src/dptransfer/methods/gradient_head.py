@@ -18,7 +18,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.errors import BudgetError
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
 from dptransfer.methods.descent import Descent, Pace
 from dptransfer.methods.head_rows import HeadRows, head_rows
 from dptransfer.noise import NoiseSource
@@ -58,7 +58,7 @@ class Guide(Protocol):
 
 
 @dataclass(frozen=True)
-class GradientHead(PrivateMethod):
+class GradientHead(EmbeddingMethod):
     """Base of the methods that step along noisy softmax gradients.
 
     Attributes:

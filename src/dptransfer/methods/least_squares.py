@@ -15,7 +15,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds, Step, jointly, rounds_of
 from dptransfer.methods.about import GREEN, About
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
 from dptransfer.methods.citations import FEATURES
 from dptransfer.methods.head_rows import head_rows
 from dptransfer.methods.spectrum import solved
@@ -30,7 +30,7 @@ FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class LeastSquares(PrivateMethod):
+class LeastSquares(EmbeddingMethod):
     """One-against-all least squares: θ_c = (A_c + α·G + ridge)⁻¹ b_c, from noisy G, A_c and b_c.
 
     Without noise it minimises Σ_{i in c} (θ·x − 1)² + α·Σ_i (θ·x)² + ridge·‖θ‖²: ridge regression in which a

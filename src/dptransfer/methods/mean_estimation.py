@@ -14,7 +14,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.about import SKY, About
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod, with_query
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, with_query
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Relation
 from dptransfer.queries import ClassSumsAndCounts
@@ -22,7 +22,7 @@ from dptransfer.release.heads import EuclideanHead
 
 
 @dataclass(frozen=True)
-class MeanEstimation(PrivateMethod):
+class MeanEstimation(EmbeddingMethod):
     """One centre per class: noisy sum of unit-norm rows ÷ noisy count.
 
     Releases:      the (classes, dimension + 1) matrix of class sums and weighted counts, all classes at once.

@@ -12,7 +12,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.about import BLUE, About
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod, with_query
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, with_query
 from dptransfer.methods.citations import PROTOTYPES
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget
@@ -21,7 +21,7 @@ from dptransfer.release.heads import CosineHead
 
 
 @dataclass(frozen=True)
-class MeanPrototypes(PrivateMethod):
+class MeanPrototypes(EmbeddingMethod):
     """One prototype per class: the noisy sum of its unit-norm rows.
 
     Releases:      the (classes, dimension) matrix of class sums, all classes at once.

@@ -14,7 +14,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
 from dptransfer.methods.about import BLUE, GREEN, SLATE, WINE, About
 from dptransfer.methods.adamix import SMALLEST_CLIP, AdaMix
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
 from dptransfer.methods.citations import MIXED, RIGHT_STEPS
 from dptransfer.methods.descent import Pace
 from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide, PlainGuide
@@ -30,7 +30,7 @@ FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class OnlyPublic(PrivateMethod):
+class OnlyPublic(EmbeddingMethod):
     """Softmax regression on the labelled public rows; no private row is looked at.
 
     Releases:      nothing about the private rows.

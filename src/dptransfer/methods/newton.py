@@ -14,7 +14,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import TEAL, About
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
 from dptransfer.methods.citations import FEATURES
 from dptransfer.methods.head_rows import head_rows
 from dptransfer.methods.spectrum import solved
@@ -29,7 +29,7 @@ FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class NewtonHead(PrivateMethod):
+class NewtonHead(EmbeddingMethod):
     """A few second-order steps: each class's gradient is divided by a noisy curvature of its own.
 
     The curvature of softmax regression is diag(p) − ppᵀ in the classes, times x xᵀ. Its upper bound diag(p)

@@ -17,7 +17,7 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import Selection, TopKMechanism
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod, with_query
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, with_query
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget
 from dptransfer.queries import SimilarityScores
@@ -26,7 +26,7 @@ from dptransfer.release.heads import Head
 
 
 @dataclass(frozen=True)
-class PoolSelection(PrivateMethod):
+class PoolSelection(EmbeddingMethod):
     """Base of the methods whose prototypes are public rows; a subclass says how they are chosen and used.
 
     Releases:      positions in the public pool for each class.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,11 +14,11 @@ from dptransfer.accounting import fits, mu_for
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, BudgetError
-from dptransfer.features import FittedFeatures, UnitNorm
+from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import About
 from dptransfer.methods.auto import Auto
-from dptransfer.methods.base import Outcome, Plan, PrivateMethod
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod
 from dptransfer.methods.configurations import configuration_in_words, tuned_settings
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import BestOfManyEvent, Budget
@@ -29,7 +29,7 @@ _HALVINGS = 12  # of the interval a trial's ε is searched in: to one part in 4,
 
 
 @dataclass(frozen=True)
-class PrivateTuning(PrivateMethod):
+class PrivateTuning(EmbeddingMethod):
     """Random search with a random number of trials; only the best trial is released.
 
     A trial draws one of the candidates uniformly, fits it, and scores it by the noisy number of private rows
@@ -75,7 +75,7 @@ class PrivateTuning(PrivateMethod):
     def __post_init__(self) -> None:
         """Refuse what is no fixed list of methods."""
         listed = self.candidates if isinstance(self.candidates, tuple | list) else ()
-        if not listed or not all(isinstance(method, PrivateMethod) for method in listed):
+        if not listed or not all(isinstance(method, EmbeddingMethod) for method in listed):
             raise ArgumentError(
                 "candidates must be a fixed list of methods, made before any private row is seen; got "
                 f"{type(self.candidates).__name__}. A search that adapts to private scores is not covered by "
@@ -144,10 +144,14 @@ class PrivateTuning(PrivateMethod):
         for candidate in self.candidates:
             candidate.require_public(facts, public)
 
+    def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> list[Any]:
+        """What each candidate prepares."""
+        return [candidate.prepare(facts, public) for candidate in self.candidates]
+
     def run(
         self,
         plan: Plan,
-        features: FittedFeatures,
+        prepared: list[Any],
         private: PrivateEmbeddings,
         noise: NoiseSource,
         public: PublicEmbeddings | None,
@@ -155,14 +159,17 @@ class PrivateTuning(PrivateMethod):
         """Trial after trial; all but the best are forgotten."""
         (trials,) = plan.mechanisms
         assert isinstance(trials, Trials)
-        facts, highest = private.facts, -math.inf
-        best: Outcome | None = None
-        for _ in range(noise.trials(self.mean_trials, self.shape)):
-            place = int(noise.subset(len(trials.plans), 1)[0])
+        highest, best = -math.inf, None
+        # Neither how many trials there were nor which is ever told, but a run that goes on must not redraw.
+        count = noise.once("number of trials", lambda: np.array(noise.trials(self.mean_trials, self.shape)))
+        for _ in range(int(count)):
+            place = int(noise.once("candidate", lambda: noise.subset(len(trials.plans), 1))[0])
             chosen = trials.plans[place]
-            fitted = chosen.method.features.fit(facts.dimension, public)
-            outcome = chosen.method.run(chosen, fitted, private, noise, public)
-            seen_by = outcome.features or fitted
+            ready = prepared[place]
+            if chosen.method is not self.candidates[place]:  # `Auto` named another when it planned
+                ready = chosen.method.prepare(private.facts, public)
+            outcome = chosen.method.run(chosen, ready, private, noise, public)
+            seen_by = ready if outcome.features is None else outcome.features
             linear, offset, precision = quadratic_form(outcome.head)
             question = CorrectCount(seen_by, linear, offset, precision)
             score = trials.score.open(noise=noise).release(question, private.rows, private.labels)

@@ -25,7 +25,7 @@ from dptransfer.features import (
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.mechanisms import GaussianShares, Purse
 from dptransfer.methods.about import INDIGO, About
-from dptransfer.methods.base import Outcome, Outline, Plan, PrivateMethod
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Outline, Plan
 from dptransfer.methods.centre import class_weights, recentred
 from dptransfer.methods.hierarchical import Posterior, count_estimates, posterior
 from dptransfer.noise import NoiseSource
@@ -41,7 +41,7 @@ _STEP_SIGNAL = 3.0  # rows, in norms of the noise on one step's gradient, from w
 
 
 @dataclass(frozen=True)
-class PublicPriorPrototypes(PrivateMethod):
+class PublicPriorPrototypes(EmbeddingMethod):
     """Class means under a hierarchical prior learned from public rows; the default.
 
     Releases:      noisy class counts; a noisy sum of all rows, around which the map is centred; noisy class

@@ -1,7 +1,8 @@
 """A method from the configuration that a release recorded: the inverse of `configuration_of`.
 
 A release comes from somebody else, so a word in it never names a module or a function: a type is looked up
-among the methods, feature maps and parts of this library, and everything else is refused.
+among the methods of this library and of installed packages, their parts and the feature maps, and everything
+else is refused.
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ from dptransfer.errors import DPTransferError, ReleaseError
 from dptransfer.features import PublicMap, UnitNorm
 from dptransfer.methods import METHODS, PrivateTuning
 from dptransfer.methods.base import PrivateMethod
-from dptransfer.methods.descent import Pace
-from dptransfer.methods.start import FromNames, FromShots, FromZero
+from dptransfer.methods.parts import parts_of
 
-_PARTS: tuple[type[Any], ...] = (PrivateTuning, UnitNorm, PublicMap, FromZero, FromShots, FromNames, Pace)
+_OF_EVERY_METHOD: tuple[type[Any], ...] = (PrivateTuning, UnitNorm, PublicMap)
 
 
 def method_from_configuration(configuration: Mapping[str, Any]) -> PrivateMethod:
@@ -29,12 +29,12 @@ def method_from_configuration(configuration: Mapping[str, Any]) -> PrivateMethod
     True
 
     Raises:
-        ReleaseError: a type that is not ours, a setting that the type does not have or that is not there, or
-            a value that it refuses.
+        UnknownType: a type that neither this library nor an installed package has.
+        ReleaseError: a setting that the type does not have or that is not there, a value that it refuses, or
+            a type that is no method.
     """
-    known: dict[str, type[Any]] = {one.__name__: one for one in (*METHODS.values(), *_PARTS)}
     try:
-        made = _built(configuration, known)
+        made = _built(configuration, _known_types())
     except (
         DPTransferError,
         TypeError,
@@ -43,8 +43,9 @@ def method_from_configuration(configuration: Mapping[str, Any]) -> PrivateMethod
         AttributeError,
         RecursionError,
     ) as problem:
-        raise ReleaseError(
-            f"A recorded configuration must be that of a method of this library; it is not ({problem}). "
+        kind = UnknownType if isinstance(problem, UnknownType) else ReleaseError
+        raise kind(
+            f"A recorded configuration must be that of a method that is installed; it is not ({problem}). "
             "Read it with the version that wrote it, or ask its publisher."
         ) from None
     if not isinstance(made, PrivateMethod):
@@ -55,12 +56,25 @@ def method_from_configuration(configuration: Mapping[str, Any]) -> PrivateMethod
     return made
 
 
+class UnknownType(ReleaseError):
+    """A configuration of something that is not installed here."""
+
+
+def _known_types() -> dict[str, type[Any]]:
+    """By the name of the class; the library's own come first, so that no package takes the name of one."""
+    methods = METHODS.values()
+    known: dict[str, type[Any]] = {}
+    for one in (*_OF_EVERY_METHOD, *methods, *(part for method in methods for part in parts_of(method))):
+        known.setdefault(one.__name__, one)
+    return known
+
+
 def _built(value: Any, known: Mapping[str, type[Any]]) -> Any:
     if isinstance(value, Mapping):
         settings = {name: _built(item, known) for name, item in value.items()}
         kind = settings.pop("type", None)
         if not isinstance(kind, str) or kind not in known:
-            raise ReleaseError(f"it names the type {kind!r}")
+            raise UnknownType(f"it names the type {kind!r}")
         expected = {one.name for one in fields(known[kind])}
         if set(settings) != expected:
             odd = ", ".join(sorted(expected ^ set(settings)))

@@ -17,6 +17,7 @@ No public row is needed: of a pool, a plan takes the number of rows, which is on
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from dptransfer.mechanisms.joint_rounds import JointRounds
 from dptransfer.methods import METHODS, PrivateTuning
 from dptransfer.methods.base import Plan, PrivateMethod
 from dptransfer.methods.private_tuning import Trials
-from dptransfer.methods.recorded import method_from_configuration
+from dptransfer.methods.recorded import UnknownType, method_from_configuration
 from dptransfer.privacy import BestOfManyEvent, Budget, Event, SelectionEvent, event_to_dict
 from dptransfer.release import PrivateClassifier
 from dptransfer.release.bundle import read_release
@@ -62,7 +63,9 @@ def check_steps(model: PrivateClassifier) -> Check:
     """Whether the recorded steps are those that the recorded method plans; in words where that is open."""
     name = model.provenance.method
     if name not in METHODS and name != PrivateTuning.name:
-        return _not_checked(f"'{name}' is no method of this library, which so cannot tell what its steps are")
+        return _not_checked(
+            f"'{name}' is no method of this library or of an installed package, so nobody can tell its steps"
+        )
     understated = False
     try:
         plan = _planned_again(model)
@@ -70,23 +73,36 @@ def check_steps(model: PrivateClassifier) -> Check:
         understated = any(map(_understates, model.events, plan.events))
     except _RowsNeeded:
         return _not_checked("this plan looks at the public rows themselves, which a release does not hold")
+    except UnknownType as unknown:
+        problem = f"the recorded method cannot plan them: {unknown}"
+        if name == PrivateTuning.name:
+            return _not_checked(problem)
     except (DPTransferError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
         problem = f"the recorded method cannot plan them: {error}"
     if problem is None:
-        return Check(STEPS, True, f"as '{name}' plans them for the recorded settings and facts")
-    written = model.provenance.versions.get("dptransfer")
-    if written != current_versions()["dptransfer"] and not understated:
-        return _not_checked(
-            f"written by dptransfer {written}, which may plan otherwise than this one: {problem}"
-        )
+        added = METHODS.package(name)
+        whose = f"'{name}'" if added is None else f"'{name}', of the installed package '{added}',"
+        return Check(STEPS, True, f"as {whose} plans them for the recorded settings and facts")
+    written = _other_version(model.provenance.versions)
+    if written is not None and not understated:
+        return _not_checked(f"written by {written}, which may plan otherwise than what is here: {problem}")
     return Check(STEPS, False, clean(problem))
+
+
+def _other_version(recorded: Mapping[str, str]) -> str | None:
+    """What wrote a release, if it is not here in that version: this library, or a package with a method."""
+    here = current_versions(*recorded)
+    planning = {"dptransfer", *recorded} - (current_versions().keys() - {"dptransfer"})
+    other = (f"{one} {recorded.get(one)}" for one in sorted(planning) if recorded.get(one) != here[one])
+    return next(other, None)
 
 
 def _planned_again(model: PrivateClassifier) -> Plan:
     method = method_from_configuration(model.provenance.configuration)
     if method.name != model.provenance.method:
         raise ValueError(f"the recorded configuration is that of '{method.name}'")
-    require_exact_norms(model.facts.dimension)  # as a fit does; a plan may make room for that width
+    if len(model.facts.shape) == 1:
+        require_exact_norms(model.facts.dimension)  # as a fit does; a plan may make room for that width
     record = model.provenance.public
     pool = None if record is None else _RecordedPool(record["rows"])
     return _on_cpu(method).plan(model.facts, _budget_of(model), pool)

@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 import secrets
 import sys
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,8 +65,28 @@ class NoiseSource(Protocol):
         """Number of repetitions before the best is chosen, by the laws of `noise.trials`."""
         ...
 
+    def once(self, what: str, draw: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """A noisy answer. A source that keeps a record gives one that is on it, and never draws it again."""
+        ...
 
-class SecureNoise:
+    def kept(self, what: str, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """A private intermediate without noise, which such a source need not compute again."""
+        ...
+
+
+class _WithoutRecord:
+    """What is asked for is drawn and computed, whenever it is asked for."""
+
+    def once(self, what: str, draw: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """A fresh answer."""
+        return draw()
+
+    def kept(self, what: str, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """Computed here and now."""
+        return compute()
+
+
+class SecureNoise(_WithoutRecord):
     """Exact samplers on the operating system's generator, or AES-256 keyed by it; the default everywhere."""
 
     seeded = False
@@ -107,7 +128,7 @@ class SecureNoise:
         return trials.trials(mean, shape, secrets.randbits)
 
 
-class SeededNoise:
+class SeededNoise(_WithoutRecord):
     """Repeatable noise for tests and benchmarks; never for publication.
 
     >>> first, second = (SeededNoise(1).discrete_gaussian(1e9, (2,)) for _ in range(2))

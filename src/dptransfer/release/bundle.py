@@ -8,14 +8,15 @@ CARD.md, card.html  the privacy and model card (see `card`)
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dptransfer.data.facts import Facts
 from dptransfer.document import one_line
 from dptransfer.errors import DPTransferError, ReleaseError, UnsafeRelease
 from dptransfer.features import describe, read_features
@@ -28,6 +29,8 @@ from dptransfer.release.heads import describe_head, read_head
 from dptransfer.release.manifest import (
     CARD_NAMES,
     MANIFEST_NAME,
+    OF_ENCODER,
+    OF_MAP,
     SCHEMA_VERSION,
     WEIGHTS_NAME,
     Manifest,
@@ -37,7 +40,9 @@ from dptransfer.release.manifest import (
 )
 from dptransfer.release.weights import describe_arrays, read_weights, weights_bytes
 
-_MAP = "features."
+if TYPE_CHECKING:
+    from dptransfer.encoders.delta import EncoderDelta
+
 _LARGEST_CONFUSION = 100
 _AGAIN = "Fetch the release again from where it came from."
 
@@ -140,13 +145,18 @@ def _stamped(model: PrivateClassifier, title: str | None, contact: str | None) -
 def _manifest_fields(
     model: PrivateClassifier, evaluation: Evaluation | None, contents: dict[str, bytes]
 ) -> dict[str, Any]:
-    provenance, guarantee = model.provenance, model.guarantee
+    provenance, guarantee, delta = model.provenance, model.guarantee, model.encoder_delta
     about = {"title": provenance.title, "contact": provenance.contact}
     return {
         "schema_version": SCHEMA_VERSION,
         "library_version": provenance.versions.get("dptransfer", "unknown"),
         "created": provenance.created,
-        "method": {"name": provenance.method, "configuration": dict(provenance.configuration)},
+        "method": {
+            "name": provenance.method,
+            "configuration": dict(provenance.configuration),
+            **({"summary": provenance.summary} if provenance.summary else {}),
+            **({"reference": provenance.reference} if provenance.reference else {}),
+        },
         "guarantee": guarantee.to_dict(),
         "relation": guarantee.relation.value,
         "delta": guarantee.delta,
@@ -155,6 +165,7 @@ def _manifest_fields(
         "publishable": not provenance.seeded,
         "facts": model.facts.to_dict(),
         "features": describe(model.features),
+        **({} if delta is None else {"encoder_delta": {"kind": delta.kind, "base": delta.base.to_dict()}}),
         "head": describe_head(model.head),
         "arrays": describe_arrays(model.weights),
         "notes": list(provenance.notes),
@@ -178,14 +189,17 @@ def _recorded(evaluation: Evaluation) -> Evaluation:
 
 def _restored(manifest: Manifest, directory: Path) -> PrivateClassifier:
     arrays = read_weights(directory, manifest)
-    own = {name: array for name, array in arrays.items() if not name.startswith(_MAP)}
-    of_map = {name.removeprefix(_MAP): array for name, array in arrays.items() if name.startswith(_MAP)}
+    of_map, of_encoder = (
+        {name.removeprefix(mark): array for name, array in arrays.items() if name.startswith(mark)}
+        for mark in (OF_MAP, OF_ENCODER)
+    )
+    own = {name: array for name, array in arrays.items() if not name.startswith((OF_MAP, OF_ENCODER))}
     fields = manifest.model_dump(mode="json")
     try:
         model = PrivateClassifier(
             head=read_head(own, fields["head"]),
             features=read_features(of_map, fields["features"]),
-            facts=Facts.from_dict(fields["facts"]),
+            facts=manifest.facts,
             events=tuple(event_from_dict(event) for event in manifest.events),
             guarantee=manifest.guarantee.guarantee,
             provenance=Provenance(
@@ -200,7 +214,10 @@ def _restored(manifest: Manifest, directory: Path) -> PrivateClassifier:
                 prototypes=manifest.prototypes,
                 title=manifest.about.title,
                 contact=manifest.about.contact,
+                summary=manifest.method.summary,
+                reference=manifest.method.reference,
             ),
+            encoder_delta=_delta(manifest, of_encoder),
         )
         if manifest.evaluation is not None:
             _require_same_classes(Evaluation.from_dict(manifest.evaluation), model)
@@ -214,6 +231,15 @@ def _restored(manifest: Manifest, directory: Path) -> PrivateClassifier:
     return model
 
 
+def _delta(manifest: Manifest, arrays: Mapping[str, NDArray[Any]]) -> EncoderDelta | None:
+    """What the release changes in an encoder, if it does; most do not, and need no encoder's code."""
+    if manifest.encoder_delta is None:
+        return None
+    from dptransfer.encoders.delta import EncoderDelta
+
+    return EncoderDelta(manifest.encoder_delta.base, manifest.encoder_delta.kind, arrays)
+
+
 def _require_same_classes(evaluation: Evaluation, model: PrivateClassifier) -> None:
     if evaluation.classes != model.classes:
         raise ReleaseError(
@@ -222,13 +248,17 @@ def _require_same_classes(evaluation: Evaluation, model: PrivateClassifier) -> N
 
 
 def _require_fit(model: PrivateClassifier) -> None:
-    """Raise unless facts, map and head have matching widths; found out by scoring one row of zeros."""
+    """Raise unless facts, encoder, map and head fit together; found out by scoring one row of zeros."""
     widths = (model.features.input_dimension, model.features.dimension)
-    if not all(type(width) is int and width >= 1 for width in widths) or widths[0] != model.facts.dimension:
+    if not all(type(width) is int and width >= 1 for width in widths):
+        raise ReleaseError("The feature map must have a width; it has none.")
+    if model.encoder_delta is None and model.facts.shape != widths[:1]:
         raise ReleaseError(
-            f"The feature map must take rows of the declared dimension, {model.facts.dimension}; it takes "
-            f"{widths[0]}."
+            f"The feature map must take the examples as they are declared, {model.facts.form}, unless the "
+            f"release changes an encoder; it takes rows of dimension {widths[0]}."
         )
+    if model.encoder_delta is not None and len(model.facts.shape) == 1:
+        raise ReleaseError(f"A model that changes an encoder is fitted on pictures; got {model.facts.form}.")
     try:
         with np.errstate(all="ignore"):
             shape = model.head.scores(np.zeros((1, widths[1]))).shape

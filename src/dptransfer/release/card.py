@@ -33,7 +33,6 @@ from dptransfer.release.card_privacy import (
     privacy_sections,
     up,
 )
-from dptransfer.release.card_words import words_for
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.evaluation import Evaluation
 
@@ -148,14 +147,16 @@ def _weakest(evaluation: Evaluation | None) -> str:
 
 
 def _rows_of(model: PrivateClassifier) -> str:
-    encoder = model.facts.encoder
+    encoder = model.encoder
     return "rows of numbers" if encoder is None else f"what the encoder {encoder.name} sees"
 
 
 def _method(model: PrivateClassifier) -> Section:
     provenance = model.provenance
-    words = words_for(provenance.method)
-    blocks: list[Block] = [Paragraph(words.summary), Paragraph(f"Reference: {words.reference}")]
+    unknown = f"The method named '{provenance.method}'. Accounting lists every step that saw private rows."
+    blocks: list[Block] = [Paragraph(provenance.summary or unknown)]
+    if provenance.reference:
+        blocks.append(Paragraph(f"Reference: {provenance.reference}"))
     if provenance.configuration:
         blocks.append(Table(("Setting", "Value"), _pairs(provenance.configuration)))
     if provenance.notes:
@@ -167,15 +168,21 @@ def _method(model: PrivateClassifier) -> Section:
 
 
 def _data(model: PrivateClassifier) -> Section:
-    provenance = model.provenance
-    blocks: list[Block] = [
-        Paragraph(
-            "The private rows are embeddings from a frozen encoder trained on other data; its training "
-            "data are not protected here."
-            if model.facts.encoder
-            else "No encoder is on record: the private rows were given as numbers."
+    provenance, delta = model.provenance, model.encoder_delta
+    if delta is not None:
+        changed = sum(array.size for array in delta.arrays.values())
+        origin = (
+            f"The private examples are pictures. Parts of the encoder {delta.base} were changed, {changed} "
+            "numbers, under the guarantee above; the data that it was trained on are not protected here."
         )
-    ]
+    elif model.facts.encoder is not None:
+        origin = (
+            "The private rows are embeddings from a frozen encoder trained on other data; its training data "
+            "are not protected here."
+        )
+    else:
+        origin = "No encoder is on record: the private rows were given as numbers."
+    blocks: list[Block] = [Paragraph(origin)]
     if provenance.public is None:
         blocks.append(Paragraph("No public rows were used."))
     else:
@@ -273,7 +280,7 @@ def _short(value: object) -> str:
         return first_few([_short(item) for item in value])
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
-    return typeset(number(value)) if isinstance(value, float) else str(value)
+    return typeset(number(value, 10)) if isinstance(value, float) else str(value)
 
 
 def _with_interval(value: float, interval: tuple[float, float]) -> str:

@@ -217,10 +217,10 @@ def _public_facts(model: PrivateClassifier) -> Section:
     counts = None if facts.class_counts is None else first_few([str(count) for count in facts.class_counts])
     rows: tuple[tuple[Text, Text], ...] = (
         (f"classes ({len(facts.classes)})", first_few([str(name) for name in facts.classes])),
-        ("dimension of the rows", str(facts.dimension)),
+        ("examples", facts.form),
         ("number of examples", "not declared" if facts.size is None else f"about {facts.size}"),
         ("class sizes", counts or "not declared"),
-        ("encoder", "not on record" if facts.encoder is None else str(facts.encoder)),
+        ("encoder", "not on record" if model.encoder is None else str(model.encoder)),
         ("hyper-parameters", _settings(model)),
     )
     return Section(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -15,12 +15,16 @@ from dptransfer.compute.device import on_cuda, use_cuda
 from dptransfer.compute.stream import gathered
 from dptransfer.data.embeddings import class_positions
 from dptransfer.data.facts import Facts
+from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import DataError
 from dptransfer.features import FittedFeatures, apply
 from dptransfer.features.base import require_width
 from dptransfer.features.on_device import apply_on_device
 from dptransfer.privacy import Event, Guarantee, rounded_up
 from dptransfer.release.heads import Head, head_arrays, scores_on_device
+
+if TYPE_CHECKING:
+    from dptransfer.encoders.delta import EncoderDelta
 
 _CHUNK = 4096
 _DEVICE_ELEMENTS = 2**24  # of a slab of rows on a GPU: 128 MiB in float64, of which it holds a few
@@ -43,6 +47,8 @@ class Provenance:
         prototypes: for methods that select public rows: their row numbers and, where known, their sources.
         title: what the model or its data are called in public, if their owner says so.
         contact: whom to ask about it.
+        summary: what was released and how, in the method's own words.
+        reference: where the method comes from.
     """
 
     method: str
@@ -56,6 +62,8 @@ class Provenance:
     prototypes: Mapping[str, Any] | None = None
     title: str = ""
     contact: str = ""
+    summary: str = ""
+    reference: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +77,7 @@ class PrivateClassifier:
         events: the noisy steps that ran.
         guarantee: what those steps promise together.
         provenance: how it was made.
+        encoder_delta: what was changed in a public encoder, where the rows it takes come from a changed one.
     """
 
     head: Head
@@ -77,11 +86,12 @@ class PrivateClassifier:
     events: tuple[Event, ...]
     guarantee: Guarantee
     provenance: Provenance
+    encoder_delta: EncoderDelta | None = None
 
     def __repr__(self) -> str:
         promise = f"ε = {rounded_up(self.guarantee.epsilon)}"
         promise += f" at δ = {rounded_up(self.guarantee.delta)}" if self.guarantee.delta else ""
-        kind = f"'{self.provenance.method}', {len(self.classes)} classes, dimension {self.facts.dimension}"
+        kind = f"'{self.provenance.method}', {len(self.classes)} classes, dimension {self.dimension}"
         seeded = ", NOT PRIVATE: seeded" * self.provenance.seeded
         return f"{type(self).__name__}({kind}, {promise}, {self.guarantee.relation.value}{seeded})"
 
@@ -90,11 +100,27 @@ class PrivateClassifier:
         """The declared classes, in order."""
         return self.facts.classes
 
+    @property
+    def dimension(self) -> int:
+        """Width of the rows that it takes."""
+        return self.features.input_dimension
+
+    @property
+    def encoder(self) -> EncoderIdentity | None:
+        """The encoder whose rows it takes, if on record."""
+        return self.facts.encoder if self.encoder_delta is None else self.encoder_delta.identity
+
+    @property
+    def row_facts(self) -> Facts:
+        """The facts that new rows must match: where it was fitted on pictures, of its encoder's rows."""
+        return replace(self.facts, shape=(self.dimension,), encoder=self.encoder)
+
     @cached_property
     def weights(self) -> dict[str, NDArray[Any]]:
-        """The released arrays by name; the public map's carry the prefix 'features.'."""
+        """The released arrays by name; the public map's are 'features.…', the encoder delta's 'encoder.…'."""
         maps = {f"features.{name}": array for name, array in self.features.arrays().items()}
-        return {**head_arrays(self.head), **maps}
+        changed = {} if self.encoder_delta is None else self.encoder_delta.arrays
+        return {**head_arrays(self.head), **maps, **{f"encoder.{name}": changed[name] for name in changed}}
 
     def scores(self, x: Any, *, device: str = "cpu") -> NDArray[np.float64]:
         """One score per row and class, higher for likelier; rows are handled in chunks.

@@ -1,4 +1,4 @@
-"""The schema of `release.json`, version 1.
+"""The schema of `release.json`, version 2; version 1, which knew rows alone, is read as well.
 
 Reading is strict: an unknown key, a missing one, a wrong type, a repeated key, NaN, an event that does not
 say what it would write, or a sentence that is not the guarantee's own are all refused. The file also
@@ -23,6 +23,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
+from dptransfer.data.facts import Facts
+from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import DPTransferError, ReleaseError
 from dptransfer.privacy import (
     BestOfManyEvent,
@@ -33,9 +35,11 @@ from dptransfer.privacy import (
     plain_exponents,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MANIFEST_NAME = "release.json"
 WEIGHTS_NAME = "model.safetensors"
+OF_MAP, OF_ENCODER = "features.", "encoder."
+"""How the names of arrays begin that are not the head's."""
 CARD_NAMES = ("CARD.md", "card.html")
 FILE_NAMES = (WEIGHTS_NAME, *CARD_NAMES)
 LARGEST_MANIFEST = 16 * 2**20
@@ -56,28 +60,12 @@ class _Entry(BaseModel):
 
 
 class MethodEntry(_Entry):
-    """The method's command-line name and its settings."""
+    """The method's command-line name, its settings, and its own words, which early releases do not have."""
 
     name: str
     configuration: dict[str, Any]
-
-
-class EncoderEntry(_Entry):
-    """`EncoderIdentity.to_dict()`."""
-
-    name: str
-    weights: str
-    transform: str
-
-
-class FactsEntry(_Entry):
-    """`Facts.to_dict()`: everything in it was declared public by the data owner."""
-
-    classes: tuple[str | int, ...]
-    dimension: int
-    size: int | None
-    class_counts: tuple[int, ...] | None
-    encoder: EncoderEntry | None
+    summary: str = ""
+    reference: str = ""
 
 
 class HeadEntry(_Entry):
@@ -115,8 +103,21 @@ class ArrayEntry(_Entry):
     """One released array."""
 
     name: str
-    dtype: Literal["float64", "int32"]
+    dtype: Literal["float64", "int32", "float32"]
     shape: tuple[Count, ...]
+
+    @model_validator(mode="after")
+    def _has_its_type(self) -> ArrayEntry:
+        if self.name.startswith(OF_ENCODER) != (self.dtype == "float32"):
+            raise ValueError("arrays of an encoder, and no others, are float32")
+        return self
+
+
+class DeltaEntry(_Entry):
+    """What was changed in an encoder: its kind and the encoder; its arrays are 'encoder.…'."""
+
+    kind: str
+    base: EncoderIdentity
 
 
 class AboutEntry(_Entry):
@@ -146,8 +147,9 @@ class Manifest(_Entry):
     events: tuple[dict[str, Any], ...]
     seeded: bool
     publishable: bool
-    facts: FactsEntry
+    facts: Facts
     features: dict[str, Any]
+    encoder_delta: DeltaEntry | None = None
     head: HeadEntry
     arrays: tuple[ArrayEntry, ...]
     notes: tuple[str, ...]
@@ -169,6 +171,8 @@ class Manifest(_Entry):
                 raise ValueError("an event has another relation than the release")
             if fields.get("unit", "row") != self.guarantee.unit:
                 raise ValueError("an event protects another unit than the guarantee")
+        if self.facts.unit.value != self.guarantee.unit:
+            raise ValueError("the guarantee protects another unit than the facts declare")
         if (self.relation, self.delta) != (self.guarantee.relation, self.guarantee.delta):
             raise ValueError("relation and delta are not those of the guarantee")
         if self.library_version != self.versions.get("dptransfer", "unknown"):
@@ -182,13 +186,13 @@ class Manifest(_Entry):
         return self
 
 
-def current_versions() -> dict[str, str]:
-    """Versions of Python, of this library and of the libraries a guarantee rests on.
+def current_versions(*others: str) -> dict[str, str]:
+    """Versions of Python, of this library, of the libraries a guarantee rests on, and of these packages.
 
     >>> sorted(current_versions())
     ['cryptography', 'dp-accounting', 'dptransfer', 'numpy', 'python']
     """
-    return {"python": platform.python_version(), **{name: _installed(name) for name in _PACKAGES}}
+    return {"python": platform.python_version(), **{name: _installed(name) for name in (*_PACKAGES, *others)}}
 
 
 def manifest_bytes(fields: Mapping[str, Any]) -> bytes:
@@ -231,8 +235,11 @@ def read_manifest(content: bytes) -> Manifest:
             f"this one reads up to {SCHEMA_VERSION}; upgrade."
         )
     try:
+        told = _current(fields)
         # The parser takes no lone surrogates, so every string read can be written again.
-        manifest = Manifest.model_validate_json(content)
+        manifest = Manifest.model_validate_json(json.dumps(told))
+        if manifest.facts.to_dict() != told["facts"]:
+            raise ValueError("the facts do not say what they would write")
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the whole file"
@@ -240,10 +247,23 @@ def read_manifest(content: bytes) -> Manifest:
         raise ReleaseError(
             f"{MANIFEST_NAME} must follow schema {SCHEMA_VERSION}; at {place}: {said}. {_READ_AGAIN}"
         ) from None
+    except ValueError as problem:
+        raise ReleaseError(f"{MANIFEST_NAME} must follow its schema; {problem}. {_READ_AGAIN}") from None
     head, mark, tail = content.rpartition(manifest.digest.encode())
     if not mark or hashlib.sha256(head + _NO_DIGEST.encode() + tail).hexdigest() != manifest.digest:
         raise ReleaseError(f"{MANIFEST_NAME} must have the digest it states; it was changed. {_READ_AGAIN}")
     return manifest
+
+
+def _current(fields: Any) -> Any:
+    """A manifest of schema 1 in the words of this one: the rows' dimension was no shape yet, and no unit."""
+    if not isinstance(fields, dict) or fields.get("schema_version") != 1:
+        return fields
+    facts = fields.get("facts")
+    if not isinstance(facts, dict) or "dimension" not in facts or {"shape", "unit"} & facts.keys():
+        raise ValueError("at facts: schema 1 has a dimension")
+    kept = {name: value for name, value in facts.items() if name != "dimension"}
+    return {**fields, "facts": {**kept, "shape": [facts["dimension"]], "unit": "row"}}
 
 
 def _event(fields: Mapping[str, Any]) -> Event:
@@ -279,7 +299,7 @@ def _reader(kind: type[Event]) -> TypeAdapter[Event]:
 def _installed(package: str) -> str:
     try:
         return version(package)
-    except PackageNotFoundError:
+    except (PackageNotFoundError, ValueError):  # the latter for a name that cannot be one
         return "unknown"
 
 

@@ -57,7 +57,7 @@ def export_onnx(
     graph.add("ArgMax", scores, output="label_index", axis=1, keepdims=0)
     graph.add("Cast", scores, output="scores", to=outer)
     value = onnx.helper.make_tensor_value_info
-    width, count = model.facts.dimension, len(model.classes)
+    width, count = model.dimension, len(model.classes)
     proto = onnx.helper.make_model(
         onnx.helper.make_graph(
             graph.nodes,

@@ -19,23 +19,24 @@ from numpy.typing import NDArray
 
 from dptransfer.errors import ReleaseError
 from dptransfer.release.files import open_file
-from dptransfer.release.manifest import WEIGHTS_NAME, ArrayEntry, Manifest
+from dptransfer.release.manifest import OF_ENCODER, WEIGHTS_NAME, ArrayEntry, Manifest
 
 LARGEST_HEADER = 2**20
 
-_TYPES = {"float64": "F64", "int32": "I32"}
-_BYTES = {"float64": 8, "int32": 4}
+_TYPES = {"float64": "F64", "int32": "I32", "float32": "F32"}
+_BYTES = {"float64": 8, "int32": 4, "float32": 4}
 _AGAIN = "Fetch the release again from where it came from."
 
 
 def weights_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """The file's content; other types than float64 and int32 are refused, and so is a NaN."""
+    """The file's content; types that a release does not hold are refused, and so is a NaN."""
     from safetensors.numpy import save
 
     for name, array in arrays.items():
-        if array.dtype.name not in _TYPES:
+        expected = ("float32",) if name.startswith(OF_ENCODER) else ("float64", "int32")
+        if array.dtype.name not in expected:
             raise ReleaseError(
-                f"Released arrays are float64 or int32; '{name}' is {array.dtype}. Convert it first."
+                f"Released arrays are {' or '.join(expected)}; '{name}' is {array.dtype}. Convert it first."
             )
         _require_finite(name, array)
     return bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dptransfer.cli import options
-from dptransfer.cli.screen import say, show_json, show_table, working
+from dptransfer.cli import AsJson, PublicPool, say, show_json, show_table, working
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def report(
     paper: Annotated[
         bool, typer.Option("--paper", help="Write PDF figures and LaTeX tables too, to paper/.")
     ] = False,
-    as_json: options.AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write report.html and report.md: who won, tables, figures, claims, and how to run it again.
 
@@ -49,7 +48,7 @@ def report(
 
 
 def explore(
-    public: options.PublicPool = None,
+    public: PublicPool = None,
     sample: Annotated[
         Path | None,
         typer.Option("--sample", help="Labelled PUBLIC rows of your own task.", show_default=False),
@@ -69,7 +68,7 @@ def explore(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the figure.", show_default=False)
     ] = None,
-    as_json: options.AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Predict accuracy against ε for your sizes from public rows alone; no private row is read.
 

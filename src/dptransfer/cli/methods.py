@@ -1,0 +1,76 @@
+"""`dptransfer methods`: what there is to choose from, in the methods' own words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dptransfer.cli import options
+from dptransfer.cli.screen import say, show_facts, show_json, show_table
+
+if TYPE_CHECKING:
+    from dptransfer.methods import PrivateMethod
+
+
+def methods(
+    name: Annotated[
+        str | None, typer.Argument(help="One of them, for its settings.", show_default=False)
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List the methods, those of installed packages among them; with a name, tell more of one.
+
+    Example: dptransfer methods top-k
+    """
+    from dptransfer.methods import METHODS
+
+    if name is not None:
+        _tell(_facts(METHODS.find(name)), as_json)
+        return
+    found = [_facts(method) for method in METHODS.values()]
+    if as_json:
+        show_json(found)
+    else:
+        families = list(dict.fromkeys(one["family"] for one in found))
+        found.sort(key=lambda one: families.index(one["family"]))
+        rows = [(one["name"], one["summary"]) for one in found]
+        show_table(("Method", "What it releases, and when to use it"), rows)
+    for problem in METHODS.problems:
+        say(problem, style="yellow", err=True)
+
+
+def _tell(facts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        show_json(facts)
+        return
+    settings = facts.pop("settings").items()
+    show_facts({name.capitalize(): value for name, value in facts.items() if value})
+    say()
+    rows = [(name, "" if one["default"] is None else one["default"], one["about"]) for name, one in settings]
+    show_table(("--set", "Default", ""), rows)
+
+
+def _facts(method: type[PrivateMethod]) -> dict[str, Any]:
+    """What a method says of itself, with its settings and their defaults."""
+    from dptransfer.named import setting_names
+
+    about, plain = method.about, method(**{})
+    return {
+        "name": method.name,
+        "family": about.family,
+        "summary": about.summary,
+        "released": about.card,
+        "reference": about.reference,
+        "settings": {
+            setting: {"default": _default(plain, setting), "about": about.options.get(setting, "")}
+            for setting in setting_names(plain)
+        },
+    }
+
+
+def _default(value: Any, setting: str) -> Any:
+    """The default of a setting; of a part, which kind it is."""
+    for name in setting.split("."):
+        value = getattr(value, name, None)
+    return getattr(value, "kind", value)

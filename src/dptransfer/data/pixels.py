@@ -1,0 +1,108 @@
+"""Pixels of many pictures, by position: of an array, or of files that are decoded when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer import _check
+from dptransfer.data.decode import open_image, open_image_or_none, without_warnings
+from dptransfer.data.images import ImageList
+from dptransfer.errors import DataError
+
+PixelArray = NDArray[np.uint8]
+
+
+class Pixels(Protocol):
+    """Pictures as bytes, (examples, height, width, 3); positions or a slice give these as an array."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(examples, height, width, 3)."""
+
+    @property
+    def dtype(self) -> Any:
+        """uint8."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, positions: Any, /) -> Any: ...
+
+
+class DecodedFiles:
+    """Files that are opened, squeezed to one size and handed out when their positions are asked for.
+
+    Args:
+        paths: the files.
+        resolution: height and width.
+        private: whether an unreadable file counts as a black picture: refusing it would tell that it is
+            there. A public one is an error that names it.
+    """
+
+    dtype = np.dtype(np.uint8)
+
+    def __init__(self, paths: Iterable[str | Path], resolution: tuple[int, int], *, private: bool) -> None:
+        self._paths = tuple(Path(path) for path in paths)
+        self._private = private
+        self.shape = (len(self._paths), *resolution, 3)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, positions: Any, /) -> PixelArray:
+        chosen = np.arange(len(self))[positions]
+        with without_warnings(), ThreadPoolExecutor() as threads:
+            pictures = list(threads.map(self._picture, chosen.ravel().tolist()))
+        return np.array(pictures, dtype=np.uint8).reshape(*chosen.shape, *self.shape[1:])
+
+    def _picture(self, position: int) -> PixelArray:
+        from PIL import Image
+
+        path, (_, height, width, _) = self._paths[position], self.shape
+        if self._private:
+            image = open_image_or_none(path) or Image.new("RGB", (width, height))
+        else:
+            try:
+                image = open_image(path)
+            except Exception as problem:  # Pillow's readers raise many types
+                raise DataError(
+                    f"Public pictures must be readable; '{path}' is not ({type(problem).__name__}). "
+                    "Repair it, or leave it out."
+                ) from None
+        return np.asarray(image.resize((width, height), Image.Resampling.BICUBIC))
+
+
+def pixels_of(x: Any, resolution: int | tuple[int, int] | None, *, private: bool) -> Pixels:
+    """An array of pictures as it is, or files to be decoded at `resolution`."""
+    if isinstance(x, ImageList) or _are_paths(x):
+        if resolution is None:
+            raise DataError(
+                "Pictures from files need resolution=, the height and width they are squeezed to; got none. "
+                "Example: resolution=224, or resolution=(128, 96)."
+            )
+        height, width = resolution if isinstance(resolution, tuple) else (resolution, resolution)
+        size = _check.whole("resolution", height), _check.whole("resolution", width)
+        return DecodedFiles(x.paths if isinstance(x, ImageList) else x, size, private=private)
+    pixels = x if isinstance(x, np.ndarray) else _array(x)
+    if pixels.ndim != 4 or pixels.shape[3] != 3 or pixels.dtype != np.uint8 or 0 in pixels.shape[1:]:
+        raise DataError(
+            "Pictures must be bytes (uint8) of the shape (examples, height, width, 3), or a list of files; "
+            f"got the type {pixels.dtype} and {pixels.ndim} dimensions. Convert them."
+        )
+    return pixels
+
+
+def _are_paths(x: Any) -> bool:
+    return isinstance(x, Sequence) and len(x) > 0 and all(isinstance(one, str | Path) for one in x)
+
+
+def _array(x: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(x)
+    except ValueError:  # NumPy's own error tells how many there are
+        raise DataError("Pictures must all have one size; these differ. Squeeze them to one.") from None

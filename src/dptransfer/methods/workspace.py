@@ -1,0 +1,220 @@
+"""Runs of hours: a folder from which a killed fit goes on, with one charge and no answer drawn twice.
+
+Every noisy answer is written to the folder, durably, before anything is computed from it; a run that is
+started again reads the answers that are there and draws the others. So the whole is one run of the mechanisms
+that were charged: each answer that anything was ever computed from was drawn once, in the same order, and the
+charge covers it. An answer that was drawn but not yet written when the power failed was seen by nobody.
+
+What binds folder and charge: the folder holds a random number, written before the charge, and the ledger's
+entry carries it. Charging again with the same number finds that entry instead of adding one, so a run may be
+killed at any moment. The folder also holds what was asked for (method, settings, steps, facts, public rows,
+version) and a digest of the private rows: with anything else it is refused, and nothing is charged.
+
+The folder is private: its owner's alone, like the rows. Once the run is over, answers are read but no more
+are drawn. It belongs to its place: a copy could draw the same answers a second time, and is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.data.owner_only import make_owner_folder, others_may_look, owner_only
+from dptransfer.errors import DPTransferError, WorkspaceError
+from dptransfer.noise import NoiseSource
+
+_FILE = "run.sqlite"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS request (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS answers (number INTEGER PRIMARY KEY, what TEXT NOT NULL, sha256 TEXT NOT NULL,
+                                    array BLOB NOT NULL);
+"""
+
+
+class Workspace:
+    """The folder of one fit, held by one process at a time.
+
+    Args:
+        path: the folder; made, for its owner only, where there is none.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        file = self.path / _FILE
+        try:
+            if not self.path.exists():
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                make_owner_folder(self.path)
+            if others_may_look(self.path):
+                raise WorkspaceError(
+                    f"A workspace holds private intermediates, for its owner only; others may look into "
+                    f"'{self.path}'. Take their rights away with: chmod 700 {self.path}"
+                )
+            if not file.exists() and any(self.path.iterdir()):
+                raise WorkspaceError(
+                    f"A workspace must be a folder of its own; '{self.path}' holds other files. "
+                    "Name one that does not exist yet."
+                )
+            os.close(owner_only(file, os.O_CREAT | os.O_RDWR))
+            self._file = sqlite3.connect(file, isolation_level=None, timeout=0)
+            self._file.execute("PRAGMA synchronous = EXTRA")
+            self._file.execute("PRAGMA locking_mode = EXCLUSIVE")  # ends with the process, however it ends
+            self._file.execute("BEGIN EXCLUSIVE")
+            self._file.executescript(_SCHEMA)
+        except OSError as problem:
+            raise WorkspaceError(
+                f"A workspace must be a folder that can be written; '{self.path}': {problem.strerror}. "
+                "Name another."
+            ) from None
+        except sqlite3.OperationalError:
+            raise WorkspaceError(
+                f"One process at a time works in a workspace; another has '{self.path}'. "
+                "Wait for it, or name another folder, which is charged for anew."
+            ) from None
+        except sqlite3.DatabaseError:
+            raise self._damaged(_FILE) from None
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def bind(self, request: Mapping[str, Any]) -> str:
+        """The random number of this fit's charge; another fit's workspace is refused.
+
+        Args:
+            request: what determines the fit, JSON-ready, under names for a message.
+        """
+        asked = {name: json.dumps(value, sort_keys=True) for name, value in request.items()}
+        # A file that was copied has another number, unlike one that was moved.
+        asked["place: it was copied or restored"] = str((self.path / _FILE).stat().st_ino)
+        known = dict(self._file.execute("SELECT name, value FROM request"))
+        if not known:
+            known = {**asked, "charge": secrets.token_hex(16)}
+            with self._file:
+                self._file.execute("BEGIN")
+                self._file.executemany("INSERT INTO request VALUES (?, ?)", known.items())
+        other = [name for name in asked if known.get(name) != asked[name]]
+        if other or "charge" not in known:
+            raise WorkspaceError(
+                f"A workspace continues the fit that it was made for; that of '{self.path}' has another "
+                f"{other[0] if other else 'form'}. Nothing was charged. Fit with what it was made for, or "
+                "name another folder, which is charged for anew."
+            )
+        return known["charge"]
+
+    def once(self, number: int, what: str, draw: Callable[[], NDArray[Any]] | None) -> NDArray[Any]:
+        """The answer with this number: as it is on disk, else as drawn, and then on disk before it returns.
+
+        Args:
+            number: from 1, in the order in which the run asks.
+            what: what is asked, in words; an answer on disk must be to the same question.
+            draw: gives the answer; None where nothing more may be drawn.
+        """
+        stored = self._file.execute("SELECT what, sha256, array FROM answers WHERE number = ?", (number,))
+        found = stored.fetchone()
+        if found is not None:
+            if found[0] != what or hashlib.sha256(found[2]).hexdigest() != found[1]:
+                raise self._damaged(f"answer {number}")
+            return _array(found[2])
+        if draw is None:
+            raise WorkspaceError(
+                f"The run of '{self.path}' is over, and nothing more is drawn for its charge; its answer "
+                f"{number} is gone. Name another folder, which is charged for anew."
+            )
+        content = _bytes(draw())
+        row = (number, what, hashlib.sha256(content).hexdigest(), content)
+        with self._file:
+            self._file.execute("BEGIN")
+            self._file.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", row)
+        return _array(content)
+
+    def kept(self, what: str, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """A private intermediate: from its file if it is there and whole, else computed and written."""
+        file = self.path / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.npy"
+        try:
+            return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
+        except (OSError, ValueError, EOFError):
+            pass  # not there, or the machine failed while it was written
+        array = compute()
+        draft = file.with_suffix(".draft")
+        with open(draft, "wb", opener=owner_only) as stream:
+            np.save(stream, array, allow_pickle=False)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(file)
+        return array
+
+    def _damaged(self, what: str) -> WorkspaceError:
+        return WorkspaceError(
+            f"What a workspace holds must be whole; {what} of '{self.path}' is not. An answer is never drawn "
+            "twice, so its run cannot go on. Name another folder, which is charged for anew."
+        )
+
+
+class RecordedNoise:
+    """A noise source whose answers are drawn once and kept in a workspace.
+
+    Noise is drawn inside of `once` only: what is drawn elsewhere would be drawn again by a run that goes on.
+
+    Args:
+        noise: where it comes from.
+        workspace: where answers are kept.
+        finished: whether the run is over, so that nothing more is drawn.
+    """
+
+    def __init__(self, noise: NoiseSource, workspace: Workspace, *, finished: bool) -> None:
+        self._noise, self._workspace, self._finished = noise, workspace, finished
+        self._asked, self._drawing = 0, False
+
+    @property
+    def seeded(self) -> bool:
+        """As the source's."""
+        return self._noise.seeded
+
+    def once(self, what: str, draw: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """The run's next answer."""
+        self._asked += 1
+        return self._workspace.once(self._asked, what, None if self._finished else lambda: self._draw(draw))
+
+    def kept(self, what: str, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """A private intermediate, computed once."""
+        return self._workspace.kept(what, compute)
+
+    def _draw(self, draw: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        self._drawing = True
+        try:
+            return draw()
+        finally:
+            self._drawing = False
+
+    def __getattr__(self, name: str) -> Any:
+        """The source's samplers."""
+        if not self._drawing:
+            raise DPTransferError(
+                f"In a workspace noise is drawn inside of answers, so that none is drawn twice; '{name}' was "
+                "asked for outside. The charge stands; please report this to the method's authors."
+            )
+        return getattr(self._noise, name)
+
+
+def _bytes(array: NDArray[Any]) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, np.asarray(array), allow_pickle=False)
+    return stream.getvalue()
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    array: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+    return array

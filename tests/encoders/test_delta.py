@@ -1,0 +1,114 @@
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dptransfer.data import EncoderIdentity
+from dptransfer.encoders import EncoderDelta, TorchModuleEncoder, adapted
+from dptransfer.errors import ArgumentError, Incompatible
+
+from .toys import MeanColour, WordLengths, random_images
+
+BASE = EncoderIdentity("tiny-net", "ab" * 32, "rgb 8")
+
+
+def arrays(**changes):
+    return {"scale": np.ones(3, dtype=np.float32), "shift": np.zeros(3, dtype=np.float32)} | changes
+
+
+def test_the_identity_sees_the_base_the_kind_and_every_value_name_and_shape():
+    delta = EncoderDelta(BASE, "state", arrays())
+    others = [
+        EncoderDelta(replace(BASE, weights="cd" * 32), "state", arrays()),
+        EncoderDelta(BASE, "film", arrays()),
+        EncoderDelta(BASE, "state", arrays(scale=np.full(3, 1.000001, dtype=np.float32))),
+        EncoderDelta(BASE, "state", arrays(scale=np.ones((3, 1), dtype=np.float32))),
+        EncoderDelta(BASE, "state", {"scales": arrays()["scale"], "shift": arrays()["shift"]}),
+    ]
+    identities = {one.identity.weights for one in (delta, *others)}
+    assert len(identities) == 6
+    assert BASE.weights not in identities
+    assert delta.identity == EncoderDelta(BASE, "state", dict(reversed(arrays().items()))).identity
+    assert (delta.identity.name, delta.identity.transform) == ("tiny-net+state", BASE.transform)
+
+
+def test_a_delta_cannot_be_changed_once_made_and_travels_to_other_processes():
+    own = arrays()
+    delta = EncoderDelta(BASE, "state", own)
+    own["scale"][0] = 7.0
+    assert delta.arrays["scale"][0] == 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        delta.arrays["scale"][0] = 7.0
+    assert pickle.loads(pickle.dumps(delta)).identity == delta.identity
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        ("state", {}),
+        ("", arrays()),
+        ("Two words", arrays()),
+        ("state", arrays(scale=np.ones(3))),
+        ("state", arrays(scale=[1.0])),
+        ("state", arrays(scale=np.array([np.nan], dtype=np.float32))),
+        ("state", arrays(scale=np.array([np.inf], dtype=np.float32))),
+    ],
+)
+def test_what_changes_nothing_or_holds_no_numbers_is_refused(kind, wrong):
+    with pytest.raises(ArgumentError):
+        EncoderDelta(BASE, kind, wrong)
+
+
+def test_an_encoder_that_cannot_be_changed_says_so():
+    for encoder in (MeanColour(), WordLengths()):
+        with pytest.raises(ArgumentError, match="cannot be changed"):
+            adapted(encoder, EncoderDelta(encoder.identity, "state", arrays()))
+
+
+torch = pytest.importorskip("torch")
+
+
+def encoder():
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 5, 3), torch.nn.BatchNorm2d(5))
+    return TorchModuleEncoder(
+        network,
+        lambda image: np.asarray(image.resize((8, 8)), dtype=np.float32).transpose(2, 0, 1) / 255,
+        name="toy",
+        transform_name="8 px",
+        channels_last=True,
+    )
+
+
+def test_parameters_and_buffers_are_replaced_in_a_copy():
+    plain, images = encoder(), random_images(3)
+    before = plain.encode(images)
+    shift = np.arange(5, dtype=np.float32)
+    moved = adapted(plain, EncoderDelta(plain.identity, "state", {"1.bias": shift}))
+    assert np.allclose(moved.encode(images), before + shift, atol=1e-5)
+    means = adapted(plain, EncoderDelta(plain.identity, "state", {"1.running_mean": shift}))
+    assert np.allclose(means.encode(images), before - shift, atol=1e-3)
+    assert np.array_equal(plain.encode(images), before)
+    assert moved.identity != plain.identity != means.identity != moved.identity
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        ("state", {"1.gamma": np.ones(5, dtype=np.float32)}),
+        ("state", {"1.bias": np.ones(4, dtype=np.float32)}),
+        ("state", {"1.bias": np.ones((5, 1), dtype=np.float32)}),
+        ("state", {"1.num_batches_tracked": np.array(1, dtype=np.float32)}),
+        ("prompt", {"1.bias": np.ones(5, dtype=np.float32)}),
+    ],
+)
+def test_a_change_that_does_not_fit_the_network_is_refused(kind, wrong):
+    plain = encoder()
+    with pytest.raises(Incompatible, match=r"toy.*must replace parameters"):
+        adapted(plain, EncoderDelta(plain.identity, kind, wrong))
+
+
+def test_a_change_of_another_encoder_is_refused():
+    with pytest.raises(Incompatible, match="one encoder"):
+        adapted(encoder(), EncoderDelta(BASE, "state", {"1.bias": np.ones(5, dtype=np.float32)}))

@@ -1,0 +1,161 @@
+"""A method that sees pixels goes through the spine, and changes an encoder on its way."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import dptransfer as dpt
+from dptransfer.data import find_images
+from dptransfer.encoders import adapted, encode_images_in_memory
+from dptransfer.errors import Incompatible, ReleaseError, RowsOnRecord
+from dptransfer.ledger import Ledger
+from dptransfer.privacy import Budget
+from dptransfer.release import card_of, evaluate, export_onnx
+from release.models import rewrite
+
+from .samples import Repeatable, released
+
+pytest.importorskip("torch")
+
+from .normalisation import SIZE, Normalisation, NormalisationGradient, tiny_encoder  # torch is there
+
+BUDGET = Budget(epsilon=6.0, delta=1e-5)
+
+
+def pictures(count=90, seed=0):
+    """Noisy pictures whose class is a colour."""
+    rng, labels = np.random.default_rng(seed), np.arange(count) % 3
+    pixels = rng.integers(0, 120, (count, SIZE, SIZE, 3))
+    pixels[np.arange(count), ..., labels] += 100
+    return pixels.astype(np.uint8), labels
+
+
+def images(**named):
+    pixels, labels = pictures()
+    return dpt.PrivateImages(pixels, labels, classes=["red", "green", "blue"], **{"name": "photos"} | named)
+
+
+def fitted(method, data, public=None, **given):
+    return method.fit(
+        data, public, budget=BUDGET, **{"ledger": Ledger.in_memory(), "noise": Repeatable(2)} | given
+    )
+
+
+@pytest.fixture(scope="module")
+def seen():
+    return fitted(Normalisation(), images())
+
+
+def test_a_gradient_in_pixels_stays_within_its_sensitivity_and_reaches_it():
+    network = tiny_encoder().module
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=NormalisationGradient(network, None, 3).shape)
+    query = NormalisationGradient(network, 20 * values, 3)  # steep enough to be clipped
+    pixels, labels = pictures(6)
+    others = query(pixels[1:], labels[1:])
+    norms = [
+        np.linalg.norm(query(np.concatenate([one[None], pixels[1:]]), np.append(c, labels[1:])) - others)
+        / query.grid
+        for one in (pixels[0], 255 - pixels[0])
+        for c in range(3)
+    ]
+    assert 0.99 < max(norms) <= 1
+
+
+def test_pictures_are_planned_charged_and_released_with_the_encoder_that_they_changed(seen, tmp_path):
+    assert seen.events == Normalisation().plan(images().facts, BUDGET).events
+    path = released(seen, tmp_path)
+    fields = json.loads((path / "release.json").read_text())
+    assert fields["facts"]["shape"] == [SIZE, SIZE, 3]
+    assert fields["encoder_delta"]["base"] == tiny_encoder().identity.to_dict()
+    assert {one["name"]: one["dtype"] for one in fields["arrays"]}["encoder.1.weight"] == "float32"
+    loaded = dpt.load(path)
+    assert loaded.encoder == seen.encoder == seen.encoder_delta.identity != tiny_encoder().identity
+    assert (loaded.dimension, loaded.facts) == (12, seen.facts)
+    again = loaded.save(tmp_path / "again")
+    assert (again / "model.safetensors").read_bytes() == (path / "model.safetensors").read_bytes()
+
+
+def test_new_pictures_are_classified_through_the_changed_encoder(seen, tmp_path):
+    pixels, labels = pictures(60, seed=5)
+    files = [tmp_path / f"{number}.png" for number in range(60)]
+    for file, picture in zip(files, pixels, strict=True):
+        Image.fromarray(picture).save(file)
+    encoder = adapted(tiny_encoder(), seen.encoder_delta)
+    rows = encode_images_in_memory(files, encoder).rows
+    assert seen.score(rows, labels) > 0.9
+    plain = encode_images_in_memory(files, tiny_encoder()).rows
+    assert not np.allclose(plain, rows)
+
+
+def test_rows_of_the_plain_encoder_do_not_stand_beside_those_of_the_changed_one(seen):
+    rows = np.zeros((3, 12))
+    mine = dpt.PublicEmbeddings(rows, encoder=seen.encoder)
+    mine.require_match(seen.row_facts)
+    with pytest.raises(Incompatible, match="one encoder"):
+        dpt.PublicEmbeddings(rows, encoder=tiny_encoder().identity).require_match(seen.row_facts)
+
+
+def test_pictures_from_files_give_the_same_model_as_their_array(tmp_path):
+    pixels, labels = pictures(12)
+    for number, (picture, label) in enumerate(zip(pixels, labels, strict=True)):
+        folder = tmp_path / "abc"[label]
+        folder.mkdir(exist_ok=True)
+        Image.fromarray(picture).save(folder / f"{number:02}.png")
+    found = find_images(tmp_path)
+    order = np.argsort(labels, kind="stable")
+    array = dpt.PrivateImages(pixels[order], labels[order], classes=["a", "b", "c"], name="array")
+    files = dpt.PrivateImages(found, resolution=SIZE, name="files")
+    models = [fitted(Normalisation(steps=2), data) for data in (array, files)]
+    assert (models[0].weights["encoder.4.weight"] == models[1].weights["encoder.4.weight"]).all()
+    assert (models[0].weights["weights"] == models[1].weights["weights"]).all()
+
+
+def test_the_ledger_knows_pictures_again_under_another_name():
+    ledger = Ledger.in_memory()
+    fitted(Normalisation(steps=1), images(), ledger=ledger)
+    with pytest.raises(RowsOnRecord, match="photos"):
+        fitted(Normalisation(steps=1), images(name="other photos"), ledger=ledger)
+
+
+def test_card_evaluation_and_export_speak_of_rows_of_the_changed_encoder(seen, tmp_path):
+    text = card_of(seen).markdown()
+    assert "pictures of 8 × 8 pixels" in text
+    assert "tiny-net" in text
+    evaluation = evaluate(seen, np.eye(3, 12), [0, 1, 2])
+    assert "tiny-net" in (seen.save(tmp_path / "r", evaluation=evaluation) / "CARD.md").read_text()
+    onnx = pytest.importorskip("onnx")
+    graph = onnx.load(export_onnx(seen, tmp_path / "m.onnx")).graph
+    assert graph.input[0].type.tensor_type.shape.dim[1].dim_value == 12
+
+
+FORGERIES = {
+    "no delta": lambda f: f.pop("encoder_delta"),
+    "a delta of no kind": lambda f: f["encoder_delta"].update(kind=""),
+    "a base without a name": lambda f: f["encoder_delta"]["base"].pop("name"),
+    "an extra key": lambda f: f["encoder_delta"].update(surprise=1),
+    "rows in the facts": lambda f: f["facts"].update(shape=[12]),
+    "an array of another type": lambda f: f["arrays"][0].update(dtype="float64"),
+    "an array of another shape": lambda f: f["arrays"][0].update(shape=[3, 2]),
+    "an array under another name": lambda f: f["arrays"][0].update(name="1.bias"),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_release_whose_encoder_does_not_fit_is_refused(seen, tmp_path, forgery):
+    path = seen.save(tmp_path / "r")
+    copy = shutil.copytree(path, tmp_path / "copy")
+    rewrite(copy, lambda fields: None)
+    assert dpt.load(copy).encoder == seen.encoder
+    rewrite(copy, FORGERIES[forgery])
+    with pytest.raises(ReleaseError):
+        dpt.load(copy)
+
+
+def test_a_model_of_pictures_without_an_encoder_cannot_be_released(seen, tmp_path):
+    with pytest.raises(ReleaseError, match="changes an encoder"):
+        replace(seen, encoder_delta=None).save(tmp_path / "r")

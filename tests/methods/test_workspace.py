@@ -1,0 +1,338 @@
+"""A fit that is killed goes on: one charge, no answer drawn twice, and never with anything else."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dptransfer as dpt
+from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, WorkspaceError
+from dptransfer.ledger import Charge
+from dptransfer.methods.workspace import RecordedNoise, Workspace
+
+STEPS = 6
+BUDGET = dpt.Budget(epsilon=1.0, delta=1e-5)
+
+# A fit in a process of its own. The first argument says where the process kills itself, the rest are paths.
+# Every draw of noise leaves a line behind, and the weights that come out go to a file.
+FIT = f"""
+import os, signal, sys
+import numpy as np
+import dptransfer as dpt
+from dptransfer.methods.workspace import Workspace
+
+moment, folder = sys.argv[1], sys.argv[2]
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+class Telling(dpt.SecureNoise):
+    def discrete_gaussian(self, scale, shape):
+        with open(folder + "/draws", "a") as lines:
+            lines.write("draw\\n")
+        return super().discrete_gaussian(scale, shape)
+
+charge, once, complete = dpt.Ledger.charge, Workspace.once, dpt.Ledger.complete
+
+def dying_charge(self, *arguments, **settings):
+    if moment == "before the charge":
+        die()
+    receipt = charge(self, *arguments, **settings)
+    if moment == "after the charge":
+        die()
+    return receipt
+
+def dying_once(self, number, what, draw):
+    def told():
+        answer = draw()
+        if moment == f"answer {{number}} drawn":
+            die()
+        return answer
+    answer = once(self, number, what, None if draw is None else told)
+    if moment == f"answer {{number}} written":
+        die()
+    return answer
+
+def dying_complete(self, *arguments, **settings):
+    complete(self, *arguments, **settings)
+    if moment == "after the end":
+        die()
+
+dpt.Ledger.charge, Workspace.once, dpt.Ledger.complete = dying_charge, dying_once, dying_complete
+rows = np.load(folder + "/rows.npy")
+private = dpt.PrivateEmbeddings(rows[:, 1:], rows[:, 0].astype(int), classes=["a", "b", "c"], name="clinic")
+model = dpt.NoisyGD(steps={STEPS}).fit(
+    private,
+    budget=dpt.Budget(epsilon=1.0, delta=1e-5),
+    ledger=dpt.Ledger(folder + "/ledger.sqlite"),
+    noise=Telling(),
+    workspace=folder + "/run",
+)
+np.save(folder + "/weights.npy", model.head.weights)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 60)
+    np.save(tmp_path / "rows.npy", np.column_stack([labels, rng.normal(size=(60, 5)) + labels[:, None]]))
+    return tmp_path
+
+
+def fitted(folder, moment="never"):
+    """The exit code of a fit in a process of its own."""
+    command = [sys.executable, "-W", "ignore", "-c", FIT, moment, str(folder)]
+    return subprocess.run(command, capture_output=True, check=False).returncode
+
+
+def charges(folder):
+    return [entry for entry in dpt.Ledger(folder / "ledger.sqlite").history() if isinstance(entry, Charge)]
+
+
+def answers(folder):
+    with sqlite3.connect(folder / "run" / "run.sqlite") as file:
+        return file.execute("SELECT number, what, array FROM answers ORDER BY number").fetchall()
+
+
+@pytest.mark.parametrize(
+    ("moment", "kept", "redrawn"),
+    [
+        ("before the charge", 0, 0),
+        ("after the charge", 0, 0),
+        ("answer 3 drawn", 2, 1),
+        ("answer 3 written", 3, 0),
+        (f"answer {STEPS} written", STEPS, 0),
+        ("after the end", STEPS, 0),
+    ],
+)
+def test_a_fit_that_is_killed_goes_on_with_one_charge_and_the_answers_it_had(folder, moment, kept, redrawn):
+    assert fitted(folder, moment) == -signal.SIGKILL
+    before = answers(folder)
+    assert len(before) == kept
+    assert fitted(folder) == 0
+    (charge,) = charges(folder)
+    assert charge.outcome == "released"
+    after = answers(folder)
+    assert len(after) == STEPS
+    assert after[:kept] == before
+    # Only an answer that nobody had seen, drawn and not yet written, was drawn again.
+    assert len((folder / "draws").read_text().splitlines()) == STEPS + redrawn
+
+
+def test_a_fit_that_is_over_gives_the_same_model_again_and_draws_nothing(folder):
+    assert fitted(folder, "after the end") == -signal.SIGKILL  # before the model was saved
+    drawn = (folder / "draws").read_text()
+    assert fitted(folder) == 0
+    first = np.load(folder / "weights.npy")
+    assert fitted(folder) == 0
+    assert np.array_equal(np.load(folder / "weights.npy"), first)
+    assert (folder / "draws").read_text() == drawn
+    assert len(charges(folder)) == 1
+
+
+def test_a_fit_killed_again_and_again_ends_like_one_that_was_not(folder):
+    for number in range(1, STEPS):
+        assert fitted(folder, f"answer {number} written") == -signal.SIGKILL
+    assert fitted(folder) == 0
+    assert len((folder / "draws").read_text().splitlines()) == STEPS
+    assert len(charges(folder)) == 1
+
+
+class Cut(Exception):
+    """A run that breaks off."""
+
+
+class Breaking(dpt.SecureNoise):
+    """Breaks off at its n-th draw."""
+
+    def __init__(self, at):
+        self.left = at
+
+    def discrete_gaussian(self, scale, shape):
+        self.left -= 1
+        if self.left < 0:
+            raise Cut
+        return super().discrete_gaussian(scale, shape)
+
+
+def made(rows=0.0, name="clinic"):
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(40, 4)) + rows, rng.integers(0, 2, 40)
+    return dpt.PrivateEmbeddings(x, y, classes=["a", "b"], name=name)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return dpt.Ledger(tmp_path / "ledger.sqlite")
+
+
+@pytest.fixture
+def broken_off(tmp_path, ledger):
+    """A workspace with two answers, and what its fit was called with."""
+    called = {"private": made(), "budget": BUDGET, "ledger": ledger, "workspace": tmp_path / "run"}
+    with pytest.raises(Cut):
+        dpt.NoisyGD(steps=4).fit(**called, noise=Breaking(2))
+    return called
+
+
+def test_an_error_leaves_the_charge_open_and_the_run_goes_on(broken_off, ledger):
+    assert ledger.history()[0].outcome is None
+    dpt.NoisyGD(steps=4).fit(**broken_off)
+    assert [type(entry).__name__ for entry in ledger.history()] == ["Charge", "Closing"]
+
+
+@pytest.mark.parametrize(
+    ("method", "changed", "word"),
+    [
+        (dpt.NoisyGD(steps=5), {}, "configuration"),
+        (dpt.DPSGDProbe(steps=4), {}, "method"),
+        (dpt.NoisyGD(steps=4), {"budget": dpt.Budget(epsilon=2.0, delta=1e-5)}, "budget"),
+        (dpt.NoisyGD(steps=4), {"private": made(rows=1e-9)}, "private data set"),
+        (dpt.NoisyGD(steps=4), {"public": dpt.PublicEmbeddings(np.eye(4))}, "public data set"),
+    ],
+)
+def test_a_workspace_refuses_any_other_fit_and_nothing_is_charged(broken_off, ledger, method, changed, word):
+    before = ledger.head
+    with pytest.raises(WorkspaceError, match=f"has another {word}"):
+        method.fit(**{**broken_off, **changed})
+    assert ledger.head == before
+
+
+def test_a_workspace_refuses_another_version_of_the_software(broken_off, monkeypatch):
+    from dptransfer.methods import base
+
+    monkeypatch.setattr(base, "current_versions", lambda: {"dptransfer": "99"})
+    with pytest.raises(WorkspaceError, match="software version"):
+        dpt.NoisyGD(steps=4).fit(**broken_off)
+
+
+def test_the_same_rows_under_another_name_are_not_the_data_set_that_was_charged(broken_off, ledger):
+    before = ledger.head
+    with pytest.raises(LedgerError, match="data set that it was charged for"):
+        dpt.NoisyGD(steps=4).fit(**{**broken_off, "private": made(name="ward")})
+    assert ledger.head == before
+
+
+def test_a_copy_of_a_workspace_cannot_draw_the_same_answers_a_second_time(broken_off, tmp_path):
+    shutil.copytree(tmp_path / "run", tmp_path / "copy")
+    with pytest.raises(WorkspaceError, match="copied or restored"):
+        dpt.NoisyGD(steps=4).fit(**{**broken_off, "workspace": tmp_path / "copy"})
+    os.rename(tmp_path / "run", tmp_path / "moved")
+    dpt.NoisyGD(steps=4).fit(**{**broken_off, "workspace": tmp_path / "moved"})
+
+
+def test_answers_that_were_taken_away_are_not_drawn_again_once_the_run_is_over(broken_off, tmp_path, ledger):
+    dpt.NoisyGD(steps=4).fit(**broken_off)
+    with sqlite3.connect(tmp_path / "run" / "run.sqlite") as file:
+        file.execute("DELETE FROM answers WHERE number = 3")
+    with pytest.raises(WorkspaceError, match="nothing more is drawn"):
+        dpt.NoisyGD(steps=4).fit(**broken_off)
+
+
+@pytest.mark.parametrize("column", ["array = zeroblob(100)", "what = 'another question'"])
+def test_a_damaged_answer_is_an_error_and_not_drawn_again(broken_off, tmp_path, column):
+    with sqlite3.connect(tmp_path / "run" / "run.sqlite") as file:
+        file.execute(f"UPDATE answers SET {column} WHERE number = 1")
+    with pytest.raises(WorkspaceError, match="answer 1"):
+        dpt.NoisyGD(steps=4).fit(**broken_off)
+
+
+def test_a_file_that_is_no_workspace_is_refused_in_words(broken_off, tmp_path):
+    (tmp_path / "run" / "run.sqlite").write_bytes(b"something else" * 100)
+    with pytest.raises(WorkspaceError, match="must be whole"):
+        dpt.NoisyGD(steps=4).fit(**broken_off)
+
+
+def test_one_process_at_a_time_works_in_a_workspace(broken_off, tmp_path, ledger):
+    held = "import sys; from dptransfer.methods.workspace import Workspace; w = Workspace(sys.argv[1]); "
+    held += "print('held', flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", held, str(tmp_path / "run")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(WorkspaceError, match="One process at a time"):
+            dpt.NoisyGD(steps=4).fit(**broken_off)
+        other.kill()
+    dpt.NoisyGD(steps=4).fit(**broken_off)
+
+
+def test_the_folder_is_its_owners_alone(broken_off, tmp_path):
+    assert (tmp_path / "run").stat().st_mode & 0o077 == 0
+    assert all(file.stat().st_mode & 0o077 == 0 for file in (tmp_path / "run").iterdir())
+    (tmp_path / "run").chmod(0o755)
+    with pytest.raises(WorkspaceError, match="chmod 700"):
+        dpt.NoisyGD(steps=4).fit(**broken_off)
+
+
+def test_a_folder_with_other_files_is_no_workspace(tmp_path, ledger):
+    (tmp_path / "home").mkdir(mode=0o700)
+    (tmp_path / "home" / "letter.txt").touch()
+    with pytest.raises(WorkspaceError, match="folder of its own"):
+        dpt.MeanPrototypes().fit(made(), budget=BUDGET, ledger=ledger, workspace=tmp_path / "home")
+    assert ledger.history() == []
+
+
+def test_seeded_noise_cannot_go_on(tmp_path, ledger):
+    with pytest.raises(ArgumentError, match="seeded"):
+        dpt.MeanPrototypes().fit(
+            made(), budget=BUDGET, ledger=ledger, noise=dpt.SeededNoise(0), workspace=tmp_path / "run"
+        )
+    assert ledger.history() == []
+    assert not (tmp_path / "run").exists()
+
+
+def test_every_kind_of_mechanism_answers_from_the_workspace(tmp_path, ledger):
+    pool = dpt.PublicEmbeddings(np.random.default_rng(2).normal(size=(30, 4)))
+    tuned = dpt.PrivateTuning(candidates=(dpt.NoisyGD(steps=2), dpt.NoisyGD(steps=3)))
+    methods = (dpt.MeanPrototypes(), dpt.PublicPrototypes(), dpt.TopKPrototypes(k=2), dpt.DPSGDProbe(steps=3))
+    for method in (*methods, dpt.PublicPriorPrototypes(), tuned):
+        called = {"budget": BUDGET, "ledger": ledger, "workspace": tmp_path / method.name}
+        first, second = (method.fit(made(), pool, **called) for _ in range(2))
+        assert first.weights.keys() == second.weights.keys()
+        assert all(np.array_equal(first.weights[name], second.weights[name]) for name in first.weights)
+    assert len([entry for entry in ledger.history() if isinstance(entry, Charge)]) == 6
+
+
+class DrawsOutside(dpt.MeanPrototypes):
+    """Takes noise past its mechanisms, which a run that goes on would draw again."""
+
+    def run(self, plan, prepared, private, noise, public):
+        noise.discrete_gaussian(1.0, (1,))
+        return super().run(plan, prepared, private, noise, public)
+
+
+def test_noise_outside_of_answers_is_refused(tmp_path, ledger):
+    with pytest.raises(DPTransferError, match="inside of answers"):
+        DrawsOutside().fit(made(), budget=BUDGET, ledger=ledger, workspace=tmp_path / "run")
+
+
+def test_private_intermediates_are_computed_once_and_again_when_their_file_is_broken(tmp_path):
+    computed = []
+
+    def votes():
+        computed.append(1)
+        return np.arange(6).reshape(2, 3)
+
+    with Workspace(tmp_path / "run") as workspace:
+        noise = RecordedNoise(dpt.SecureNoise(), workspace, finished=False)
+        for _ in range(2):
+            assert noise.kept("votes of the teachers", votes).tolist() == [[0, 1, 2], [3, 4, 5]]
+        assert len(computed) == 1
+        (file,) = (tmp_path / "run").glob("*.npy")
+        assert file.stat().st_mode & 0o077 == 0
+        file.write_bytes(file.read_bytes()[:100])
+        assert noise.kept("votes of the teachers", votes).tolist() == [[0, 1, 2], [3, 4, 5]]
+        assert len(computed) == 2
+
+
+def test_a_fit_without_a_workspace_is_charged_each_time(ledger):
+    for _ in range(2):
+        dpt.NoisyGD(steps=2).fit(made(), budget=BUDGET, ledger=ledger)
+    assert len([entry for entry in ledger.history() if isinstance(entry, Charge)]) == 2
+    assert replace(ledger.history()[0], workspace=None) == ledger.history()[0]

@@ -1,0 +1,174 @@
+"""A package outside the repository adds a method and an encoder, with one file each: those of its page."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+import dptransfer as dpt
+from dptransfer.cli.main import app
+from dptransfer.encoders import ENCODERS
+from dptransfer.methods.about import COLOURS
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "adding-a-method.md").read_text()
+BUDGET = ("--epsilon", "1", "--delta", "1e-5")
+
+
+MODULES = dict(re.findall(r"^```python\n# (\w+)\.py\n(.*?)^```$", PAGE, re.M | re.S))
+(PYPROJECT,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)
+
+
+def write_project(folder):
+    """The project that the page shows: a method, an encoder, and the file that names them."""
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text(PYPROJECT)
+    for name, code in MODULES.items():
+        (folder / f"{name}.py").write_text(code)
+    return folder
+
+
+def write_photos(folder):
+    """Three classes of plain pictures; the second is the largest."""
+    rng = np.random.default_rng(0)
+    for name, count, shade in (("a", 3, 40), ("b", 30, 120), ("c", 3, 220)):
+        (folder / name).mkdir(parents=True)
+        for number in range(count):
+            pixels = (shade + rng.integers(-20, 20, (8, 8, 3))).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{number}.png")
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "ledger.sqlite"))
+    write_photos(tmp_path / "photos")
+    return tmp_path
+
+
+@pytest.fixture
+def installed(folder, install):
+    """As an installer would leave it, without the time that it takes; call what it gives to uninstall."""
+    facts = tomllib.loads(PYPROJECT)["project"]
+    return install(facts["name"], MODULES, facts["entry-points"], facts["version"])
+
+
+def run(*words, code=0):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, result.output
+    return result.stdout + result.stderr
+
+
+def test_names_words_and_colours_are_there_at_once(installed):
+    method = dpt.METHODS["largest-class"]
+    assert "largest-class" in dpt.METHODS
+    assert method.about.summary.startswith("Noisy class counts")
+    assert method.about.colour in COLOURS
+    assert ENCODERS["brightness"].summary == "How bright each part of a picture is."
+    assert dpt.METHODS.problems == ENCODERS.problems == ()
+    installed()
+    assert "largest-class" not in dpt.METHODS
+    assert "brightness" not in ENCODERS
+
+
+def test_help_names_the_method(installed):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    words = [sys.executable, "-m", "dptransfer", "fit", "--help"]
+    done = subprocess.run(words, capture_output=True, text=True, env=env)
+    assert "largest-class" in done.stdout
+
+
+def test_their_method_and_encoder_go_all_the_way_and_the_release_outlives_them(installed, folder):
+    assert "the baseline that every classifier must beat" in run("methods")
+    assert "Smallest count that is told apart." in run("methods", "largest-class")
+    planned = run(
+        "plan", "--method", "largest-class", "--set", "floor=2", *BUDGET, "--classes", 3, "--dim", 16
+    )
+    assert "3.73063" in planned
+    run(
+        "encode",
+        "photos",
+        "--out",
+        "rows.emb",
+        "--encoder",
+        "brightness",
+        "--classes",
+        "a,b,c",
+        "--name",
+        "x",
+    )
+    run("fit", "rows.emb", "--method", "largest-class", "--set", "floor=2", *BUDGET, "--out", "model")
+    recorded = json.loads(Path("model/release.json").read_text())
+    assert recorded["method"]["name"] == "largest-class"
+    assert recorded["method"]["configuration"]["floor"] == 2
+    assert recorded["versions"]["largest-class"] == "1.0"
+    assert recorded["facts"]["encoder"]["name"] == "brightness"
+    words = "every row is given the class that seems largest. Reference: None: the baseline of every table."
+    assert words in " ".join(Path("model/CARD.md").read_text().replace("**", "").split())
+    checked = dpt.verify("model")
+    assert checked.outcome == "verified"
+    assert any("of the installed package 'largest-class'" in check.detail for check in checked.checks)
+    assert "b" in run("predict", "model", "photos/b/0.png")  # finds the encoder by its recorded name
+
+    installed()  # gone
+    assert "steps NOT checked" in run("verify", "model", code=3)
+    assert set(dpt.load("model").predict(np.zeros((2, 16)))) == {"b"}
+    assert "seems largest" in run("card", "model")
+    assert "'brightness' was a local file or module" in run("predict", "model", "photos/b/0.png", code=2)
+    assert "must be one of auto" in run(
+        "fit", "rows.emb", "-m", "largest-class", *BUDGET, "--out", "m", code=2
+    )
+
+
+def test_a_place_does_without_a_package(folder, monkeypatch):
+    monkeypatch.syspath_prepend(write_project(folder / "loose"))
+    place = "largest_class:LargestClass"
+    run("encode", "photos", "--out", "rows.emb", "--encoder", "brightness:Brightness", "--classes", "a,b,c")
+    run("fit", "rows.emb", "--method", place, *BUDGET, "--out", "model")
+    assert json.loads(Path("model/release.json").read_text())["method"]["name"] == "largest-class"
+    assert dpt.verify("model").outcome == "steps not checked"  # importable, but nobody installed it
+    run("predict", "model", "photos/b/0.png", code=2)
+    assert "b" in run("predict", "model", "photos/b/0.png", "--encoder", "brightness:NOTE")
+
+
+@pytest.mark.slow
+def test_a_wheel_in_an_environment_of_its_own(folder):
+    pytest.importorskip("setuptools", minversion="70.1")
+    environment, project = folder / "environment", write_project(folder / "project")
+
+    def pip(*words):
+        subprocess.run([sys.executable, "-m", "pip", "--quiet", *words], check=True, cwd=folder)
+
+    pip("wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", "wheels", str(project))
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    python = environment / "bin" / "python"
+    (packages,) = environment.glob("lib/python*/site-packages")
+    here = [place for place in sys.path if place.endswith("site-packages")]
+    (packages / "here.pth").write_text("\n".join([str(ROOT / "src"), *here]))
+    (wheel,) = (folder / "wheels").iterdir()
+    quiet = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    def there(*words, code=0):
+        command = [str(python), "-m", "dptransfer", *words]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=quiet)
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    assert "largest-class" not in there("fit", "--help")
+    pip("--python", str(python), "install", "--no-deps", "--no-index", str(wheel))
+    assert "largest-class" in there("fit", "--help")
+    there("encode", "photos", "--out", "rows.emb", "--encoder", "brightness", "--classes", "a,b,c")
+    there("fit", "rows.emb", "--method", "largest-class", *BUDGET, "--out", "model")
+    assert "seems largest" in there("card", "model")
+    there("verify", "model")
+    pip("--python", str(python), "uninstall", "--yes", "largest-class")
+    assert "steps NOT checked" in there("verify", "model", code=3)
