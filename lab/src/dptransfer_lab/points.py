@@ -31,7 +31,12 @@ METRIC_WORDS = {
     "instance_loss_spread": "quartile distance of losses ÷ promised ε",
 }
 """Short enough to stand beside an axis."""
-_SIZE_WORDS = {"pool_rows": "public rows", "rows": "private rows", "dimension": "dimensions"}
+SIZE_WORDS = {
+    "rows": "private rows",
+    "classes": "classes",
+    "dimension": "dimensions",
+    "pool_rows": "public rows",
+}
 
 
 def placed(frame: pd.DataFrame) -> pd.DataFrame:
@@ -141,7 +146,7 @@ def held_fixed(cells: pd.DataFrame, *, vary: Iterable[str] = ()) -> str:
         elif isinstance(values[0], str):
             words.append(f"{name} {' and '.join(values)}")
         else:
-            words.append(f"{span_words(values)} {_SIZE_WORDS.get(name, name)}")
+            words.append(f"{span_words(values)} {SIZE_WORDS[name]}")
     flavour, delta, relation = cells.iloc[0][CURRENCY]
     at = f"δ = {typeset(number(delta))}"
     kind = {

@@ -19,7 +19,7 @@ from dptransfer_lab.claims import claims_of
 from dptransfer_lab.figures.drawing import Drawing
 from dptransfer_lab.figures.style import Style, styles_of
 from dptransfer_lab.paper import write_tables
-from dptransfer_lab.points import done, placed, slug, span_words
+from dptransfer_lab.points import SIZE_WORDS, done, placed, slug, span_words
 from dptransfer_lab.report_figures import drawings_of
 from dptransfer_lab.report_privacy import loss_section, printed_section
 from dptransfer_lab.report_tables import (
@@ -34,14 +34,7 @@ from dptransfer_lab.study import parse_study
 from dptransfer_lab.verdicts import check
 from dptransfer_lab.who_won import who_won
 
-_SIZES = {
-    "rows": "private rows",
-    "classes": "classes",
-    "dimension": "dimensions",
-    "pool_rows": "public rows",
-    "imbalance": "ratios",
-    "shots": "shots",
-}
+_SIZES = {**SIZE_WORDS, "imbalance": "ratios", "shots": "shots"}
 _MARKS = {
     "not_private": "NOT PRIVATE, no guarantee, run in the laboratory alone for comparison: {}.",
     "oracle_tuned": "ORACLE-TUNED, settings chosen by looking at test results, as no release could: {}.",
