@@ -75,11 +75,12 @@ def _curve(
     rule = _RHO.get(first["flavour"], "of Gaussian noise")
     what = f"{opening(words)} against ε on {where}; above, the same budget as ρ of zCDP ({rule})"
     what += "" if over is None else f", one panel per {_FACTOR_WORDS.get(over, over)}"
+    kind = "" if words == METRIC_WORDS.get(metric, metric) else "error"
     vary = (*free, "rows") if over == "imbalance" else free
     return finished(
         figure,
         shown_in(cells, styles),
-        name=figure_name(words, "by", over or "epsilon", cells=cells, over=free),
+        name=figure_name(metric, kind, "by", over or "epsilon", cells=cells, over=free),
         title=f"{opening(words)} against ε: {where}",
         caption=caption(what, cells, bands=MEAN_AND_INTERVAL, vary=vary),
     )
