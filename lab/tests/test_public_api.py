@@ -32,6 +32,8 @@ def is_public(module, name):
         return True
     if name is None or name.startswith("_"):
         return (module, name) == ("dptransfer", "__version__")
+    if module == "dptransfer" and (LIBRARY / name / "__init__.py").is_file():
+        return True  # a package of the library's; what is used of it is not seen here
     if module in MODULES:
         return getattr(getattr(import_module(module), name), "__module__", module) == module
     return module.count(".") == 1 and name in import_module(module).__all__

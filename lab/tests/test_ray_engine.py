@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from dptransfer.errors import MissingDependency
-from dptransfer_lab.results import read_records
+from dptransfer_lab.results import read_results
 from dptransfer_lab.run import Watcher, run_study
 from dptransfer_lab.study import parse_study
 
@@ -28,7 +28,7 @@ def test_without_ray_the_extra_is_named(toy, small, monkeypatch):
 
 def cores_of(folder):
     """How many cores each cell could use."""
-    return {record["made"]["host_cores"] for record in read_records(folder)}
+    return set(read_results(folder)["host_cores"])
 
 
 class Here:
