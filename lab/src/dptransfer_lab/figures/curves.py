@@ -9,7 +9,7 @@ import pandas as pd
 from dptransfer_lab.figures.drawing import Drawing, finished, percent
 from dptransfer_lab.figures.lines import MEAN_AND_INTERVAL, columns_for, epsilon_axis, level_line, line_panels
 from dptransfer_lab.figures.style import QUIET, Style, shown_in, styled
-from dptransfer_lab.points import METRIC_WORDS, caption, figure_name, opening, ratio_words, split
+from dptransfer_lab.points import METRIC_WORDS, brief, caption, figure_name, opening, ratio_words, split
 
 _ERRORS = {"accuracy": "test error", "balanced_accuracy": "balanced error"}
 _RHO = {"pure": "ε²/8, as for one selection", "zcdp": "the budget itself"}
@@ -62,7 +62,7 @@ def _curve(
         epsilon_axis(axes, cells, rho=place < columns)
         if over is not None:
             ratio = over == "imbalance"
-            axes.set_title(ratio_words(value) if ratio else _PANEL_WORDS.get(over, "{}").format(value))
+            axes.set_title(brief(ratio_words(value) if ratio else _PANEL_WORDS.get(over, "{}").format(value)))
         if place + columns < len(panels):
             axes.set_xlabel("")
         axes.set_ylabel("" if place % columns else words)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LEGEND_LINE = 0.175  # inches
+LETTER, _LEGEND_LINE = 0.075, 0.175  # inches that a letter beside an axis takes, and a line of the legend
 
 
 @dataclass(frozen=True, eq=False)
