@@ -45,8 +45,8 @@ def cost(frame: pd.DataFrame, styles: Mapping[str, Style], *, cost: str = "fit_s
         axes.yaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter="{x:g}")
         axes.minorticks_off()
         axes.set(xlabel=SIZE_WORDS[size], ylabel="")
-        lines = [(line.get_label(), *map(np.asarray, line.get_data())) for line in axes.lines]
-        slopes = [f"{label} {slope(x, y):.2f}" for label, x, y in lines if len(x) > 2]
+        lines = [line for line in axes.lines if np.size(line.get_xdata()) > 2]
+        slopes = [f"{line.get_label()} {slope(*line.get_data()):.2f}" for line in lines]
         told += [f"{SIZE_WORDS[size]}: {', '.join(slopes)}"] if slopes else []
     figure.supylabel(COSTS[cost], fontsize=9)
     cores = " or ".join(map(str, sorted(cells["host_cores"].unique())))
