@@ -294,7 +294,7 @@ def test_queries_mechanisms_and_methods_say_what_they_promise():
     shared = {
         mechanisms.Selection,
         mechanisms.SharesLeft,
-        mechanisms.Rounds,
+        mechanisms.RoundsLeft,
     }  # none has a law of its own
     pieces = [piece for piece in named if is_dataclass(piece) and piece not in shared]
     pieces += METHODS.values()

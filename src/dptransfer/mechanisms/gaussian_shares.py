@@ -59,7 +59,7 @@ class GaussianShares:
         """
         sensitivity = self.query.l2_sensitivity(self.relation)
         # A query's sensitivity in steps may be smaller than the largest query's, down to half of it (checked
-        # by the purse).
+        # by `SharesLeft`).
         scale = self.noise_multiplier * sensitivity * self.query.grid / 2
         shares = 2 if self.relation is Relation.REPLACE_ONE else 1
         return GaussianEvent(

@@ -100,13 +100,13 @@ class GaussianRounds:
             return SampledGaussianEvent(sampling_rate=self.sampling_rate, **shared)
         return GaussianEvent(**shared)
 
-    def open(self, *, noise: NoiseSource) -> Rounds:
+    def open(self, *, noise: NoiseSource) -> RoundsLeft:
         """Start asking."""
-        return Rounds(self, noise)
+        return RoundsLeft(self, noise)
 
 
 @dataclass
-class Rounds:
+class RoundsLeft:
     """What is left of a `GaussianRounds`; refuses to answer more often than was paid for."""
 
     paid: GaussianRounds

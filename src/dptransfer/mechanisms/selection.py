@@ -148,13 +148,13 @@ def for_each_class(choose: Callable[..., _Chosen], scores: Integers, noise: Nois
     workers = 1 if noise.seeded else usable_cores()
     with ThreadPoolExecutor(workers) as pool:
         for start in range(0, scores.shape[1], _COLUMNS):
-            some = scores[:, start : start + _COLUMNS]
-            columns = np.empty(some.shape[::-1], dtype=np.int64)
+            block = scores[:, start : start + _COLUMNS]
+            columns = np.empty(block.shape[::-1], dtype=np.int64)
 
-            def copy(first: int, some: Integers = some, columns: Integers = columns) -> None:
-                columns[:, first : first + _ROWS] = some[first : first + _ROWS].T
+            def copy(first: int, block: Integers = block, columns: Integers = columns) -> None:
+                columns[:, first : first + _ROWS] = block[first : first + _ROWS].T
 
-            for _ in pool.map(copy, range(0, len(some), _ROWS)):
+            for _ in pool.map(copy, range(0, len(block), _ROWS)):
                 pass
             chosen += pool.map(lambda column: choose(column, noise=noise), columns)
     return chosen
