@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dptransfer.arrays import Labels as Labels
-from dptransfer.arrays import Rows, array_or_none
+from dptransfer.arrays import Labels, Rows, array_or_none
 from dptransfer.data.class_names import declared_classes as declared_classes
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
