@@ -1,4 +1,4 @@
-"""The fitted, public thing: what `fit` returns, what a release holds, what predicts."""
+"""The fitted classifier, which is public: what `fit` returns, what a release holds, what predicts."""
 
 from __future__ import annotations
 
