@@ -17,13 +17,13 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from dptransfer import _check
+from dptransfer.arrays import AnyArray, Integers, Labels
 from dptransfer.compute.cores import usable_cores
-from dptransfer.data.embeddings import Labels
 from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.base import ROUND_UP
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Relation, SelectionEvent
-from dptransfer.queries.base import Integers, RawRows, ScoreQuery
+from dptransfer.queries.base import ScoreQuery
 
 _Chosen = TypeVar("_Chosen")
 _COLUMNS = 8  # eight int64 are one line of the cache
@@ -59,11 +59,11 @@ class Selection:
             self.epsilon, self.relation, self.bounded_range, self.name, query.label, query.unit
         )
 
-    def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Integers:
+    def release(self, rows: AnyArray, labels: Labels, *, noise: NoiseSource) -> Integers:
         """(classes,) positions of the chosen candidates."""
         return noise.once(self.query.label, lambda: self._draw(rows, labels, noise))
 
-    def _draw(self, rows: RawRows, labels: Labels, noise: NoiseSource) -> Integers:
+    def _draw(self, rows: AnyArray, labels: Labels, noise: NoiseSource) -> Integers:
         row_shares.note(self, self.query, rows, labels)
         scores = self.query(rows, labels)
         return np.array(for_each_class(self.choose, scores, noise), dtype=np.int64)
