@@ -60,6 +60,16 @@ def test_the_report_can_be_read_by_someone_who_was_not_there(results):
         assert "dptransfer 0.1.0" in text
 
 
+def test_nothing_is_cut_off_on_a_narrow_page(results):
+    """Every table scrolls in a box of its own, and every figure shrinks with the page."""
+    text = write_report(results)[0].read_text()
+    assert text.count("<table") == len(re.findall(r'<div class="scroll"[^>]*><table', text)) > 3
+    pictures = re.findall(r"<svg[^>]*>", text)
+    assert pictures
+    assert all("viewBox" in one for one in pictures)
+    assert re.search(r"svg[^{]*\{[^}]*max-width:100%", text)
+
+
 def test_figures_are_written_beside_it_as_svg_and_png(results):
     _, markdown = write_report(results)
     files = sorted(path.name for path in (results / "figures").iterdir())

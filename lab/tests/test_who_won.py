@@ -3,7 +3,7 @@ import math
 import pytest
 
 from dptransfer_lab.figures.style import styles_of
-from dptransfer_lab.who_won import holm, who_won, winner_of
+from dptransfer_lab.who_won import who_won, winner_of
 
 from .synthetic import cells, grid, record
 
@@ -42,9 +42,6 @@ def test_many_rivals_need_more_than_one_does():
     rival = [0.58, 0.59, 0.635, 0.64]
     assert won(best, seeds("mean", *rival)).clear
     assert not won(best, *(seeds("mean", *rival, label=f"v{place}") for place in range(4))).clear
-    assert holm([0.04, 0.02]) == [True, True]
-    assert holm([0.04, 0.03]) == [False, False]
-    assert holm([math.nan, 0.04]) == [False, True]
 
 
 def test_what_is_not_private_does_not_compete():

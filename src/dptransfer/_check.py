@@ -7,12 +7,14 @@ Numbers may be Python's or NumPy's; what is returned is Python's, so that it can
 
 from __future__ import annotations
 
+import importlib
 import math
 import sys
 from collections.abc import Collection
 from numbers import Integral, Real
+from typing import Any
 
-from dptransfer.errors import ArgumentError
+from dptransfer.errors import ArgumentError, MissingDependency
 
 
 def positive(name: str, value: float) -> float:
@@ -76,6 +78,14 @@ def one_of(name: str, value: str, allowed: Collection[str]) -> str:
         choices = ", ".join(sorted(allowed))
         raise ArgumentError(f"{name} must be one of {choices}; got {value!r}.")
     return value
+
+
+def installed(module: str, extra: str, purpose: str) -> Any:
+    """The module of an optional package, or an error that says which extra of ours installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise MissingDependency(module.partition(".")[0], extra, purpose) from None
 
 
 def _is_finite(value: object) -> bool:

@@ -60,7 +60,13 @@ class Registry(Mapping[str, Found], Generic[Found]):
     @property
     def problems(self) -> tuple[str, ...]:
         """What other packages add and cannot be used, a sentence each."""
-        return tuple(problem for name in self._added() if (problem := self._problem(name)))
+        found = []
+        for name, added in self._added().items():
+            try:
+                self._loaded(name, added)
+            except ArgumentError as problem:
+                found.append(str(problem))
+        return tuple(found)
 
     def package(self, name: str) -> str | None:
         """The installed package that adds what has this name; None for the library's own, and for no name."""
@@ -94,18 +100,13 @@ class Registry(Mapping[str, Found], Generic[Found]):
     def __getitem__(self, name: str) -> Found:
         if name in self.own:
             return self.accepted(name, imported(self.own[name]))
-        added = self._added()
-        if name not in added:
-            raise KeyError(name)
-        problem = self._problem(name)
-        if problem:
-            raise ArgumentError(problem)
-        return self.accepted(name, added[name][0].load())
+        return self._loaded(name, self._added()[name])
 
     def __contains__(self, name: object) -> bool:
-        return name in self.own or (
-            isinstance(name, str) and name in self._added() and not self._problem(name)
-        )
+        try:
+            return name in self.own or self[str(name)] is not None
+        except (KeyError, ArgumentError):
+            return False
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in self.names if name in self)
@@ -124,19 +125,21 @@ class Registry(Mapping[str, Found], Generic[Found]):
             found.setdefault(one.name, []).append(one)
         return found
 
-    def _problem(self, name: str) -> str | None:
-        """Why what other packages add under this name cannot be used, in words; None if it can."""
-        added = self._added()[name]
+    def _loaded(self, name: str, added: list[EntryPoint]) -> Found:
+        """What other packages add under this name; raises, in words, if it cannot be used."""
         them = f"the {self.what} '{name}' of the package {' and '.join(map(_source, added))}"
         if name in self.own:
-            return f"Names of this library cannot be taken; {them} has one. Its author must rename it."
+            raise ArgumentError(
+                f"Names of this library cannot be taken; {them} has one. Its author must rename it."
+            )
         if len(added) > 1:
-            return f"A name stands for one {self.what}; two packages add {them}. Uninstall one of them."
+            raise ArgumentError(f"A name stands for one {self.what}; two packages add {them}. Uninstall one.")
         try:
-            self.accepted(name, added[0].load())
+            return self.accepted(name, added[0].load())
         except (Exception, SystemExit) as problem:
-            return f"What a package adds must load; {them} does not ({_said(problem)}). Repair or remove it."
-        return None
+            raise ArgumentError(
+                f"What a package adds must load; {them} does not ({_said(problem)}). Repair or uninstall it."
+            ) from problem
 
 
 def imported(place: str) -> Any:

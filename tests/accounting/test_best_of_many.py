@@ -17,8 +17,8 @@ from dptransfer.accounting import (
     pure_epsilon_of,
     rho_of,
 )
-from dptransfer.accounting.best_of_many import best_of_many_divergences, trial_divergences
 from dptransfer.accounting.renyi import ORDERS
+from dptransfer.accounting.steps import Steps
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.privacy import (
     BestOfManyEvent,
@@ -27,7 +27,6 @@ from dptransfer.privacy import (
     Relation,
     SampledGaussianEvent,
     SelectionEvent,
-    numeric_delta_of,
 )
 
 ADD = Relation.ADD_REMOVE
@@ -85,9 +84,9 @@ def test_candidates_count_by_their_average_and_never_above_the_worst():
     mixed = epsilon_of([tuned(cheap, dear)], 1e-5)
     assert epsilon_of([tuned(cheap)], 1e-5) < mixed < epsilon_of([tuned(dear)], 1e-5)
     low = np.array(ORDERS)[:150] - 1
-    one, other = trial_divergences(cheap)[:150], trial_divergences(dear)[:150]
+    one, other = Steps.of(cheap).divergences()[:150], Steps.of(dear).divergences()[:150]
     average = np.log((np.exp(low * one) + np.exp(low * other)) / 2) / low
-    once = best_of_many_divergences(tuned(cheap, dear, mean=1.0, shape=1.0))[:150]
+    once = Steps.of([tuned(cheap, dear, mean=1.0, shape=1.0)]).divergences()[:150]
     extra = 2 * float((low / (1 + low) * average).min())  # what the theorem adds to a single trial
     assert once == pytest.approx(average + extra, rel=1e-9)
     assert (average < other).all()
@@ -138,7 +137,7 @@ def test_it_composes_with_other_events_and_nests():
 def test_sampled_trials_pay_for_their_lattice():
     trial = SampledGaussianEvent(1.0, 0.01, 200, ADD)
     rough = SampledGaussianEvent(1.0, 0.01, 200, ADD, numeric_epsilon=0.01)
-    one, other = trial_divergences([trial]), trial_divergences([rough])
+    one, other = Steps.of([trial]).divergences(), Steps.of([rough]).divergences()
     orders = np.array(ORDERS)
     assert other - one == pytest.approx(0.01 * orders / (orders - 1), rel=1e-6)
     assert epsilon_of([tuned((rough,))], 1e-5) > epsilon_of([tuned((trial,))], 1e-5) + 0.01
@@ -146,7 +145,7 @@ def test_sampled_trials_pay_for_their_lattice():
 
 def test_cut_tails_of_every_trial_count():
     cut = tuned((GaussianEvent(2.0, ADD, numeric_delta=1e-9), NOISE), (NOISE,), mean=10.0)
-    assert numeric_delta_of(cut) == pytest.approx(1e-8, rel=1e-9)
+    assert cut.numeric_delta == pytest.approx(1e-8, rel=1e-9)
     assert delta_of([cut], 5.0) > delta_of([tuned((NOISE, NOISE), (NOISE,), mean=10.0)], 5.0) + 1e-8
 
 
@@ -188,6 +187,6 @@ def test_numbers_that_make_no_law_are_refused():
     ):
         with pytest.raises(ArgumentError):
             call()
-    assert best_of_many_divergences(tuned((GaussianEvent(1e-101, ADD),))) is None
+    assert Steps.of([tuned((GaussianEvent(1e-101, ADD),))]).divergences() is None
     assert delta_of([tuned((GaussianEvent(1e-101, ADD),))], 1.0) == 1.0
     assert epsilon_of([tuned((GaussianEvent(1e-101, ADD),))], 1e-5) == math.inf

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dptransfer.accounting import selection_delta, selection_rho
-from dptransfer.accounting.pure import SelectionGroup, selection_groups, total_epsilon
+from dptransfer.accounting.pure import SelectionGroup, total_epsilon
+from dptransfer.accounting.steps import Steps
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Relation, SelectionEvent
 
@@ -72,7 +73,7 @@ def test_bounded_range_rho_is_tight_for_small_steps():
 def test_selections_are_grouped_and_summed():
     step = SelectionEvent(0.1, Relation.ADD_REMOVE, True, "exponential")
     other = SelectionEvent(0.1, Relation.ADD_REMOVE, False, "permute-and-flip")
-    groups = selection_groups([step, other, step])
+    groups = Steps.of([step, other, step]).groups
     assert groups == (SelectionGroup(0.1, False, 1), SelectionGroup(0.1, True, 2))
     assert total_epsilon(groups) == pytest.approx(0.3)
 

@@ -12,9 +12,9 @@ from dptransfer.accounting.sampled import (
     SampledGroup,
     loss_distribution,
     sampled_divergences,
-    sampled_groups,
     whole_mu,
 )
+from dptransfer.accounting.steps import Steps
 from dptransfer.privacy import BestOfManyEvent, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
@@ -99,7 +99,7 @@ def test_a_rate_of_one_is_the_exact_gaussian(relation, z, times):
 def test_the_tutorial_of_dp_sgd_has_its_known_price():
     """60,000 rows, batches of 256, 60 epochs, noise multiplier 1.1."""
     event = sampled(1.1, 256 / 60_000, 14_063)
-    bounds = divergences(0.0, (), sampled_groups([event]))
+    bounds = divergences(0.0, (), Steps.of([event]).sampled)
     assert delta_of_renyi(bounds, 2.60) <= 1e-5 < delta_of_renyi(bounds, 2.58)
     assert epsilon_of([event], 1e-5) == pytest.approx(2.382, abs=0.001)
 
@@ -203,7 +203,7 @@ def test_rho_and_mu_count_no_amplification():
     assert mu_of([sampled(2.0, 0.01, 100)]) == pytest.approx(5.0)
     assert rho_of([sampled(2.0, 0.01, 10, REPLACE)]) == pytest.approx(10 / 2)
     assert mu_of([sampled(2.0, 0.01, 100, REPLACE)]) == pytest.approx(10.0)
-    assert whole_mu(sampled_groups([sampled(2.0, 0.01, 50), sampled(2.0, 0.5, 50)])) == pytest.approx(5.0)
+    assert whole_mu(Steps.of([sampled(2.0, 0.01, 50), sampled(2.0, 0.5, 50)]).sampled) == pytest.approx(5.0)
     assert mu_of([sampled(2.0, 0.01, 1), SelectionEvent(1.0, ADD, True, "exponential")]) is None
 
 
@@ -251,6 +251,7 @@ def test_extreme_steps_neither_raise_nor_come_out_free(relation, z, q, times):
 
 def test_equal_steps_are_gathered():
     many = [sampled(1.0, 0.1, 2), sampled(2.0, 0.1, 1), sampled(1.0, 0.1, 3)]
-    assert sampled_groups(many) == (SampledGroup(1.0, 0.1, False, 5), SampledGroup(2.0, 0.1, False, 1))
+    groups = Steps.of(many).sampled
+    assert groups == (SampledGroup(1.0, 0.1, False, 5), SampledGroup(2.0, 0.1, False, 1))
     assert delta_of(many[::2], 0.1) == delta_of([sampled(1.0, 0.1, 5)], 0.1)
-    assert len(ORDERS) == len(sampled_divergences(sampled_groups(many)[0], np.array(ORDERS)))
+    assert len(ORDERS) == len(sampled_divergences(groups[0], np.array(ORDERS)))

@@ -27,12 +27,16 @@ def test_events_are_gathered_by_kind():
     assert steps.whole_mu == pytest.approx(math.hypot(math.sqrt(2), 1.5))
     assert steps.slack == pytest.approx(4e-9)
     assert steps.cut == pytest.approx(4e-25)
-    assert steps.tuned == ()
+    assert steps.by_renyi == ()
+    assert steps.sampled_slack == pytest.approx(2e-9)
 
 
-def test_tuned_steps_keep_all_events_and_pay_for_the_cut_tails_of_each_trial():
+def test_tuned_steps_stand_apart_and_pay_for_the_cut_tails_of_each_trial():
     steps = Steps.of([CHOICE, TUNED])
-    assert steps.tuned == (CHOICE, TUNED)
+    assert [part.event for part in steps.by_renyi] == [TUNED]
+    assert [group.times for group in steps.groups] == [1]
+    sum_of_both = Steps.of([CHOICE]).divergences() + Steps.of([TUNED]).divergences()
+    assert steps.divergences() == pytest.approx(sum_of_both, rel=1e-12)
     assert steps.cut == pytest.approx(1e-24)
     assert not steps.is_pure
 
@@ -54,6 +58,11 @@ def test_a_quick_bound_is_never_below_the_other():
             assert steps.delta(epsilon) <= steps.delta(epsilon, quick=True)
     many = Steps.of([SampledGaussianEvent(1.0, 0.01, 1000, ADD)])
     assert many.delta(1.5) < 0.9 * many.delta(1.5, quick=True)  # the other is worth its time
+
+
+def test_what_is_no_event_is_not_accounted_for():
+    with pytest.raises(TypeError, match="accounted for; got dict"):
+        Steps.of([{"kind": "gaussian"}])
 
 
 def test_relations_are_not_mixed():

@@ -8,7 +8,7 @@ from dptransfer.audit import instance_losses
 from dptransfer.audit.instance_loss import own_epsilons
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError, DPTransferError
-from dptransfer.mechanisms.diary import Entry
+from dptransfer.mechanisms.row_shares import RowShares
 from dptransfer.methods import METHODS, MeanPrototypes, NoisyGD, PublicPrototypes
 from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import (
@@ -153,9 +153,9 @@ def test_only_seeded_noise_is_taken():
 
 def test_a_row_that_moves_more_than_was_paid_for_is_reported():
     paid = GaussianEvent(2.0, ADD)
-    fair, one_more = [Entry(paid, np.array([1.0]))], [Entry(paid, np.array([1.0]))] * 2
+    fair, one_more = [RowShares(paid, np.array([1.0]))], [RowShares(paid, np.array([1.0]))] * 2
     assert own_epsilons([paid], fair, 1, DELTA) == pytest.approx(epsilon_of([paid], DELTA))
-    for entries in (one_more, [Entry(paid, np.array([1.01]))]):  # a round too many; a row too long
+    for entries in (one_more, [RowShares(paid, np.array([1.01]))]):  # a round too many; a row too long
         with pytest.raises(DPTransferError, match="more than was paid for"):
             own_epsilons([paid], entries, 1, DELTA)
 
@@ -164,20 +164,20 @@ def test_releases_that_are_paid_for_together_cost_a_row_no_more_than_their_price
     """Each by itself could cost it more; a row that is too long for one of them is still a fault."""
     paid = GaussianEvent(2.0, Relation.REPLACE_ONE)
     part = GaussianEvent(2.5, Relation.REPLACE_ONE)
-    together = [Entry(part, np.array([0.1, 1.0]), is_part=True)] * 2
+    together = [RowShares(part, np.array([0.1, 1.0]), is_part=True)] * 2
     short, worst = own_epsilons([paid], together, 2, DELTA)
     assert worst == pytest.approx(epsilon_of([paid], DELTA))
     assert 0 < short < 0.2 * worst
     with pytest.raises(DPTransferError, match="more than was paid for"):
-        own_epsilons([paid], [Entry(part, np.array([0.1, 1.01]), is_part=True)], 2, DELTA)
+        own_epsilons([paid], [RowShares(part, np.array([0.1, 1.01]), is_part=True)], 2, DELTA)
 
 
 def test_sampled_steps_are_bounded_by_the_accountant_and_by_divergences():
     step = SampledGaussianEvent(1.0, 0.2, 1, ADD)
     paid = replace(step, times=10)
     shares = np.array([0.0, 0.3, 1.0, 1.0])
-    steady = [Entry(step, shares)] * 10
-    falling = [Entry(step, shares * [1, 1, 1, 1 if turn == 0 else 0.1]) for turn in range(10)]
+    steady = [RowShares(step, shares)] * 10
+    falling = [RowShares(step, shares * [1, 1, 1, 1 if turn == 0 else 0.1]) for turn in range(10)]
     full = epsilon_of([paid], DELTA)
     constant, varied = own_epsilons([paid], steady, 4, DELTA), own_epsilons([paid], falling, 4, DELTA)
     assert constant[[0, 2]] == pytest.approx([0.0, full])
@@ -191,7 +191,7 @@ def test_sampled_steps_are_bounded_by_the_accountant_and_by_divergences():
 
 def test_steps_of_several_kinds_are_charged_by_the_largest_share():
     noise, choice = GaussianEvent(2.0, ADD), SelectionEvent(0.5, ADD, True, "exponential")
-    entries = [Entry(noise, np.array([1.0, 0.5, 0.0])), Entry(choice, np.array([0.25, 0.25, 0.0]))]
+    entries = [RowShares(noise, np.array([1.0, 0.5, 0.0])), RowShares(choice, np.array([0.25, 0.25, 0.0]))]
     found = own_epsilons([noise, choice], entries, 3, DELTA)
     assert found[0] == pytest.approx(epsilon_of([noise, choice], DELTA))
     half = [replace(noise, noise_multiplier=4.0), replace(choice, epsilon=0.25)]

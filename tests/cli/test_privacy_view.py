@@ -23,22 +23,20 @@ def shown(capsys, events):
 
 def test_every_kind_of_step_has_its_line(capsys):
     lines = shown(capsys, [ROUNDS, SAMPLED, CHOICE])
-    assert "1 gaussian gradients 0.5 20 scale 10, 28 times" in lines
-    assert "2 sampled-gaussian batches 1 1.1 scale 1.1, 300 times, sampling rate 0.02" in lines
-    assert "3 exponential prototypes epsilon 0.5" in lines
+    assert "1 gradients Gaussian noise, multiplier 20, 28 times sensitivity 0.5, scale 10" in lines
+    assert any(line.startswith("2 batches Gaussian noise, multiplier 1.1, on 300 Poisson") for line in lines)
+    assert "3 prototypes exponential, ε = 0.5 bounded range" in lines
 
 
 def test_a_tuned_step_shows_its_candidates(capsys):
-    lines = shown(capsys, [BestOfManyEvent(((ROUNDS,), (SAMPLED, CHOICE)), 10, math.inf, "rate")])
-    assert "1 best-of-many rate about 10 trials, Poisson" in lines
-    assert "1.1 gaussian gradients 0.5 20 scale 10, 28 times" in lines
-    assert [line.split()[0] for line in lines if line.startswith("1.2")] == ["1.2", "1.2"]
+    tuned = BestOfManyEvent(((ROUNDS,), (CHOICE,)), 10, math.inf, "rate")
+    words = " ".join(shown(capsys, [tuned]))
+    assert "1 rate best of about 10 trials (Poisson) of 2" in words
+    assert "(1) noise multiplier 20, 28 times; (2)" in words
 
 
-def test_many_steps_and_candidates_are_cut_short(capsys):
+def test_many_steps_are_cut_short(capsys):
     assert any("and 5 more" in line for line in shown(capsys, [ROUNDS] * 25))
-    tuned = BestOfManyEvent(((ROUNDS,),) * 23, 10, 1.0)
-    assert any("and 3 more candidates" in line for line in shown(capsys, [tuned]))
 
 
 def test_without_steps_it_says_that_no_private_row_is_used(capsys):

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from dptransfer.compute.reference import class_similarity_reference
 from dptransfer.compute.similarity import GRID_NORM
 from dptransfer.features.lattice import unit_lattice
+
+from .reference import class_similarity_reference
 
 CLASSES = 4
 ONE = 2047**2

@@ -1,4 +1,4 @@
-from dptransfer.compute.reference import class_similarity_reference
+from .reference import class_similarity_reference
 
 
 def test_a_worked_example():

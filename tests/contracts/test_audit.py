@@ -13,7 +13,7 @@ from dptransfer.accounting import mu_for
 from dptransfer.audit import counted_epsilon
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import UnitNorm
-from dptransfer.mechanisms import Purse, Selection, TopKMechanism
+from dptransfer.mechanisms import Selection, SharesLeft, TopKMechanism
 from dptransfer.methods import METHODS, PublicPrototypes, TopKPrototypes
 from dptransfer.methods.base import with_query
 from dptransfer.noise import SeededNoise
@@ -148,14 +148,14 @@ def recorded(plan, private, seed=0):
             scales.append(scale)
             return super().discrete_gaussian(scale, shape)
 
-    release = Purse.release
+    release = SharesLeft.release
 
     def listening(purse, query, share, rows, labels):
         releases.append((query, rows, labels))
         return release(purse, query, share, rows, labels)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Purse, "release", listening)
+        patch.setattr(SharesLeft, "release", listening)
         STEPPING.run(plan, FEATURES, private, Listening(seed), POOL)
     return [(*release, scale) for release, scale in zip(releases, scales, strict=True)]
 

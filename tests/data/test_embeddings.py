@@ -1,3 +1,5 @@
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
@@ -178,3 +180,10 @@ def test_float_labels_are_refused_with_the_way_to_convert_them(kind):
             PrivateEmbeddings(x, np.array(y, dtype=kind), classes=["a", "b"])
         assert "7" not in str(caught.value)
     assert PrivateEmbeddings(x, np.array([0, 1, 1], dtype=kind), classes=[0, 1]).labels.tolist() == [0, 1, 1]
+
+
+def test_public_rows_are_not_copied_and_private_ones_not_shared():
+    pool = PublicEmbeddings([[0.1, 0.2], [0.3, 0.4]])
+    assert deepcopy({"public": pool})["public"] is pool
+    private = PrivateEmbeddings([[1.0], [2.0]], [0, 1], classes=["a", "b"])
+    assert deepcopy(private).rows is not private.rows

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dptransfer.data import ImageList, find_images
+from dptransfer.data import ImageList, Labelled, find_images
 from dptransfer.errors import DataError
 
 
@@ -106,6 +106,6 @@ def test_a_csv_that_breaks_the_rules_says_which(tmp_path, text, message):
         find_images(tmp_path / "a.csv", classes=["a", "b"])
 
 
-def test_labels_need_a_class_list():
-    with pytest.raises(DataError, match="class list"):
-        ImageList((), np.zeros(0, np.int64))
+def test_there_is_one_label_per_image():
+    with pytest.raises(DataError, match="one label per image"):
+        ImageList((), Labelled(np.zeros(1, np.int64), ("a", "b")))

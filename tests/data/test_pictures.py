@@ -1,8 +1,18 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PIL import Image
 
-from dptransfer.data import PrivateData, PrivateEmbeddings, PrivateImages, PublicImages, find_images
+from dptransfer.data import (
+    ImageList,
+    Labelled,
+    PrivateData,
+    PrivateEmbeddings,
+    PrivateImages,
+    PublicImages,
+    find_images,
+)
 from dptransfer.errors import DataError, Incompatible
 from dptransfer.ledger.sketch import sketch_of
 from dptransfer.privacy import Unit
@@ -118,6 +128,23 @@ def test_labels_must_be_there_and_fit():
             PublicImages(pixels(), **wrong)
     with pytest.raises(DataError, match="at least one"):
         PublicImages(pixels(0))
+
+
+@pytest.mark.parametrize("classes", [["cat", "dog"], ["dog", "cat"], ["cow", "dog", "cat"]])
+def test_labels_of_a_list_of_files_are_those_of_the_list(folder, classes):
+    listed = find_images(folder, classes=classes)
+    names = ["cat"] * 3 + ["dog"] * 2
+    private = PrivateImages(listed, resolution=4)
+    assert [classes[place] for place in private.labels] == names
+    again = PrivateImages(listed, classes=["cat", "dog"], resolution=4)
+    assert again.labels.tolist() == [0, 0, 0, 1, 1]
+
+
+def test_numbers_as_classes_are_not_taken_for_positions():
+    listed = ImageList((Path("a.png"), Path("b.png")), Labelled.of([7, 1], [1, 7]))
+    assert PrivateImages(listed, resolution=4).labels.tolist() == [1, 0]
+    swapped = ImageList((Path("a.png"), Path("b.png")), Labelled.of([0, 1], [1, 0]))
+    assert PrivateImages(swapped, resolution=4).labels.tolist() == [1, 0]
 
 
 def test_public_pictures_stand_beside_private_ones_of_their_size_alone():

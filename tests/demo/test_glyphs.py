@@ -34,16 +34,16 @@ def test_glyphs_are_light_on_dark_in_the_shades_of_the_digits(glyphs):
 
 
 def test_there_are_all_digits_and_letters_and_their_labels_are_their_names(glyphs):
-    assert set(glyphs.digits.tolist()) == set(range(-1, 10))
-    for name, digit in zip(glyphs.names, glyphs.digits, strict=True):
+    assert set(glyphs.labels.tolist()) == set(range(-1, 10))
+    for name, digit in zip(glyphs.names, glyphs.labels, strict=True):
         _, _, character, font = name.split("-", 3)
         assert font in FONTS
         assert character.isalpha() if digit < 0 else character == str(digit)
 
 
 def test_the_share_of_digits_is_what_was_asked_for():
-    assert (draw_glyphs(40, rng=np.random.default_rng(0), digit_share=1.0).digits >= 0).all()
-    assert (draw_glyphs(40, rng=np.random.default_rng(0), digit_share=0.0).digits < 0).all()
+    assert (draw_glyphs(40, rng=np.random.default_rng(0), digit_share=1.0).labels >= 0).all()
+    assert (draw_glyphs(40, rng=np.random.default_rng(0), digit_share=0.0).labels < 0).all()
 
 
 def test_every_font_is_there_and_has_every_character():

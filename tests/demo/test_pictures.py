@@ -9,9 +9,9 @@ from dptransfer.demo.reference import Result
 pytest.importorskip("matplotlib")
 
 RESULTS = [
-    Result("ours", "ε = 1", (0.9, 0.1), 0.5, 0.1),
-    Result("probe", "not private", (1.0, 0.8), 0.9, 0.8),
-    Result("pool", "sees no private picture", (0.2, 0.2), 0.2, 0.2),
+    Result("ours", "ε = 1", (0.9, 0.1), (1,)),
+    Result("probe", "not private", (1.0, 0.8), (1,)),
+    Result("pool", "sees no private picture", (0.2, 0.2), (1,)),
 ]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dptransfer.data import TextList, find_images, read_private, read_public, read_table
+from dptransfer.data import Labelled, TextList, find_images, read_private, read_public, read_table
 from dptransfer.encoders import encode_images, encode_images_in_memory, encode_texts, extract
 from dptransfer.errors import ArgumentError, DataError
 
@@ -150,7 +150,8 @@ def test_a_failure_while_writing_keeps_the_encoded_rows(images, tmp_path, monkey
 
 
 def test_texts_keep_their_order_and_resume(tmp_path):
-    texts = TextList(tuple("ab " * ((7 * i) % 11 + 1) for i in range(21)), np.arange(21) % 2, ("x", "y"))
+    labelled = Labelled(np.arange(21) % 2, ("x", "y"))
+    texts = TextList(tuple("ab " * ((7 * i) % 11 + 1) for i in range(21)), labelled)
     with pytest.raises(KeyboardInterrupt):
         encode_texts(texts, WordLengths(fails_after=2), tmp_path / "a.emb", batch=4)
     encoder = WordLengths()
@@ -184,3 +185,10 @@ def test_what_pillow_warns_of_in_one_picture_is_not_told(images, tmp_path, monke
     report = encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8)
     assert report.unreadable == ()
     assert encode_images_in_memory(images, MeanColour()).unreadable == ()
+
+
+def test_a_folder_that_may_not_be_replaced_is_refused_before_anything_is_encoded(tmp_path):
+    (tmp_path / "a.emb").mkdir()
+    with pytest.raises(DataError, match="may be overwritten"):
+        encode_texts(["one", "two"], WordLengths(fails_after=0), tmp_path / "a.emb", overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.emb"]

@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from dptransfer.encoders import OnnxEncoder, get_encoder, rows_depend_on_neighbours
+from dptransfer.encoders import OnnxEncoder, encoder_of, get_encoder, rows_depend_on_neighbours
 from dptransfer.errors import ArgumentError, DataError
 
 from .toys import random_images
@@ -44,6 +46,15 @@ def test_layout_size_and_batch_are_read_from_the_model(tmp_path, shape):
     assert np.allclose(rows[1], by_hand(images[1], size), atol=1e-5)
     assert not np.allclose(rows[0], by_hand(images[1], size), atol=1e-5)
     assert not rows_depend_on_neighbours(encoder, images)
+
+
+@pytest.mark.parametrize(("shape", "size"), [(["n", 3, "h", "w"], 16), (["n", 3, 8, 12], None)])
+def test_it_is_found_again_from_what_was_recorded(tmp_path, shape, size):
+    made = OnnxEncoder(absolute(tmp_path / "toy.onnx", shape), size=size)
+    older = replace(made.identity, size=None)  # files of earlier versions have no size
+    assert made.identity.size == size
+    for recorded in (made.identity, older):
+        assert encoder_of(recorded, spec=str(tmp_path / "toy.onnx")).identity == made.identity
 
 
 def test_normalisation_and_file_are_part_of_the_identity(tmp_path):

@@ -54,10 +54,10 @@ def test_a_folder_without_a_job_is_started_afresh(half, tmp_path):
 def test_a_full_disk_says_so_and_keeps_what_was_finished(half, tmp_path, monkeypatch):
     job = opened(tmp_path)
 
-    def full(*args):
+    def full(*args, **settings):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(partial, "_write_synced", full)
+    monkeypatch.setattr(partial, "write_synced", full)
     with pytest.raises(DataError, match="No space left on device"):
         job.add(1, ROWS[4:8], ())
     monkeypatch.undo()

@@ -11,7 +11,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import FittedPublicMap, PublicMap, UnitNorm
 from dptransfer.ledger import Ledger
-from dptransfer.mechanisms import Purse
+from dptransfer.mechanisms import SharesLeft
 from dptransfer.methods import MeanPrototypes, PublicPriorPrototypes, hierarchical, public_prior
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
@@ -67,14 +67,14 @@ class Listening(SeededNoise):
 @pytest.fixture
 def spy(monkeypatch):
     """Everything that goes through a purse, in order."""
-    seen, release = [], Purse.release
+    seen, release = [], SharesLeft.release
 
     def listening(purse, query, share, x, y):
         answer = release(purse, query, share, x, y)
         seen.append(Release(query, share, getattr(purse.noise, "scale", 0) / query.grid, x, answer))
         return answer
 
-    monkeypatch.setattr(Purse, "release", listening)
+    monkeypatch.setattr(SharesLeft, "release", listening)
     return seen
 
 
@@ -242,7 +242,7 @@ def asked(query, share):
 
 def same_from_the_same_answers(method, data, other, monkeypatch):
     """Whether a run on other rows asks and gives the same, bit for bit, if the noisy answers are the same."""
-    answers, asks, release = [], ([], []), Purse.release
+    answers, asks, release = [], ([], []), SharesLeft.release
 
     def recording(purse, query, share, x, y):
         asks[0].append(asked(query, share))
@@ -254,9 +254,9 @@ def same_from_the_same_answers(method, data, other, monkeypatch):
         return answers.pop(0)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Purse, "release", recording)
+        patch.setattr(SharesLeft, "release", recording)
         first = fit(method, data)
-        patch.setattr(Purse, "release", replaying)
+        patch.setattr(SharesLeft, "release", replaying)
         second = fit(method, other, seed=99)
     return not answers and asks[0] == asks[1] and released(first) == released(second)
 

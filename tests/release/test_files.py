@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from dptransfer.data import on_disk
 from dptransfer.errors import ReleaseError
 from dptransfer.release import files, read_release, require_target, write_release
 from dptransfer.release.files import LARGEST_FILE, read_file
@@ -22,8 +23,8 @@ def full_disk(*args):
 
 FAILURES = {
     "the disk fills up at a file": lambda patch: patch.setattr(os, "fsync", full_disk),
-    "the last flush fails": lambda patch: patch.setattr(files, "_flush_directory", full_disk),
-    "a file cannot be opened": lambda patch: patch.setattr(files, "_write_file", full_disk),
+    "the last flush fails": lambda patch: patch.setattr(on_disk, "sync_folder", full_disk),
+    "a file cannot be opened": lambda patch: patch.setattr(files, "write_synced", full_disk),
     "the rename fails": lambda patch: patch.setattr(Path, "rename", full_disk),
 }
 
@@ -58,7 +59,7 @@ def test_a_failure_between_the_two_renames_puts_the_old_release_back(tmp_path, m
     rename = Path.rename
 
     def second_fails(self, target):
-        if self.suffix == ".new":
+        if self.suffix == ".writing":
             full_disk()
         return rename(self, target)
 
@@ -82,7 +83,7 @@ def test_an_interrupted_write_leaves_nothing_behind(tmp_path, monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files, "_write_file", interrupt)
+    monkeypatch.setattr(files, "write_synced", interrupt)
     with pytest.raises(KeyboardInterrupt):
         make_model().save(tmp_path / "r")
     assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,7 @@ import pytest
 
 from dptransfer import PublicEmbeddings
 from dptransfer.errors import ArgumentError
-from dptransfer.sklearn.classes import class_words, declared_values, positions, with_class_words
+from dptransfer.sklearn.classes import class_words, declared_values, with_class_words
 
 Y = np.arange(20) % 2
 
@@ -29,12 +29,6 @@ def test_observed_classes_of_each_kind_are_found(labels):
 def test_a_wrong_declaration_is_refused(classes, said):
     with pytest.raises(ArgumentError, match=said):
         declared_values(classes, Y)
-
-
-def test_labels_have_the_position_of_their_class_or_none():
-    labels = np.array([7, 3, 4, None, [3], 7.0], dtype=object)
-    assert positions(np.array([3, 7]), labels).tolist() == [1, 0, -1, -1, -1, 1]
-    assert positions(np.array(["3", "7"]), np.array([3, 7])).tolist() == [-1, -1]
 
 
 def test_words_are_distinct_where_classes_are():

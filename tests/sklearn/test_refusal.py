@@ -62,7 +62,7 @@ def test_an_ordinary_error_would_have_been_swallowed(blobs, monkeypatch):
     x, y = blobs
     ledger = Ledger.in_memory()
     ledger.set_budget("pets", Budget(epsilon=2.0, delta=1e-5))
-    monkeypatch.setattr("dptransfer.sklearn.estimator.concerns_privacy", lambda problem: False)
+    monkeypatch.setattr("dptransfer.sklearn.classifier.concerns_privacy", lambda problem: False)
     with pytest.warns(Warning, match="2 fits failed out of a total of 5"):
         scores = folds(PrivateClassifier("mean", **PETS, ledger=ledger), x, y, 1)
     assert np.isnan(scores).sum() == 2

@@ -214,9 +214,8 @@ def _predicted(
             model = method.fit(task.private, task.public, budget=scaled, ledger=ledger, noise=noise)
         except DPTransferError as refusal:
             return [{**row, "refusal": str(refusal)}]
-        right = model.scores(task.test_rows).argmax(axis=1) == task.test_labels
-        recalls = [right[task.test_labels == label].mean() for label in np.unique(task.test_labels)]
-        found.append({**row, "accuracy": float(np.mean(recalls))})
+        right = model.scores(task.test_rows).argmax(axis=1) == task.test_labels  # as many of every class
+        found.append({**row, "accuracy": float(right.mean())})
     return found
 
 

@@ -45,7 +45,7 @@ def mean_of(values: Iterable[float], *, top: float = 1.0) -> Mean:
     if len(numbers) < 2:
         return Mean(len(numbers), float(numbers.mean()) if len(numbers) else math.nan, math.nan, math.nan)
     mean = float(numbers.mean())
-    reach = _student(len(numbers)) * float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
+    reach = student(len(numbers)) * float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
     if math.isinf(top):
         return Mean(len(numbers), mean, max(0.0, mean - reach), mean + reach)
     share, reach = mean / top, reach / top
@@ -68,7 +68,8 @@ def positive_interval(values: Iterable[float]) -> tuple[float, float]:
     return mean_of(values, top=math.inf)[2:]
 
 
-def _student(count: int) -> float:
+def student(count: int) -> float:
+    """Student's t of a two-sided interval over so many numbers."""
     from scipy.stats import t
 
     return float(t.ppf((1 + LEVEL) / 2, count - 1))

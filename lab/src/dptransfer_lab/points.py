@@ -31,7 +31,12 @@ METRIC_WORDS = {
     "instance_loss_spread": "quartile distance of losses ÷ promised ε",
 }
 """Short enough to stand beside an axis."""
-_SIZE_WORDS = {"pool_rows": "public rows", "rows": "private rows", "dimension": "dimensions"}
+SIZE_WORDS = {
+    "rows": "private rows",
+    "classes": "classes",
+    "dimension": "dimensions",
+    "pool_rows": "public rows",
+}
 
 
 def placed(frame: pd.DataFrame) -> pd.DataFrame:
@@ -141,7 +146,7 @@ def held_fixed(cells: pd.DataFrame, *, vary: Iterable[str] = ()) -> str:
         elif isinstance(values[0], str):
             words.append(f"{name} {' and '.join(values)}")
         else:
-            words.append(f"{span_words(values)} {_SIZE_WORDS.get(name, name)}")
+            words.append(f"{span_words(values)} {SIZE_WORDS[name]}")
     flavour, delta, relation = cells.iloc[0][CURRENCY]
     at = f"δ = {typeset(number(delta))}"
     kind = {
@@ -183,6 +188,16 @@ def thinned(values: Sequence[float], most: int = 8) -> list[float]:
     return sorted({min(ordered, key=lambda value: abs(math.log(value) - place)) for place in places})
 
 
+def brief(text: object, most: int = 60) -> str:
+    """Words that fit into a figure: on one line, nothing hidden, and at most so many letters.
+
+    >>> brief("forget-me-not", most=9), brief("cat")
+    ('forget-m…', 'cat')
+    """
+    words = one_line(text)
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
 def opening(text: str) -> str:
     """The text as it begins a sentence.
 
@@ -198,6 +213,6 @@ def slug(*words: object) -> str:
     >>> slug("curve", "CIFAR-10 (lite0)", 10.0)
     'curve-cifar-10-lite0-10'
     """
-    text = "-".join(f"{word:g}" if isinstance(word, float) else one_line(word) for word in words)
+    text = "-".join(f"{word:g}" if isinstance(word, float) else brief(word) for word in words)
     kept = "".join(c if c.isalnum() and c.isascii() else "-" for c in text.lower())
     return "-".join(part for part in kept.split("-") if part)

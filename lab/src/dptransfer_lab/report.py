@@ -7,6 +7,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pandas as pd
@@ -19,7 +20,7 @@ from dptransfer_lab.claims import claims_of
 from dptransfer_lab.figures.drawing import Drawing
 from dptransfer_lab.figures.style import Style, styles_of
 from dptransfer_lab.paper import write_tables
-from dptransfer_lab.points import done, placed, slug, span_words
+from dptransfer_lab.points import SIZE_WORDS, done, placed, slug, span_words
 from dptransfer_lab.report_figures import drawings_of
 from dptransfer_lab.report_privacy import loss_section, printed_section
 from dptransfer_lab.report_tables import (
@@ -34,14 +35,11 @@ from dptransfer_lab.study import parse_study
 from dptransfer_lab.verdicts import check
 from dptransfer_lab.who_won import who_won
 
-_SIZES = {
-    "rows": "private rows",
-    "classes": "classes",
-    "dimension": "dimensions",
-    "pool_rows": "public rows",
-    "imbalance": "ratios",
-    "shots": "shots",
-}
+_SIZES = {**SIZE_WORDS, "imbalance": "ratios", "shots": "shots"}
+_CLAIMS = (
+    "Each claim is tested on the cells of this study, which are not the papers' own data and encoders unless "
+    "the names say so. 'Confirmed' means that it holds here in the share of cells it asks for; it is no proof."
+)
 _MARKS = {
     "not_private": "NOT PRIVATE, no guarantee, run in the laboratory alone for comparison: {}.",
     "oracle_tuned": "ORACLE-TUNED, settings chosen by looking at test results, as no release could: {}.",
@@ -151,7 +149,7 @@ def _sections(one: Results, home: Path) -> list[Section]:
             Words((f"{v.claim.text} ({v.claim.source}): ", Strong(v.outcome), f", because {v.because}."))
             for v in verdicts
         )
-        sections.append(Section("Claims of the papers", (_claims_note(study), Bullets(tuple(lines)))))
+        sections.append(Section("Claims of the papers", (Paragraph(_CLAIMS), Bullets(tuple(lines)))))
     tables = [*accuracy_tables(cells, styles), *accuracy_tables(cells, styles, "minority_accuracy")]
     sections.append(Section("Results", tuple(tables) or (Paragraph("No cell has a result."),)))
     if one.drawings:
@@ -173,11 +171,8 @@ def _what_was_run(one: Results) -> list[Block]:
     blocks: list[Block] = [Paragraph(about)] if about else []
     counts = ", ".join(f"{number} {word}" for word, number in sorted(cells["status"].value_counts().items()))
     when = span_words(cells["date"].str[:10], digits="s")
-    blocks.append(
-        Paragraph(
-            f"{len(cells)} of {expected} cells ({counts}), {cells['seed'].nunique()} seeds, made {when}."
-        )
-    )
+    seeds = cells["seed"].nunique()
+    blocks.append(Paragraph(f"{len(cells)} of {expected} cells ({counts}), {seeds} seeds, made {when}."))
     if len(cells) < expected:
         missing = f"The sweep is not finished: {expected - len(cells)} cells have no result yet."
         blocks.append(Note(missing, "bad"))
@@ -201,24 +196,14 @@ def _listed(values: pd.Series) -> str:
     return span_words(numbers, digits=",g")
 
 
-def _claims_note(study: Mapping[str, Any]) -> Paragraph:
-    names = ", ".join(data["name"] for data in study.get("data", ()))
-    where = f" ({names})" if names else ""
-    return Paragraph(
-        f"Each claim is tested on the cells of this study{where}, which are not the papers' own data and "
-        "encoders unless the names say so. 'Confirmed' means that it holds here in the share of cells it "
-        "asks for; it is no proof."
-    )
-
-
 def _rerun(one: Results, home: Path) -> list[Block]:
     known, digest = built_in(), one.asked["digest"]
     own = one.name in known and parse_study(known[one.name]).digest == digest
-    folder = home.name or "results"
+    folder = quote(home.name or "results")
     versions = ", ".join(sorted(one.cells["version"].unique())) or __version__
     cores = ", ".join(map(str, sorted(one.cells["host_cores"].unique()))) or "?"
     hint = "" if own else f" The study in full is in {home.name}/studies/{one.name}.json."
-    source = one.name if own else f"{one.name}.toml"
+    source = quote(one.name if own else f"{one.name}.toml")
     return [
         Code(f"dptransfer bench run {source} --out {folder}\ndptransfer bench report {folder}"),
         Paragraph(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -35,11 +35,7 @@ def loss_section(frame: pd.DataFrame, styles: Mapping[str, Style]) -> Section | 
     tables = []
     for cells in split(usable):
         rows = tuple(
-            (
-                f"{epsilon:.3g}",
-                style.words,
-                *_loss_numbers([extra["instance_loss"] for extra in some["extra"]]),
-            )
+            (f"{epsilon:.3g}", style.words, *_loss_numbers(some["extra"]))
             for epsilon, style, some in by_label(cells, styles, "at_epsilon")
         )
         caption = (
@@ -52,7 +48,8 @@ def loss_section(frame: pd.DataFrame, styles: Mapping[str, Style]) -> Section | 
     return Section("Per-instance privacy loss", (Note(NOT_FOR_RELEASE, "bad"), *tables))
 
 
-def _loss_numbers(found: list[Mapping[str, Any]]) -> list[str]:
+def _loss_numbers(extras: Iterable[Mapping[str, Any]]) -> list[str]:
+    found = [extra["instance_loss"] for extra in extras]
     promised = max(one["promised"] for one in found)
     groups = [group for one in found if (group := losses_by_size(one))]
     columns = [

@@ -14,7 +14,7 @@ import pandas as pd
 from dptransfer_lab.claims import Claim
 from dptransfer_lab.figures.best import best_k
 from dptransfer_lab.figures.boost import boosts
-from dptransfer_lab.intervals import LEVEL
+from dptransfer_lab.intervals import student
 from dptransfer_lab.points import CURRENCY, FACTORS, SETTING, span_words
 
 _SMALL_IS_GOOD = ("fit_seconds", "peak_mib", "cell_seconds", "attack_auc", "calibration_error")
@@ -151,12 +151,10 @@ def _boost(claim: Claim, cells: pd.DataFrame) -> tuple[list[bool], str]:
 
 def _average(claim: Claim, found: pd.DataFrame) -> str:
     """The mean difference over cells and Student's interval: a difference may be of either sign."""
-    from scipy.stats import t
-
     gaps = found["gap"]
     text = f"mean difference {_points(claim, gaps.mean(), signed=True)}"
     if len(gaps) > 1:
-        reach = t.ppf((1 + LEVEL) / 2, len(gaps) - 1) * gaps.std() / math.sqrt(len(gaps))
+        reach = student(len(gaps)) * gaps.std() / math.sqrt(len(gaps))
         low, high = (_points(claim, gaps.mean() + side * reach, signed=True) for side in (-1, 1))
         text += f" (95 % interval over cells {low} to {high})"
     return text

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
+from dptransfer_lab.chance import holm, paired_chance
 from dptransfer_lab.figures.style import Style
 from dptransfer_lab.intervals import mean_of
 from dptransfer_lab.points import each_setting
-
-CHANCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -49,39 +47,13 @@ def winner_of(cells: pd.DataFrame, metric: str) -> Winner | None:
     seeds = rivals.pivot_table(index="seed", columns="label", values=metric)
     means = seeds.mean().sort_values(ascending=False, kind="stable")
     best, others = means.index[0], list(means.index[1:])
-    chances = [_chance((seeds[best] - seeds[label]).dropna()) for label in others]
+    chances = [paired_chance((seeds[best] - seeds[label]).dropna()) for label in others]
     known = [not math.isnan(chance) for chance in chances]
     different = holm(chances)
     level = {label for label, told, off in zip(others, known, different, strict=True) if told and not off}
     lead = float(means.iloc[0] - means.iloc[1]) if others else math.nan
     clear = bool(others) and all(known) and not level
     return Winner(best, float(means.iloc[0]), lead, frozenset({best, *level}), clear)
-
-
-def _chance(gaps: pd.Series) -> float:
-    """How often two equal labels would be so far apart; NaN where one seed tells nothing."""
-    from scipy.stats import ttest_1samp
-
-    if len(gaps) < 2:
-        return math.nan
-    if np.ptp(gaps) == 0:  # no spread: equal, or apart by the same amount in every seed
-        return float(gaps.iloc[0] == 0)
-    return float(ttest_1samp(gaps, 0.0).pvalue)
-
-
-def holm(chances: Sequence[float], level: float = CHANCE) -> list[bool]:
-    """Which hypotheses fall, by Holm (1979): the i-th smallest of m chances must be at most level/(m − i).
-
-    >>> holm([0.04, 0.01, 0.5]), holm([0.02, 0.01, 0.5])
-    ([False, True, False], [True, True, False])
-    """
-    order = sorted((chance, place) for place, chance in enumerate(chances) if not math.isnan(chance))
-    fallen = [False] * len(chances)
-    for rank, (chance, place) in enumerate(order):
-        if chance > level / (len(order) - rank):
-            break
-        fallen[place] = True
-    return fallen
 
 
 def who_won(frame: pd.DataFrame, styles: Mapping[str, Style], metric: str = "balanced_accuracy") -> str:

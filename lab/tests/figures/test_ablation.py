@@ -25,8 +25,8 @@ def test_bars_are_means_with_their_interval():
     (made,) = drawn(variants())
     panels = made.figure.axes
     assert [axes.get_title(loc="left") for axes in panels] == ["ε = 0.5", "ε = 1", "ε = 4"]
-    widths = {patch.get_gid(): patch.get_width() for patch in panels[0].patches}
-    assert widths == {"bar-whole": pytest.approx(0.81), "bar-without-projection": pytest.approx(0.71)}
+    widths = {patch.get_label(): patch.get_width() for patch in panels[0].patches}
+    assert widths == {"whole": pytest.approx(0.81), "without projection": pytest.approx(0.71)}
     whiskers = [sorted(x for x in line.get_xdata() if x == x) for line in panels[0].lines]
     low, high = interval([0.8, 0.81, 0.82])
     assert any(x[0] == pytest.approx(low) and x[-1] == pytest.approx(high) for x in whiskers)
@@ -51,4 +51,4 @@ def test_a_label_without_a_result_at_a_budget_says_so():
     first, second = ([text.get_text().strip() for text in axes.texts] for axes in made.figure.axes[:2])
     assert first == ["no result", "71.0"]
     assert "no result" not in second
-    assert [patch.get_gid() for patch in made.figure.axes[0].patches] == ["bar-without-projection"]
+    assert [patch.get_label() for patch in made.figure.axes[0].patches] == ["without projection"]

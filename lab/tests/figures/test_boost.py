@@ -41,7 +41,7 @@ def test_the_boost_is_the_papers_ratio_of_mean_errors():
 def test_the_figure_has_shots_below_and_one_line_per_method():
     (made,) = drawn(mixed())
     axes = made.figure.axes[0]
-    line = next(line for line in axes.lines if line.get_gid() == "line-adamix")
+    line = next(line for line in axes.lines if line.get_label() == "adamix")
     assert line.get_xdata().tolist() == [2, 10]
     assert line.get_ydata() == pytest.approx([4.0, 5.0])
     assert [label.get_text() for label in axes.get_xticklabels()] == ["2", "10"]

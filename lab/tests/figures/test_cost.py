@@ -30,7 +30,7 @@ def test_each_size_that_varies_alone_is_a_panel():
     panels = made.figure.axes
     assert [axes.get_xlabel() for axes in panels] == ["private rows", "public rows"]
     assert all(axes.get_xscale() == axes.get_yscale() == "log" for axes in panels)
-    line = next(line for line in panels[0].lines if line.get_gid() == "line-mean")
+    line = next(line for line in panels[0].lines if line.get_label() == "mean")
     assert line.get_xdata().tolist() == [500, 1000, 2000]
     assert line.get_ydata() == pytest.approx([0.05, 0.1, 0.2])
 

@@ -17,7 +17,7 @@ def drawn(records, draw=curves, **options):
 
 
 def lines_of(axes):
-    return {line.get_gid(): line for line in axes.lines if line.get_gid()}
+    return {line.get_label(): line for line in axes.lines if line.get_label()[0] != "_"}
 
 
 def titles(made):
@@ -28,14 +28,14 @@ def test_lines_are_means_and_bands_are_their_intervals():
     records = grid(epsilons=EPSILONS)
     (made,) = drawn(records)
     (axes,) = made.figure.axes
-    line = lines_of(axes)["line-mean"]
+    line = lines_of(axes)["mean"]
     own = [record for record in records if record["label"] == "mean"]
     values = [
         [r["metrics"]["balanced_accuracy"] for r in own if r["budget"]["epsilon"] == e] for e in EPSILONS
     ]
     assert line.get_xdata().tolist() == list(EPSILONS)
     assert line.get_ydata() == pytest.approx(np.mean(values, axis=1))
-    band = axes.collections[list(lines_of(axes)).index("line-mean")].get_paths()[0].vertices[:, 1]
+    band = axes.collections[list(lines_of(axes)).index("mean")].get_paths()[0].vertices[:, 1]
     low, high = np.array([interval(some) for some in values]).T
     assert band.min() == pytest.approx(low.min())
     assert band.max() == pytest.approx(high.max())
@@ -60,7 +60,7 @@ def test_one_panel_per_ratio_with_the_same_scale():
     assert titles(made) == [f"imbalance ratio {r}" for r in (1, 10, 50)]
     assert len({axes.get_ylim() for axes in made.figure.axes}) == 1
     assert "one panel per imbalance ratio" in made.caption
-    tops = {tuple(lines_of(axes)["line-mean"].get_ydata()) for axes in made.figure.axes}
+    tops = {tuple(lines_of(axes)["mean"].get_ydata()) for axes in made.figure.axes}
     assert len(tops) == 3  # each panel has its own cells
 
 
@@ -79,9 +79,9 @@ def test_lines_look_as_their_labels_do_also_where_a_panel_lacks_some():
         made.figure.axes, (("mean", "public"), ("as-published-mean", "public")), strict=True
     ):
         found = lines_of(axes)
-        assert list(found) == [f"line-{label}" for label in labels]
+        assert list(found) == [styles[label].words for label in labels]
         for label in labels:
-            line, style = found[f"line-{label}"], styles[label]
+            line, style = found[styles[label].words], styles[label]
             look = line.get_color(), line.get_marker(), line.get_fillstyle()
             assert look == (style.light, style.marker, style.fill)
 
@@ -94,7 +94,7 @@ def test_minority_curves_leave_out_what_has_no_minority():
 
 def test_errors_are_one_minus_the_metric():
     right, wrong = (drawn(grid(), metric="accuracy", error=error)[0] for error in (False, True))
-    one, other = (lines_of(made.figure.axes[0])["line-mean"].get_ydata() for made in (right, wrong))
+    one, other = (lines_of(made.figure.axes[0])["mean"].get_ydata() for made in (right, wrong))
     assert np.asarray(one) + np.asarray(other) == pytest.approx(np.ones(4))
     assert wrong.figure.axes[0].get_ylabel() == "test error"
 
@@ -126,7 +126,7 @@ def attacked(auc=0.55):
 def test_an_attack_line_goes_through_the_means_of_error_and_area():
     (made,) = drawn(attacked(), attack_trade)
     axes = made.figure.axes[0]
-    line = lines_of(axes)["line-adamix"]
+    line = lines_of(axes)["adamix"]
     assert line.get_xdata() == pytest.approx([0.35, 0.30, 0.20])
     assert line.get_ydata() == pytest.approx([0.56, 0.57, 0.59])
     assert {text.get_text() for text in axes.texts} == {"ε 1", "ε 4"}

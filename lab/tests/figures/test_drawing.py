@@ -1,4 +1,5 @@
 import re
+from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from dptransfer.document import Document, Section
 from dptransfer_lab.figures.curves import curves
 from dptransfer_lab.figures.style import DARK, styles_of
+from dptransfer_lab.points import brief
 
 from ..synthetic import cells, grid
 
@@ -56,11 +58,28 @@ def test_a_hostile_name_stays_words(tmp_path):
     assert re.fullmatch(r"[a-z0-9-]+", made.name)
 
 
+@pytest.mark.parametrize("name", ["_hidden", "a\nb\x00c", "long " * 50, "{0} %s", "\u8c93", "-- -->"])
+def test_no_name_keeps_a_figure_from_being_drawn(name, tmp_path):
+    """In the tests a warning is an error."""
+    made = drawn(methods=("mean",), label=name, data=name, epsilons=(1.0, 2.0))
+    svg, *_ = made.save(tmp_path, ("svg", "png"))
+    shown = {text.text for text in ElementTree.parse(svg).iter("{http://www.w3.org/2000/svg}text")}
+    assert brief(name) in shown
+
+
 def test_mathematics_is_not_typeset_from_names(tmp_path):
     """Matplotlib would read what stands between two dollars as TeX, and fail where it is not."""
     made = drawn(methods=("mean",), label="costs $1 and $\\frac", data="x$y$z")
     made.save(tmp_path)
     assert ">costs $1 and $\\frac</text>" in page(made)
+
+
+def test_ids_of_figures_on_one_page_do_not_meet():
+    frame = cells(grid(seeds=2, data=["a", "b"]))
+    text = page(*curves(frame, styles_of(frame)), *curves(frame, styles_of(frame), over="data"))
+    known = re.findall(r'\bid="([^"]+)"', text)
+    assert len(known) == len(set(known))
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', text)) <= set(known)
 
 
 def test_figures_do_not_pile_up(made):

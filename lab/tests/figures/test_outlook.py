@@ -13,7 +13,7 @@ def test_the_curve_is_the_mean_and_says_that_it_is_a_prediction():
     found = pd.DataFrame(rows, columns=["method", "at_epsilon", "accuracy", "refusal"])
     made = predicted_curve(Outlook(found, "made of dreams", 10, 3))
     axes = made.figure.axes[0]
-    (line,) = [line for line in axes.lines if line.get_gid()]
+    (line,) = [line for line in axes.lines if line.get_label() == "mean"]
     assert line.get_xdata().tolist() == [0.5, 1.0, 2.0]
     assert line.get_ydata() == pytest.approx([0.1, 0.2, 0.4])
     band = axes.collections[0].get_paths()[0].vertices[:, 1]

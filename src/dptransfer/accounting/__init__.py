@@ -1,6 +1,11 @@
 """From events to numbers: the exact curve, composition, calibration, and the attacker's view."""
 
-from dptransfer.accounting.attack import membership_advantage, true_positive_rate
+from dptransfer.accounting.attack import (
+    area_ceiling,
+    membership_advantage,
+    rate_ceilings,
+    true_positive_rate,
+)
 from dptransfer.accounting.best_of_many import halting_probability, mean_trials_of
 from dptransfer.accounting.calibrate import (
     fits,
@@ -10,9 +15,11 @@ from dptransfer.accounting.calibrate import (
     smallest_noise,
 )
 from dptransfer.accounting.compose import (
+    composition_words,
     delta_of,
     epsilon_of,
     guarantee_of,
+    is_gaussian,
     mu_of,
     pure_epsilon_of,
     quick_delta_of,
@@ -27,6 +34,8 @@ from dptransfer.accounting.weak_budget import heed
 __all__ = [
     "Requests",
     "Rule",
+    "area_ceiling",
+    "composition_words",
     "delta_of",
     "delta_of_mu",
     "epsilon_of",
@@ -36,6 +45,7 @@ __all__ = [
     "guarantee_of",
     "halting_probability",
     "heed",
+    "is_gaussian",
     "largest_times",
     "mean_trials_of",
     "membership_advantage",
@@ -45,6 +55,7 @@ __all__ = [
     "noise_multiplier_for",
     "pure_epsilon_of",
     "quick_delta_of",
+    "rate_ceilings",
     "rho_of",
     "selection_delta",
     "selection_epsilon_for",

@@ -24,25 +24,20 @@ sampling meets its ρ on the lattice and needs no such term; it is added for sam
 
 **Cut tails.** What ran and the same with whole tails differ only if some draw of some trial fell outside: in
 total variation, by at most the mean number of trials times that of the worst candidate
-(`privacy.numeric_delta_of`).
+(`BestOfManyEvent.numeric_delta`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
-from dptransfer.accounting.pure import selection_groups
-from dptransfer.accounting.renyi import ORDERS, divergences
-from dptransfer.accounting.sampled import sampled_groups
+from dptransfer.accounting.renyi import ORDERS, Divergences
 from dptransfer.accounting.search import largest
 from dptransfer.errors import ArgumentError
-from dptransfer.privacy import BestOfManyEvent, Event, GaussianEvent, SampledGaussianEvent, SelectionEvent
 
 _SMALLEST_HALTING = 1e-290
 
@@ -86,40 +81,23 @@ def halting_probability(mean: float, shape: float) -> float:
     return found
 
 
-@lru_cache(maxsize=64)
-def best_of_many_divergences(event: BestOfManyEvent) -> NDArray[np.float64] | None:
-    """Rényi divergences of the tuned step at `ORDERS`; None where a trial's numbers are too large."""
-    trials = [trial_divergences(trial) for trial in event.candidates]
+def best_of_many_divergences(
+    trials: Sequence[Divergences | None], mean: float, shape: float
+) -> Divergences | None:
+    """Rényi divergences at `ORDERS` of the best of many trials, from those of one trial of each candidate.
+
+    None where a trial's numbers are too large.
+    """
     known = [trial for trial in trials if trial is not None]
     if len(known) < len(trials):
         return None
     orders = np.array(ORDERS)
     with np.errstate(over="ignore"):
         average = np.logaddexp.reduce((orders - 1) * np.array(known), axis=0) - math.log(len(known))
-    return _repeated(average / (orders - 1), event.mean_trials, event.shape)
+    return _repeated(average / (orders - 1), mean, shape)
 
 
-def trial_divergences(events: Sequence[Event]) -> NDArray[np.float64] | None:
-    """Rényi divergences of a sequence of any events, at `ORDERS`; None where the numbers are too large."""
-    noises = [event for event in events if isinstance(event, GaussianEvent)]
-    mu = math.hypot(*(math.sqrt(event.times) / event.noise_multiplier for event in noises))
-    choices = selection_groups(event for event in events if isinstance(event, SelectionEvent))
-    sampled = [event for event in events if isinstance(event, SampledGaussianEvent)]
-    total = divergences(mu, choices, sampled_groups(sampled))
-    if total is None:
-        return None
-    orders = np.array(ORDERS)
-    total += math.fsum(event.numeric_epsilon for event in sampled) * orders / (orders - 1)
-    for event in events:
-        if isinstance(event, BestOfManyEvent):
-            tuned = best_of_many_divergences(event)
-            if tuned is None:
-                return None
-            total += tuned
-    return total
-
-
-def _repeated(trial: NDArray[np.float64], mean: float, shape: float) -> NDArray[np.float64]:
+def _repeated(trial: Divergences, mean: float, shape: float) -> Divergences:
     orders = np.array(ORDERS)
     if math.isinf(shape):
         log_lost = (orders - 1) * (trial - np.log1p(1 / (orders - 1))[:, None] + np.log1p(-1 / orders))
@@ -130,5 +108,5 @@ def _repeated(trial: NDArray[np.float64], mean: float, shape: float) -> NDArray[
         extra = (1 + shape) * ((1 - 1 / orders) * trial - math.log(gamma) / orders)
         log_mean = math.log(max(mean, mean_trials_of(gamma, shape)))
         whole = trial + float(extra.min()) + log_mean / (orders - 1)
-    rising: NDArray[np.float64] = np.minimum.accumulate(whole[::-1])[::-1] * (1 + 1e-12)
+    rising: Divergences = np.minimum.accumulate(whole[::-1])[::-1] * (1 + 1e-12)
     return rising

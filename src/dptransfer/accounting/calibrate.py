@@ -11,27 +11,18 @@ from collections.abc import Callable, Sequence
 from dptransfer import _check
 from dptransfer.accounting.compose import (
     NEGLIGIBLE_DELTA,
+    NO_PURE_GAUSSIAN,
     NO_RHO_OF_CUT_TAILS,
-    NO_RHO_OF_TUNING,
     delta_of,
     mu_of,
     pure_epsilon_of,
     quick_delta_of,
     rho_of,
-    why_never_pure,
 )
 from dptransfer.accounting.search import largest, largest_whole, smallest, smallest_root
+from dptransfer.accounting.steps import Steps
 from dptransfer.errors import BudgetError, RelationMismatch
-from dptransfer.privacy import (
-    SMALLEST_NOISE_MULTIPLIER,
-    BestOfManyEvent,
-    Budget,
-    Event,
-    SampledGaussianEvent,
-    SelectionEvent,
-    numeric_delta_of,
-    same_relation,
-)
+from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Budget, Event, same_relation
 
 LARGEST_NOISE_MULTIPLIER = 1e6
 """Above it noise on a fine lattice could leave 64-bit integers; that must show before anything is charged."""
@@ -107,7 +98,7 @@ def noise_multiplier_for(budget: Budget, make_events: Callable[[float], Sequence
     """
     unit = make_events(1.0)
     _refuse_what_never_fits(budget, unit)
-    if budget.flavour == "approximate" and any(isinstance(event, SampledGaussianEvent) for event in unit):
+    if budget.flavour == "approximate" and Steps.of(unit).sampled:
         found = _smallest_sampled_noise(budget, make_events)
         if found is not None:
             return found
@@ -191,15 +182,15 @@ def _refuse_what_never_fits(budget: Budget, events: Sequence[Event]) -> None:
     """Say why, where no amount of noise can help."""
     if budget.flavour == "approximate":
         return
-    if any(isinstance(event, BestOfManyEvent) for event in events):
-        raise BudgetError(NO_RHO_OF_TUNING)
-    selections = [isinstance(event, SelectionEvent) for event in events]
-    if budget.flavour == "pure" and not all(selections):
-        raise BudgetError(why_never_pure(events))
-    if budget.flavour == "gdp" and any(selections):
+    steps = Steps.of(events)
+    if steps.by_renyi:
+        raise BudgetError(steps.by_renyi[0].nothing_else)
+    if budget.flavour == "pure" and not steps.is_pure:
+        raise BudgetError(NO_PURE_GAUSSIAN)
+    if budget.flavour == "gdp" and steps.groups:
         raise BudgetError(
             "A GDP budget pays for Gaussian noise only; the plan holds a selection. "
             "State the budget as (epsilon, delta) or as rho."
         )
-    if math.fsum(map(numeric_delta_of, events)) > NEGLIGIBLE_DELTA:
+    if steps.cut > NEGLIGIBLE_DELTA:
         raise BudgetError(NO_RHO_OF_CUT_TAILS)

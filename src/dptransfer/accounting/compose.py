@@ -41,27 +41,13 @@ from collections.abc import Callable, Sequence
 
 from dptransfer import _check
 from dptransfer.accounting.gaussian import mu_with_slack
-from dptransfer.accounting.pure import selection_rho
 from dptransfer.accounting.search import smallest
-from dptransfer.accounting.steps import Steps
+from dptransfer.accounting.steps import GaussianPart, RenyiPart, Steps, part_of
 from dptransfer.errors import BudgetError, RelationMismatch
-from dptransfer.privacy import (
-    BestOfManyEvent,
-    Event,
-    Guarantee,
-    Relation,
-    SampledGaussianEvent,
-    SelectionEvent,
-    Unit,
-    same_relation,
-)
+from dptransfer.privacy import Event, Guarantee, Relation, Unit, same_relation
 
 NO_PURE_GAUSSIAN = (
     "Gaussian noise has no pure-epsilon guarantee; give delta > 0 or use the methods public or top-k."
-)
-NO_RHO_OF_TUNING = (
-    "Choosing the best of many trials has no zCDP, GDP or pure guarantee here; "
-    "tuning needs an (epsilon, delta) budget, such as --epsilon 1 --delta 1e-5."
 )
 NEGLIGIBLE_DELTA = 1e-20
 """Cut tails up to this total variation are left out of ρ and μ, and said so; ε and δ always count them."""
@@ -88,7 +74,7 @@ def epsilon_of(events: Sequence[Event], delta: float) -> float:
 
     The returned ε was tried: `delta_of` of it is at most `delta`. At δ = 0 Gaussian noise has none: infinity.
 
-    >>> from dptransfer.privacy import Relation
+    >>> from dptransfer.privacy import Relation, SelectionEvent
     >>> choice = SelectionEvent(0.1, Relation.ADD_REMOVE, True, "exponential")
     >>> round(epsilon_of([choice] * 100, 0.0), 9), epsilon_of([choice] * 100, 1e-5) < 2.3
     (10.0, True)
@@ -127,23 +113,12 @@ def rho_of(events: Sequence[Event]) -> float:
     1.0
     """
     steps = Steps.of(events)
-    if steps.tuned:
-        raise BudgetError(NO_RHO_OF_TUNING)
+    if steps.by_renyi:
+        raise BudgetError(steps.by_renyi[0].nothing_else)
     if steps.cut > NEGLIGIBLE_DELTA:
         raise BudgetError(NO_RHO_OF_CUT_TAILS)
-    return math.fsum(map(_rho, events))
-
-
-def _rho(event: Event) -> float:
-    if isinstance(event, SelectionEvent):
-        return selection_rho(event.epsilon, event.bounded_range)
-    assert not isinstance(event, BestOfManyEvent)
-    mu = (2 if _replaces_in_a_sample(event) else 1) / event.noise_multiplier
-    return event.times * (0.5 * mu * mu)
-
-
-def _replaces_in_a_sample(event: Event) -> bool:
-    return isinstance(event, SampledGaussianEvent) and event.relation is Relation.REPLACE_ONE
+    parts = map(part_of, events)
+    return math.fsum(part.rho for part in parts if not isinstance(part, RenyiPart))
 
 
 def mu_of(events: Sequence[Event]) -> float | None:
@@ -158,7 +133,7 @@ def mu_of(events: Sequence[Event]) -> float | None:
     steps = Steps.of(events)
     if steps.is_nothing:
         return 0.0
-    if steps.groups or steps.tuned or steps.cut > NEGLIGIBLE_DELTA:
+    if steps.groups or steps.by_renyi or steps.cut > NEGLIGIBLE_DELTA:
         return None
     return mu_with_slack(steps.whole_mu, steps.slack)
 
@@ -166,7 +141,7 @@ def mu_of(events: Sequence[Event]) -> float | None:
 def pure_epsilon_of(events: Sequence[Event]) -> float | None:
     """ε of pure DP of the events together, the sum; None unless all are selections.
 
-    >>> from dptransfer.privacy import Relation
+    >>> from dptransfer.privacy import Relation, SelectionEvent
     >>> pure_epsilon_of([SelectionEvent(0.5, Relation.ADD_REMOVE, False, "permute-and-flip")] * 2)
     1.0
     """
@@ -177,7 +152,7 @@ def pure_epsilon_of(events: Sequence[Event]) -> float | None:
 def quick_delta_of(events: Sequence[Event], epsilon: float) -> float:
     """A δ at which the events are (ε, δ)-DP, found in a millisecond; never below `delta_of`, often close.
 
-    >>> from dptransfer.privacy import Relation
+    >>> from dptransfer.privacy import Relation, SampledGaussianEvent
     >>> step = SampledGaussianEvent(1.0, 0.01, 1000, Relation.ADD_REMOVE)
     >>> delta_of([step], 2.0) <= quick_delta_of([step], 2.0) <= 1e-4
     True
@@ -204,7 +179,7 @@ def guarantee_of(
         relation: the events' relation, if it is to be checked.
         unit: the events' unit, likewise.
 
-    >>> from dptransfer.privacy import Relation
+    >>> from dptransfer.privacy import Relation, SelectionEvent
     >>> print(guarantee_of([SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential")], 0.0))
     This model is (ε = 0.5)-differentially private with respect to adding or removing one example.
     >>> guarantee_of([], 1e-5, relation=Relation.ADD_REMOVE).epsilon
@@ -240,7 +215,47 @@ def guarantee_of(
 
 def why_never_pure(events: Sequence[Event]) -> str:
     """Why no amount of noise gives these events a pure ε."""
-    return NO_RHO_OF_TUNING if any(isinstance(e, BestOfManyEvent) for e in events) else NO_PURE_GAUSSIAN
+    by_renyi = Steps.of(events).by_renyi
+    return by_renyi[0].nothing_else if by_renyi else NO_PURE_GAUSSIAN
+
+
+def is_gaussian(events: Sequence[Event]) -> bool:
+    """Whether all steps, if there are any, are Gaussian noise on all rows: their curve is one Gaussian's."""
+    return all(isinstance(part_of(event), GaussianPart) for event in events)
+
+
+def composition_words(events: Sequence[Event]) -> str:
+    """How these steps, one or more of them, were added up, for whoever reads the numbers.
+
+    >>> from dptransfer.privacy import GaussianEvent, Relation
+    >>> composition_words([GaussianEvent(1.0, Relation.ADD_REMOVE)])
+    'Gaussian steps compose exactly; ε is read off the exact Gaussian curve at δ.'
+    """
+    steps = Steps.of(events)
+    if any(event.trials() for event in events):
+        return (
+            "Of the trials of a tuned step only the best was released; the number of trials was random. Its "
+            "Rényi divergences follow from those of one trial (Papernot and Steinke 2022), and those of all "
+            "steps are added."
+        )
+    if steps.by_renyi:
+        return "The Rényi divergences of all steps are added, and ε is read off the best order."
+    if steps.sampled:
+        return (
+            "Steps on random samples compose by the exact distribution of their privacy loss, on a grid that "
+            "is rounded to the safe side. That nobody learns who was in a sample is part of the guarantee."
+        )
+    if steps.is_gaussian:
+        return "Gaussian steps compose exactly; ε is read off the exact Gaussian curve at δ."
+    if steps.is_pure:
+        return (
+            "Selections compose by the smallest of several valid bounds: the sum of their ε, and at δ "
+            "Rényi divergences and privacy loss distributions."
+        )
+    return (
+        "Gaussian steps compose exactly; with selections, by the smallest of several valid bounds: "
+        "Gaussian DP, Rényi divergences and privacy loss distributions."
+    )
 
 
 def _rho_or_none(events: Sequence[Event]) -> float | None:

@@ -17,32 +17,23 @@ whose derivative in t vanishes at t = (η + e)/2, and the maximum is
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from dptransfer import _check
-from dptransfer.privacy import SelectionEvent
 
 
 class SelectionGroup(NamedTuple):
-    """`times` selections of the same kind: each `epsilon`-DP, and of bounded range or not."""
+    """`times` equal selections, or other pure steps: each `epsilon`-DP, and of bounded range or not."""
 
     epsilon: float
     bounded_range: bool
     times: int
 
-
-def selection_groups(events: Iterable[SelectionEvent]) -> tuple[SelectionGroup, ...]:
-    """Equal selections gathered, in a fixed order, so that a thousand steps cost as much as one.
-
-    >>> from dptransfer.privacy import Relation
-    >>> step = SelectionEvent(0.1, Relation.ADD_REMOVE, True, "exponential")
-    >>> selection_groups([step] * 100)
-    (SelectionGroup(epsilon=0.1, bounded_range=True, times=100),)
-    """
-    counted = Counter((event.epsilon, event.bounded_range) for event in events)
-    return tuple(SelectionGroup(*kind, counted[kind]) for kind in sorted(counted))
+    @property
+    def rho(self) -> float:
+        """Zero-concentrated DP of all of them."""
+        return self.times * selection_rho(self.epsilon, self.bounded_range)
 
 
 def total_epsilon(groups: Iterable[SelectionGroup]) -> float:

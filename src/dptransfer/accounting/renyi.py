@@ -17,10 +17,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer.accounting.pure import SelectionGroup, selection_rho
 from dptransfer.accounting.sampled import SampledGroup, sampled_divergences
+from dptransfer.arrays import Floats
+
+Divergences = Floats
+"""One upper bound for each of `ORDERS`."""
 
 ORDERS = tuple(sorted({*(1 + 0.011 * (1e6 / 0.011) ** (step / 299) for step in range(300)), *range(2, 65)}))
 """From 1.011, the first the library converts, to 10⁶; integers, because `sampled` is exact there."""
@@ -32,7 +35,7 @@ _ROUNDING = 1e-8
 
 def divergences(
     mu: float, groups: tuple[SelectionGroup, ...], sampled: tuple[SampledGroup, ...] = ()
-) -> NDArray[np.float64] | None:
+) -> Divergences | None:
     """Bounds at `ORDERS` for Gaussian noise of parameter `mu` (0 for none) and the other steps together.
 
     None where the numbers are too large.
@@ -53,7 +56,7 @@ def divergences(
     return total
 
 
-def delta_of_renyi(bounds: NDArray[np.float64], epsilon: float) -> float:
+def delta_of_renyi(bounds: Divergences, epsilon: float) -> float:
     """The smallest δ that the divergences at `ORDERS` give at `epsilon`, rounded up.
 
     >>> bool(1e-5 < delta_of_renyi(divergences(1.0, ()), 4.5) < 1e-4)
@@ -67,7 +70,7 @@ def delta_of_renyi(bounds: NDArray[np.float64], epsilon: float) -> float:
     return math.exp(min(float(logs.min()), 0.0)) * (1 + _ROUNDING * (1 + epsilon))
 
 
-def epsilon_of_renyi(bounds: NDArray[np.float64], delta: float) -> float:
+def epsilon_of_renyi(bounds: Divergences, delta: float) -> float:
     """About the smallest ε at which `delta_of_renyi` falls to `delta`."""
     from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
 

@@ -49,15 +49,15 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dptransfer.accounting.best_of_many import trial_divergences
 from dptransfer.accounting.calibrate import fits
-from dptransfer.accounting.compose import epsilon_of, guarantee_of, mu_of, pure_epsilon_of
+from dptransfer.accounting.compose import epsilon_of, guarantee_of, is_gaussian, mu_of, pure_epsilon_of
 from dptransfer.accounting.gdp_price import gdp_price
 from dptransfer.accounting.renyi import ORDERS
 from dptransfer.accounting.search import smallest
-from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Relation, numeric_delta_of
+from dptransfer.accounting.steps import Steps
+from dptransfer.arrays import Floats
+from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Relation
 
 Rule = Literal["gaussian", "renyi"]
 """How an (ε, δ) account counts requests that depend on earlier answers."""
@@ -128,7 +128,7 @@ class Requests:
         epsilon = budget.epsilon or 0.0
         if self.pure <= epsilon:
             return True
-        cut = (1 + math.exp(min(epsilon, 700.0))) * math.fsum(map(numeric_delta_of, self.events))
+        cut = (1 + math.exp(min(epsilon, 700.0))) * math.fsum(event.numeric_delta for event in self.events)
         if self._lost > RESERVE / 2 or cut > budget.delta * RESERVE / 2:
             return False
         return self._epsilon(budget.delta, RESERVE, epsilon) <= epsilon
@@ -169,7 +169,7 @@ class Requests:
         price = math.hypot(*(gdp_price(events, delta * SHARE) for events in self.later))
         if math.isinf(price):
             return price
-        cut = math.fsum(map(numeric_delta_of, self._after_the_first))
+        cut = math.fsum(event.numeric_delta for event in self._after_the_first)
         rest = GaussianEvent(1 / price, self.first[0].relation, numeric_delta=cut, unit=self.first[0].unit)
         return epsilon_of([*self.first, rest], left)
 
@@ -178,7 +178,7 @@ class Requests:
 
         Whether it is at most `limit` is decided at the order of `limit` alone: one order for all paths.
         """
-        divergences = trial_divergences(self.events)
+        divergences = Steps.of(self.events).divergences()
         if divergences is None:
             return math.inf
 
@@ -193,15 +193,10 @@ class Requests:
         return math.inf if found is None else found
 
 
-def is_gaussian(events: Sequence[Event]) -> bool:
-    """Whether all of a request's steps are Gaussian, and so pay their own μ²."""
-    return all(isinstance(event, GaussianEvent) for event in events)
-
-
-def _room(epsilon: float, delta: float) -> NDArray[np.float64]:
+def _room(epsilon: float, delta: float) -> Floats:
     """The largest divergence at each of `ORDERS` that converts to (ε, δ): `renyi` has the formula."""
     alpha = np.array(ORDERS)
-    room: NDArray[np.float64] = epsilon - np.log1p(-1 / alpha) + np.log(alpha * delta) / (alpha - 1)
+    room: Floats = epsilon - np.log1p(-1 / alpha) + np.log(alpha * delta) / (alpha - 1)
     return room
 
 

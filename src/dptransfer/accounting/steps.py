@@ -1,67 +1,150 @@
-"""Events gathered into one curve: which accounting route each kind takes.
+"""Events gathered into one curve: in what terms each kind is accounted for.
 
-The derivations of what lattice and cut tails cost are in `compose`.
+`part_of` puts an event into one of four terms, and everything else follows from those:
+
+- `GaussianPart`: Gaussian noise on all rows. Composes exactly.
+- `SelectionGroup`: pure ε-DP, perhaps of bounded range.
+- `SampledGroup`: Gaussian noise on Poisson samples.
+- `RenyiPart`: whatever else has Rényi divergences at `ORDERS`; all other steps are then counted by theirs.
+
+A new kind of event registers one function here. The derivations of what lattice and cut tails cost are in
+`compose`.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, singledispatch
+from typing import Any, NamedTuple, TypeVar
 
-from dptransfer.accounting.best_of_many import trial_divergences
+import numpy as np
+
+from dptransfer.accounting.best_of_many import best_of_many_divergences
 from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu
 from dptransfer.accounting.mixed import mixed_delta, mixed_epsilons
-from dptransfer.accounting.pure import SelectionGroup, selection_delta, selection_groups, total_epsilon
-from dptransfer.accounting.renyi import delta_of_renyi, epsilon_of_renyi
-from dptransfer.accounting.sampled import SampledGroup, sampled_groups, whole_mu
+from dptransfer.accounting.pure import SelectionGroup, selection_delta, total_epsilon
+from dptransfer.accounting.renyi import ORDERS, Divergences, delta_of_renyi, divergences, epsilon_of_renyi
+from dptransfer.accounting.sampled import SampledGroup, whole_mu
 from dptransfer.privacy import (
     BestOfManyEvent,
     Event,
     GaussianEvent,
+    Relation,
     SampledGaussianEvent,
     SelectionEvent,
-    numeric_delta_of,
-    numeric_epsilon_of,
     same_relation,
 )
+
+NO_RHO_OF_TUNING = (
+    "Choosing the best of many trials has no zCDP, GDP or pure guarantee here; "
+    "tuning needs an (epsilon, delta) budget, such as --epsilon 1 --delta 1e-5."
+)
+
+_Group = TypeVar("_Group", SelectionGroup, SampledGroup)
+
+
+class GaussianPart(NamedTuple):
+    """`times` releases with Gaussian noise."""
+
+    noise_multiplier: float
+    times: int
+
+    @property
+    def rho(self) -> float:
+        """Zero-concentrated DP of all of them."""
+        mu = 1 / self.noise_multiplier
+        return self.times * (0.5 * mu * mu)
+
+
+class RenyiPart(NamedTuple):
+    """A step of which Rényi divergences are known and nothing better.
+
+    Attributes:
+        event: the step.
+        divergences_of: gives those of the event at `ORDERS`, or None where its numbers are too large.
+        nothing_else: says, in words, that the step has no ρ, no μ and no pure ε.
+    """
+
+    event: Event
+    divergences_of: Callable[[Any], Divergences | None]
+    nothing_else: str
+
+
+Part = GaussianPart | SelectionGroup | SampledGroup | RenyiPart
+
+
+@singledispatch
+def part_of(event: object) -> Part:
+    """In what terms one event is accounted for."""
+    raise TypeError(f"every event must be of a kind that is accounted for; got {type(event).__name__}")
+
+
+@part_of.register
+def _(event: GaussianEvent) -> Part:
+    return GaussianPart(event.noise_multiplier, event.times)
+
+
+@part_of.register
+def _(event: SelectionEvent) -> Part:
+    return SelectionGroup(event.epsilon, event.bounded_range, 1)
+
+
+@part_of.register
+def _(event: SampledGaussianEvent) -> Part:
+    replaces = event.relation is Relation.REPLACE_ONE
+    return SampledGroup(event.noise_multiplier, event.sampling_rate, replaces, event.times)
+
+
+@part_of.register
+def _(event: BestOfManyEvent) -> Part:
+    return RenyiPart(event, _tuned_divergences, NO_RHO_OF_TUNING)
+
+
+@lru_cache(maxsize=64)
+def _tuned_divergences(event: BestOfManyEvent) -> Divergences | None:
+    trials = [Steps.of(trial).divergences() for trial in event.candidates]
+    return best_of_many_divergences(trials, event.mean_trials, event.shape)
 
 
 @dataclass(frozen=True)
 class Steps:
     """The events gathered: one Gaussian of parameter `mu` (0 for none), the rest in groups, and numerics.
 
-    `slack` is the lattice's share of ε, `cut` the tails' share of total variation; `tuned` are all events, if
-    some of them are tuned.
+    `slack` is the lattice's share of ε, and `sampled_slack` that of sampled steps alone; `cut` is the tails'
+    share of total variation.
     """
 
-    mu: float
-    groups: tuple[SelectionGroup, ...]
-    sampled: tuple[SampledGroup, ...]
-    tuned: tuple[Event, ...]
-    slack: float
-    cut: float
+    mu: float = 0.0
+    groups: tuple[SelectionGroup, ...] = ()
+    sampled: tuple[SampledGroup, ...] = ()
+    by_renyi: tuple[RenyiPart, ...] = ()
+    slack: float = 0.0
+    sampled_slack: float = 0.0
+    cut: float = 0.0
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> Steps:
         """Gather events of one relation; none at all are fine."""
-        if not events:
-            return cls(0.0, (), (), (), 0.0, 0.0)
-        if not all(isinstance(event, Event) for event in events):
-            raise TypeError("every event must be one of those in dptransfer.privacy")
+        parts = [part_of(event) for event in events]
+        if not parts:
+            return cls()
         same_relation(events)
-        noises = [event for event in events if isinstance(event, GaussianEvent)]
-        mu = math.hypot(*(math.sqrt(event.times) / event.noise_multiplier for event in noises))
-        if noises:  # a subnormal μ has lost digits; a larger one is still true
-            mu = max(mu, sys.float_info.min)
+        noises = [part for part in parts if isinstance(part, GaussianPart)]
+        mu = math.hypot(*(math.sqrt(part.times) / part.noise_multiplier for part in noises))
+        sampled = [event for event, part in zip(events, parts, strict=True) if isinstance(part, SampledGroup)]
         return cls(
-            mu=mu,
-            groups=selection_groups(event for event in events if isinstance(event, SelectionEvent)),
-            sampled=sampled_groups(event for event in events if isinstance(event, SampledGaussianEvent)),
-            tuned=tuple(events) if any(isinstance(event, BestOfManyEvent) for event in events) else (),
-            slack=math.fsum(map(numeric_epsilon_of, events)),
-            cut=math.fsum(map(numeric_delta_of, events)),
+            # A subnormal μ has lost digits; a larger one is still true.
+            mu=max(mu, sys.float_info.min) if noises else 0.0,
+            groups=_gathered(part for part in parts if isinstance(part, SelectionGroup)),
+            sampled=_gathered(part for part in parts if isinstance(part, SampledGroup)),
+            by_renyi=tuple(part for part in parts if isinstance(part, RenyiPart)),
+            slack=math.fsum([event.numeric_epsilon for event in events]),
+            sampled_slack=math.fsum([event.numeric_epsilon for event in sampled]),
+            cut=math.fsum([event.numeric_delta for event in events]),
         )
 
     @property
@@ -75,9 +158,14 @@ class Steps:
         return math.hypot(self.mu, whole_mu(self.sampled)) if self.sampled else self.mu
 
     @property
+    def is_gaussian(self) -> bool:
+        """Whether there is Gaussian noise on all rows only, or nothing."""
+        return not self.groups and not self.sampled and not self.by_renyi
+
+    @property
     def is_pure(self) -> bool:
         """Whether there are only selections, or nothing."""
-        return self.mu == 0 and not self.sampled and not self.tuned
+        return self.mu == 0 and not self.sampled and not self.by_renyi
 
     @property
     def is_nothing(self) -> bool:
@@ -105,21 +193,46 @@ class Steps:
 
     def ideal_epsilons(self, delta: float) -> list[float]:
         """Where the ideal curve falls to `delta`, by each route, ascending; exact but for rounding."""
-        if self.tuned:
-            bounds = trial_divergences(self.tuned)
+        if self.by_renyi:
+            bounds = self.divergences()
             return [] if bounds is None else [epsilon_of_renyi(bounds, delta)]
         if self.groups or self.sampled:
             return mixed_epsilons(self.mu, self.groups, delta, self.sampled)
         return [epsilon_of_mu(self.mu, delta)]
 
+    def divergences(self) -> Divergences | None:
+        """Rényi divergences of everything, at `ORDERS`; None where the numbers are too large.
+
+        Sampled steps pay for the lattice here (`best_of_many`), the others meet their ρ on it.
+        """
+        total = divergences(self.mu, self.groups, self.sampled)
+        if total is None:
+            return None
+        orders = np.array(ORDERS)
+        total += self.sampled_slack * orders / (orders - 1)
+        for part in self.by_renyi:
+            found = part.divergences_of(part.event)
+            if found is None:
+                return None
+            total += found
+        return total
+
     def _ideal_delta(self, epsilon: float, quick: bool) -> float:
         if self.is_nothing:
             return 0.0
-        if self.tuned:
-            bounds = trial_divergences(self.tuned)
+        if self.by_renyi:
+            bounds = self.divergences()
             return 1.0 if bounds is None else delta_of_renyi(bounds, epsilon)
         if self.is_one_selection:
             return selection_delta(self.groups[0].epsilon, self.groups[0].bounded_range, epsilon)
         if self.groups or self.sampled:
             return mixed_delta(self.mu, self.groups, epsilon, self.sampled, quick=quick)
         return delta_of_mu(self.mu, epsilon)
+
+
+def _gathered(parts: Iterable[_Group]) -> tuple[_Group, ...]:
+    """Equal steps as one group, in a fixed order, so that a thousand of them cost as much as one."""
+    counted: Counter[_Group] = Counter()
+    for part in parts:
+        counted[part._replace(times=0)] += part.times
+    return tuple(kind._replace(times=times) for kind, times in sorted(counted.items()))

@@ -1,6 +1,6 @@
 """Checks that never become releases: attacks, each example's own loss, ε bounded from below."""
 
-from dptransfer.audit.ceiling import area_ceiling, rate_ceilings
+from dptransfer.accounting import area_ceiling, rate_ceilings
 from dptransfer.audit.instance_loss import InstanceLosses, instance_losses
 from dptransfer.audit.lower_bound import audited_epsilon, counted_epsilon, excess_over_claim, gaussian_epsilon
 from dptransfer.audit.membership import (

@@ -8,8 +8,8 @@ It is a diagnostic that reads private rows: the losses are a function of them, a
 guarantee, and never enter a release.
 
 **What is computed.** A step of sensitivity Δ is charged as if every row moved its answer by Δ; row i moves
-it by a share s of that (`mechanisms.diary`). Its own loss is what the same steps would cost with that share
-in place of 1:
+it by a share s of that (`mechanisms.row_shares`). Its own loss is what the same steps would cost with that
+share in place of 1:
 
 - Gaussian steps: μᵢ² = Σ (s/z)², the exact curve at the guarantee's δ.
 - A selection: ε·s, where s is the range of the row's contributions to the scores of its class (a constant
@@ -36,26 +36,18 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.accounting import epsilon_of, pure_epsilon_of
+from dptransfer.accounting import epsilon_of, is_gaussian, pure_epsilon_of
 from dptransfer.accounting.renyi import ORDERS, epsilon_of_renyi
 from dptransfer.accounting.sampled import SampledGroup, sampled_divergences
+from dptransfer.accounting.steps import Steps
+from dptransfer.arrays import Floats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.ledger import Ledger
-from dptransfer.mechanisms.diary import Entry, recording
+from dptransfer.mechanisms.row_shares import RowShares, recording
 from dptransfer.methods import PrivateMethod
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import (
-    Budget,
-    Event,
-    GaussianEvent,
-    Guarantee,
-    Relation,
-    SampledGaussianEvent,
-    SelectionEvent,
-)
-
-FloatArray = NDArray[np.float64]
+from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Relation, SampledGaussianEvent
 
 _LEVELS = 64  # shares are rounded up to multiples of 1/64
 _COARSE_LEVELS = 16  # where one level takes a third of a second
@@ -71,7 +63,7 @@ class InstanceLosses:
         guarantee: what was promised to all of them.
     """
 
-    epsilons: FloatArray
+    epsilons: Floats
     guarantee: Guarantee
 
     @property
@@ -111,21 +103,21 @@ def instance_losses(
     """
     if not getattr(noise, "seeded", False):
         raise ArgumentError("instance_losses is a rehearsal and needs seeded noise; pass SeededNoise(seed).")
-    # A plan may rehearse on public rows, which is nobody's loss: it is made before the diary is opened.
+    # A plan may rehearse on public rows, which is nobody's loss: it is made before anything is recorded.
     method = method.plan(private.facts, budget, public).method
     if getattr(method, "device", "cpu") != "cpu":  # the integers are the same there
         method = replace(cast(Any, method), device="cpu")
-    with recording() as diary:
+    with recording() as releases:
         model = method.fit(
             private, public, budget=budget, ledger=Ledger.in_memory(strict_names=True), noise=noise
         )
-    epsilons = own_epsilons(model.events, diary.entries, len(private.labels), model.guarantee.delta)
+    epsilons = own_epsilons(model.events, releases, len(private.labels), model.guarantee.delta)
     return InstanceLosses(np.minimum(epsilons, model.guarantee.epsilon), model.guarantee)
 
 
-def own_epsilons(events: Sequence[Event], entries: Sequence[Entry], rows: int, delta: float) -> FloatArray:
+def own_epsilons(events: Sequence[Event], releases: Sequence[RowShares], rows: int, delta: float) -> Floats:
     """Each row's ε at `delta`, from the events that were paid for and what rows moved in them."""
-    shares = _largest_shares(events, entries, rows)
+    shares = _largest_shares(events, releases, rows)
     if shares.max(initial=0.0) > 1 + _ROUNDING:
         raise DPTransferError(
             "A run must not let a row move an answer by more than was paid for; here one does. "
@@ -134,11 +126,11 @@ def own_epsilons(events: Sequence[Event], entries: Sequence[Entry], rows: int, d
     shares = np.minimum(shares, 1.0)
     losses = _by_share(events, shares, delta)
     if events and all(isinstance(event, SampledGaussianEvent) for event in events):
-        losses = np.minimum(losses, _by_divergence(events, entries, rows, delta, shares > 0))
+        losses = np.minimum(losses, _by_divergence(events, releases, rows, delta, shares > 0))
     return losses
 
 
-def _largest_shares(events: Sequence[Event], entries: Sequence[Entry], rows: int) -> FloatArray:
+def _largest_shares(events: Sequence[Event], releases: Sequence[RowShares], rows: int) -> Floats:
     """The smallest share that covers all of a row's steps, each kind by itself and the largest of them.
 
     Releases that were paid for together have a bound of their own on what one exchange does to all of them.
@@ -146,23 +138,23 @@ def _largest_shares(events: Sequence[Event], entries: Sequence[Entry], rows: int
     largest = np.zeros(rows)
     squares, parts, paid = np.zeros(rows), np.zeros(rows), 0.0
     for event in events:
+        if event.trials():
+            raise ArgumentError("A tuned method has no losses by row: its trials are forgotten.")
         if isinstance(event, GaussianEvent):
             paid += event.times / event.noise_multiplier**2
-        elif not isinstance(event, SampledGaussianEvent | SelectionEvent):
-            raise ArgumentError("A tuned method has no losses by row: its trials are forgotten.")
-    for entry in entries:
-        if not isinstance(entry.event, GaussianEvent):
-            largest = np.maximum(largest, entry.shares)
+    for release in releases:
+        if not isinstance(release.event, GaussianEvent):
+            largest = np.maximum(largest, release.shares)
             continue
-        moved = parts if entry.is_part else squares  # μ² adds up, whatever the shares of the steps
-        moved += (entry.shares / entry.event.noise_multiplier) ** 2
-        if entry.is_part:  # the joint bound below must not hide a contribution that is too long
-            largest = np.where(entry.shares > 1 + _ROUNDING, np.maximum(largest, entry.shares), largest)
+        moved = parts if release.is_part else squares  # μ² adds up, whatever the shares of the steps
+        moved += (release.shares / release.event.noise_multiplier) ** 2
+        if release.is_part:  # the joint bound below must not hide a contribution that is too long
+            largest = np.where(release.shares > 1 + _ROUNDING, np.maximum(largest, release.shares), largest)
     squares += np.minimum(parts, paid)
     return np.maximum(largest, np.sqrt(squares / paid)) if paid else largest
 
 
-def _by_share(events: Sequence[Event], shares: FloatArray, delta: float) -> FloatArray:
+def _by_share(events: Sequence[Event], shares: Floats, delta: float) -> Floats:
     """ε of the events with their noise ÷ share, at shares rounded up to a level.
 
     Where that is proven the step from the level down to the share itself is taken in proportion. With δ =
@@ -170,11 +162,11 @@ def _by_share(events: Sequence[Event], shares: FloatArray, delta: float) -> Floa
     x, the derivative of δ by μ at fixed x is e^(xμ)(φ(t) − xΦ(−t)), and xΦ(−t) ≤ (x/t)φ(t) ≤ φ(t) by Mills'
     ratio.
     """
-    smooth = delta == 0 or all(isinstance(event, GaussianEvent) for event in events)
-    count = _COARSE_LEVELS if any(isinstance(event, SampledGaussianEvent) for event in events) else _LEVELS
+    smooth = delta == 0 or is_gaussian(events)
+    count = _COARSE_LEVELS if Steps.of(events).sampled else _LEVELS
     levels = np.ceil(shares * count * (1 - 1e-12)).astype(np.int64)
     table = {
-        int(level): epsilon_of([_scaled(event, level / count) for event in events], delta) if level else 0.0
+        int(level): epsilon_of([event.further(level / count) for event in events], delta) if level else 0.0
         for level in np.unique(levels)
     }
     losses = np.array([table[int(level)] for level in levels], dtype=np.float64)
@@ -185,16 +177,16 @@ def _by_share(events: Sequence[Event], shares: FloatArray, delta: float) -> Floa
 
 
 def _by_divergence(
-    events: Sequence[Event], entries: Sequence[Entry], rows: int, delta: float, moved: NDArray[np.bool_]
-) -> FloatArray:
+    events: Sequence[Event], releases: Sequence[RowShares], rows: int, delta: float, moved: NDArray[np.bool_]
+) -> Floats:
     """ε from Rényi divergences added up step by step, plus what lattice and cut tails cost."""
-    slack = math.fsum(event.numeric_epsilon for event in events if isinstance(event, SampledGaussianEvent))
-    cut = math.fsum(event.numeric_delta for event in events if isinstance(event, SampledGaussianEvent))
+    slack = math.fsum(event.numeric_epsilon for event in events)
+    cut = math.fsum(event.numeric_delta for event in events)
     divergences = np.zeros((rows, len(ORDERS)))
-    for entry in entries:
-        assert isinstance(entry.event, SampledGaussianEvent)
-        levels = np.ceil(np.minimum(entry.shares, 1.0) * _LEVELS * (1 - 1e-12)).astype(np.int64)
-        divergences += _step_divergences(replace(entry.event, label=""))[levels]
+    for release in releases:
+        assert isinstance(release.event, SampledGaussianEvent)
+        levels = np.ceil(np.minimum(release.shares, 1.0) * _LEVELS * (1 - 1e-12)).astype(np.int64)
+        divergences += _step_divergences(replace(release.event, label=""))[levels]
     losses = np.zeros(rows)
     for row in np.flatnonzero(moved):
         losses[row] = epsilon_of_renyi(divergences[row] + 2.0**-50, delta) + slack
@@ -204,20 +196,12 @@ def _by_divergence(
 
 
 @lru_cache(maxsize=32)
-def _step_divergences(event: SampledGaussianEvent) -> FloatArray:
+def _step_divergences(event: SampledGaussianEvent) -> Floats:
     """(levels + 1, orders): one step's divergences for a row of each share."""
     orders, replaces = np.array(ORDERS), event.relation is Relation.REPLACE_ONE
 
-    def at(level: int) -> FloatArray:
+    def at(level: int) -> Floats:
         multiplier = event.noise_multiplier * _LEVELS / level
         return sampled_divergences(SampledGroup(multiplier, event.sampling_rate, replaces, 1), orders)
 
     return np.stack([np.zeros(len(orders)), *(at(level) for level in range(1, _LEVELS + 1))])
-
-
-def _scaled(event: Event, share: float) -> Event:
-    """The same step for a row that moves the answer by a share of what was paid for."""
-    if isinstance(event, SelectionEvent):
-        return replace(event, epsilon=event.epsilon * share)
-    assert isinstance(event, GaussianEvent | SampledGaussianEvent)
-    return replace(event, noise_multiplier=event.noise_multiplier / share)

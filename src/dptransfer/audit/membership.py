@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptransfer import _check
-from dptransfer.accounting import true_positive_rate
-from dptransfer.audit.ceiling import area_ceiling
+from dptransfer.accounting import area_ceiling, true_positive_rate
 from dptransfer.audit.lower_bound import high_limit, low_limit
-from dptransfer.data.embeddings import class_positions
+from dptransfer.data.labelled import Labelled, class_positions
 from dptransfer.errors import DataError
 from dptransfer.privacy import Guarantee
 from dptransfer.release import PrivateClassifier
@@ -135,8 +134,8 @@ class MembershipResult:
 
 def membership_attack(
     model: PrivateClassifier,
-    members: tuple[ArrayLike, ArrayLike],
-    others: tuple[ArrayLike, ArrayLike],
+    members: tuple[ArrayLike, ArrayLike | Labelled],
+    others: tuple[ArrayLike, ArrayLike | Labelled],
     *,
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
 ) -> MembershipResult:
@@ -174,13 +173,17 @@ def membership_attack(
     )
 
 
-def row_losses(model: PrivateClassifier, x: ArrayLike, y: ArrayLike) -> FloatArray:
+def row_losses(model: PrivateClassifier, x: ArrayLike, y: ArrayLike | Labelled) -> FloatArray:
     """−log probability of each row's own class, as the model has it."""
     return score_losses(model.scores(x), y, classes=model.classes, temperature=model.head.temperature)
 
 
 def score_losses(
-    scores: FloatArray, y: ArrayLike, *, classes: tuple[str | int, ...], temperature: float = 1.0
+    scores: FloatArray,
+    y: ArrayLike | Labelled,
+    *,
+    classes: tuple[str | int, ...],
+    temperature: float = 1.0,
 ) -> FloatArray:
     """−log probability of each row's own class, exact where the probability itself would round to 0 or 1.
 

@@ -6,17 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dptransfer.cli.screen import say, show_table
-from dptransfer.privacy import (
-    BestOfManyEvent,
-    Event,
-    Guarantee,
-    SampledGaussianEvent,
-    SelectionEvent,
-    event_to_dict,
-    number,
-    rounded_up,
-    trials_law,
-)
+from dptransfer.privacy import Event, Guarantee, event_to_dict, rounded_up
 
 _RATES = (0.01, 0.001)
 _MOST = 20
@@ -46,34 +36,14 @@ def attack_limits(events: Sequence[Event]) -> dict[str, Any]:
 
 
 def show_events(events: Sequence[Event]) -> None:
-    """One line per noisy step, and one per candidate under a step that was tuned."""
+    """One line per noisy step."""
     if not events:
         say("No private row is used: there is no noisy step, and nothing is spent.")
         return
-    rows = [row for place, event in enumerate(events[:_MOST], start=1) for row in _rows(str(place), event)]
+    rows = [(str(n), event.label, *event.table_row()) for n, event in enumerate(events[:_MOST], start=1)]
     if len(events) > _MOST:
-        rows.append(("", f"and {len(events) - _MOST} more", "", "", "", ""))
-    show_table(
-        ("#", "Step", "Releases", "Sensitivity", "Noise multiplier", "Adds"), rows, numbers=(0, 3, 4, 5)
-    )
-
-
-def _rows(place: str, event: Event) -> list[tuple[str, ...]]:
-    if isinstance(event, SelectionEvent):
-        return [(place, event.mechanism, event.label, "", "", f"epsilon {number(event.epsilon)}")]
-    if isinstance(event, BestOfManyEvent):
-        about = f"about {number(event.mean_trials)} trials, {trials_law(event)}"
-        rows: list[tuple[str, ...]] = [(place, event.kind, event.label, "", "", about)]
-        for nth, trial in enumerate(event.candidates[:_MOST], start=1):
-            rows += [row for one in trial for row in _rows(f"{place}.{nth}", one)]
-        if len(event.candidates) > _MOST:
-            rows.append(("", f"and {len(event.candidates) - _MOST} more candidates", "", "", "", ""))
-        return rows
-    adds = f"scale {number(event.scale)}" + (f", {event.times} times" if event.times > 1 else "")
-    if isinstance(event, SampledGaussianEvent):
-        adds += f", sampling rate {number(event.sampling_rate)}"
-    noise = (number(event.sensitivity), number(event.noise_multiplier), adds)
-    return [(place, event.kind, event.label, *noise)]
+        rows.append(("", f"and {len(events) - _MOST} more", "", ""))
+    show_table(("#", "Releases", "Noise", "Detail"), rows, numbers=(0,))
 
 
 def attack_sentence(events: Sequence[Event]) -> str:

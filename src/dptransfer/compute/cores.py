@@ -1,4 +1,4 @@
-"""How many threads are worth starting."""
+"""How many cores this process may use: more threads than that are not worth starting."""
 
 from __future__ import annotations
 

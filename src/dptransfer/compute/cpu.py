@@ -15,16 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from dptransfer.arrays import AnyArray, Floats32, Integers
 from dptransfer.compute.cores import usable_cores
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float32]
 
 PANEL_BYTES = 48 * 2**20
 THREAD_BYTES = 40 * 2**20
@@ -43,16 +40,16 @@ _GATHERED = 128  # private rows picked out at a time
 class Panel(NamedTuple):
     """Some private rows in order of class; class `classes[i]` has rows `ends[i − 1]` to `ends[i]`."""
 
-    rows: Floats
+    rows: Floats32
     classes: Integers
     ends: Integers
 
 
 def capped(
-    private_rows: NDArray[Any],
+    private_rows: AnyArray,
     labels: Integers,
     classes: int,
-    public_rows: NDArray[Any],
+    public_rows: AnyArray,
     low: int,
     high: int,
     chunk: int | None = None,
@@ -88,7 +85,7 @@ def capped(
 
 
 def linear(
-    private_rows: NDArray[Any], labels: Integers, classes: int, public_rows: NDArray[Any], shift: int
+    private_rows: AnyArray, labels: Integers, classes: int, public_rows: AnyArray, shift: int
 ) -> Integers:
     """(public rows, classes) sums of dot + shift: no cap, so the sum goes inside the product.
 
@@ -112,7 +109,7 @@ def linear(
     return result
 
 
-def panels(rows: NDArray[Any], labels: Integers, pool: ThreadPoolExecutor) -> Iterator[Panel]:
+def panels(rows: AnyArray, labels: Integers, pool: ThreadPoolExecutor) -> Iterator[Panel]:
     """The private rows, a bounded number at a time, each lot in order of class."""
     step = max(1, _PANEL_ELEMENTS // max(1, rows.shape[1], 64))
     for start in range(0, len(rows), step):
@@ -121,7 +118,7 @@ def panels(rows: NDArray[Any], labels: Integers, pool: ThreadPoolExecutor) -> It
         present, sizes = np.unique(own, return_counts=True)
         lot = np.empty((len(own), rows.shape[1]), dtype=np.float32)
 
-        def gather(first: int, start: int = start, order: Integers = order, lot: Floats = lot) -> None:
+        def gather(first: int, start: int = start, order: Integers = order, lot: Floats32 = lot) -> None:
             lot[first : first + _GATHERED] = rows[start + order[first : first + _GATHERED]]
 
         for _ in pool.map(gather, range(0, len(own), _GATHERED)):
@@ -129,7 +126,7 @@ def panels(rows: NDArray[Any], labels: Integers, pool: ThreadPoolExecutor) -> It
         yield Panel(lot, present.astype(np.int64), np.cumsum(sizes))
 
 
-def _add_capped(result: Integers, panel: Panel, slab: Floats, low: int, high: int) -> None:
+def _add_capped(result: Integers, panel: Panel, slab: Floats32, low: int, high: int) -> None:
     """Add one panel's capped sums to the result's rows for one slab of public rows."""
     tile = np.empty((min(_TILE_ROWS, len(panel.rows)), len(slab)), dtype=np.float32)
     for start in range(0, len(panel.rows), _TILE_ROWS):

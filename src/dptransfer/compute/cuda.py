@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.arrays import Integers
 from dptransfer.compute import stream
 from dptransfer.compute.stream import to_device
 from dptransfer.compute.sums import class_sums
@@ -20,7 +21,6 @@ from dptransfer.compute.sums import class_sums
 if TYPE_CHECKING:
     from torch import Tensor
 
-Integers = NDArray[np.int64]
 
 _SLAB_BYTES = 2**27  # of public rows; a few of them are on the device at a time, two in page-locked memory
 _RESULT_BYTES = 2**27

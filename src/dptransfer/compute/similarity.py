@@ -4,7 +4,7 @@ For every candidate p_j and class c: Σ over the class's rows of clip(one + x·p
 the squared grid norm. Rows are integers of norm at most 2047 ('float16') or 127 ('int8'), so every dot
 product is an integer below 2²² or 2¹⁴, which float32, float16 × float16 → float32 and int8 × int8 → int32
 arithmetic all compute exactly in any order of summation. So the result does not depend on the device, on
-chunking, row order or threads, and every backend is compared with `compute.reference` by ==. None of them
+chunking, row order or threads, and every backend is compared by == with the definition. None of them
 forms the public × private matrix.
 """
 
@@ -14,14 +14,12 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import Integers
 from dptransfer.compute import cpu, cuda
 from dptransfer.compute.device import use_cuda
 from dptransfer.errors import ArgumentError
-
-Integers = NDArray[np.int64]
 
 GRID_NORM = {"float16": 2047, "int8": 127}
 """Largest integer row norm for which products are exact in that precision on every backend."""

@@ -22,12 +22,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray, Floats, Integers
 from dptransfer.compute.plain_floats import square_root
 from dptransfer.errors import ArgumentError
-
-FloatArray = NDArray[np.float64]
 
 RESIDUAL_NORM = 2**14
 """Grid norm of a clipped residual; an example's gradient has at most this × the grid norm of its row."""
@@ -67,17 +65,15 @@ class IntegerLogits:
         square_factor: what a unit of its product is, in logit steps.
     """
 
-    linear: NDArray[Any]
+    linear: AnyArray
     linear_factor: float
-    offset: NDArray[Any]
+    offset: AnyArray
     row_step: float = 1.0
-    square: FloatArray | None = None
+    square: Floats | None = None
     square_factor: float = 1.0
 
     @classmethod
-    def of(
-        cls, linear: FloatArray, offset: FloatArray, precision: FloatArray | None, row_norm: int
-    ) -> IntegerLogits:
+    def of(cls, linear: Floats, offset: Floats, precision: Floats | None, row_norm: int) -> IntegerLogits:
         """Round the coefficients so that products with rows of norm at most `row_norm` are exact."""
         scale = _bearable(linear, offset, precision)
         if scale < 1:
@@ -97,7 +93,7 @@ class IntegerLogits:
         )
 
     @classmethod
-    def coarse(cls, linear: FloatArray, offset: FloatArray, row_norm: int) -> IntegerLogits:
+    def coarse(cls, linear: Floats, offset: Floats, row_norm: int) -> IntegerLogits:
         """Round the coefficients so that products with coarse rows are exact in float32."""
         scale = _bearable(linear, offset)
         if scale < 1:
@@ -135,7 +131,7 @@ class Residuals(NamedTuple):
 
 def clipped_gradient(
     rows: Any, labels: Any, logits: IntegerLogits, clip: float, inputs: Any | None = None
-) -> NDArray[np.int64]:
+) -> Integers:
     """Σ over rows of clip(residual) ⊗ input, in steps of clip/(RESIDUAL_NORM · grid norm of the inputs).
 
     Args:
@@ -205,7 +201,7 @@ def residual_lattice(residual: Residuals, clip: float) -> Any:
     return grid
 
 
-def whole_numbers(values: Any) -> NDArray[np.int64]:
+def whole_numbers(values: Any) -> Integers:
     """Integer-valued floats as int64, on the CPU."""
     array = values if isinstance(values, np.ndarray) else values.cpu().numpy()
     return array.astype(np.int64)
@@ -237,7 +233,7 @@ def _coarse_product(rows: Any, logits: IntegerLogits) -> Any:
     return (_there(torch, logits.linear, rows).double() @ rounded.T).float()
 
 
-def largest_coefficient(*parts: FloatArray | None) -> float:
+def largest_coefficient(*parts: Floats | None) -> float:
     """The largest absolute value in a head's arrays; an error, before any row is read, if one is not finite.
 
     >>> largest_coefficient(np.array([[1.0, -3.0]]), np.zeros(1), None)
@@ -253,7 +249,7 @@ def largest_coefficient(*parts: FloatArray | None) -> float:
     return largest
 
 
-def _bearable(*parts: FloatArray | None) -> float:
+def _bearable(*parts: Floats | None) -> float:
     """What to multiply a head with so that its logits, in steps, are far from float32's largest number.
 
     One with coefficients beyond 2⁶⁴ gives all of a row's probability to one class, and so it does after that.
@@ -261,7 +257,7 @@ def _bearable(*parts: FloatArray | None) -> float:
     return min(1.0, _LARGEST_COEFFICIENT / max(largest_coefficient(*parts), 1.0))
 
 
-def _longest(linear: FloatArray) -> float:
+def _longest(linear: Floats) -> float:
     """The largest norm of a class's coefficients."""
     return math.sqrt(float(np.einsum("ij,ij->i", linear, linear).max()))
 
@@ -272,7 +268,7 @@ def _steps(largest: float, most: float) -> float:
 
 
 @cache
-def _table(classes: int) -> FloatArray:
+def _table(classes: int) -> Floats:
     """exp(−t·2⁻¹⁰) by t, in steps so fine that the squares of this many add up to at most 2⁵²."""
     bits = (52 - math.ceil(math.log2(classes))) // 2
     steps = np.arange(_LOGIT_DEPTH * 2**_LOGIT_BITS + 1) * 2.0**-_LOGIT_BITS
@@ -288,7 +284,7 @@ def _namespace(array: Any) -> Any:
     return torch
 
 
-def _there(xp: Any, array: NDArray[Any], rows: Any) -> Any:
+def _there(xp: Any, array: AnyArray, rows: Any) -> Any:
     """The array where the rows are."""
     return array if xp is np else xp.from_numpy(array).to(rows.device)
 

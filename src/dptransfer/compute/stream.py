@@ -14,8 +14,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from dptransfer.arrays import AnyArray
 from dptransfer.compute.cores import usable_cores
 from dptransfer.compute.device import on_cuda
 
@@ -35,13 +36,13 @@ def slabs(rows: Any, step: int, copiers: ThreadPoolExecutor) -> Iterator[Slab]:
     lanes = [_Inward(), _Inward()]
     for number, start in enumerate(range(0, len(rows), step)):
         place = slice(start, min(start + step, len(rows)))
-        some = rows[place]
-        yield place, some if on_cuda(some) else lanes[number % 2].take(some, step, stream, copiers)
+        part = rows[place]
+        yield place, part if on_cuda(part) else lanes[number % 2].take(part, step, stream, copiers)
 
 
 def gathered(
     rows: Any, work: Callable[[Tensor], Tensor], columns: int, kind: DTypeLike, step: int
-) -> NDArray[Any]:
+) -> AnyArray:
     """(rows, columns) host array of what `work` makes of the rows on the device, slab by slab."""
     step = max(1, min(step, len(rows)))
     result = np.empty((len(rows), columns), dtype=kind)
@@ -100,10 +101,10 @@ class _Outward:
 
     def __init__(self) -> None:
         self.locked: Tensor | None = None
-        self.target: NDArray[Any] | None = None
+        self.target: AnyArray | None = None
         self.done: Any = None
 
-    def give(self, made: Tensor, target: NDArray[Any], step: int) -> None:
+    def give(self, made: Tensor, target: AnyArray, step: int) -> None:
         """Copy results back once they are there."""
         import torch
 
@@ -121,7 +122,7 @@ class _Outward:
             self.target = None
 
 
-def _copy(source: NDArray[Any], target: NDArray[Any], copiers: ThreadPoolExecutor) -> None:
+def _copy(source: AnyArray, target: AnyArray, copiers: ThreadPoolExecutor) -> None:
     cuts = np.linspace(0, len(source), min(_MOST_COPIERS, usable_cores()) + 1).astype(int)
     pieces = [slice(first, last) for first, last in pairwise(cuts)]
     for _ in copiers.map(lambda piece: np.copyto(target[piece], source[piece]), pieces):

@@ -10,14 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import AnyArray, Integers
 from dptransfer.compute import stream
 from dptransfer.compute.device import use_cuda
 from dptransfer.errors import ArgumentError
-
-Integers = NDArray[np.int64]
 
 _SLAB_ELEMENTS = 2**23  # 64 MiB in int64, of which the device holds a few
 
@@ -50,11 +48,11 @@ def class_sums(
     if len(labels) != len(rows):
         raise ArgumentError("labels must have one entry per row; it has another number of them.")
     step = _check.whole("chunk", chunk) if chunk else max(1, _SLAB_ELEMENTS // max(1, rows.shape[1]))
-    row_map = mapped or (lambda some: some)
+    row_map = mapped or (lambda unmapped: unmapped)
     return (_on_cuda if use_cuda(device, rows) else _on_cpu)(rows, labels, classes, step, row_map)
 
 
-def add_by_class(sums: Integers, rows: Integers, labels: NDArray[Any]) -> None:
+def add_by_class(sums: Integers, rows: Integers, labels: AnyArray) -> None:
     """Add each integer row to its class's sum; one pass over the rows, whatever the number of classes."""
     if len(rows) == 0:
         return

@@ -6,6 +6,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.images import ImageList, find_images
 from dptransfer.data.imbalance import long_tail, long_tail_counts
+from dptransfer.data.labelled import Labelled
 from dptransfer.data.load import read_private, read_public
 from dptransfer.data.pictures import PrivateImages, PublicImages
 from dptransfer.data.private_data import PrivateData, PublicData
@@ -20,6 +21,7 @@ __all__ = [
     "EncoderIdentity",
     "Facts",
     "ImageList",
+    "Labelled",
     "PrivateData",
     "PrivateEmbeddings",
     "PrivateImages",

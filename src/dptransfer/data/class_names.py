@@ -1,14 +1,36 @@
-"""What a declared class may be called."""
+"""The declared list of classes: words or whole numbers, and what they may be called."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
 
+from dptransfer.arrays import array_or_none
 from dptransfer.errors import DataError
 
 
-def require_printed(names: Sequence[str]) -> None:
+def declared_classes(classes: Sequence[str | int]) -> tuple[str | int, ...]:
+    """Classes as plain Python words or whole numbers, so that they can be written to JSON and read back."""
+    if isinstance(classes, str):
+        raise DataError("classes must be a list of names, not one string; write classes=['a', 'b'].")
+    listed = array_or_none(classes)
+    if listed is None or listed.ndim != 1 or (listed.size and listed.dtype.kind not in "iuU"):
+        raise DataError(
+            "classes must be one list of words or of whole numbers; these are something else. "
+            "Example: classes=['a', 'b']."
+        )
+    if listed.dtype.kind == "U" and not all(isinstance(name, str) for name in classes):
+        raise DataError("classes must be all words or all whole numbers; these are a mix. Write 1 as '1'.")
+    # From the list itself: NumPy takes NULs off the end of a word.
+    names = tuple(str(name) if isinstance(name, str) else int(name) for name in classes)
+    words = [name for name in names if isinstance(name, str)]
+    if any("\ud800" <= letter <= "\udfff" for name in words for letter in name):
+        raise DataError("classes must be text that can be written to a file; one holds half a character.")
+    _require_printed(words)
+    return names
+
+
+def _require_printed(names: Sequence[str]) -> None:
     """Raise for a name that prints like nothing, like two lines, or like another one.
 
     It is asked when classes are declared. A release that has such names is read all the same.

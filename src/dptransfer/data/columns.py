@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dptransfer.data.embeddings import declared_classes
+from dptransfer import _check
+from dptransfer.arrays import AnyArray
+from dptransfer.data.class_names import declared_classes
 from dptransfer.data.parsing import parsing
-from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable, listed, unreadable
-from dptransfer.errors import MissingDependency
+from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable, chosen_split, listed, require, unreadable
 
 
 def is_dataset_folder(path: Path) -> bool:
@@ -20,8 +20,9 @@ def is_dataset_folder(path: Path) -> bool:
     return (path / "dataset_dict.json").is_file() or (path / "dataset_info.json").is_file()
 
 
-def read_parquet(path: Path) -> RawTable:
-    """A Parquet file with a list column of rows and, perhaps, a label column."""
+def read_parquet(path: Path, split: str | None = None) -> RawTable:
+    """A Parquet file with a list column of rows and, perhaps, a label column; it has no splits."""
+    chosen_split(path, (), split)
     table = arrow_table(path)
     with parsing(path, "the recorded features must be those of a Hugging Face data set.", "Write it again."):
         recorded = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
@@ -31,12 +32,9 @@ def read_parquet(path: Path) -> RawTable:
 
 def arrow_table(path: Path) -> Any:
     """All of a Parquet file."""
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise MissingDependency("pyarrow", "readers", "Reading a Parquet file") from None
+    parquet = _check.installed("pyarrow.parquet", "readers", "Reading a Parquet file")
     with parsing(path, "a .parquet file must be complete; this is not.", "Write it again."):
-        table = pyarrow.parquet.read_table(path)
+        table = parquet.read_table(path)
         list(table.column_names)  # a name that is not UTF-8 raises when it is first asked for
         return table
 
@@ -44,46 +42,27 @@ def arrow_table(path: Path) -> Any:
 def read_text_columns(path: Path, column: str) -> tuple[list[str], list[str] | None]:
     """The named column of texts and the column `label` (None without one) of a Parquet file."""
     table = arrow_table(path)
-    if column not in table.column_names:
-        raise unreadable(
-            path, f"texts must be in the column '{column}'; there is none.", "Name the column that has them."
-        )
+    absent = f"texts must be in the column '{column}'; there is none."
+    require(column in table.column_names, path, absent, "Name the column that has them.")
     with parsing(path, "texts and labels must be one column each; they are not.", "Write it again."):
         texts = table.column(column).to_pylist()
         labels = table.column("label").to_pylist() if "label" in table.column_names else None
-    if not texts or not all(isinstance(text, str) for text in texts) or None in (labels or ()):
-        raise unreadable(
-            path,
-            f"'{column}' must hold a text in every row, and 'label' a label.",
-            "Fill or drop the others.",
-        )
+    whole = texts and all(isinstance(text, str) for text in texts) and None not in (labels or ())
+    empty = f"'{column}' must hold a text in every row, and 'label' a label."
+    require(whole, path, empty, "Fill or drop the others.")
     return texts, None if labels is None else [str(label) for label in labels]
 
 
 def read_dataset_folder(path: Path, split: str | None) -> RawTable:
     """A Hugging Face data set saved to disk, with the columns of `read_parquet`."""
-    try:
-        import datasets
-    except ImportError:
-        raise MissingDependency("datasets", "readers", "Reading a Hugging Face data set") from None
+    datasets = _check.installed("datasets", "readers", "Reading a Hugging Face data set")
     damaged = ("a saved data set must load with datasets.load_from_disk; it does not.", "Save it again.")
     with parsing(path, *damaged):
         loaded = datasets.load_from_disk(str(path))
-    if isinstance(loaded, datasets.DatasetDict):
-        splits = sorted(loaded)
-        if split is None and len(splits) == 1:
-            split = splits[0]
-        if split not in splits:
-            raise unreadable(
-                path,
-                f"it has the splits {listed(splits)}, and one must be chosen.",
-                f"Pass split='{splits[-1]}'.",
-            )
-        loaded = loaded[split]
-    elif split is not None:
-        raise unreadable(
-            path, f"there are no splits in it, and split='{split}' was asked for.", "Leave split out."
-        )
+    has_splits = isinstance(loaded, datasets.DatasetDict)
+    chosen = chosen_split(path, sorted(loaded) if has_splits else (), split)
+    if has_splits:
+        loaded = loaded[chosen]
     features = {
         name: {"_type": type(feature).__name__, "names": getattr(feature, "names", None)}
         for name, feature in loaded.features.items()
@@ -94,35 +73,30 @@ def read_dataset_folder(path: Path, split: str | None) -> RawTable:
 
 
 def _from_arrow(path: Path, table: Any, features: dict[str, Any]) -> RawTable:
-    name = next((name for name in reversed(ROW_NAMES) if name in table.column_names), None)
+    columns = table.column_names
+    name = next((name for name in reversed(ROW_NAMES) if name in columns), None)
     if name is None:
-        raise unreadable(
-            path,
-            f"rows must be in a column named {', '.join(ROW_NAMES)}; found {listed(table.column_names)}.",
-            "Rename the column.",
-        )
+        absent = f"rows must be in a column named {', '.join(ROW_NAMES)}; found {listed(columns)}."
+        raise unreadable(path, absent, "Rename the column.")
     with parsing(path, f"'{name}' must be one column of lists of numbers; it is not.", "Write it again."):
         rows = _list_column(path, name, table.column(name))
-    label = next((name for name in reversed(LABEL_NAMES) if name in table.column_names), None)
+    label = next((name for name in reversed(LABEL_NAMES) if name in columns), None)
     if label is None:
         return RawTable(rows)
     unclear = (f"'{label}' must be one column of words or numbers; it is not.", "Write it again.")
     with parsing(path, *unclear):
         column = table.column(label)
-    if column.null_count:
-        raise unreadable(
-            path, f"each row of '{label}' must have a label; some are empty.", "Fill them, or drop them."
-        )
+    empty = f"each row of '{label}' must have a label; some are empty."
+    require(not column.null_count, path, empty, "Fill them, or drop them.")
     with parsing(path, *unclear):
         declared = (features.get(label) or {}).get("names")
         classes = None if not declared else declared_classes(declared)
         labels = np.asarray(column.to_pylist())
-    return RawTable(
-        rows, labels, classes, labels_are_positions=classes is not None and labels.dtype.kind in "iu"
-    )
+    positions = classes is not None and labels.dtype.kind in "iu"
+    return RawTable(rows, labels, classes, labels_are_positions=positions)
 
 
-def _list_column(path: Path, name: str, column: Any) -> NDArray[Any]:
+def _list_column(path: Path, name: str, column: Any) -> AnyArray:
     """Rows of a list column; an empty cell is a row of NaN, which private data count as a row of zeros."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -133,15 +107,10 @@ def _list_column(path: Path, name: str, column: Any) -> NDArray[Any]:
     kind = joined.type
     lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     number = lists and (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
-    if not number:
-        raise unreadable(
-            path, f"the column '{name}' must hold lists of numbers; it holds {kind}.", "Convert it."
-        )
+    require(number, path, f"the column '{name}' must hold lists of numbers; it holds {kind}.", "Convert it.")
     lengths = set(pc.unique(pc.drop_null(pc.list_value_length(joined))).to_pylist())
-    if len(lengths) != 1 or 0 in lengths:
-        raise unreadable(
-            path, f"the rows in '{name}' must all have one length above zero; they do not.", "Fix them."
-        )
+    uneven = f"the rows in '{name}' must all have one length above zero; they do not."
+    require(len(lengths) == 1 and 0 not in lengths, path, uneven, "Fix them.")
     flat = joined.drop_null().flatten().to_numpy(zero_copy_only=False)
     dense = flat.reshape(-1, lengths.pop())
     if not joined.null_count:

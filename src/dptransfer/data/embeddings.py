@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dptransfer.data.class_names import require_printed
+from dptransfer.arrays import Labels, Rows, array_or_none
+from dptransfer.data.class_names import declared_classes as declared_classes
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
+from dptransfer.data.labelled import Labelled
+from dptransfer.data.labelled import class_positions as class_positions
 from dptransfer.errors import DataError, Incompatible
-
-Rows = NDArray[np.floating[Any]]
-Labels = NDArray[np.int64]
 
 _CHUNK_BYTES = 2**24
 
@@ -37,7 +37,8 @@ class PrivateEmbeddings:
     Args:
         x: array of shape (examples, dimension); memory-mapped arrays are read in chunks. A row with a NaN or
             an infinity is kept and counts as a row of zeros: refusing it would tell that it is there.
-        y: class of each row, as a declared class or (when classes are words) as its position in the list.
+        y: class of each row, as a declared class or (when classes are words) as its position in the list; or
+            a `Labelled`, which brings its list.
         classes: the full public list of classes, declared and never inferred.
         name: what the ledger files this data set under. Give every version of one data set the same name. One
             without a name is filed under its content; changed a little, it is refused as rows on record.
@@ -50,18 +51,18 @@ class PrivateEmbeddings:
     def __init__(
         self,
         x: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | Labelled,
         *,
-        classes: Sequence[str | int],
+        classes: Sequence[str | int] | None = None,
         name: str | None = None,
         encoder: EncoderIdentity | None = None,
         size: int | None = None,
         class_counts: Sequence[int] | None = None,
         fingerprint: str | None = None,
     ) -> None:
-        self.rows = _rows(x, "x")
+        self.rows = rows_of(x, "x")
         self.facts = Facts(
-            classes=declared_classes(classes),
+            classes=Labelled.of(y).classes if classes is None else declared_classes(classes),
             shape=self.rows.shape[1:],
             size=size,
             class_counts=None if class_counts is None else tuple(class_counts),
@@ -101,7 +102,7 @@ class PublicEmbeddings:
     Args:
         x: array of shape (rows, dimension), finite.
         y: class of each row, if known.
-        classes: the classes `y` refers to; required with `y`.
+        classes: the classes `y` refers to; required with `y`, unless it is a `Labelled`.
         name: a name for the card.
         encoder: identity of the encoder behind the rows.
         sources: where each row came from, for example its image file, so that prototypes can be shown.
@@ -111,7 +112,7 @@ class PublicEmbeddings:
     def __init__(
         self,
         x: ArrayLike,
-        y: ArrayLike | None = None,
+        y: ArrayLike | Labelled | None = None,
         *,
         classes: Sequence[str | int] | None = None,
         name: str | None = None,
@@ -119,7 +120,7 @@ class PublicEmbeddings:
         sources: Sequence[str | Path] | None = None,
         fingerprint: str | None = None,
     ) -> None:
-        self.rows = _rows(x, "x")
+        self.rows = rows_of(x, "x")
         self.name = name
         self.encoder = encoder
         self.sources = None if sources is None else tuple(str(source) for source in sources)
@@ -140,10 +141,8 @@ class PublicEmbeddings:
         self.labels: Labels | None = None
         self._shots: PublicEmbeddings | None = None
         if y is not None:
-            if classes is None:
-                raise DataError("Labelled public rows need classes=[...], the list the labels refer to.")
-            self.classes = declared_classes(classes)
-            self.labels = class_positions(y, self.classes)
+            labelled = Labelled.of(y, classes)
+            self.classes, self.labels = labelled.classes, labelled.positions
             if len(self.labels) != len(self.rows):
                 raise DataError(f"y must label each of the {len(self.rows)} rows; got {len(self.labels)}.")
 
@@ -153,6 +152,10 @@ class PublicEmbeddings:
     def __repr__(self) -> str:
         labelled = "unlabelled" if self.labels is None else f"{len(self.classes or ())} classes"
         return f"PublicEmbeddings({len(self.rows)} rows, dimension {self.dimension}, {labelled})"
+
+    def __deepcopy__(self, memo: object) -> PublicEmbeddings:
+        """Itself: public rows never change, and scikit-learn copies the settings of whatever it clones."""
+        return self
 
     @property
     def dimension(self) -> int:
@@ -220,87 +223,19 @@ class PublicEmbeddings:
                 "Labelled public rows are needed; these have no labels. Pass PublicEmbeddings(x, y, "
                 "classes=[...]), or pool.with_shots(...) (on the command line: --shots shots.emb)."
             )
-        if shots.classes == facts.classes:
-            return shots.rows, shots.labels
-        place = {name: position for position, name in enumerate(facts.classes)}
-        unknown = [name for name in shots.classes if name not in place]
+        declared = set(facts.classes)
+        unknown = [name for name in shots.classes if name not in declared]
         if unknown:
             raise DataError(
-                f"Shots must be of declared classes; '{unknown[0]}' is none of the {len(place)}. "
+                f"Shots must be of declared classes; '{unknown[0]}' is none of the {len(declared)}. "
                 "Declare the same names for both, or drop those shots."
             )
-        return shots.rows, np.array([place[name] for name in shots.classes], dtype=np.int64)[shots.labels]
+        return shots.rows, Labelled(shots.labels, shots.classes).among(facts.classes).positions
 
 
-def declared_classes(classes: Sequence[str | int]) -> tuple[str | int, ...]:
-    """Classes as plain Python words or whole numbers, so that they can be written to JSON and read back."""
-    if isinstance(classes, str):
-        raise DataError("classes must be a list of names, not one string; write classes=['a', 'b'].")
-    listed = _array(classes)
-    if listed is None or listed.ndim != 1 or (listed.size and listed.dtype.kind not in "iuU"):
-        raise DataError(
-            "classes must be one list of words or of whole numbers; these are something else. "
-            "Example: classes=['a', 'b']."
-        )
-    if listed.dtype.kind == "U" and not all(isinstance(name, str) for name in classes):
-        raise DataError("classes must be all words or all whole numbers; these are a mix. Write 1 as '1'.")
-    # From the list itself: NumPy takes NULs off the end of a word.
-    names = tuple(str(name) if isinstance(name, str) else int(name) for name in classes)
-    words = [name for name in names if isinstance(name, str)]
-    if any("\ud800" <= letter <= "\udfff" for name in words for letter in name):
-        raise DataError("classes must be text that can be written to a file; one holds half a character.")
-    require_printed(words)
-    return names
-
-
-def class_positions(y: ArrayLike, classes: tuple[str | int, ...]) -> Labels:
-    """Each label's position in the declared list.
-
-    The message does not say which label was unknown or where: it would be a private value.
-    """
-    labels = _array(y)
-    if labels is None or labels.ndim != 1:
-        raise DataError("y must have one dimension, one class per example; it has not. Pass one label a row.")
-    if labels.size == 0:
-        return np.zeros(0, dtype=np.int64)
-    are_words = len(classes) > 0 and isinstance(classes[0], str)
-    if labels.dtype.kind == "f" and are_words:
-        raise DataError(
-            "Labels must be class names, or whole numbers as positions in the declared list; these are of "
-            f"the type {labels.dtype}. Convert them, such as with y.astype(int)."
-        )
-    if np.issubdtype(labels.dtype, np.integer) and are_words:
-        positions = labels.astype(np.int64)
-        known = (positions >= 0) & (positions < len(classes))
-    else:
-        lookup = {name: position for position, name in enumerate(classes)}
-        positions = np.array([_position(lookup, name) for name in labels.tolist()], dtype=np.int64)
-        known = positions >= 0
-    if not known.all():
-        raise DataError(
-            f"Every label must be one of the {len(classes)} declared classes; at least one is not. "
-            "Declare the full public list of classes, or drop the other examples."
-        )
-    return positions
-
-
-def _position(lookup: dict[str | int, int], label: Any) -> int:
-    try:
-        return lookup.get(label, -1)
-    except TypeError:  # a list, say, is no class
-        return -1
-
-
-def _array(values: ArrayLike) -> NDArray[Any] | None:
-    """NumPy's array; None for lists of unequal length, as NumPy's own error tells how many rows there are."""
-    try:
-        return np.asarray(values)
-    except ValueError:
-        return None
-
-
-def _rows(x: ArrayLike, name: str) -> Rows:
-    rows = _array(x)
+def rows_of(x: ArrayLike, name: str) -> Rows:
+    """Real numbers with two dimensions, as floats, or an error that calls them by this name."""
+    rows = array_or_none(x)
     if rows is None or rows.ndim != 2:
         found = "lists of unequal length" if rows is None else rows.ndim
         raise DataError(f"{name} must have two dimensions, (examples, features); got {found}. Reshape them.")

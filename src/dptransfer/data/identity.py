@@ -1,8 +1,8 @@
-"""Who made these embeddings: compared before two sets are used together."""
+"""Which encoder made a set of embeddings: compared before two sets are used together."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dptransfer.errors import Incompatible
@@ -18,18 +18,33 @@ class EncoderIdentity:
         name: what a user calls it, for example 'efficientnet-lite0'.
         weights: SHA-256 of the weights.
         transform: the preprocessing in words and numbers, such as 'rgb 224 bicubic (x-127)/128, mean pool'.
+        size: the side of the pictures, for encoders that are made for a size of the user's choice. It is not
+            compared: `transform` says it too, and older files say it there alone.
     """
 
     name: str
     weights: str
     transform: str
+    size: int | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"{self.name} [{self.weights[:12]}; {self.transform}]"
 
+    @property
+    def picture_size(self) -> int | None:
+        """`size`, or what `transform` says where a file was written before the size was on record.
+
+        One of unequal sides is the model's own and nobody's choice.
+        """
+        match self.transform.split():
+            case ["rgb", sides, "bicubic", *_] if self.size is None:
+                height, _, width = sides.partition("x")
+                return int(height) if height.isdecimal() and width in ("", height) else None
+        return self.size
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        return asdict(self)
+        return {key: value for key, value in asdict(self).items() if value is not None}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any] | None) -> EncoderIdentity | None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dptransfer.data.embeddings import Labels, declared_classes
-from dptransfer.data.listing import positions_of, read_listing
+from dptransfer.data.class_names import declared_classes
+from dptransfer.data.csv_files import declared_labels, read_csv
+from dptransfer.data.labelled import Labelled, LabelledList, places
 from dptransfer.errors import DataError
 
 IMAGE_ENDINGS = frozenset(
@@ -20,32 +21,26 @@ _SPLIT_NAMES = frozenset("train training val valid validation dev test testing".
 
 
 @dataclass(frozen=True, repr=False)
-class ImageList:
+class ImageList(LabelledList):
     """Image files in a fixed order, with labels where they are known; nothing has been opened.
 
     Attributes:
         paths: the files.
-        labels: for each file its position in `classes`, or None.
-        classes: the declared class list, or None.
+        labelled: their classes, or None.
         root: the folder the files' names are written relative to.
     """
 
     paths: tuple[Path, ...]
-    labels: Labels | None = None
-    classes: tuple[str | int, ...] | None = None
+    labelled: Labelled | None = None
     root: Path | None = None
 
     def __post_init__(self) -> None:
         """Check that the parts fit together."""
-        if self.labels is not None and (self.classes is None or len(self.labels) != len(self.paths)):
-            raise DataError("Labelled images need a class list and one label per image.")
+        if self.labelled is not None and len(self.labelled) != len(self.paths):
+            raise DataError("Labelled images need one label per image; there are more or fewer.")
 
     def __len__(self) -> int:
         return len(self.paths)
-
-    def __repr__(self) -> str:
-        labelled = "unlabelled" if self.classes is None else f"{len(self.classes)} declared classes"
-        return f"ImageList({labelled})"
 
     def sources(self) -> tuple[str, ...]:
         """Each file's name relative to `root`, with forward slashes; just its name when it lies elsewhere."""
@@ -90,9 +85,9 @@ def find_images(
     if not path.exists():
         raise DataError(f"'{path}': the image folder or CSV must exist; it does not. Check the path.")
     if path.suffix.lower() == ".csv":
-        files, words = read_listing(path, "path")
-        labels, declared = positions_of(path, words if labelled else None, classes)
-        return ImageList(tuple(path.parent / name for name in files), labels, declared, root=path.parent)
+        files, words = read_csv(path, "path")
+        known = declared_labels(path, words if labelled else None, classes)
+        return ImageList(tuple(path.parent / name for name in files), known, root=path.parent)
     if path.suffix.lower() in IMAGE_ENDINGS:
         return ImageList((path,), root=path.parent)
     raise DataError(f"'{path}': images must come as a folder, an image file or a CSV. Pass one of these.")
@@ -123,15 +118,15 @@ def _from_folder(root: Path, classes: Sequence[str | int] | None) -> ImageList:
             f"({', '.join(sorted(names))}). Point at one of them, for example '{folders[0]}'."
         )
     declared = declared_classes([name for name, _ in per_class] if classes is None else classes)
-    position = {str(name): place for place, name in enumerate(declared)}
-    if any(name not in position for name, files in per_class if files):
+    folder_places = places([name for name, _ in per_class], [str(name) for name in declared])
+    if any(place < 0 for place, (_, files) in zip(folder_places, per_class, strict=True) if files):
         raise DataError(
             f"'{root}': each sub-folder must be one of the {len(declared)} declared classes; "
             "at least one is not. Declare the full list, or move the folder away."
         )
     paths = tuple(file for _, files in per_class for file in files)
-    labels = np.array([position[name] for name, files in per_class for _ in files], dtype=np.int64)
-    return ImageList(paths, labels, declared, root=root)
+    labels = np.repeat(folder_places, [len(files) for _, files in per_class])
+    return ImageList(paths, Labelled(labels, declared), root=root)
 
 
 def _images_under(folder: Path) -> Iterator[Path]:

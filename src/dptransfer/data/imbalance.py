@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptransfer import _check
+from dptransfer.arrays import Integers
 from dptransfer.errors import ArgumentError
 
 
-def long_tail_counts(largest: int, ratio: float, classes: int) -> NDArray[np.int64]:
+def long_tail_counts(largest: int, ratio: float, classes: int) -> Integers:
     """Class sizes n_c = N·IR^(−c/(C−1)), rounded, at least one: from `largest` (N) down to `largest`/`ratio`.
 
     The exponent runs from 0 to exactly −1, so the last class is IR times smaller than the first. (The
@@ -40,7 +41,7 @@ def long_tail_counts(largest: int, ratio: float, classes: int) -> NDArray[np.int
 
 def long_tail(
     labels: ArrayLike, ratio: float, *, rng: np.random.Generator, classes: int | Sequence[str | int]
-) -> NDArray[np.int64]:
+) -> Integers:
     """Indices of an exponentially long-tailed subset.
 
     Which class gets which place in the tail is shuffled by `rng`; the first place gets N examples, N being

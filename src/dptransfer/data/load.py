@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings, declared_classes
+from dptransfer.data.class_names import declared_classes
+from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.labelled import Labelled
 from dptransfer.data.readers import read_labels, read_table
 from dptransfer.data.table import RawTable, unreadable
 
@@ -48,16 +49,15 @@ def read_private(
             "classes must be declared, and the file declares none (private labels are never asked).",
             "Pass classes=[...], the full public list.",
         )
-    declared = declared_classes(table.classes or ()) if classes is None else declared_classes(classes)
+    labelled = _labelled(table, declared_classes(table.classes or () if classes is None else classes))
     return PrivateEmbeddings(
         table.rows,
-        _given_labels(Path(path), table, declared),
-        classes=declared,
+        labelled,
         name=table.name if name is None else name,
         encoder=table.encoder,
         size=size,
         class_counts=class_counts,
-        fingerprint=table.fingerprint if declared == table.classes else None,
+        fingerprint=table.fingerprint if labelled.classes == table.classes else None,
     )
 
 
@@ -76,16 +76,15 @@ def read_public(
     sorted distinct labels are the list. The arguments are those of `read_private`.
     """
     table = _with_labels(path, labels, read_table(path, split=split, verify=verify))
-    declared = table.classes if classes is None else declared_classes(classes)
-    given: NDArray[Any] | None = None
+    labelled = None
     if table.labels is not None:
-        if declared is None:
-            declared = declared_classes(np.unique(table.labels).tolist())
-        given = _given_labels(Path(path), table, declared)
+        listed = table.classes if classes is None else classes
+        labelled = _labelled(
+            table, declared_classes(np.unique(table.labels).tolist() if listed is None else listed)
+        )
     return PublicEmbeddings(
         table.rows,
-        given,
-        classes=declared if given is not None else None,
+        labelled,
         name=table.name if name is None else name,
         encoder=table.encoder,
         sources=table.sources,
@@ -102,17 +101,9 @@ def _with_labels(path: str | Path, labels: str | Path | ArrayLike | None, table:
     return replace(table, labels=given)
 
 
-def _given_labels(path: Path, table: RawTable, declared: tuple[str | int, ...]) -> NDArray[Any]:
-    """Labels as `class_positions` takes them: names where the file's list is not the declared one."""
-    labels, listed = table.labels, table.classes
-    assert labels is not None
-    if not table.labels_are_positions or listed is None:
-        return labels
-    if listed == declared and not (declared and isinstance(declared[0], int)):
-        return labels
-    if len(labels) and (labels.min() < 0 or labels.max() >= len(listed)):
-        raise unreadable(
-            path, "labels must be positions in the file's class list; at least one is not.", "Rewrite it."
-        )
-    named: NDArray[Any] = np.asarray(listed)[labels]
-    return named
+def _labelled(table: RawTable, declared: tuple[str | int, ...]) -> Labelled:
+    """The table's labels among the declared classes."""
+    assert table.labels is not None
+    if table.labels_are_positions and table.classes is not None:
+        return Labelled(table.labels.astype(np.int64), table.classes).among(declared)
+    return Labelled.of(table.labels, declared)

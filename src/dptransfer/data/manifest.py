@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.table import unreadable
 
 VERSION = 1
 
-_Digest = Field(pattern=r"^[0-9a-f]{64}$")
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class EncoderEntry(BaseModel):
-    """An `EncoderIdentity` as written to the manifest."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    name: str
-    weights: str
-    transform: str
-
-    def identity(self) -> EncoderIdentity:
-        """The identity it stands for."""
-        return EncoderIdentity(self.name, self.weights, self.transform)
-
-
-class Manifest(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
     """Everything about an `.emb` folder except the numbers.
 
     Attributes:
@@ -48,26 +37,32 @@ class Manifest(BaseModel):
         created: time of writing, UTC, ISO 8601.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
     format: Literal["dptransfer-embeddings"] = "dptransfer-embeddings"
     version: Literal[1] = 1
     name: str | None
-    rows: int = Field(ge=0)
-    dimension: int = Field(ge=1)
+    rows: Annotated[int, Field(ge=0)]
+    dimension: Annotated[int, Field(ge=1)]
     dtype: Literal["float16", "float32", "float64"]
-    classes: list[str] | list[int] | None
-    encoder: EncoderEntry | None
+    classes: tuple[str, ...] | tuple[int, ...] | None
+    encoder: EncoderIdentity | None
     files: dict[Literal["rows.npy", "labels.npy", "sources.json"], str]
-    fingerprint: str = _Digest
-    rows_fingerprint: str = _Digest
+    fingerprint: Digest
+    rows_fingerprint: Digest
     created: str
+
+    def to_json(self) -> str:
+        """What `read_manifest` reads."""
+        fields = asdict(self) | {"encoder": None if self.encoder is None else self.encoder.to_dict()}
+        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
 
 
 def read_manifest(path: Path) -> Manifest:
     """The checked manifest of an `.emb` folder, from its file."""
     try:
-        fields: Any = json.loads(path.read_text(encoding="utf-8"))
+        content = path.read_text(encoding="utf-8")
+        fields: Any = json.loads(content)
     except FileNotFoundError:
         raise unreadable(
             path.parent,
@@ -86,7 +81,7 @@ def read_manifest(path: Path) -> Manifest:
             "Upgrade dptransfer to read it.",
         )
     try:
-        return Manifest.model_validate(fields)
+        return _reader().validate_json(content)
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole file"
         raise unreadable(
@@ -94,3 +89,8 @@ def read_manifest(path: Path) -> Manifest:
             f"the manifest must follow schema version {VERSION}; the field '{where}' does not.",
             "Restore or rewrite it.",
         ) from None
+
+
+@cache
+def _reader() -> TypeAdapter[Manifest]:
+    return TypeAdapter(Manifest)

@@ -12,22 +12,28 @@ from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray
 from dptransfer.data.parsing import parsing
 from dptransfer.data.table import unreadable
 
 _MOST_EXPANSION = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: 1032}  # deflate cannot do better
-_NOT_AN_ARRAY = (
-    "an .npy file must be one complete array of numbers or words; this is damaged or is not.",
-    "Write it again with numpy.save and a plain dtype.",
-)
 _NOT_AN_ARCHIVE = ("an .npz file must be a complete archive of arrays; this is not.", "Write it again.")
 
 
-def load_array(path: Path) -> NDArray[Any]:
-    """The array of an `.npy` file, memory-mapped: nothing is allocated for a size the file does not have."""
-    with parsing(path, *_NOT_AN_ARRAY):
+def load_array(
+    path: Path,
+    rule: str = "an .npy file must be one complete array of numbers or words; this is damaged or is not.",
+    remedy: str = "Write it again with numpy.save and a plain dtype.",
+) -> AnyArray:
+    """The array of an `.npy` file, memory-mapped: nothing is allocated for a size the file does not have.
+
+    Args:
+        path: the file.
+        rule: what to say of a damaged one.
+        remedy: what to do then.
+    """
+    with parsing(path, rule, remedy):
         loaded = np.load(path, mmap_mode="r", allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             _require_content(loaded.dtype)
@@ -39,7 +45,7 @@ def load_array(path: Path) -> NDArray[Any]:
 
 
 @contextmanager
-def open_archive(path: Path) -> Iterator[Mapping[str, NDArray[Any]]]:
+def open_archive(path: Path) -> Iterator[Mapping[str, AnyArray]]:
     """The arrays of an `.npz` file by name, each read when it is asked for."""
     with parsing(path, *_NOT_AN_ARCHIVE):
         archive = zipfile.ZipFile(path)
@@ -47,7 +53,7 @@ def open_archive(path: Path) -> Iterator[Mapping[str, NDArray[Any]]]:
         yield _Members(path, archive)
 
 
-class _Members(Mapping[str, NDArray[Any]]):
+class _Members(Mapping[str, AnyArray]):
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self._path, self._archive = path, archive
         self._members = {
@@ -56,13 +62,13 @@ class _Members(Mapping[str, NDArray[Any]]):
             if info.filename.endswith(".npy")
         }
 
-    def __getitem__(self, name: str) -> NDArray[Any]:
+    def __getitem__(self, name: str) -> AnyArray:
         info = self._members[name]
         with parsing(self._path, *_NOT_AN_ARCHIVE):
             with self._archive.open(info) as member:
                 self._require_plain(name, info, *_header(member))
             with self._archive.open(info) as member:
-                array: NDArray[Any] = npy.read_array(member, allow_pickle=False)
+                array: AnyArray = npy.read_array(member, allow_pickle=False)
             _require_letters(array)
         return array
 

@@ -9,9 +9,12 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from dptransfer.data.embeddings import Labels, class_positions, content_digest, declared_classes
+from dptransfer.arrays import Labels
+from dptransfer.data.class_names import declared_classes
+from dptransfer.data.embeddings import content_digest
 from dptransfer.data.facts import Facts
 from dptransfer.data.images import ImageList
+from dptransfer.data.labelled import Labelled, class_positions
 from dptransfer.data.pixels import pixels_of
 from dptransfer.errors import DataError, Incompatible
 
@@ -22,6 +25,7 @@ class PrivateImages:
     Like `PrivateEmbeddings` it keeps its counsel: it prints the declared facts and has no length.
     `pixels[positions]` gives those pictures as bytes, (positions, height, width, 3).
 
+    >>> import numpy as np
     >>> pixels = np.zeros((2, 8, 8, 3), dtype=np.uint8)
     >>> PrivateImages(pixels, ["cat", "dog"], classes=["cat", "dog"])
     PrivateImages(2 declared classes, pictures of 8 × 8 pixels)
@@ -41,7 +45,7 @@ class PrivateImages:
     def __init__(
         self,
         x: ArrayLike | ImageList | Sequence[str | Path],
-        y: ArrayLike | None = None,
+        y: ArrayLike | Labelled | None = None,
         *,
         classes: Sequence[str | int] | None = None,
         resolution: int | tuple[int, int] | None = None,
@@ -50,16 +54,16 @@ class PrivateImages:
         class_counts: Sequence[int] | None = None,
     ) -> None:
         self.pixels = pixels_of(x, resolution, private=True)
-        y, classes = _labels_of(x, y, classes)
-        if y is None or classes is None:
+        given = _given_labels(x, y)
+        if given is None:
             raise DataError("Private pictures need y=, a class each, and classes=[...], their full list.")
         self.facts = Facts(
-            classes=declared_classes(classes),
+            classes=Labelled.of(given).classes if classes is None else declared_classes(classes),
             shape=self.pixels.shape[1:],
             size=size,
             class_counts=None if class_counts is None else tuple(class_counts),
         )
-        self.labels = class_positions(y, self.facts.classes)
+        self.labels = class_positions(given, self.facts.classes)
         self.name = name
         if len(self.labels) != len(self.pixels):
             raise DataError(
@@ -85,6 +89,7 @@ class PrivateImages:
 class PublicImages:
     """Pictures that are nobody's secret; labels are optional.
 
+    >>> import numpy as np
     >>> PublicImages(np.zeros((3, 8, 8, 3), dtype=np.uint8))
     PublicImages(3 pictures, 8 × 8, unlabelled)
 
@@ -100,7 +105,7 @@ class PublicImages:
     def __init__(
         self,
         x: ArrayLike | ImageList | Sequence[str | Path],
-        y: ArrayLike | None = None,
+        y: ArrayLike | Labelled | None = None,
         *,
         classes: Sequence[str | int] | None = None,
         resolution: int | tuple[int, int] | None = None,
@@ -118,12 +123,10 @@ class PublicImages:
             raise DataError(f"sources must name each of the {len(self)} pictures; got {len(self.sources)}.")
         self.classes: tuple[str | int, ...] | None = None
         self.labels: Labels | None = None
-        y, classes = _labels_of(x, y, classes)
-        if y is not None:
-            if classes is None:
-                raise DataError("Labelled public pictures need classes=[...], the list the labels refer to.")
-            self.classes = declared_classes(classes)
-            self.labels = class_positions(y, self.classes)
+        given = _given_labels(x, y)
+        if given is not None:
+            labelled = Labelled.of(given, classes)
+            self.classes, self.labels = labelled.classes, labelled.positions
             if len(self.labels) != len(self):
                 raise DataError(f"y must label each of the {len(self)} pictures; got {len(self.labels)}.")
 
@@ -155,8 +158,6 @@ class PublicImages:
             )
 
 
-def _labels_of(x: Any, y: Any, classes: Any) -> tuple[Any, Any]:
-    """Labels and classes as given, else as the list of files has them."""
-    if isinstance(x, ImageList) and y is None:
-        return x.labels, x.classes if classes is None else classes
-    return y, classes
+def _given_labels(x: object, y: ArrayLike | Labelled | None) -> ArrayLike | Labelled | None:
+    """Labels as given, else those of the list of files."""
+    return x.labelled if y is None and isinstance(x, ImageList) else y

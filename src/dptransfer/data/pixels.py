@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import PixelArray, array_or_none
 from dptransfer.data.decode import open_image, open_image_or_none, without_warnings
 from dptransfer.data.images import ImageList
 from dptransfer.errors import DataError
-
-PixelArray = NDArray[np.uint8]
 
 
 class Pixels(Protocol):
@@ -56,7 +54,7 @@ class DecodedFiles:
 
     def __getitem__(self, positions: Any, /) -> PixelArray:
         chosen = np.arange(len(self))[positions]
-        with without_warnings(), ThreadPoolExecutor() as threads:
+        with without_warnings(), ThreadPoolExecutor(min(8, max(1, chosen.size))) as threads:
             pictures = list(threads.map(self._picture, chosen.ravel().tolist()))
         return np.array(pictures, dtype=np.uint8).reshape(*chosen.shape, *self.shape[1:])
 
@@ -88,7 +86,9 @@ def pixels_of(x: Any, resolution: int | tuple[int, int] | None, *, private: bool
         height, width = resolution if isinstance(resolution, tuple) else (resolution, resolution)
         size = _check.whole("resolution", height), _check.whole("resolution", width)
         return DecodedFiles(x.paths if isinstance(x, ImageList) else x, size, private=private)
-    pixels = x if isinstance(x, np.ndarray) else _array(x)
+    pixels = x if isinstance(x, np.ndarray) else array_or_none(x)
+    if pixels is None:
+        raise DataError("Pictures must all have one size; these differ. Squeeze them to one.")
     if pixels.ndim != 4 or pixels.shape[3] != 3 or pixels.dtype != np.uint8 or 0 in pixels.shape[1:]:
         raise DataError(
             "Pictures must be bytes (uint8) of the shape (examples, height, width, 3), or a list of files; "
@@ -99,10 +99,3 @@ def pixels_of(x: Any, resolution: int | tuple[int, int] | None, *, private: bool
 
 def _are_paths(x: Any) -> bool:
     return isinstance(x, Sequence) and len(x) > 0 and all(isinstance(one, str | Path) for one in x)
-
-
-def _array(x: Any) -> NDArray[Any]:
-    try:
-        return np.asarray(x)
-    except ValueError:  # NumPy's own error tells how many there are
-        raise DataError("Pictures must all have one size; these differ. Squeeze them to one.") from None

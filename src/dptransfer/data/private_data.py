@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from dptransfer.data.embeddings import Labels
+from dptransfer.arrays import Labels
 from dptransfer.data.facts import Facts
 
 

@@ -22,15 +22,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer import _check
+from dptransfer.arrays import AnyArray
+from dptransfer.data.class_names import declared_classes
 from dptransfer.data.columns import is_dataset_folder, read_dataset_folder, read_parquet
-from dptransfer.data.embeddings import declared_classes
 from dptransfer.data.numpy_files import load_array, open_archive
 from dptransfer.data.parsing import parsing
 from dptransfer.data.store import read_store
-from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable, listed, unreadable
-from dptransfer.errors import MissingDependency
+from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable, chosen_split, listed, require, unreadable
 
 
 def read_table(path: str | Path, *, split: str | None = None, verify: bool = True) -> RawTable:
@@ -42,43 +42,33 @@ def read_table(path: str | Path, *, split: str | None = None, verify: bool = Tru
         verify: check the checksums of an `.emb` folder; other formats have none.
     """
     found = Path(path)
-    if not found.exists():
-        raise unreadable(found, "the file must exist; it does not.", "Check the path.")
+    require(found.exists(), found, "the file must exist; it does not.", "Check the path.")
     if found.is_dir() and is_dataset_folder(found):
         return read_dataset_folder(found, split)
-    if found.is_dir() and (found.suffix == ".emb" or (found / "manifest.json").is_file()):
-        table = read_store(found, verify=verify)
-    elif found.is_dir():
-        raise unreadable(
+    if found.is_dir():
+        require(
+            found.suffix == ".emb" or (found / "manifest.json").is_file(),
             found,
             "a folder must be an .emb folder or a saved Hugging Face data set; this is neither.",
             "If it holds images, encode them first: dptransfer encode.",
         )
-    elif (reader := _WITH_SPLITS.get(found.suffix.lower())) is not None:
-        return reader(found, split)
-    elif (plain := _WITHOUT_SPLITS.get(found.suffix.lower())) is not None:
-        table = plain(found)
-    else:
-        known = ", ".join(sorted({*_WITH_SPLITS, *_WITHOUT_SPLITS, ".emb"}))
-        raise unreadable(found, f"the name must end in one of {known}.", "Convert the file, or rename it.")
-    if split is not None:
-        raise unreadable(
-            found, f"there are no splits in it, and split='{split}' was asked for.", "Leave split out."
-        )
-    return table
+        chosen_split(found, (), split)
+        return read_store(found, verify=verify)
+    known = f"the name must end in one of {', '.join(sorted({*_READERS, '.emb'}))}."
+    require(found.suffix.lower() in _READERS, found, known, "Convert the file, or rename it.")
+    return _READERS[found.suffix.lower()](found, split)
 
 
-def read_labels(path: str | Path) -> NDArray[Any]:
+def read_labels(path: str | Path) -> AnyArray:
     """Labels from an `.npy` file of their own."""
     found = Path(path)
-    if found.suffix != ".npy":
-        raise unreadable(
-            found, "labels in a file of their own must be an .npy array.", "Save them with numpy.save."
-        )
+    alone = "labels in a file of their own must be an .npy array."
+    require(found.suffix == ".npy", found, alone, "Save them with numpy.save.")
     return np.array(load_array(found))
 
 
-def _read_npy(path: Path) -> RawTable:
+def _read_npy(path: Path, split: str | None) -> RawTable:
+    chosen_split(path, (), split)
     return RawTable(_as_rows(path, load_array(path)))
 
 
@@ -97,18 +87,15 @@ def _read_safetensors(path: Path, split: str | None) -> RawTable:
     ):
         with safe_open(str(path), framework="numpy") as archive:
             declared = (archive.metadata() or {}).get("classes")
-            arrays: dict[str, NDArray[Any]] = {key: archive.get_tensor(key) for key in archive.keys()}
+            arrays: dict[str, AnyArray] = {key: archive.get_tensor(key) for key in archive.keys()}
         if declared is not None:
             arrays["classes"] = np.asarray(json.loads(declared))
     return _from_arrays(path, arrays, split)
 
 
 def _read_torch(path: Path, split: str | None) -> RawTable:
-    try:
-        import torch
-    except ImportError:
-        raise MissingDependency("torch", "torch", "Reading a .pt file") from None
-    arrays: dict[str, NDArray[Any]] = {}
+    torch = _check.installed("torch", "torch", "Reading a .pt file")
+    arrays: dict[str, AnyArray] = {}
     with parsing(
         path,
         "a .pt file must hold only plain tensors, lists and words (it is opened with weights_only=True); "
@@ -123,14 +110,12 @@ def _read_torch(path: Path, split: str | None) -> RawTable:
                 arrays[str(key)] = _tensor_array(value)
             elif isinstance(value, list | tuple):
                 arrays[str(key)] = np.asarray(value)
-    if not isinstance(loaded, Mapping):
-        raise unreadable(
-            path, "a .pt file must hold a tensor or a dict of tensors.", "Save {'x': rows, 'y': labels}."
-        )
+    plain = "a .pt file must hold a tensor or a dict of tensors."
+    require(isinstance(loaded, Mapping), path, plain, "Save {'x': rows, 'y': labels}.")
     return _from_arrays(path, arrays, split)
 
 
-def _from_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], split: str | None) -> RawTable:
+def _from_arrays(path: Path, arrays: Mapping[str, AnyArray], split: str | None) -> RawTable:
     ending = _chosen_ending(path, arrays, split)
     packed = f"q{ending}"
     if packed in arrays and {"scale", "offset"} <= set(arrays):
@@ -145,84 +130,52 @@ def _from_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], split: str | No
     else:
         name = next((f"{name}{ending}" for name in ROW_NAMES if f"{name}{ending}" in arrays), None)
         if name is None:
-            raise unreadable(
-                path,
-                f"rows must be stored under one of {', '.join(ROW_NAMES)}; "
-                f"found {listed(arrays) or 'nothing'}.",
-                "Rename the array.",
-            )
+            found = listed(arrays) or "nothing"
+            absent = f"rows must be stored under one of {', '.join(ROW_NAMES)}; found {found}."
+            raise unreadable(path, absent, "Rename the array.")
         rows = _as_rows(path, arrays[name])
     label = next((f"{name}{ending}" for name in LABEL_NAMES if f"{name}{ending}" in arrays), None)
     labels = None if label is None else np.asarray(arrays[label])
-    if labels is not None and labels.shape != (len(rows),):
-        raise unreadable(
-            path, f"'{label}' must hold one label per row; it does not.", "Write the file again."
-        )
+    if labels is not None:
+        one_each = f"'{label}' must hold one label per row; it does not."
+        require(labels.shape == (len(rows),), path, one_each, "Write the file again.")
     classes = declared_classes(arrays["classes"].tolist()) if "classes" in arrays else None
-    return RawTable(rows, labels, classes, labels_are_positions=_are_positions(labels, classes))
+    # Whole numbers beside a list of words are positions in it.
+    words = bool(classes and isinstance(classes[0], str))
+    return RawTable(rows, labels, classes, words and labels is not None and labels.dtype.kind in "iu")
 
 
-def _chosen_ending(path: Path, arrays: Mapping[str, NDArray[Any]], split: str | None) -> str:
-    names = set(arrays)
-    if split is None and names & set(ROW_NAMES):
+def _chosen_ending(path: Path, arrays: Mapping[str, AnyArray], split: str | None) -> str:
+    """What is appended to the names of the chosen part, such as '_train'; nothing in a file without parts."""
+    if split is None and set(arrays) & set(ROW_NAMES):
         return ""
-    splits = sorted(
-        {
-            name.split("_", 1)[1]
-            for name in names
-            if "_" in name and name.split("_", 1)[0] in (*ROW_NAMES, "q")
-        }
-    )
-    if split is None:
-        if len(splits) > 1:
-            raise unreadable(
-                path,
-                f"it has the splits {listed(splits)}, and one must be chosen.",
-                f"Pass split='{splits[-1]}'.",
-            )
-        return f"_{splits[0]}" if splits else ""
-    if split not in splits:
-        found = f"has the splits {listed(splits)}" if splits else "has no splits"
-        raise unreadable(
-            path, f"split='{split}' must be in the file, which {found}.", "Choose one, or leave it out."
-        )
-    return f"_{split}"
+    parts = (name.partition("_") for name in arrays)
+    splits = sorted({part for name, mark, part in parts if mark and name in (*ROW_NAMES, "q")})
+    chosen = chosen_split(path, splits, split)
+    return "" if chosen is None else f"_{chosen}"
 
 
-def _are_positions(labels: NDArray[Any] | None, classes: tuple[str | int, ...] | None) -> bool:
-    if labels is None or not classes:
-        return False
-    return labels.dtype.kind in "iu" and isinstance(classes[0], str)
-
-
-def _as_rows(path: Path, rows: NDArray[Any]) -> NDArray[Any]:
-    if rows.dtype.kind not in "fiub":
-        raise unreadable(
-            path,
-            f"rows must be real numbers; found the type {rows.dtype.name}.",
-            "Convert them, say to float32.",
-        )
-    if rows.ndim != 2 or rows.shape[1] == 0:
-        raise unreadable(
-            path,
-            f"rows must be numbers of shape (examples, dimension); found {rows.ndim} dimensions.",
-            "Reshape them.",
-        )
+def _as_rows(path: Path, rows: AnyArray) -> AnyArray:
+    kind = f"rows must be real numbers; found the type {rows.dtype.name}."
+    require(rows.dtype.kind in "fiub", path, kind, "Convert them, say to float32.")
+    shape = f"rows must be numbers of shape (examples, dimension); found {rows.ndim} dimensions."
+    require(rows.ndim == 2 and rows.shape[1] > 0, path, shape, "Reshape them.")
     return rows
 
 
-def _tensor_array(tensor: Any) -> NDArray[Any]:
+def _tensor_array(tensor: Any) -> AnyArray:
     import torch
 
     kept = tensor.detach().float() if tensor.dtype == torch.bfloat16 else tensor.detach()
-    array: NDArray[Any] = kept.numpy()
+    array: AnyArray = kept.numpy()
     return array
 
 
-_WITH_SPLITS: dict[str, Callable[[Path, str | None], RawTable]] = {
+_READERS: dict[str, Callable[[Path, str | None], RawTable]] = {
+    ".npy": _read_npy,
     ".npz": _read_npz,
-    ".safetensors": _read_safetensors,
+    ".parquet": read_parquet,
     ".pt": _read_torch,
     ".pth": _read_torch,
+    ".safetensors": _read_safetensors,
 }
-_WITHOUT_SPLITS: dict[str, Callable[[Path], RawTable]] = {".npy": _read_npy, ".parquet": read_parquet}

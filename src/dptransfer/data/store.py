@@ -16,26 +16,27 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptransfer import _check
-from dptransfer.data.embeddings import class_positions, content_digest, declared_classes
+from dptransfer.arrays import AnyArray, Labels
+from dptransfer.data.class_names import declared_classes
+from dptransfer.data.embeddings import content_digest, rows_of
 from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.labelled import Labelled
+from dptransfer.data.numpy_files import load_array
+from dptransfer.data.on_disk import Opener, replaced_whole, write_synced
 from dptransfer.data.owner_only import make_owner_folder, owner_only
-from dptransfer.data.parsing import parsing
 from dptransfer.data.table import RawTable, unreadable
 from dptransfer.errors import DataError
 
 RowType = Literal["float16", "float32", "float64"]
-Opener = Callable[[str, int], int]
 ROWS, LABELS, SOURCES, MANIFEST = "rows.npy", "labels.npy", "sources.json", "manifest.json"
 _CHUNK = 4096
 
@@ -43,7 +44,7 @@ _CHUNK = 4096
 def write_embeddings(
     path: str | Path,
     rows: ArrayLike,
-    labels: ArrayLike | None = None,
+    labels: ArrayLike | Labelled | None = None,
     *,
     classes: Sequence[str | int] | None = None,
     encoder: EncoderIdentity | None = None,
@@ -67,8 +68,9 @@ def write_embeddings(
     Args:
         path: the folder to make; its name must end in '.emb'.
         rows: array of shape (examples, dimension); written in chunks, so it may be memory-mapped.
-        labels: class of each row, as a declared class or (when classes are words) its position in the list.
-        classes: the declared class list. Without it, labels must be whole numbers and are kept as they are.
+        labels: class of each row, as a declared class or (when classes are words) its position in the list;
+            or a `Labelled`, which brings its list.
+        classes: the declared class list. Without one, labels must be whole numbers and are kept as they are.
         encoder: identity of the encoder behind the rows.
         sources: where each row came from; kept beside the rows.
         name: what the ledger files the data set under when it is private.
@@ -80,55 +82,46 @@ def write_embeddings(
     Returns:
         The folder written.
     """
-    from dptransfer.data.manifest import EncoderEntry, Manifest  # pydantic: heavy, and not needed to start
+    from dptransfer.data.manifest import Manifest  # pydantic: heavy, and not needed to start
 
-    target = Path(path)
-    array = np.asarray(rows)
-    positions, listed = _checked(target, array, labels, classes, sources)
+    target = require_target(path, overwrite=overwrite)
+    array = rows_of(rows, "rows")
+    positions, listed = _labels_to_write(len(array), labels, classes)
+    if sources is not None and len(sources) != len(array):
+        raise DataError("rows and sources must have one entry per example; their lengths differ.")
     _check.one_of("dtype", dtype, ("float16", "float32", "float64"))
-    if target.exists() or target.is_symlink():
-        _may_replace(target, overwrite)
-    staging: Path | None = None
+    opener = None if public else owner_only
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        staging = target.with_name(f".{target.name}.{secrets.token_hex(4)}.writing")
-        if public:
-            staging.mkdir()
-        else:
-            make_owner_folder(staging)
-        opener = None if public else owner_only
-        files = {ROWS: _write_rows(staging / ROWS, array, dtype, opener)}
-        if positions is not None:
-            files[LABELS] = _write_rows(staging / LABELS, positions, "int64", opener)
-        if sources is not None:
-            text = json.dumps([Path(source).as_posix() for source in sources], ensure_ascii=False, indent=0)
-            files[SOURCES] = _write_text(staging / SOURCES, text, opener)
-        stored = _mapped(staging / ROWS, len(array))
-        rows_digest = content_digest(stored)
-        manifest = Manifest(
-            name=name,
-            rows=len(array),
-            dimension=array.shape[1],
-            dtype=dtype,
-            classes=cast("list[str] | list[int] | None", None if listed is None else list(listed)),
-            encoder=None if encoder is None else EncoderEntry(**encoder.to_dict()),
-            files=cast(Any, files),
-            fingerprint=rows_digest if positions is None else content_digest(stored, positions),
-            rows_fingerprint=rows_digest,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-        del stored
-        _write_text(staging / MANIFEST, manifest.model_dump_json(indent=2) + "\n", opener)
-        _sync_folder(staging)
-        _put_in_place(staging, target)
+        with replaced_whole(target, Path.mkdir if public else make_owner_folder) as folder:
+            files = {ROWS: _write_rows(folder / ROWS, array, dtype, opener)}
+            if positions is not None:
+                files[LABELS] = _write_rows(folder / LABELS, positions, "int64", opener)
+            if sources is not None:
+                named = [Path(source).as_posix() for source in sources]
+                text = json.dumps(named, ensure_ascii=False, indent=0)
+                write_synced(folder / SOURCES, text.encode(), opener=opener)
+                files[SOURCES] = _file_digest(folder / SOURCES)
+            stored = _mapped(folder / ROWS)
+            rows_digest = content_digest(stored)
+            manifest = Manifest(
+                name=name,
+                rows=len(array),
+                dimension=array.shape[1],
+                dtype=dtype,
+                classes=cast(Any, listed),
+                encoder=encoder,
+                files=cast(Any, files),
+                fingerprint=rows_digest if positions is None else content_digest(stored, positions),
+                rows_fingerprint=rows_digest,
+                created=datetime.now(UTC).isoformat(timespec="seconds"),
+            )
+            del stored
+            write_synced(folder / MANIFEST, manifest.to_json().encode(), opener=opener)
     except OSError as error:
         raise DataError(
             f"'{target}' must be written whole, and was not: {error.strerror or error}. "
             "Nothing was left behind; free some space or choose another place."
         ) from error
-    finally:
-        if staging is not None:
-            shutil.rmtree(staging, ignore_errors=True)
     return target
 
 
@@ -150,29 +143,24 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
             raise unreadable(file, f"an .emb folder holds what its manifest lists; this {found}.", _AGAIN)
         if verify and expected is not None and _file_digest(file) != expected:
             raise unreadable(file, "the checksum in the manifest must hold; the file has changed.", _AGAIN)
-    rows = _mapped(folder / ROWS, manifest.rows)
+    rows = _mapped(folder / ROWS)
     if rows.shape != (manifest.rows, manifest.dimension) or rows.dtype != manifest.dtype:
         raise unreadable(folder / ROWS, "shape and type must be those in the manifest; they are not.", _AGAIN)
-    listed: Sequence[str | int] | None = manifest.classes
-    classes = None if listed is None else tuple(listed)
-    labels: NDArray[Any] | None = None
+    labels: Labels | None = None
     if LABELS in manifest.files:
-        stored = _mapped(folder / LABELS, manifest.rows)
+        stored = _mapped(folder / LABELS)
         if stored.shape != (manifest.rows,) or stored.dtype != np.int64:
             raise unreadable(folder / LABELS, "there must be one int64 label per row; there is not.", _AGAIN)
         labels = np.array(stored)  # not before: of elements without a size any number may be declared
-    sources: tuple[str, ...] | None = None
-    if SOURCES in manifest.files:
-        sources = _read_sources(folder / SOURCES, manifest.rows)
     return RawTable(
         rows=rows,
         labels=labels,
-        classes=classes,
-        labels_are_positions=classes is not None,
-        encoder=None if manifest.encoder is None else manifest.encoder.identity(),
-        sources=sources,
+        classes=manifest.classes,
+        labels_are_positions=manifest.classes is not None,
+        encoder=manifest.encoder,
+        sources=_read_sources(folder / SOURCES, manifest.rows) if SOURCES in manifest.files else None,
         name=manifest.name,
-        fingerprint=manifest.fingerprint if classes is not None else None,
+        fingerprint=manifest.fingerprint if manifest.classes is not None else None,
         rows_fingerprint=manifest.rows_fingerprint,
     )
 
@@ -180,41 +168,13 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
 _AGAIN = "Restore the folder from a copy, or encode the data again."
 
 
-def _checked(
-    target: Path,
-    rows: NDArray[Any],
-    labels: ArrayLike | None,
-    classes: Sequence[str | int] | None,
-    sources: Sequence[str | Path] | None,
-) -> tuple[NDArray[np.int64] | None, tuple[str | int, ...] | None]:
+def require_target(path: str | Path, *, overwrite: bool) -> Path:
+    """The folder to be written, or an error; worth asking before rows are made that would have no place."""
+    target = Path(path)
     if target.suffix != ".emb":
         raise DataError(f"The folder's name must end in '.emb'; got '{target.name}'. Rename it.")
-    if rows.ndim != 2 or rows.shape[1] == 0:
-        raise DataError(f"rows must have two dimensions, (examples, features); got {rows.ndim}.")
-    if rows.dtype.kind not in "fiub":
-        raise DataError(
-            f"rows must hold real numbers; got the type {rows.dtype}. Convert them, say to float32."
-        )
-    listed = None if classes is None else declared_classes(classes)
-    positions: NDArray[np.int64] | None = None
-    if labels is not None:
-        if listed is not None:
-            positions = class_positions(labels, listed)
-        else:
-            given = np.asarray(labels)
-            if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-                raise DataError(
-                    "Labels that are not whole numbers need the declared class list. Pass classes=[...]."
-                )
-            positions = given.astype(np.int64)
-        if len(positions) != len(rows):
-            raise DataError("rows and labels must have one entry per example; their lengths differ.")
-    if sources is not None and len(sources) != len(rows):
-        raise DataError("rows and sources must have one entry per example; their lengths differ.")
-    return positions, listed
-
-
-def _may_replace(target: Path, overwrite: bool) -> None:
+    if not os.path.lexists(target):
+        return target
     if not overwrite:
         raise DataError(
             f"'{target}' exists already. Pass overwrite=True to replace it, or choose another name."
@@ -227,9 +187,31 @@ def _may_replace(target: Path, overwrite: bool) -> None:
         raise DataError(
             f"Only an .emb folder may be overwritten; '{target}' has no {MANIFEST}. Remove it yourself."
         )
+    return target
 
 
-def _write_rows(file: Path, array: NDArray[Any], dtype: str, opener: Opener | None) -> str:
+def _labels_to_write(
+    count: int, labels: ArrayLike | Labelled | None, classes: Sequence[str | int] | None
+) -> tuple[Labels | None, tuple[str | int, ...] | None]:
+    listed = None if classes is None else declared_classes(classes)
+    if labels is None:
+        return None, listed
+    if isinstance(labels, Labelled) or listed is not None:
+        labelled = Labelled.of(labels, listed)
+        positions, listed = labelled.positions, labelled.classes
+    else:
+        given = np.asarray(labels)
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            raise DataError(
+                "Labels that are not whole numbers need the declared class list. Pass classes=[...]."
+            )
+        positions = given.astype(np.int64)
+    if len(positions) != count:
+        raise DataError("rows and labels must have one entry per example; their lengths differ.")
+    return positions, listed
+
+
+def _write_rows(file: Path, array: AnyArray, dtype: str, opener: Opener | None) -> str:
     # Plain writes, not a memory map: on a full disk a write raises, a store into a map kills the process.
     with open(file, "wb", opener=opener) as stream:
         kind = np.dtype(dtype).newbyteorder("<")
@@ -244,39 +226,6 @@ def _write_rows(file: Path, array: NDArray[Any], dtype: str, opener: Opener | No
     return _file_digest(file)
 
 
-def _write_text(file: Path, text: str, opener: Opener | None) -> str:
-    with open(file, "w", encoding="utf-8", newline="\n", opener=opener) as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _put_in_place(staging: Path, target: Path) -> None:
-    aside: Path | None = None
-    if target.exists():
-        aside = staging.with_suffix(".old")
-        target.rename(aside)
-    try:
-        staging.rename(target)
-    except OSError:
-        if aside is not None:
-            aside.rename(target)
-        raise
-    _sync_folder(target.parent)
-    if aside is not None:
-        shutil.rmtree(aside, ignore_errors=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "posix":  # Windows cannot open a folder, and needs no such call
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
 def _file_digest(file: Path) -> str:
     try:
         with file.open("rb") as stream:
@@ -285,9 +234,8 @@ def _file_digest(file: Path) -> str:
         raise unreadable(file, f"the file must be readable; {error.strerror}.", _AGAIN) from None
 
 
-def _mapped(file: Path, rows: int) -> NDArray[Any]:
-    with parsing(file, "the file must be a complete .npy array; it is damaged or cut short.", _AGAIN):
-        return cast("NDArray[Any]", np.load(file, mmap_mode="r" if rows else None, allow_pickle=False))
+def _mapped(file: Path) -> AnyArray:
+    return load_array(file, "the file must be a complete .npy array; it is damaged or cut short.", _AGAIN)
 
 
 def _read_sources(file: Path, rows: int) -> tuple[str, ...]:

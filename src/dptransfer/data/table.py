@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from numpy.typing import NDArray
-
+from dptransfer.arrays import AnyArray
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import DataError
 
@@ -29,8 +27,8 @@ class RawTable:
         rows_fingerprint: recorded SHA-256 of the rows alone.
     """
 
-    rows: NDArray[Any]
-    labels: NDArray[Any] | None = None
+    rows: AnyArray
+    labels: AnyArray | None = None
     classes: tuple[str | int, ...] | None = None
     labels_are_positions: bool = False
     encoder: EncoderIdentity | None = None
@@ -47,6 +45,25 @@ class RawTable:
 def unreadable(path: Path, rule: str, remedy: str) -> DataError:
     """The error of every reader: the file by name, the rule it breaks, what to do."""
     return DataError(f"'{path}': {rule} {remedy}")
+
+
+def require(holds: object, path: Path, rule: str, remedy: str) -> None:
+    """Raise `unreadable` unless the rule holds."""
+    if not holds:
+        raise unreadable(path, rule, remedy)
+
+
+def chosen_split(path: Path, splits: Collection[str], split: str | None) -> str | None:
+    """The part that is asked for, or the only one there is; None where a file has no parts."""
+    if split is None and len(splits) < 2:
+        return next(iter(splits), None)
+    none = f"there are no splits in it, and split='{split}' was asked for."
+    require(splits, path, none, "Leave split out.")
+    if split not in splits:
+        wrong = "" if split is None else f"; split='{split}' is none"
+        which = f"it has the splits {listed(splits)}, and one must be chosen{wrong}."
+        raise unreadable(path, which, f"Pass split='{sorted(splits)[-1]}'.")
+    return split
 
 
 def listed(names: Iterable[str]) -> str:

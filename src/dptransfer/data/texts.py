@@ -7,37 +7,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dptransfer.data.columns import read_text_columns
-from dptransfer.data.embeddings import Labels
-from dptransfer.data.listing import positions_of, read_listing
+from dptransfer.data.csv_files import declared_labels, read_csv
+from dptransfer.data.labelled import Labelled, LabelledList
 from dptransfer.data.parsing import parsing
 from dptransfer.errors import DataError
 
 
 @dataclass(frozen=True, repr=False)
-class TextList:
+class TextList(LabelledList):
     """Texts in a fixed order, with labels where they are known; printing it shows none of them.
 
     Attributes:
         texts: the texts.
-        labels: for each text its position in `classes`, or None.
-        classes: the declared class list, or None.
+        labelled: their classes, or None.
     """
 
     texts: tuple[str, ...]
-    labels: Labels | None = None
-    classes: tuple[str | int, ...] | None = None
+    labelled: Labelled | None = None
 
     def __post_init__(self) -> None:
         """Check that the parts fit together."""
-        if self.labels is not None and (self.classes is None or len(self.labels) != len(self.texts)):
-            raise DataError("Labelled texts need a class list and one label per text.")
+        if self.labelled is not None and len(self.labelled) != len(self.texts):
+            raise DataError("Labelled texts need one label per text; there are more or fewer.")
 
     def __len__(self) -> int:
         return len(self.texts)
-
-    def __repr__(self) -> str:
-        labelled = "unlabelled" if self.classes is None else f"{len(self.classes)} declared classes"
-        return f"TextList({labelled})"
 
 
 def find_texts(
@@ -59,10 +53,9 @@ def find_texts(
     if not path.is_file():
         raise DataError(f"'{path}': the file of texts must exist; it does not. Check the path.")
     kind = path.suffix.lower()
-    if kind in _LISTINGS:
-        texts, words = _LISTINGS[kind](path, column)
-        labels, declared = positions_of(path, words if labelled else None, classes)
-        return TextList(tuple(texts), labels, declared)
+    if kind in _COLUMNS:
+        texts, words = _COLUMNS[kind](path, column)
+        return TextList(tuple(texts), declared_labels(path, words if labelled else None, classes))
     if kind != ".txt":
         raise DataError(f"'{path}': texts must come as .csv, .parquet or .txt. Convert the file.")
     with parsing(path, "the file must be UTF-8 text; it is not.", "Save it again."):
@@ -72,4 +65,4 @@ def find_texts(
     return TextList(lines)
 
 
-_LISTINGS = {".csv": read_listing, ".parquet": read_text_columns}
+_COLUMNS = {".csv": read_csv, ".parquet": read_text_columns}

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dptransfer.arrays import Labels, PixelArray
 from dptransfer.data import long_tail
 from dptransfer.demo.glyphs import draw_glyphs
-from dptransfer.demo.sets import DemoSets, Labels, PictureSet, Pixels, balanced_split
+from dptransfer.demo.sets import DemoSets, PictureSet, balanced_split
 
 CLASSES = tuple("0123456789")
 RATIO = 5  # at 10 the default method had 66 % balanced accuracy instead of 74 %: chosen after looking
@@ -27,15 +28,14 @@ def digits_sets(*, glyphs: int = GLYPHS) -> DemoSets:
     split_rng, tail_rng, glyph_rng = np.random.default_rng(_SEED).spawn(3)
     rest, test = balanced_split(labels, TEST_PER_CLASS, rng=split_rng)
     private = rest[long_tail(labels[rest], RATIO, rng=tail_rng, classes=len(CLASSES))]
-    pool = draw_glyphs(glyphs, rng=glyph_rng)
     sizes = tuple(np.bincount(labels[private], minlength=len(CLASSES)).tolist())
     return DemoSets(
         name="demo-digits",
         classes=CLASSES,
         sizes=sizes,
-        private=_chosen(pixels, labels, private),
-        test=_chosen(pixels, labels, test),
-        public=PictureSet(pool.pixels, pool.names, pool.digits, pool.characters),
+        private=PictureSet.of(pixels, private, "digit-{:04d}", labels),
+        test=PictureSet.of(pixels, test, "digit-{:04d}", labels),
+        public=draw_glyphs(glyphs, rng=glyph_rng),
         about=(
             f"handwritten digits, long-tailed on purpose: from {max(sizes)} of one to {min(sizes)}",
             f"other handwritten digits, {TEST_PER_CLASS} of each",
@@ -44,14 +44,9 @@ def digits_sets(*, glyphs: int = GLYPHS) -> DemoSets:
     )
 
 
-def _digits() -> tuple[Pixels, Labels]:
+def _digits() -> tuple[PixelArray, Labels]:
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
     pixels = np.rint(bunch.images * (255 / _BRIGHTEST)).astype(np.uint8)
     return pixels, bunch.target.astype(np.int64)
-
-
-def _chosen(pixels: Pixels, labels: Labels, which: Labels) -> PictureSet:
-    names = tuple(f"digit-{number:04d}" for number in which.tolist())
-    return PictureSet(pixels[which], names, labels[which])

@@ -12,21 +12,19 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
+from dptransfer.arrays import AnyArray, Integers, PixelArray
 from dptransfer.data import (
     ImageList,
+    Labelled,
     PrivateEmbeddings,
     PublicEmbeddings,
-    RawTable,
     read_private,
     read_public,
+    read_store,
 )
-from dptransfer.data import read_store as read_embeddings
 from dptransfer.demo.sets import DemoSets, PictureSet
 from dptransfer.encoders import Encoder, encode_images
 from dptransfer.errors import DataError, DPTransferError
@@ -50,8 +48,8 @@ class Embedded:
 
     private: PrivateEmbeddings
     public: PublicEmbeddings
-    test: NDArray[Any]
-    test_labels: NDArray[np.int64]
+    test: AnyArray
+    test_labels: Integers
     reused: tuple[str, ...]
 
 
@@ -86,7 +84,7 @@ def embed(sets: DemoSets, encoder: Encoder, out: Path, *, progress: Progress) ->
             progress(part, len(pictures), len(pictures))
         else:
             _encode(out, part, pictures, sets, encoder, progress)
-    test = read_embeddings(out / "test.emb")
+    test = read_store(out / "test.emb")
     assert test.labels is not None
     return Embedded(
         private=read_private(out / "private.emb"),
@@ -101,10 +99,9 @@ def _is_current(out: Path, part: str, pictures: PictureSet, encoder: Encoder) ->
     if _read_record(out).get(part) != pictures.digest():
         return False
     try:
-        table: RawTable = read_embeddings(out / f"{part}.emb")
+        return read_store(out / f"{part}.emb").encoder == encoder.identity
     except DPTransferError:
         return False
-    return table.encoder == encoder.identity
 
 
 def _encode(
@@ -130,24 +127,20 @@ def _encode(
 
 def _write_pictures(folder: Path, pictures: PictureSet, classes: tuple[str, ...] | None) -> ImageList:
     """One PNG a picture, in a folder per class where there are classes; a right file is left alone."""
-    paths = []
-    for name in classes or ("",):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    for place, (pixels, name) in enumerate(zip(pictures.pixels, pictures.names, strict=True)):
-        home = folder
-        if classes is not None and pictures.labels is not None:
-            home = folder / classes[pictures.labels[place]]
-        path = home / f"{name}.png"
+    labelled = None if classes is None or pictures.labels is None else Labelled(pictures.labels, classes)
+    homes = [""] * len(pictures) if labelled is None else labelled.names.tolist()
+    for home in classes or ("",):
+        (folder / home).mkdir(parents=True, exist_ok=True)
+    paths = [folder / home / f"{name}.png" for home, name in zip(homes, pictures.names, strict=True)]
+    for path, pixels in zip(paths, pictures.pixels, strict=True):
         content = _png(pixels)
         # An unchanged file keeps its time, by which an interrupted encoding recognises it.
         if not path.is_file() or path.read_bytes() != content:
             path.write_bytes(content)
-        paths.append(path)
-    labels = None if classes is None else pictures.labels
-    return ImageList(tuple(paths), labels, classes, root=folder)
+    return ImageList(tuple(paths), labelled, root=folder)
 
 
-def _png(pixels: NDArray[np.uint8]) -> bytes:
+def _png(pixels: PixelArray) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, format="PNG")
     return buffer.getvalue()

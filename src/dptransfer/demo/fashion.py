@@ -14,25 +14,14 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import Labels, PixelArray
 from dptransfer.data import long_tail
-from dptransfer.demo.sets import DemoSets, Labels, PictureSet, Pixels, balanced_split
+from dptransfer.demo.sets import DemoSets, PictureSet, balanced_split
 from dptransfer.errors import DataError
 
 FOLDER = Path("/usr/share/datasets/fashion-mnist")
-CLASSES = (
-    "t-shirt",
-    "trouser",
-    "pullover",
-    "dress",
-    "coat",
-    "sandal",
-    "shirt",
-    "sneaker",
-    "bag",
-    "ankle-boot",
-)
+CLASSES = tuple("t-shirt trouser pullover dress coat sandal shirt sneaker bag ankle-boot".split())
 RATIO = 10
 PER_CLASS = 600
 TEST_PER_CLASS = 100
@@ -59,9 +48,9 @@ def fashion_sets(folder: Path = FOLDER) -> DemoSets:
         name="demo-fashion-mnist",
         classes=CLASSES,
         sizes=sizes,
-        private=_chosen(pixels, private, "train", labels),
-        test=_chosen(test_pixels, test, "test", test_labels),
-        public=_chosen(pixels, public, "train"),
+        private=PictureSet.of(pixels, private, "train-{:05d}", labels),
+        test=PictureSet.of(test_pixels, test, "test-{:05d}", test_labels),
+        public=PictureSet.of(pixels, public, "train-{:05d}"),
         about=(
             f"Fashion-MNIST, long-tailed on purpose: {max(sizes)} of one class down to {min(sizes)}",
             "Fashion-MNIST's own test pictures, the same number of each class",
@@ -70,7 +59,7 @@ def fashion_sets(folder: Path = FOLDER) -> DemoSets:
     )
 
 
-def read_idx(path: Path) -> NDArray[np.uint8]:
+def read_idx(path: Path) -> PixelArray:
     """The array in a gzipped idx file of bytes: 0, 0, 8, the number of axes, their lengths, the values."""
     try:
         with gzip.open(path, "rb") as stream:
@@ -91,7 +80,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
 
 
-def _part(folder: Path, part: str) -> tuple[Pixels, Labels]:
+def _part(folder: Path, part: str) -> tuple[PixelArray, Labels]:
     pixels = read_idx(folder / f"{part}-images-idx3-ubyte.gz")
     labels = read_idx(folder / f"{part}-labels-idx1-ubyte.gz").astype(np.int64)
     if (
@@ -107,8 +96,3 @@ def _part(folder: Path, part: str) -> tuple[Pixels, Labels]:
 
 def _at_most(number: int, labels: Labels) -> int:
     return min(number, int(np.bincount(labels).min()))
-
-
-def _chosen(pixels: Pixels, which: Labels, part: str, labels: Labels | None = None) -> PictureSet:
-    names = tuple(f"{part}-{number:05d}" for number in which.tolist())
-    return PictureSet(pixels[which], names, None if labels is None else labels[which])

@@ -10,15 +10,14 @@ looks at a private picture.
 from __future__ import annotations
 
 import string
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from dptransfer import _check
-from dptransfer.demo.sets import Labels, Pixels
-from dptransfer.errors import MissingDependency
+from dptransfer.arrays import PixelArray
+from dptransfer.demo.sets import PictureSet
 
 FONTS = (
     "DejaVuSans DejaVuSans-Bold DejaVuSans-Oblique DejaVuSans-BoldOblique DejaVuSansMono DejaVuSansMono-Bold "
@@ -34,28 +33,10 @@ _BLOCK = 4  # points per block and side
 _CLEAR = 255 // (_BLOCK * _BLOCK)  # brightness of one point
 
 
-@dataclass(frozen=True, eq=False)
-class Glyphs:
-    """Pictures of characters.
+def draw_glyphs(count: int, *, rng: np.random.Generator, digit_share: float = 0.5) -> PictureSet:
+    """Draw `count` pictures of characters, light on dark, the same ones for the same generator.
 
-    Attributes:
-        pixels: (pictures, 8, 8) brightness, light on dark.
-        names: each picture's number, character and font.
-        characters: the character each picture shows.
-        digits: the same as a number, −1 for a letter.
-    """
-
-    pixels: Pixels
-    names: tuple[str, ...]
-    characters: tuple[str, ...]
-    digits: Labels
-
-    def __len__(self) -> int:
-        return len(self.pixels)
-
-
-def draw_glyphs(count: int, *, rng: np.random.Generator, digit_share: float = 0.5) -> Glyphs:
-    """Draw `count` pictures of characters, the same ones for the same generator.
+    Each is named by its number, character and font; its label is its digit, its caption the character.
 
     Args:
         count: how many.
@@ -75,19 +56,16 @@ def draw_glyphs(count: int, *, rng: np.random.Generator, digit_share: float = 0.
     pairs = list(zip(characters, chosen, strict=True))
     pixels = np.stack([_draw(character, fonts[font], rng) for character, font in pairs])
     names = tuple(f"glyph-{i:05d}-{character}-{FONTS[font]}" for i, (character, font) in enumerate(pairs))
-    return Glyphs(pixels, names, characters, digits)
+    return PictureSet(pixels, names, digits, characters)
 
 
 def _fonts() -> list[ImageFont.FreeTypeFont]:
-    try:
-        from matplotlib import get_data_path
-    except ImportError:
-        raise MissingDependency("matplotlib", "demo", "Drawing the public glyphs") from None
-    folder = Path(get_data_path()) / "fonts" / "ttf"
+    matplotlib = _check.installed("matplotlib", "demo", "Drawing the public glyphs")
+    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     return [ImageFont.truetype(str(folder / f"{name}.ttf"), _FONT_SIZE) for name in FONTS]
 
 
-def _draw(character: str, font: ImageFont.FreeTypeFont, rng: np.random.Generator) -> Pixels:
+def _draw(character: str, font: ImageFont.FreeTypeFont, rng: np.random.Generator) -> PixelArray:
     canvas = Image.new("L", (_DRAWN, _DRAWN), 0)
     weight = int(rng.integers(0, 2))
     ImageDraw.Draw(canvas).text(
@@ -99,7 +77,7 @@ def _draw(character: str, font: ImageFont.FreeTypeFont, rng: np.random.Generator
     soft = _placed(waved.crop(box), rng).filter(ImageFilter.GaussianBlur(rng.uniform(0.0, 0.8)))
     points = np.asarray(soft) > rng.uniform(70, 150)
     blocks = points.reshape(_POINTS // _BLOCK, _BLOCK, _POINTS // _BLOCK, _BLOCK)
-    shades: Pixels = (blocks.sum(axis=(1, 3)) * _CLEAR).astype(np.uint8)
+    shades: PixelArray = (blocks.sum(axis=(1, 3)) * _CLEAR).astype(np.uint8)
     return shades
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from dptransfer import _check
+from dptransfer.arrays import PixelArray
 from dptransfer.demo.curve import Dot
 from dptransfer.demo.reference import Result
-from dptransfer.demo.sets import Pixels
-from dptransfer.errors import MissingDependency
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,8 +35,6 @@ def draw_recall(
         label = f"{result.name} ({result.promise}): {result.balanced:.0%} balanced"
         axes.bar(places + shift, [result.recall[c] for c in order], 0.38, color=colour, label=label)
     axes.set_xticks(places, [f"{classes[c]}\n{sizes[c]}" for c in order])
-    axes.set_ylim(0, 1)
-    axes.set_yticks([0, 0.5, 1], ["0", "50%", "100%"])
     axes.set_ylabel("recall", color=_INK)
     axes.set_xlabel("class, and how many private pictures of it there are", color=_INK)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, fontsize=8, borderpad=0)
@@ -58,8 +56,6 @@ def draw_curve(path: Path, dots: Sequence[Dot], results: Sequence[Result]) -> Pa
     axes.set_xscale("log", base=2)
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.minorticks_off()
-    axes.set_ylim(0, 1)
-    axes.set_yticks([0, 0.5, 1], ["0", "50%", "100%"])
     axes.set_ylabel("balanced accuracy", color=_INK)
     axes.set_xlabel("ε (smaller promises more)", color=_INK)
     axes.legend(loc="lower right", frameon=False, fontsize=8)
@@ -71,8 +67,8 @@ def draw_curve(path: Path, dots: Sequence[Dot], results: Sequence[Result]) -> Pa
 
 def draw_prototypes(
     path: Path,
-    prototypes: Mapping[str, Pixels],
-    examples: Mapping[str, Pixels],
+    prototypes: Mapping[str, PixelArray],
+    examples: Mapping[str, PixelArray],
     titles: tuple[str, str],
     note: str,
 ) -> Path:
@@ -85,18 +81,15 @@ def draw_prototypes(
         titles: what the two rows are.
         note: a line underneath.
     """
-    matplotlib_figure = _figure_class()
     count = len(prototypes)
-    figure = matplotlib_figure(figsize=(max(6.0, 0.95 * count), 2.55), layout="constrained")
+    figure = _figure_class()(figsize=(max(6.0, 0.95 * count), 2.55), layout="constrained")
     grid: Any = figure.subplots(2, count, squeeze=False)
     for row, (pictures, title) in enumerate(zip((prototypes, examples), titles, strict=True)):
         for column, (name, pixels) in enumerate(pictures.items()):
             axes = grid[row][column]
             axes.imshow(pixels, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
-            axes.set_xticks([])
-            axes.set_yticks([])
-            for spine in axes.spines.values():
-                spine.set_visible(False)
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
             if row == 0:
                 axes.set_title(name, color=_INK, fontsize=10)
         grid[row][0].set_ylabel(title, color=_PRIVATE if row == 0 else _QUIET, fontsize=9)
@@ -105,23 +98,21 @@ def draw_prototypes(
 
 
 def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+    """A plot of shares: from 0 to 100 % upwards, without a box around it."""
     figure = _figure_class()(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(_QUIET)
+    axes.set_ylim(0, 1)
+    axes.set_yticks([0, 0.5, 1], ["0", "50%", "100%"])
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(_QUIET)
     axes.tick_params(colors=_INK, length=0, labelsize=9)
     return figure, axes
 
 
 def _figure_class() -> type[Figure]:
     """Matplotlib's figure without pyplot: no window, no global state."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingDependency("matplotlib", "demo", "Drawing the demo's figures") from None
-    return Figure
+    module = _check.installed("matplotlib.figure", "demo", "Drawing the demo's figures")
+    return cast("type[Figure]", module.Figure)
 
 
 def _footnote(figure: Figure, text: str) -> None:

@@ -1,18 +1,16 @@
 """What could be had without privacy, and without private data: the two lines to compare with.
 
-NOT PRIVATE: the probe on private rows follows every row it saw. It is there to be compared with and never
-saved.
+The probe on private rows is unprotected and follows every row it saw. It is there to be compared with, on
+pictures that are public in truth, and never saved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray, Floats, Integers
 from dptransfer.release import Evaluation
 
 
@@ -24,35 +22,39 @@ class Result:
         name: the classifier in a few words.
         promise: what it promises to the private pictures, in a few words.
         recall: by class.
-        balanced: mean recall.
-        smallest: mean recall of the smallest quarter of the classes.
+        small: positions of the smallest quarter of the classes.
     """
 
     name: str
     promise: str
     recall: tuple[float, ...]
-    balanced: float
-    smallest: float
+    small: tuple[int, ...]
+
+    @property
+    def balanced(self) -> float:
+        """Mean recall."""
+        return float(np.mean(self.recall))
+
+    @property
+    def smallest(self) -> float:
+        """Mean recall of the smallest quarter of the classes."""
+        return float(np.mean([self.recall[place] for place in self.small]))
 
 
 def result_of(name: str, promise: str, evaluation: Evaluation) -> Result:
     """A private classifier's evaluation as a line of the comparison; demo test sets have every class."""
-    recall = [value for value in evaluation.recall if value is not None]
+    recall = tuple(value for value in evaluation.recall if value is not None)
     assert len(recall) == len(evaluation.classes)
-    return _result(name, promise, recall, smallest_quarter(evaluation))
-
-
-def smallest_quarter(evaluation: Evaluation) -> tuple[int, ...]:
-    """Positions of the classes that count as small."""
-    return tuple(evaluation.classes.index(name) for name in evaluation.minority_classes)
+    small = tuple(evaluation.classes.index(name) for name in evaluation.minority_classes)
+    return Result(name, promise, recall, small)
 
 
 def logistic_result(
     name: str,
     promise: str,
-    train: tuple[NDArray[Any], NDArray[np.int64]],
-    test: tuple[NDArray[Any], NDArray[np.int64]],
-    small: Sequence[int],
+    train: tuple[AnyArray, Integers],
+    test: tuple[AnyArray, Integers],
+    small: tuple[int, ...],
 ) -> Result:
     """Logistic regression on unit-norm square roots of the embeddings, classes weighted alike."""
     from sklearn.linear_model import LogisticRegression
@@ -60,18 +62,13 @@ def logistic_result(
     model = LogisticRegression(C=100.0, max_iter=1000, class_weight="balanced", tol=1e-3)
     chosen = model.fit(_scaled(train[0]), train[1]).predict(_scaled(test[0]))
     truth = test[1]
-    recall = [float((chosen[truth == label] == label).mean()) for label in np.unique(truth)]
-    return _result(name, promise, recall, small)
+    recall = tuple(float((chosen[truth == label] == label).mean()) for label in np.unique(truth))
+    return Result(name, promise, recall, small)
 
 
-def _result(name: str, promise: str, recall: Sequence[float], small: Sequence[int]) -> Result:
-    smallest = float(np.mean([recall[place] for place in small]))
-    return Result(name, promise, tuple(recall), float(np.mean(recall)), smallest)
-
-
-def _scaled(rows: NDArray[Any]) -> NDArray[np.float64]:
+def _scaled(rows: AnyArray) -> Floats:
     roots = np.sqrt(np.abs(rows, dtype=np.float64))
-    scaled: NDArray[np.float64] = roots / np.maximum(
+    scaled: Floats = roots / np.maximum(
         np.linalg.norm(roots, axis=1, keepdims=True), np.finfo(np.float64).tiny
     )
     return scaled

@@ -8,7 +8,6 @@ the pictures do not.
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,16 +21,16 @@ from dptransfer.demo.digits import digits_sets
 from dptransfer.demo.embed import Embedded, claim_folder, embed
 from dptransfer.demo.fashion import fashion_sets
 from dptransfer.demo.pictures import draw_curve, draw_prototypes, draw_recall
-from dptransfer.demo.reference import Result, logistic_result, result_of, smallest_quarter
+from dptransfer.demo.reference import Result, logistic_result, result_of
 from dptransfer.demo.sets import DemoSets
-from dptransfer.demo.tell import Teller
+from dptransfer.demo.story import Story
 from dptransfer.encoders import get_encoder
 from dptransfer.errors import BudgetExceeded, DPTransferError
 from dptransfer.features import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod, PublicPriorPrototypes, PublicPrototypes
 from dptransfer.methods.replan import verify_release
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Budget, rounded_up
 from dptransfer.release import Evaluation, PrivateClassifier, card_of, evaluate
 
 if TYPE_CHECKING:
@@ -61,28 +60,28 @@ def run_demo(
     budget = Budget(epsilon=epsilon, delta=delta)
     out = Path(out)
     started = time.monotonic()
-    tell = Teller(console)
-    with tell.gathering():
+    story = Story(console)
+    with console.status("Reading and drawing pictures"):
         sets = SETS[data]()
     claim_folder(out)
-    tell.opening(sets)
+    story.opening(sets)
 
     encoder = get_encoder(ENCODER, size=PICTURE_SIZE)
-    with tell.encoding(encoder.identity.name, PICTURE_SIZE) as progress:
+    with story.encoding(encoder.identity.name, PICTURE_SIZE) as progress:
         rows = embed(sets, encoder, out, progress=progress)
-    tell.encoded(rows.reused)
+    story.encoded(rows.reused)
 
     ledger = Ledger(out / "ledger.sqlite")
     _make_room(ledger, sets.name, budget)
     method = METHOD()
-    tell.plan(method.plan(rows.private.facts, budget, rows.public), sets.name)
+    story.plan(method.plan(rows.private.facts, budget, rows.public), sets.name)
     model = method.fit(rows.private, rows.public, budget=budget, ledger=ledger)
     tested = _test(model, rows, sets)
     model.save(out / "model", evaluation=tested, overwrite=True)
-    tell.guarantee(model.guarantee)
+    story.guarantee(model.guarantee)
 
     results = _compare(model, tested, rows, sets)
-    tell.results(results, sets)
+    story.results(results, sets)
     promise = f"{sets.name}; secure noise, so another run differs a little. Test pictures are not protected."
     draw_recall(out / "figures" / "recall.png", results, sets.classes, sets.sizes, promise)
 
@@ -93,38 +92,33 @@ def run_demo(
     chosen_tested = _test(chosen, rows, sets)
     chosen.save(out / "prototypes", evaluation=chosen_tested, overwrite=True)
     captions = _draw_prototypes(out / "figures" / "prototypes.png", chosen, sets)
-    tell.prototypes(captions, chosen_tested.balanced_accuracy, chosen.guarantee)
+    story.prototypes(captions, chosen_tested.balanced_accuracy, chosen.guarantee)
 
     refusal = _refused(method, rows, sets.name, budget, ledger)
-    tell.ledger(ledger, sets.name, refusal)
-    tell.card(card_of(model, tested), verify_release(out / "model"))
+    story.ledger(ledger, sets.name, refusal)
+    story.card(card_of(model, tested), verify_release(out / "model"))
     _write_results(out / "results.json", results, model, ledger, sets)
-    tell.closing(out, data, sets, time.monotonic() - started)
+    story.closing(out, data, sets, time.monotonic() - started)
 
 
 def _test(model: PrivateClassifier, rows: Embedded, sets: DemoSets) -> Evaluation:
-    truth = np.asarray(sets.classes)[rows.test_labels]
     name = f"{sets.name}, balanced test pictures"
-    return evaluate(model, rows.test, truth, minority_of=sets.sizes, name=name)
+    return evaluate(model, rows.test, rows.test_labels, minority_of=sets.sizes, name=name)
 
 
 def _compare(model: PrivateClassifier, tested: Evaluation, rows: Embedded, sets: DemoSets) -> list[Result]:
     """The private classifier, a reference without privacy, and one without private data."""
-    small = smallest_quarter(tested)
+    first = result_of(model.provenance.method, f"ε = {rounded_up(model.guarantee.epsilon, 3)}", tested)
     test = (rows.test, rows.test_labels)
-    private = (
-        rows.private.rows,
-        rows.private.labels,
-    )  # not private: a reference to compare with, never saved
-    results = [
-        result_of(model.provenance.method, f"ε = {model.guarantee.epsilon:.3g}", tested),
-        logistic_result("logistic probe", "not private", private, test, small),
-    ]
+    private = (rows.private.rows, rows.private.labels)  # a reference to compare with, never saved
+    results = [first, logistic_result("logistic probe", "not private", private, test, first.small)]
     labels = sets.public.labels
     if labels is not None:
         known = labels >= 0
         pool = (rows.public.rows[known], labels[known])
-        results.append(logistic_result("public pool alone", "sees no private picture", pool, test, small))
+        results.append(
+            logistic_result("public pool alone", "sees no private picture", pool, test, first.small)
+        )
     return results
 
 
@@ -142,7 +136,7 @@ def _draw_prototypes(path: Path, chosen: PrivateClassifier, sets: DemoSets) -> d
         {name: sets.public.pixels[place] for name, place in places.items()},
         examples,
         ("chosen", "for comparison"),
-        f"Above: the public picture chosen for each class at ε = {chosen.guarantee.epsilon:.3g}. "
+        f"Above: the public picture chosen for each class at ε = {rounded_up(chosen.guarantee.epsilon, 3)}. "
         "Below: a test picture of the class. No private picture is shown.",
     )
     captions = sets.public.captions
@@ -161,8 +155,8 @@ def _refused(method: PrivateMethod, rows: Embedded, name: str, budget: Budget, l
     """Close the account at what is spent, ask for one fit more, and return the refusal."""
     spent = ledger.spent(name, delta=budget.delta)
     assert spent is not None
-    limit = math.ceil(spent.epsilon * 1000) / 1000
-    ledger.set_budget(name, Budget(epsilon=limit, delta=budget.delta), note="the demo ends here")
+    limit = Budget(epsilon=float(rounded_up(spent.epsilon, 4)), delta=budget.delta)
+    ledger.set_budget(name, limit, note="the demo ends here")
     try:
         method.fit(rows.private, rows.public, budget=budget, ledger=ledger)
     except BudgetExceeded as refusal:

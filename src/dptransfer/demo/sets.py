@@ -6,12 +6,11 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import Labels, PixelArray
 from dptransfer.errors import DataError
 
-Pixels = NDArray[np.uint8]
-Labels = NDArray[np.int64]
+Pixels = PixelArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +24,7 @@ class PictureSet:
         captions: what each picture shows, in a word, where that is known.
     """
 
-    pixels: Pixels
+    pixels: PixelArray
     names: tuple[str, ...]
     labels: Labels | None = None
     captions: tuple[str, ...] | None = None
@@ -35,6 +34,12 @@ class PictureSet:
         counts = {len(self.pixels), len(self.names), len(self.pixels if self.labels is None else self.labels)}
         if len(counts) != 1 or len(set(self.names)) != len(self.names):
             raise DataError("A picture set needs one distinct name, and one label if any, for each picture.")
+
+    @classmethod
+    def of(cls, pixels: PixelArray, which: Labels, name: str, labels: Labels | None = None) -> PictureSet:
+        """The pictures at these places, called by their number, as in 'digit-{:04d}'."""
+        names = tuple(name.format(number) for number in which.tolist())
+        return cls(pixels[which], names, None if labels is None else labels[which])
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -80,12 +85,6 @@ def balanced_split(labels: Labels, per_class: int, *, rng: np.random.Generator) 
     >>> len(rest), len(drawn)
     (3, 2)
     """
-    drawn = np.sort(
-        np.concatenate(
-            [
-                rng.choice(np.flatnonzero(labels == name), size=per_class, replace=False)
-                for name in np.unique(labels)
-            ]
-        )
-    )
+    members = [np.flatnonzero(labels == name) for name in np.unique(labels)]
+    drawn = np.sort(np.concatenate([rng.choice(one, size=per_class, replace=False) for one in members]))
     return np.setdiff1d(np.arange(len(labels)), drawn), drawn

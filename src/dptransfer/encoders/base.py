@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
+from dptransfer.errors import DataError
 
 if TYPE_CHECKING:
     from PIL import Image
 
 Kind = Literal["image", "text"]
-EncodedRows = NDArray[np.float32]
 
 
 @runtime_checkable
@@ -59,15 +59,31 @@ class ImageEncoder(ABC):
         return "image"
 
     @abstractmethod
-    def prepare(self, image: Image.Image) -> NDArray[np.float32]:
+    def prepare(self, image: Image.Image) -> Floats32:
         """One RGB picture as the model's input array; may be called from several threads."""
 
     @abstractmethod
-    def forward(self, pixels: NDArray[np.float32]) -> EncodedRows:
+    def forward(self, pixels: Floats32) -> EncodedRows:
         """Rows for a stack of prepared pictures, shape (pictures, ...)."""
+
+    def measured_dimension(self) -> int:
+        """Width of the row of a blank picture, for models that do not say it."""
+        from PIL import Image
+
+        return int(self.forward(self.prepare(Image.new("RGB", (64, 64)))[None]).shape[1])
 
     def encode(self, batch: Sequence[Image.Image]) -> EncodedRows:
         """Rows for a batch of pictures."""
         if not batch:
             return np.zeros((0, self.dimension), dtype=np.float32)
         return self.forward(np.stack([self.prepare(image) for image in batch]))
+
+
+def require_rows(rows: EncodedRows, pictures: int) -> EncodedRows:
+    """The model's output, or an error unless it is one row per picture."""
+    if rows.ndim != 2 or len(rows) != pictures:
+        raise DataError(
+            "An image model's first output must be rows (pictures, features) or feature maps; "
+            f"it has the shape {rows.shape}. Wrap or export the model so that it pools."
+        )
+    return rows

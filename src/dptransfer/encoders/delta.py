@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import Floats32
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import ArgumentError
 
@@ -36,7 +36,7 @@ class EncoderDelta:
 
     base: EncoderIdentity
     kind: str
-    arrays: Mapping[str, NDArray[np.float32]] = field(repr=False)
+    arrays: Mapping[str, Floats32] = field(repr=False)
 
     def __post_init__(self) -> None:
         """Check the arrays, and keep copies that nobody can change."""
@@ -57,7 +57,7 @@ class EncoderDelta:
         return replace(self.base, name=f"{self.base.name}+{self.kind}", weights=digest.hexdigest())
 
 
-def _fixed(name: str, array: Any) -> NDArray[np.float32]:
+def _fixed(name: str, array: Any) -> Floats32:
     if not isinstance(array, np.ndarray) or array.dtype != np.float32 or not np.isfinite(array).all():
         raise ArgumentError(
             f"Arrays of an encoder delta must be float32 and finite; '{name}' is not. Convert it."

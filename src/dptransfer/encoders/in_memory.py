@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dptransfer import _check
+from dptransfer.arrays import EncodedRows
 from dptransfer.data.decode import without_warnings
 from dptransfer.data.images import ImageList
-from dptransfer.encoders.base import EncodedRows, Encoder, Kind
+from dptransfer.encoders.base import Encoder, Kind
 from dptransfer.encoders.lookahead import blank_picture, encoded_batches
 from dptransfer.errors import ArgumentError
 

@@ -6,12 +6,16 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from dptransfer.arrays import EncodedRows
 from dptransfer.data.decode import open_image, open_image_or_none
-from dptransfer.encoders.base import EncodedRows, Encoder, ImageEncoder
+from dptransfer.encoders.base import Encoder, ImageEncoder
+
+Batch: TypeAlias = tuple[int, EncodedRows, tuple[int, ...]]
+"""A batch's number, its rows, and which of its places were unreadable."""
 
 _AHEAD = 2  # batches in preparation while the model works on one
 _WORKERS = 4
@@ -26,7 +30,7 @@ def blank_picture() -> Any:
 
 def encoded_batches(
     batches: Sequence[tuple[int, Sequence[Path]]], encoder: Encoder, size: int
-) -> Iterator[tuple[int, EncodedRows, tuple[int, ...]]]:
+) -> Iterator[Batch]:
     """For each (index, paths): the index, a row per path, and which places in the batch were unreadable.
 
     The encoder always sees exactly `size` pictures; blanks fill the gaps, and an unreadable picture's row is

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.encoders.base import EncodedRows, ImageEncoder
+from dptransfer.encoders.base import ImageEncoder, require_rows
 from dptransfer.encoders.weights import file_digest
-from dptransfer.errors import ArgumentError, DataError, MissingDependency
+from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -67,11 +67,11 @@ class OnnxEncoder(ImageEncoder):
             file_digest(file),
             f"rgb {height}x{width} bicubic x/255, "
             f"mean {tuple(map(float, mean))} std {tuple(map(float, std))}",
+            size=height if height == width else None,
         )
-        blank = np.zeros((1, 3, *self._size) if self._channels_first else (1, *self._size, 3), np.float32)
-        self.dimension = int(self.forward(blank).shape[1])
+        self.dimension = self.measured_dimension()
 
-    def prepare(self, image: Image.Image) -> NDArray[np.float32]:
+    def prepare(self, image: Image.Image) -> Floats32:
         """Squeeze to the model's size and normalise."""
         from PIL import Image
 
@@ -80,28 +80,20 @@ class OnnxEncoder(ImageEncoder):
         pixels = (np.asarray(small, dtype=np.float32) / np.float32(255) - self._mean) / self._std
         return pixels.transpose(2, 0, 1) if self._channels_first else pixels
 
-    def forward(self, pixels: NDArray[np.float32]) -> EncodedRows:
+    def forward(self, pixels: Floats32) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
         parts = [pixels[i : i + 1] for i in range(len(pixels))] if self._one_by_one else [pixels]
         return np.concatenate([self._rows(part) for part in parts])
 
-    def _rows(self, pixels: NDArray[np.float32]) -> EncodedRows:
+    def _rows(self, pixels: Floats32) -> EncodedRows:
         output = np.asarray(self._session.run(None, {self._input: pixels})[0], dtype=np.float32)
         if output.ndim == 4:
             output = output.mean(axis=(2, 3) if self._channels_first else (1, 2))
-        if output.ndim != 2 or len(output) != len(pixels):
-            raise DataError(
-                "The model's first output must be rows (pictures, features) or feature maps; "
-                f"it has {output.ndim} dimensions. Export the pooled features."
-            )
-        return output
+        return require_rows(output, len(pixels))
 
 
 def _session(file: Path, device: str) -> Any:
-    try:
-        import onnxruntime
-    except ImportError:
-        raise MissingDependency("onnxruntime", "onnx", "An ONNX encoder") from None
+    onnxruntime = _check.installed("onnxruntime", "onnx", "An ONNX encoder")
     if not file.is_file():
         raise DataError(f"'{file}': the ONNX file must exist; it does not. Check the path.")
     kind = device.partition(":")[0]

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import EncodedRows, Floats32
+from dptransfer.data.on_disk import write_synced
 from dptransfer.data.owner_only import make_owner_folder, owner_only
-from dptransfer.encoders.base import EncodedRows
 from dptransfer.errors import DataError
 
 
@@ -41,7 +41,7 @@ class PartialRows:
         self, out: Path, job: dict[str, Any], *, count: int, dimension: int, batch: int, restart: bool
     ) -> None:
         self._folder = out.with_name(out.name + ".partial")
-        self._count, self._dimension, self._batch = count, dimension, batch
+        self.count, self._dimension, self.batch = count, dimension, batch
         self.finished: dict[int, tuple[int, ...]] = {}
         key = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
         try:
@@ -63,7 +63,7 @@ class PartialRows:
             make_owner_folder(self._folder)
             (self._folder / "rows.bin").touch(mode=0o600)
             (self._folder / "journal.jsonl").touch(mode=0o600)
-            _write_synced(marker, json.dumps({"key": key}).encode(), "xb")
+            write_synced(marker, json.dumps({"key": key}).encode(), opener=owner_only)
         self._folder.chmod(0o700)  # one that an earlier version left
         self._recover()
 
@@ -74,18 +74,29 @@ class PartialRows:
         try:
             # Plain writes, not a memory map: on a full disk a write raises, a store into a map kills.
             with (self._folder / "rows.bin").open("r+b") as stream:
-                stream.seek(index * self._batch * self._dimension * 4)
+                stream.seek(index * self.batch * self._dimension * 4)
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
-            _write_synced(self._folder / "journal.jsonl", (json.dumps(entry) + "\n").encode(), "ab")
+            line = (json.dumps(entry) + "\n").encode()
+            write_synced(self._folder / "journal.jsonl", line, mode="ab", opener=owner_only)
         except OSError as error:
             raise _cannot_write(self._folder, error) from error
         self.finished[index] = unreadable
 
-    def rows(self) -> NDArray[np.float32]:
+    @property
+    def todo(self) -> list[int]:
+        """Numbers of the batches that are not finished."""
+        return [index for index in range(-(-self.count // self.batch)) if index not in self.finished]
+
+    @property
+    def done(self) -> int:
+        """How many rows are finished."""
+        return sum(min(self.batch, self.count - index * self.batch) for index in self.finished)
+
+    def rows(self) -> Floats32:
         """All rows, memory-mapped, once every batch is finished."""
-        shape = (self._count, self._dimension)
+        shape = (self.count, self._dimension)
         return np.memmap(self._folder / "rows.bin", dtype="<f4", mode="r", shape=shape)
 
     def unreadable(self) -> tuple[int, ...]:
@@ -106,13 +117,13 @@ class PartialRows:
                     index, expected, unreadable = entry["batch"], entry["rows"], tuple(entry["unreadable"])
                 except (ValueError, KeyError, TypeError):
                     continue
-                start = index * self._batch
+                start = index * self.batch
                 stream.seek(start * self._dimension * 4)
-                data = stream.read(min(self._batch, self._count - start) * self._dimension * 4)
+                data = stream.read(min(self.batch, self.count - start) * self._dimension * 4)
                 if line.endswith(b"\n") and hashlib.sha256(data).hexdigest() == expected:
                     self.finished[index] = unreadable
                     kept.append(line)
-        _write_synced(self._folder / "journal.jsonl", b"".join(kept), "wb")
+        write_synced(self._folder / "journal.jsonl", b"".join(kept), mode="wb", opener=owner_only)
 
 
 def _recorded_key(marker: Path) -> str | None:
@@ -121,13 +132,6 @@ def _recorded_key(marker: Path) -> str | None:
     except (OSError, ValueError, AttributeError):
         return None
     return found
-
-
-def _write_synced(file: Path, data: bytes, mode: str) -> None:
-    with open(file, mode, opener=owner_only) as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def _cannot_write(folder: Path, error: OSError) -> DataError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -107,11 +106,10 @@ def encoder_of(
             f"The encoder '{asked}' was a local file or module, and its place is not on record. Say where it "
             "is: a folder with config.json, an .onnx file, hf:ORG/NAME or package.module:Name."
         )
-    numbers = re.match(r"rgb (\d+)(?:x\d+)? bicubic", identity.transform)
-    if not _is_model(asked) and not ENCODERS.find(asked).sized:
-        numbers = None
+    takes_size = _is_model(asked) or ENCODERS.find(asked).sized
     kind: Kind = "image" if identity.transform.startswith("rgb") else "text"
-    encoder = get_encoder(asked, size=int(numbers[1]) if numbers else None, device=device, kind=kind)
+    size = identity.picture_size if takes_size else None
+    encoder = get_encoder(asked, size=size, device=device, kind=kind)
     require_same_encoder(identity, encoder.identity, names=("The recorded rows", "the encoder found"))
     return encoder if delta is None else adapted(encoder, delta)
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from dptransfer import _check
+from dptransfer.arrays import EncodedRows
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.encoders.base import EncodedRows, Kind
-from dptransfer.encoders.device import repeatable, require_torch, torch_device
-from dptransfer.encoders.hub import load_model, quiet, require_transformers
-from dptransfer.encoders.weights import state_digest
-from dptransfer.errors import DataError
+from dptransfer.encoders.base import Kind
+from dptransfer.encoders.device import repeatable, torch_device
+from dptransfer.encoders.hub import load_model, load_part
 
 _SHORTEST = 16
 
@@ -48,13 +48,10 @@ class TransformersText:
         longest: int | None = None,
         unit_norm: bool = False,
     ) -> None:
-        self._torch = require_torch("A text encoder", "transformers")
+        self._torch = _check.installed("torch", "transformers", "A text encoder")
         self._device = torch_device(device)
-        self._tokenizer = _tokenizer(folder, name)
-        self._model, missing = load_model(folder, name)
-        state = {key: value for key, value in self._model.state_dict().items() if key not in missing}
-        digest = state_digest(state)
-        self._model = self._model.to(self._device)
+        self._tokenizer = load_part("AutoTokenizer", folder, name, "a tokenizer", other_kind="image")
+        self._model, digest, _ = load_model(folder, name, self._device)
         self._unit_norm = unit_norm
         self._longest = min(longest or 512, _allowed(self._tokenizer, self._model.config))
         self._clip_like = hasattr(self._model, "get_text_features")
@@ -123,18 +120,6 @@ class TransformersText:
                 pooled = torch.nn.functional.normalize(pooled, dim=1)
             result: EncodedRows = pooled.float().cpu().numpy()
         return result
-
-
-def _tokenizer(folder: Path, name: str) -> Any:
-    transformers = require_transformers()
-    try:
-        with quiet():
-            return transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-    except Exception as error:  # several unrelated types, by cause and by version
-        raise DataError(
-            f"The model '{name}' must bring a tokenizer; it does not ({type(error).__name__}). "
-            "Save its tokenizer into the folder, or pass kind='image'."
-        ) from None
 
 
 def _allowed(tokenizer: Any, config: Any) -> int:

@@ -7,14 +7,15 @@ from copy import copy, deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer import _check
+from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
-from dptransfer.encoders.base import EncodedRows, ImageEncoder
+from dptransfer.encoders.base import ImageEncoder, require_rows
 from dptransfer.encoders.delta import EncoderDelta
-from dptransfer.encoders.device import repeatable, require_torch, torch_device
+from dptransfer.encoders.device import repeatable, torch_device
 from dptransfer.encoders.weights import state_digest
-from dptransfer.errors import DataError, Incompatible
+from dptransfer.errors import Incompatible
 
 if TYPE_CHECKING:
     import torch
@@ -37,6 +38,7 @@ class TorchModuleEncoder(ImageEncoder):
         device: 'cpu', 'cuda', 'cuda:1', ... or 'mps'.
         channels_last: memory layout for convolutional networks; about half again as fast on a CPU.
         weights: digest of the weights where it is known; default: computed from the state dict.
+        size: the side of the pictures, where the user chose it; see `EncoderIdentity`.
     """
 
     def __init__(
@@ -49,22 +51,23 @@ class TorchModuleEncoder(ImageEncoder):
         device: str = "cpu",
         channels_last: bool = False,
         weights: str | None = None,
+        size: int | None = None,
     ) -> None:
-        self._torch = require_torch("A torch encoder")
+        self._torch = _check.installed("torch", "torch", "A torch encoder")
         self._device = torch_device(device)
         self._transform = transform
         self._layout = self._torch.channels_last if channels_last else self._torch.contiguous_format
         digest = weights or state_digest(module.state_dict())
         placed: Any = module.eval().to(self._device)
         self.module = placed.to(memory_format=self._layout) if channels_last else placed
-        self.identity = EncoderIdentity(name, digest, transform_name)
-        self.dimension = self._measured_dimension()
+        self.identity = EncoderIdentity(name, digest, transform_name, size)
+        self.dimension = self.measured_dimension()
 
-    def prepare(self, image: Image.Image) -> NDArray[np.float32]:
+    def prepare(self, image: Image.Image) -> Floats32:
         """The transform's result as float32."""
         return np.asarray(self._transform(image), dtype=np.float32)
 
-    def forward(self, pixels: NDArray[np.float32]) -> EncodedRows:
+    def forward(self, pixels: Floats32) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
         with repeatable():
             inputs = self._torch.from_numpy(pixels).to(self._device)
@@ -73,13 +76,7 @@ class TorchModuleEncoder(ImageEncoder):
             output = self.module(inputs)
             if output.ndim == 4:
                 output = output.mean((2, 3))
-            rows: EncodedRows = output.float().cpu().numpy()
-        if rows.ndim != 2 or len(rows) != len(pixels):
-            raise DataError(
-                "The module must return rows (pictures, features) or feature maps; "
-                f"it returned {rows.ndim} dimensions. Wrap it in a module that pools."
-            )
-        return rows
+            return require_rows(output.float().cpu().numpy(), len(pixels))
 
     def adapted(self, delta: EncoderDelta) -> TorchModuleEncoder:
         """The same encoder with some of its parameters and buffers replaced; this one stays as it is."""
@@ -97,8 +94,3 @@ class TorchModuleEncoder(ImageEncoder):
         changed = copy(self)
         changed.module, changed.identity = module, delta.identity
         return changed
-
-    def _measured_dimension(self) -> int:
-        from PIL import Image
-
-        return int(self.forward(self.prepare(Image.new("RGB", (64, 64)))[None]).shape[1])

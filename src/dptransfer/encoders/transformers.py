@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer import _check
+from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.encoders.base import EncodedRows, Encoder, ImageEncoder, Kind
-from dptransfer.encoders.device import repeatable, require_torch, torch_device
-from dptransfer.encoders.hub import load_model, model_folder, quiet, require_transformers
+from dptransfer.encoders.base import Encoder, ImageEncoder, Kind
+from dptransfer.encoders.device import repeatable, torch_device
+from dptransfer.encoders.hub import load_model, load_part, model_folder, require_transformers
 from dptransfer.encoders.text import TransformersText
-from dptransfer.encoders.weights import state_digest
-from dptransfer.errors import DataError
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -59,28 +58,22 @@ class TransformersImage(ImageEncoder):
     """
 
     def __init__(self, folder: Path, *, name: str, device: str = "cpu") -> None:
-        self._torch = require_torch("A transformers encoder", "transformers")
+        self._torch = _check.installed("torch", "transformers", "A transformers encoder")
         self._device = torch_device(device)
         self._processor = _image_processor(folder, name)
-        self._model, missing = load_model(folder, name)
-        self._pooler_is_random = bool(missing)
-        state = {key: value for key, value in self._model.state_dict().items() if key not in missing}
-        digest = state_digest(state)
-        self._model = self._model.to(self._device)
+        self._model, digest, self._pooler_is_random = load_model(folder, name, self._device)
         self._pooling = "unknown"
-        from PIL import Image
-
-        self.dimension = int(self.forward(self.prepare(Image.new("RGB", (64, 64)))[None]).shape[1])
+        self.dimension = self.measured_dimension()
         self.identity = EncoderIdentity(name, digest, f"{_settings(self._processor)}, {self._pooling}")
 
-    def prepare(self, image: Image.Image) -> NDArray[np.float32]:
+    def prepare(self, image: Image.Image) -> Floats32:
         """The model's own image processor, one picture at a time."""
         pixels = self._processor(
             images=image.convert("RGB"), return_tensors="np", input_data_format="channels_last"
         )["pixel_values"][0]
         return np.asarray(pixels, dtype=np.float32)
 
-    def forward(self, pixels: NDArray[np.float32]) -> EncodedRows:
+    def forward(self, pixels: Floats32) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
         with repeatable():
             output = self._pooled(self._torch.from_numpy(pixels).to(self._device))
@@ -103,21 +96,10 @@ class TransformersImage(ImageEncoder):
 
 
 def _image_processor(folder: Path, name: str) -> Any:
-    transformers = require_transformers()
     # Pillow's resizing everywhere: torchvision's differs in the pixels, and may not be installed.
-    backend: dict[str, Any] = (
-        {"use_fast": False} if transformers.__version__.startswith("4.") else {"backend": "pil"}
-    )
-    try:
-        with quiet():
-            return transformers.AutoImageProcessor.from_pretrained(
-                str(folder), local_files_only=True, **backend
-            )
-    except Exception as error:  # several unrelated types, by cause and by version
-        raise DataError(
-            f"The model '{name}' must bring an image processor; it does not ({type(error).__name__}). "
-            "Save its image processor into the folder, or pass kind='text'."
-        ) from None
+    before_five = require_transformers().__version__.startswith("4.")
+    backend: dict[str, Any] = {"use_fast": False} if before_five else {"backend": "pil"}
+    return load_part("AutoImageProcessor", folder, name, "an image processor", other_kind="text", **backend)
 
 
 def _settings(processor: Any) -> str:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray, Floats, Integers
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.features.lattice import SUM_BITS, FloatRows, IntegerRows
+from dptransfer.features.lattice import SUM_BITS
 
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, AnyArray]
 
 
 @runtime_checkable
@@ -42,7 +42,7 @@ class FittedFeatures(Protocol):
         """Width of the rows it gives."""
         ...
 
-    def lattice(self, rows: NDArray[Any], norm: int) -> IntegerRows:
+    def lattice(self, rows: AnyArray, norm: int) -> Integers:
         """Integer rows of L2 norm at most `norm`; each depends on its own row alone, bit for bit."""
         ...
 
@@ -67,7 +67,7 @@ class Features(Protocol):
         ...
 
 
-def apply(features: FittedFeatures, rows: NDArray[Any]) -> FloatRows:
+def apply(features: FittedFeatures, rows: AnyArray) -> Floats:
     """Mapped rows as floats in the unit ball, for prediction and for public rows.
 
     It is the integer map scaled back, so a row is predicted on exactly as it was learned from.
@@ -85,7 +85,7 @@ def require_width(features: FittedFeatures, shape: tuple[int, ...]) -> None:
         )
 
 
-Reader = Callable[[Mapping[str, NDArray[Any]], Mapping[str, Any]], FittedFeatures]
+Reader = Callable[[Mapping[str, AnyArray], Mapping[str, Any]], FittedFeatures]
 _READERS: dict[str, Reader] = {}
 _Fitted = TypeVar("_Fitted", bound=FittedFeatures)
 
@@ -96,7 +96,7 @@ def readable(cls: type[_Fitted]) -> type[_Fitted]:
     return cls
 
 
-def read_features(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> FittedFeatures:
+def read_features(arrays: Mapping[str, AnyArray], settings: Mapping[str, Any]) -> FittedFeatures:
     """Restore a map from a release."""
     kind = settings.get("kind")
     if kind not in _READERS:

@@ -21,18 +21,14 @@ rounding modes, which `compute.plain_floats` sees to.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import AnyArray, Floats, Integers
 from dptransfer.errors import ArgumentError
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.scaled_rows import scaled_rows
-
-IntegerRows = NDArray[np.int64]
-FloatRows = NDArray[np.float64]
 
 SUM_BITS = 30
 """Sums live on a grid of 2⁻³⁰: rows have integer norm at most 2³⁰, so int64 holds sums of 2³³ rows."""
@@ -42,7 +38,7 @@ HAIR = 1 + 2.0**-40
 GRAIN = 2.0**-10
 
 
-def unit_lattice(rows: NDArray[Any], norm: int, *, root: bool = False) -> IntegerRows:
+def unit_lattice(rows: AnyArray, norm: int, *, root: bool = False) -> Integers:
     """Scale each row to L2 norm `norm`, rounded toward zero to integers; zero rows stay zero.
 
     With `root`, the row's signed square roots: defined for every row, since a private row may hold anything.
@@ -54,7 +50,7 @@ def unit_lattice(rows: NDArray[Any], norm: int, *, root: bool = False) -> Intege
     return _lattice(rows, norm, root=root)
 
 
-def clipped_lattice(rows: NDArray[Any], norm: int, *, clip: float) -> IntegerRows:
+def clipped_lattice(rows: AnyArray, norm: int, *, clip: float) -> Integers:
     """Clip each row to L2 norm `clip`, then map that ball onto the integer ball of radius `norm`.
 
     >>> clipped_lattice(np.array([[3.0, 4.0], [0.3, 0.4]]), norm=1000, clip=1.0)
@@ -73,7 +69,7 @@ def require_exact_norms(dimension: int) -> None:
         )
 
 
-def _lattice(rows: NDArray[Any], norm: int, *, root: bool = False, clip: float | None = None) -> IntegerRows:
+def _lattice(rows: AnyArray, norm: int, *, root: bool = False, clip: float | None = None) -> Integers:
     count, dimension = rows.shape
     require_exact_norms(dimension)
     result = np.zeros((count, dimension), dtype=np.int64)
@@ -86,7 +82,7 @@ def _lattice(rows: NDArray[Any], norm: int, *, root: bool = False, clip: float |
     return result
 
 
-def _lattice_chunk(rows: NDArray[Any], norm: int, root: bool, clip: float | None) -> FloatRows:
+def _lattice_chunk(rows: AnyArray, norm: int, root: bool, clip: float | None) -> Floats:
     x, power = scaled_rows(rows, coordinate_bits(rows.shape[1]), root=root)
     units = np.abs(x)
     units -= GRAIN

@@ -26,10 +26,10 @@ from dptransfer.features.unit_norm import FINE_NORM, FittedUnitNorm
 if TYPE_CHECKING:
     from torch import Tensor
 
-Rows: TypeAlias = "Callable[[Tensor], Tensor]"
+RowMap: TypeAlias = "Callable[[Tensor], Tensor]"
 
 
-def lattice_on_device(features: FittedFeatures, norm: int, device: str = "cuda") -> Rows:
+def lattice_on_device(features: FittedFeatures, norm: int, device: str = "cuda") -> RowMap:
     """`features.lattice(rows, norm)` for tensors on the device; float64, which holds these integers exactly.
 
     The map's arrays are brought there once. A map that is not known here is applied on the CPU, and what it
@@ -44,13 +44,13 @@ def lattice_on_device(features: FittedFeatures, norm: int, device: str = "cuda")
     return lambda rows: torch.from_numpy(features.lattice(rows.cpu().numpy(), norm)).to(device).double()
 
 
-def apply_on_device(features: FittedFeatures, device: str = "cuda") -> Rows:
+def apply_on_device(features: FittedFeatures, device: str = "cuda") -> RowMap:
     """`features.apply` for tensors on the device: mapped rows as floats in the unit ball, for prediction."""
     mapped = lattice_on_device(features, 2**SUM_BITS, device)
     return lambda rows: mapped(rows) * 2.0**-SUM_BITS
 
 
-def _public_map(features: FittedPublicMap, norm: int, device: str) -> Rows:
+def _public_map(features: FittedPublicMap, norm: int, device: str) -> RowMap:
     import torch
 
     mean, matrix = (torch.from_numpy(part).to(device).double() for part in (features.mean, features.matrix))

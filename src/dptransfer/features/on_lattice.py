@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray, Floats, Integers
 from dptransfer.errors import ArgumentError
 from dptransfer.features.base import Arrays, FittedFeatures
-from dptransfer.features.lattice import SUM_BITS, FloatRows, IntegerRows, require_exact_norms
+from dptransfer.features.lattice import SUM_BITS, require_exact_norms
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class OnLattice:
         """Rows keep their width."""
         return self.dimension
 
-    def lattice(self, rows: NDArray[Any], norm: int) -> IntegerRows:
+    def lattice(self, rows: AnyArray, norm: int) -> Integers:
         """The rows themselves."""
         self._require_grid(rows, norm)
         values = rows.astype(np.int64)
@@ -50,7 +51,7 @@ class OnLattice:
         values *= norm // self.norm
         return values
 
-    def floats(self, rows: NDArray[Any], norm: int) -> FloatRows:
+    def floats(self, rows: AnyArray, norm: int) -> Floats:
         """The rows themselves as float64, which is exact: one copy, for steps that visit them often."""
         self._require_grid(rows, norm)
         values = rows.astype(np.float64)
@@ -61,13 +62,13 @@ class OnLattice:
             values *= norm // self.norm
         return values
 
-    def _require_grid(self, rows: NDArray[Any], norm: int) -> None:
+    def _require_grid(self, rows: AnyArray, norm: int) -> None:
         if norm % self.norm or norm > 2**SUM_BITS or not np.issubdtype(rows.dtype, np.integer):
             raise ArgumentError(
                 f"Rows must be integers on the grid of norm {self.norm} or a multiple; asked for norm {norm}."
             )
 
-    def _outside(self, rows: NDArray[Any], floats: FloatRows) -> NDArray[np.bool_]:
+    def _outside(self, rows: AnyArray, floats: Floats) -> NDArray[np.bool_]:
         """Which rows are longer than the norm, exactly."""
         squares = np.einsum("ij,ij->i", floats, floats)
         # Exact as long as it is below 2⁵³; once above that, adding squares never brings it back down.
@@ -88,7 +89,7 @@ class OnLattice:
         return {}
 
 
-def lattice_floats(features: FittedFeatures, rows: NDArray[Any], norm: int) -> FloatRows:
+def lattice_floats(features: FittedFeatures, rows: AnyArray, norm: int) -> Floats:
     """Mapped integer rows as float64, without the detour over int64 where they are on the lattice already."""
     if isinstance(features, OnLattice):
         return features.floats(rows, norm)

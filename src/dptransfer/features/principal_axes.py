@@ -7,13 +7,11 @@ from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import Floats, Rows
 from dptransfer.data.embeddings import PublicEmbeddings
-from dptransfer.features.lattice import FloatRows
 
 _KEPT_IN_MEMORY = 4
 _ROWS_AT_ONCE = 8192
@@ -33,9 +31,9 @@ class PrincipalAxes:
     """
 
     root: bool
-    mean: FloatRows
-    axes: FloatRows
-    variance: FloatRows
+    mean: Floats
+    axes: Floats
+    variance: Floats
 
 
 _MEMORY: OrderedDict[str, PrincipalAxes] = OrderedDict()
@@ -88,7 +86,7 @@ def _compute(public: PublicEmbeddings) -> PrincipalAxes:
     return PrincipalAxes(root, mean, axes[:, order], np.maximum(variance[order], np.finfo(float).tiny))
 
 
-def _unit(rows: NDArray[np.floating[Any]], root: bool) -> NDArray[np.floating[Any]]:
+def _unit(rows: Rows, root: bool) -> Rows:
     """Rows of unit norm in float32, of their square roots where `root` says so."""
     # By the largest entry first: squares of very large or very small entries would leave float32.
     peak = np.maximum(np.abs(rows).max(axis=1, keepdims=True), np.finfo(rows.dtype).tiny)

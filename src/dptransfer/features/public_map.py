@@ -31,17 +31,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import AnyArray, Floats, Integers
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.features.base import Arrays, readable
 from dptransfer.features.chunks import over_chunks
-from dptransfer.features.lattice import (
-    FloatRows,
-    IntegerRows,
-    clipped_lattice,
-    require_exact_norms,
-    unit_lattice,
-)
+from dptransfer.features.lattice import clipped_lattice, require_exact_norms, unit_lattice
 from dptransfer.features.principal_axes import principal_axes
 
 ROW_NORM = 2**26
@@ -143,7 +138,7 @@ class FittedPublicMap:
         digest.update(self.matrix.tobytes())
         return digest.hexdigest()
 
-    def lattice(self, rows: NDArray[Any], norm: int) -> IntegerRows:
+    def lattice(self, rows: AnyArray, norm: int) -> Integers:
         """Mapped integer rows; see the module docstring for why they are exact."""
         result = np.empty((len(rows), self.dimension), dtype=np.int64)
         mean, matrix = self.mean.astype(np.float64), self.matrix.astype(np.float64)
@@ -165,15 +160,15 @@ class FittedPublicMap:
         """The same map with only its first `axes` axes; rows have unit norm inside those."""
         return replace(self, matrix=self.matrix[:, :axes])
 
-    def recentred(self, mean: FloatRows) -> FittedPublicMap:
+    def recentred(self, mean: Floats) -> FittedPublicMap:
         """The same map around another mean, a public or released vector of norm at most 1."""
         return replace(self, mean=_lattice_mean(mean))
 
-    def axis_vectors(self) -> FloatRows:
+    def axis_vectors(self) -> Floats:
         """(dimension, axes) columns: an axis, scaled by its stretch."""
         return self.matrix.astype(np.float64) / _COLUMN_NORM
 
-    def centre(self) -> FloatRows:
+    def centre(self) -> Floats:
         """The mean that is subtracted from unit rows."""
         return self.mean.astype(np.float64) / ROW_NORM
 
@@ -186,7 +181,7 @@ class FittedPublicMap:
         return {"root": self.root, "pool": self.pool, "whitening": self.whitening, "identity": self.identity}
 
     @classmethod
-    def read(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> FittedPublicMap:
+    def read(cls, arrays: Mapping[str, AnyArray], settings: Mapping[str, Any]) -> FittedPublicMap:
         """Restore from a release; the identity must be that of the arrays."""
         fitted = cls(
             root=settings["root"],
@@ -213,7 +208,7 @@ class UncentredRows:
         """Rows keep their width."""
         return self.input_dimension
 
-    def lattice(self, rows: NDArray[Any], norm: int) -> IntegerRows:
+    def lattice(self, rows: AnyArray, norm: int) -> Integers:
         """Unit-norm integer rows."""
         return unit_lattice(rows, norm, root=self.root)
 
@@ -226,15 +221,15 @@ class UncentredRows:
         return {"root": self.root}
 
 
-def _lattice_mean(mean: FloatRows) -> NDArray[np.int32]:
+def _lattice_mean(mean: Floats) -> NDArray[np.int32]:
     """The mean as integers of norm at most 2²⁶."""
     integers: NDArray[np.int32] = clipped_lattice(mean[None], ROW_NORM, clip=1.0)[0].astype(np.int32)
     return integers
 
 
-def _squared_norm(columns: NDArray[np.int32]) -> FloatRows:
+def _squared_norm(columns: NDArray[np.int32]) -> Floats:
     """Squared norm of each column: exact up to 2⁵³, and above that never rounded back below it."""
-    result: FloatRows = np.square(columns.astype(np.float64)).sum(axis=0)
+    result: Floats = np.square(columns.astype(np.float64)).sum(axis=0)
     return result
 
 

@@ -14,13 +14,9 @@ come out differently on another thread, so nothing here rests on that flag:
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-FloatRows = NDArray[np.float64]
-Exponents = NDArray[np.int64]
+from dptransfer.arrays import AnyArray, Floats, Integers
 
 MARGIN = 80
 """Rows with no entry of this power of two times the smallest normal number are lifted first."""
@@ -29,7 +25,7 @@ LIFT = 600
 """By this power of two, which brings subnormal numbers to where all is normal, and nothing too far."""
 
 
-def scaled_rows(rows: NDArray[Any], bits: int, *, root: bool = False) -> tuple[FloatRows, Exponents]:
+def scaled_rows(rows: AnyArray, bits: int, *, root: bool = False) -> tuple[Floats, Integers]:
     """Rows whose largest entry lies in [2**(bits − 1), 2**bits), and the powers of two that brought it there.
 
     A row that is zero, or holds a NaN or an infinity, becomes zeros. With `root`, signed square roots are
@@ -59,7 +55,7 @@ def scaled_rows(rows: NDArray[Any], bits: int, *, root: bool = False) -> tuple[F
     return x, power
 
 
-def powers_of_two(exponents: Exponents) -> FloatRows:
+def powers_of_two(exponents: Integers) -> Floats:
     """2**exponent, for exponents from −1022 to 1023.
 
     >>> powers_of_two(np.array([-1022, 0, 3]))[1:]
@@ -68,24 +64,24 @@ def powers_of_two(exponents: Exponents) -> FloatRows:
     return ((exponents + 1023) << 52).view(np.float64)
 
 
-def _in_known_bits(rows: NDArray[Any]) -> NDArray[Any]:
+def _in_known_bits(rows: AnyArray) -> AnyArray:
     """Rows as float32 or float64 in this machine's byte order, without a float operation where they are."""
     if rows.dtype.kind == "f" and rows.dtype.itemsize in (4, 8):
         return np.asarray(rows, dtype=rows.dtype.newbyteorder("="))
     return rows.astype(np.float64)  # no half is subnormal there, and no flag touches that conversion
 
 
-def _largest_sizes(rows: NDArray[Any]) -> Exponents:
+def _largest_sizes(rows: AnyArray) -> Integers:
     """The bits of each row's largest absolute value, as an integer: bits are ordered as sizes are."""
     # With the sign in front, the largest signed integer is the largest positive float, if there is one, and
     # the largest unsigned integer the largest negative float, if there is one.
     positive, negative = (rows.view(f"{kind}{rows.itemsize}").max(axis=1) for kind in "iu")
     magnitude = (negative & np.iinfo(positive.dtype).max).astype(np.int64)
-    largest: Exponents = np.maximum(positive, magnitude)
+    largest: Integers = np.maximum(positive, magnitude)
     return largest
 
 
-def _lifted(rows: NDArray[Any]) -> FloatRows:
+def _lifted(rows: AnyArray) -> Floats:
     """Small rows times 2**LIFT, exactly."""
     kind = np.finfo(rows.dtype)
     whole = rows.view(f"i{rows.itemsize}")
@@ -93,5 +89,5 @@ def _lifted(rows: NDArray[Any]) -> FloatRows:
     # The bits of a subnormal number are its mantissa; it is that times a constant.
     subnormal = np.copysign(sizes * 2.0 ** (kind.minexp - kind.nmant + LIFT), whole)
     normal = np.multiply(rows, 2.0**LIFT, dtype=np.float64)
-    lifted: FloatRows = np.where(sizes < 1 << kind.nmant, subnormal, normal)
+    lifted: Floats = np.where(sizes < 1 << kind.nmant, subnormal, normal)
     return lifted

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import AnyArray, Integers
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.features.base import Arrays, readable
 from dptransfer.features.chunks import row_chunks
-from dptransfer.features.lattice import IntegerRows, require_exact_norms, unit_lattice
+from dptransfer.features.lattice import require_exact_norms, unit_lattice
 
 FINE_NORM = 2**30  # of the rows whose neighbouring coordinates are pooled
 
@@ -59,7 +59,7 @@ class FittedUnitNorm:
         """Width after pooling."""
         return -(-self.input_dimension // self.pool)
 
-    def lattice(self, rows: NDArray[Any], norm: int) -> IntegerRows:
+    def lattice(self, rows: AnyArray, norm: int) -> Integers:
         """Unit-norm integer rows."""
         if self.pool == 1:
             return unit_lattice(rows, norm)
@@ -81,6 +81,6 @@ class FittedUnitNorm:
         return {"input_dimension": self.input_dimension, "pool": self.pool}
 
     @classmethod
-    def read(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> FittedUnitNorm:
+    def read(cls, arrays: Mapping[str, AnyArray], settings: Mapping[str, Any]) -> FittedUnitNorm:
         """Restore from a release."""
         return cls(settings["input_dimension"], settings["pool"])

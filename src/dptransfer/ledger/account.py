@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dptransfer.accounting import Requests, Rule
-from dptransfer.accounting.requests import is_gaussian
+from dptransfer.accounting import Requests, Rule, is_gaussian, pure_epsilon_of
 from dptransfer.errors import BudgetExceeded, DPTransferError, LedgerError, RelationMismatch
 from dptransfer.ledger.entry import BudgetChange, Charge, DataSet, DatasetSummary, Entry
 from dptransfer.privacy import (
@@ -20,7 +19,6 @@ from dptransfer.privacy import (
     Event,
     Guarantee,
     Relation,
-    SelectionEvent,
     Unit,
     in_relation,
     number,
@@ -69,7 +67,7 @@ above its budget of epsilon 1; nothing is spent yet. Lower the request, or ask t
 the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
         """
         if new:
-            self._require_unit(same_unit(new), "a step")
+            self.require_unit(same_unit(new), "a step")
         if self.budget is None or not new:
             return "no budget is set" if self.budget is None else "nothing is spent"
         whole = self._requests(self.budget.relation, new)
@@ -79,12 +77,8 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
         pure = self.budget.epsilon is not None and whole.pure <= self.budget.epsilon
         return _counted_by(whole, _currency(self.budget), pure=pure)
 
-    def require_limit_for(self, unit: Unit) -> None:
-        """Raise unless a limit for one of this unit can be set: charges of another cannot be restated."""
-        if any(charge.events for charge in self.charges):
-            self._require_unit(unit, "a limit")
-
-    def _require_unit(self, unit: Unit, what: str) -> None:
+    def require_unit(self, unit: Unit, what: str) -> None:
+        """Raise if the account counts by another unit: steps cannot be restated for it."""
         if self.unit not in (None, unit):
             raise RelationMismatch(
                 f"An account is about one unit; {self.dataset} counts by {self.unit.value}, and {what} by "
@@ -119,7 +113,7 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
                 relation = Relation.REPLACE_ONE
         requests = self._requests(relation)
         if delta is None:
-            pure = all(isinstance(event, SelectionEvent) for event in requests.events)
+            pure = pure_epsilon_of(requests.events) is not None
             delta = (limit.delta if limit else 0.0) or (0.0 if pure else QUOTED_DELTA)
         return requests.guarantee(delta, relation, _limit(limit, delta))
 
@@ -180,8 +174,7 @@ def accounts(entries: Iterable[Entry]) -> dict[str, Account]:
     """Every account of a ledger, by id, in order of first mention."""
     found: dict[str, DataSet] = {}
     charges: dict[str, list[Charge]] = {}
-    budgets: dict[str, Budget] = {}
-    units: dict[str, Unit] = {}
+    limits: dict[str, BudgetChange] = {}
     rules: dict[str, Rule] = {}
     for entry in entries:
         key = entry.dataset.id
@@ -189,19 +182,15 @@ def accounts(entries: Iterable[Entry]) -> dict[str, Account]:
         if isinstance(entry, Charge):
             charges.setdefault(key, []).append(entry)
         elif isinstance(entry, BudgetChange):
-            budgets[key], units[key] = entry.budget, entry.unit
+            limits[key] = entry
             if entry.rule is not None:
                 rules[key] = entry.rule
-    return {
-        key: Account(
-            found[key],
-            tuple(charges.get(key, ())),
-            budgets.get(key),
-            rules.get(key),
-            units.get(key, Unit.ROW),
-        )
-        for key in found
+    made = {
+        key: Account(one, tuple(charges.get(key, ())), None, rules.get(key)) for key, one in found.items()
     }
+    for key, limit in limits.items():
+        made[key] = replace(made[key], budget=limit.budget, budget_unit=limit.unit)
+    return made
 
 
 def _counted_by(requests: Requests, currency: str, *, pure: bool) -> str:

@@ -262,7 +262,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             account = _register(chain).account(identity)
             if declared is not None:
                 account.require_rule(declared)
-            account.require_limit_for(unit)
+            replace(account, budget=None).require_unit(unit, "a limit")  # the charges' unit counts, if any
             chain.append(stamped(budget_fields(budget, str(note), declared, unit), account.dataset))
 
     def budget_of(self, dataset: AnyDataSet) -> Budget | None:

@@ -2,9 +2,9 @@
 
 from dptransfer.mechanisms.base import Mechanism, Step
 from dptransfer.mechanisms.gaussian import GaussianMechanism
-from dptransfer.mechanisms.gaussian_shares import GaussianShares, Purse
+from dptransfer.mechanisms.gaussian_shares import GaussianShares, SharesLeft
 from dptransfer.mechanisms.joint_rounds import JointRounds, jointly, rounds_of
-from dptransfer.mechanisms.rounds import GaussianRounds, Rounds
+from dptransfer.mechanisms.rounds import GaussianRounds, RoundsLeft
 from dptransfer.mechanisms.selection import (
     SELECTIONS,
     ExponentialMechanism,
@@ -24,9 +24,9 @@ __all__ = [
     "LaplaceNoisyMax",
     "Mechanism",
     "PermuteAndFlip",
-    "Purse",
-    "Rounds",
+    "RoundsLeft",
     "Selection",
+    "SharesLeft",
     "Step",
     "TopKMechanism",
     "jointly",

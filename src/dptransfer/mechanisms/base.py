@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, Protocol, cast
 
-from dptransfer.data.embeddings import Labels
+from dptransfer.arrays import AnyArray, Labels
+from dptransfer.errors import BudgetError
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Event
-from dptransfer.queries.base import RawRows
+from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Event
 
 ROUND_UP = 1 + 2.0**-40
 """Noise scales are multiplied by it, so that the rounding of a float product errs on the private side."""
+
+
+def require_noise(multiplier: float) -> None:
+    """Refuse noise so small that the lattice bound does not cover it."""
+    if not multiplier >= SMALLEST_NOISE_MULTIPLIER:
+        raise BudgetError(
+            f"The noise multiplier must be at least {SMALLEST_NOISE_MULTIPLIER:g}; got {multiplier!r}. "
+            "A budget that large protects nobody: lower epsilon."
+        )
 
 
 class Step(Protocol):
@@ -25,6 +35,19 @@ class Step(Protocol):
 class Mechanism(Step, Protocol):
     """A noisy answer about private rows."""
 
-    def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Any:
+    def release(self, rows: AnyArray, labels: Labels, *, noise: NoiseSource) -> Any:
         """The noisy answer; the only thing that leaves."""
         ...
+
+
+def at_noise_of(recorded: Event, step: Step) -> Step:
+    """The same step with the noise of a recorded event in place of its own, where that is of its kind.
+
+    A step that does more than to set the event's `noise_field` has a method `at_noise_of(recorded)` for it.
+    """
+    if type(recorded) is not type(step.event):
+        return step
+    own: Any = step
+    if hasattr(step, "at_noise_of"):
+        return cast(Step, own.at_noise_of(recorded))
+    return cast(Step, replace(own, **{recorded.noise_field: getattr(recorded, recorded.noise_field)}))

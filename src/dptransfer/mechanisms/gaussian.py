@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dptransfer.data.embeddings import Labels
-from dptransfer.errors import BudgetError
-from dptransfer.mechanisms import diary
-from dptransfer.mechanisms.base import ROUND_UP
+from dptransfer.arrays import AnyArray, Floats, Labels
+from dptransfer.mechanisms import row_shares
+from dptransfer.mechanisms.base import ROUND_UP, require_noise
 from dptransfer.noise import NoiseSource, lattice_epsilon
-from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, GaussianEvent, Relation
-from dptransfer.queries.base import L2Query, RawRows
+from dptransfer.privacy import GaussianEvent, Relation
+from dptransfer.queries.base import L2Query
 
 
 @dataclass(frozen=True)
@@ -42,11 +38,7 @@ class GaussianMechanism:
 
     def __post_init__(self) -> None:
         """Refuse noise so small that the lattice bound does not cover it."""
-        if not self.noise_multiplier >= SMALLEST_NOISE_MULTIPLIER:
-            raise BudgetError(
-                f"The noise multiplier must be at least {SMALLEST_NOISE_MULTIPLIER:g}; got "
-                f"{self.noise_multiplier!r}. A budget that large protects nobody: lower epsilon."
-            )
+        require_noise(self.noise_multiplier)
 
     @property
     def scale(self) -> float:
@@ -65,12 +57,12 @@ class GaussianMechanism:
             unit=self.query.unit,
         )
 
-    def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> NDArray[np.float64]:
+    def release(self, rows: AnyArray, labels: Labels, *, noise: NoiseSource) -> Floats:
         """Answer and noise are added as integers; scaling back is post-processing."""
         return noise.once(self.query.label, lambda: self._draw(rows, labels, noise))
 
-    def _draw(self, rows: RawRows, labels: Labels, noise: NoiseSource) -> NDArray[np.float64]:
+    def _draw(self, rows: AnyArray, labels: Labels, noise: NoiseSource) -> Floats:
         # The noise first: if it cannot be drawn, no row was read.
         draws = noise.discrete_gaussian(self.scale * self.query.grid * ROUND_UP, self.query.shape)
-        diary.note(self, self.query, rows, labels)
+        row_shares.note(self, self.query, rows, labels)
         return (self.query(rows, labels) + draws) / float(self.query.grid)

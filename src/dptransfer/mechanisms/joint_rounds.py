@@ -28,7 +28,7 @@ class JointRounds:
                    for persons, of whom nothing is proven: their parts are paid for one by one.
     Sensitivity:   √reach, of the answers each divided by its own sensitivity and weighted so that all have
                    noise of one scale and the weights' squares add up to 1. `queries.joint_reach` proves it.
-    Assumes:       all parts ask about the same rows, on the grid of `SoftmaxGradient` (checked by `Rounds`).
+    Assumes:       all parts ask about the same rows, on the grid of `SoftmaxGradient` (checked).
     Reference:     Smith and Thakurta (2022) for sums of squares bounded path by path.
 
     Attributes:
@@ -60,8 +60,9 @@ class JointRounds:
             numeric_delta=math.fsum(_gaussian(event).numeric_delta for event in events),
         )
 
-    def scaled(self, factor: float) -> JointRounds:
-        """The same with so much more noise on every part; the shares of the price, and the reach, stay."""
+    def at_noise_of(self, recorded: GaussianEvent) -> JointRounds:
+        """The same with as much noise in all; the shares of the price, and the reach, stay."""
+        factor = recorded.noise_multiplier / self.event.noise_multiplier
         louder = (replace(one, noise_multiplier=factor * one.noise_multiplier) for one in self.parts)
         return replace(self, parts=tuple(louder))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -16,12 +16,13 @@ from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianRounds
+from dptransfer.mechanisms.base import at_noise_of
 from dptransfer.methods.about import About
 from dptransfer.methods.auto import Auto
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod
 from dptransfer.methods.configurations import configuration_in_words, tuned_settings
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import BestOfManyEvent, Budget
+from dptransfer.privacy import BestOfManyEvent, Budget, rounded_up
 from dptransfer.queries import CorrectCount
 from dptransfer.release.heads import quadratic_form
 
@@ -77,7 +78,7 @@ class PrivateTuning(EmbeddingMethod):
         listed = self.candidates if isinstance(self.candidates, tuple | list) else ()
         if not listed or not all(isinstance(method, EmbeddingMethod) for method in listed):
             raise ArgumentError(
-                "candidates must be a fixed list of methods, made before any private row is seen; got "
+                "candidates must be a fixed list of methods for rows, made before any row is seen; got "
                 f"{type(self.candidates).__name__}. A search that adapts to private scores is not covered by "
                 "the guarantee of private tuning: list the configurations, or search on public rows with "
                 "tune_on_public=True."
@@ -124,8 +125,8 @@ class PrivateTuning(EmbeddingMethod):
         note = (
             f"Tuned on the private rows, among {len(self.candidates)} configurations "
             f"({tuned_settings(self.candidates)}): about {self.mean_trials:g} trials, of which the best is "
-            f"released. Choosing is paid for: a trial's fit has epsilon {low:.3g} and not the "
-            f"{budget.epsilon:.3g} that a fit without tuning could have."
+            f"released. Choosing is paid for: a trial's fit has epsilon {rounded_up(low, 3)} and not the "
+            f"{rounded_up(budget.epsilon, 3)} that a fit without tuning could have."
         )
         return replace(self.make_plan([found], budget), notes=(note,))
 
@@ -212,3 +213,15 @@ class Trials:
             shape=self.shape,
             label="the best of a random number of trials",
         )
+
+    def at_noise_of(self, recorded: BestOfManyEvent) -> Trials:
+        """The same with the noise of recorded trials in place of its own, if they have as many steps."""
+        if [len(plan.mechanisms) + 1 for plan in self.plans] != list(map(len, recorded.candidates)):
+            return self
+        pairs = zip(recorded.candidates, self.plans, strict=True)
+        plans = (
+            replace(plan, mechanisms=tuple(map(at_noise_of, trial[:-1], plan.mechanisms)))
+            for trial, plan in pairs
+        )
+        score = cast(GaussianRounds, at_noise_of(recorded.candidates[0][-1], self.score))
+        return replace(self, plans=tuple(plans), score=score)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import AnyArray, Floats, Labels
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.embeddings import Labels
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError
 from dptransfer.features import (
@@ -23,7 +22,7 @@ from dptransfer.features import (
     apply,
 )
 from dptransfer.features.lattice import SUM_BITS
-from dptransfer.mechanisms import GaussianShares, Purse
+from dptransfer.mechanisms import GaussianShares, SharesLeft
 from dptransfer.methods.about import INDIGO, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Outline, Plan
 from dptransfer.methods.centre import class_weights, recentred
@@ -136,7 +135,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         (shares,) = plan.mechanisms
         assert isinstance(shares, GaussianShares)
         purse = shares.open(noise=noise)
-        rows: NDArray[Any] = private.rows
+        rows: AnyArray = private.rows
         labels = private.labels
 
         counting = ClassCounts(len(private.facts.classes))
@@ -205,9 +204,9 @@ class PublicPriorPrototypes(EmbeddingMethod):
     def _recentred(
         self,
         features: FittedPublicMap,
-        counts: NDArray[np.float64],
-        purse: Purse,
-        rows: NDArray[Any],
+        counts: Floats,
+        purse: SharesLeft,
+        rows: AnyArray,
         labels: Labels,
     ) -> FittedPublicMap:
         """The map around a mean of the private rows in which no class outweighs the typical one."""
@@ -217,7 +216,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         scale = purse.scale(totalling, self.centre_share)
         return recentred(features, total, float(weights @ counts), scale)
 
-    def _narrowed(self, features: FittedFeatures, smallest: float, purse: Purse) -> FittedFeatures:
+    def _narrowed(self, features: FittedFeatures, smallest: float, purse: SharesLeft) -> FittedFeatures:
         """As many axes, in steps of doubling, as keep the noise of a class's sum below the smallest class."""
         if not isinstance(features, FittedPublicMap):
             return features
@@ -230,7 +229,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         return features.first(axes)
 
     def _takes_steps(
-        self, features: FittedFeatures, smallest: float, counts: NDArray[np.float64], purse: Purse
+        self, features: FittedFeatures, smallest: float, counts: Floats, purse: SharesLeft
     ) -> bool:
         """Whether the smallest class, and all rows together, are large enough beside the noise of gradients.
 
@@ -244,12 +243,12 @@ class PublicPriorPrototypes(EmbeddingMethod):
         of_step = self._noise_norm(features.dimension * len(counts), share / self.steps, purse)
         return bool(smallest >= self.step_threshold * of_class and counts.sum() >= _STEP_SIGNAL * of_step)
 
-    def _noise_norm(self, dimension: int, share: float, purse: Purse) -> float:
+    def _noise_norm(self, dimension: int, share: float, purse: SharesLeft) -> float:
         """Norm of the noise on so many coordinates, at that share of the budget."""
         return purse.scale(purse.budget.query, share) * math.sqrt(dimension)
 
     def _descend(
-        self, model: Posterior, purse: Purse, mapped: NDArray[Any], private: PrivateEmbeddings
+        self, model: Posterior, purse: SharesLeft, mapped: AnyArray, private: PrivateEmbeddings
     ) -> QuadraticHead:
         """Softmax steps on top of the tempered posterior; the last half of the iterates is averaged.
 

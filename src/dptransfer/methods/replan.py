@@ -23,18 +23,16 @@ from pathlib import Path
 from typing import Any
 
 from dptransfer.data import PublicEmbeddings
+from dptransfer.document import one_line
 from dptransfer.errors import DPTransferError
 from dptransfer.features.lattice import require_exact_norms
-from dptransfer.mechanisms import Step
-from dptransfer.mechanisms.joint_rounds import JointRounds
+from dptransfer.mechanisms.base import at_noise_of
 from dptransfer.methods import METHODS, PrivateTuning
 from dptransfer.methods.base import Plan, PrivateMethod
-from dptransfer.methods.private_tuning import Trials
 from dptransfer.methods.recorded import UnknownType, method_from_configuration
-from dptransfer.privacy import BestOfManyEvent, Budget, Event, SelectionEvent, event_to_dict
+from dptransfer.privacy import Budget, Event, event_to_dict
 from dptransfer.release import PrivateClassifier
 from dptransfer.release.bundle import read_release
-from dptransfer.release.card import clean
 from dptransfer.release.manifest import current_versions
 from dptransfer.release.verify import STEPS, Check, Verification, verify_files
 
@@ -86,7 +84,7 @@ def check_steps(model: PrivateClassifier) -> Check:
     written = _other_version(model.provenance.versions)
     if written is not None and not understated:
         return _not_checked(f"written by {written}, which may plan otherwise than what is here: {problem}")
-    return Check(STEPS, False, clean(problem))
+    return Check(STEPS, False, one_line(problem))
 
 
 def _other_version(recorded: Mapping[str, str]) -> str | None:
@@ -136,35 +134,10 @@ def _difference(model: PrivateClassifier, plan: Plan) -> str | None:
     if len(model.events) != len(plan.mechanisms):
         return f"{len(model.events)} steps are recorded, and the method takes {len(plan.mechanisms)}"
     for number, (recorded, step) in enumerate(zip(model.events, plan.mechanisms, strict=True), start=1):
-        found = _unlike(event_to_dict(recorded), event_to_dict(_at_noise_of(recorded, step)))
+        found = _unlike(event_to_dict(recorded), event_to_dict(at_noise_of(recorded, step).event))
         if found is not None:
             return f"step {number} of {len(model.events)} is recorded with {found}"
     return None
-
-
-def _at_noise_of(recorded: Event, step: Step) -> Event:
-    """What the planned step would cost with the recorded noise in place of its own."""
-    own: Any = step
-    if isinstance(step, Trials):
-        if not isinstance(recorded, BestOfManyEvent):
-            return step.event
-        trials = [(*plan.mechanisms, step.score) for plan in step.plans]
-        if [len(trial) for trial in trials] != [len(trial) for trial in recorded.candidates]:
-            return step.event
-        pairs = zip(recorded.candidates, trials, strict=True)
-        costs = tuple(tuple(map(_at_noise_of, events, trial)) for events, trial in pairs)
-        return replace(step.event, candidates=costs)
-    planned: Event = own.event
-    if type(recorded) is not type(planned) or isinstance(recorded, BestOfManyEvent):
-        return planned
-    if isinstance(recorded, SelectionEvent):
-        own = replace(own, epsilon=recorded.epsilon)
-    elif isinstance(step, JointRounds):
-        own = step.scaled(recorded.noise_multiplier / step.event.noise_multiplier)
-    else:
-        own = replace(own, noise_multiplier=recorded.noise_multiplier)
-    changed: Event = own.event
-    return changed
 
 
 def _unlike(recorded: Any, planned: Any, name: str = "event") -> str | None:
@@ -188,9 +161,9 @@ def _unlike(recorded: Any, planned: Any, name: str = "event") -> str | None:
 
 def _understates(recorded: Event, planned: Event) -> bool:
     """Whether the same step is recorded with a smaller sensitivity than it has."""
-    if isinstance(recorded, BestOfManyEvent) and isinstance(planned, BestOfManyEvent):
-        pairs = zip(recorded.candidates, planned.candidates, strict=False)
-        return any(any(map(_understates, *pair)) for pair in pairs)
+    inner = zip(recorded.trials(), planned.trials(), strict=False)
+    if any(any(map(_understates, *pair)) for pair in inner):
+        return True
     if type(recorded) is not type(planned) or recorded.label != planned.label:
         return False
     mine, least = getattr(recorded, "sensitivity", 0.0), getattr(planned, "sensitivity", 0.0)
@@ -198,7 +171,7 @@ def _understates(recorded: Event, planned: Event) -> bool:
 
 
 def _not_checked(why: str) -> Check:
-    return Check(STEPS, False, clean(f"not checked: {why}"), required=False)
+    return Check(STEPS, False, one_line(f"not checked: {why}"), required=False)
 
 
 class _RowsNeeded(DPTransferError):

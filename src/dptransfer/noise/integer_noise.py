@@ -49,12 +49,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.arrays import Floats, Integers, RandomWords
 from dptransfer.noise.coin import below_exponential
 from dptransfer.noise.stream import WordStream
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Words = NDArray[np.uint64]
 
 GAUSSIAN, LAPLACE = 2, 1
 """The power p that makes the law."""
@@ -152,7 +149,7 @@ def proposal(power: int, scale: float) -> Proposal:
     return Proposal(power, scale, shift, reach, ceiling, weights, slots, thresholds)
 
 
-def judged(first: Words, second: Words, table: Proposal) -> tuple[Integers, NDArray[np.bool_]]:
+def judged(first: RandomWords, second: RandomWords, table: Proposal) -> tuple[Integers, NDArray[np.bool_]]:
     """What each pair of uniform words proposes, and whether it is kept.
 
     The first word holds slot (16 bits), one unused bit and U (47 bits), the second the place in the bin.

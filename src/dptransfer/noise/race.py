@@ -29,12 +29,9 @@ import secrets
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import Floats, Integers
 from dptransfer.noise.coin import below_exponential
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _CHUNK = 2**15  # scores at a time: the passes over them stay in the cache
 _MARGIN = 2.0**-40

@@ -13,15 +13,13 @@ import math
 import secrets
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray, Integers
 from dptransfer.errors import ArgumentError
 from dptransfer.noise import integer_noise, poisson_sample, race, trials
-
-Integers = NDArray[np.int64]
 
 LARGEST_GAUSSIAN_SCALE = 2.0**57
 """An int64 then holds 64 standard deviations: a draw beyond has probability below e⁻²⁰⁰⁰."""
@@ -65,11 +63,11 @@ class NoiseSource(Protocol):
         """Number of repetitions before the best is chosen, by the laws of `noise.trials`."""
         ...
 
-    def once(self, what: str, draw: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    def once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
         """A noisy answer. A source that keeps a record gives one that is on it, and never draws it again."""
         ...
 
-    def kept(self, what: str, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
         """A private intermediate without noise, which such a source need not compute again."""
         ...
 
@@ -77,11 +75,11 @@ class NoiseSource(Protocol):
 class _WithoutRecord:
     """What is asked for is drawn and computed, whenever it is asked for."""
 
-    def once(self, what: str, draw: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    def once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
         """A fresh answer."""
         return draw()
 
-    def kept(self, what: str, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
         """Computed here and now."""
         return compute()
 

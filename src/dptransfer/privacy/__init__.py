@@ -1,24 +1,19 @@
 """Relation, unit, event, budget and guarantee: plain frozen data that everything else speaks in."""
 
+from dptransfer.privacy.best_of_many_event import BestOfManyEvent
 from dptransfer.privacy.budget import Budget
-from dptransfer.privacy.event import (
+from dptransfer.privacy.event import Event, event_words, same_relation, same_unit
+from dptransfer.privacy.event_json import event_from_dict, event_to_dict
+from dptransfer.privacy.gaussian_event import (
     SMALLEST_NOISE_MULTIPLIER,
-    BestOfManyEvent,
-    Event,
     GaussianEvent,
     SampledGaussianEvent,
-    SelectionEvent,
-    numeric_delta_of,
-    numeric_epsilon_of,
-    same_relation,
-    same_unit,
 )
-from dptransfer.privacy.event_json import event_from_dict, event_to_dict
-from dptransfer.privacy.event_words import event_words, trials_law
 from dptransfer.privacy.guarantee import Guarantee
 from dptransfer.privacy.numbers import number, plain_exponents, rounded_up, typeset
 from dptransfer.privacy.relation import Relation
 from dptransfer.privacy.restate import for_group, in_relation
+from dptransfer.privacy.selection_event import SelectionEvent
 from dptransfer.privacy.unit import Unit
 
 __all__ = [
@@ -38,12 +33,9 @@ __all__ = [
     "for_group",
     "in_relation",
     "number",
-    "numeric_delta_of",
-    "numeric_epsilon_of",
     "plain_exponents",
     "rounded_up",
     "same_relation",
     "same_unit",
-    "trials_law",
     "typeset",
 ]

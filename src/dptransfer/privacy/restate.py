@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TypeVar
-
 from dptransfer import _check
 from dptransfer.errors import RelationMismatch
-from dptransfer.privacy.event import (
-    BestOfManyEvent,
-    Event,
-    GaussianEvent,
-    SampledGaussianEvent,
-    SelectionEvent,
-)
+from dptransfer.privacy.event import Event
 from dptransfer.privacy.relation import Relation
-
-_Noise = TypeVar("_Noise", GaussianEvent, SampledGaussianEvent)
 
 
 def in_relation(event: Event, relation: Relation) -> Event:
@@ -36,13 +23,7 @@ def in_relation(event: Event, relation: Relation) -> Event:
             "A replace-one guarantee does not imply an add/remove one; "
             f"got a {event.kind} step under replace-one. Keep a separate replace-one budget for it."
         )
-    if isinstance(event, GaussianEvent):
-        return replace(_further(event, 2, lattice=2), relation=relation)
-    if isinstance(event, SampledGaussianEvent):
-        return replace(event, relation=relation, numeric_epsilon=2 * event.numeric_epsilon)
-    if isinstance(event, SelectionEvent):
-        return replace(event, relation=relation, epsilon=2 * event.epsilon)
-    return _each(event, lambda one: in_relation(one, relation))
+    return event.under_replace_one()
 
 
 def for_group(event: Event, size: int) -> Event:
@@ -54,33 +35,9 @@ def for_group(event: Event, size: int) -> Event:
     lattice's share grows like the square of the distance (`noise.lattice_epsilon`: with w = 40 + 40·size
     in place of 80, 1 + w² ≤ size²(1 + 85²)).
 
+    >>> from dptransfer.privacy import SelectionEvent
     >>> for_group(SelectionEvent(0.5, Relation.ADD_REMOVE, True, "exponential"), 4).epsilon
     2.0
     """
     size = _check.whole("size", size)
-    if size == 1:
-        return event
-    if isinstance(event, GaussianEvent):
-        return _further(event, size, lattice=size * size)
-    if isinstance(event, SampledGaussianEvent):
-        meets = 1.0
-        if event.sampling_rate < 1:
-            meets = min(1.0, -math.expm1(size * math.log1p(-event.sampling_rate)) * (1 + 1e-14))
-        return replace(_further(event, size, lattice=size * size), sampling_rate=meets)
-    if isinstance(event, SelectionEvent):
-        return replace(event, epsilon=size * event.epsilon)
-    return _each(event, lambda one: for_group(one, size))
-
-
-def _further(event: _Noise, factor: int, lattice: int) -> _Noise:
-    return replace(
-        event,
-        sensitivity=factor * event.sensitivity,
-        noise_multiplier=event.noise_multiplier / factor,
-        numeric_epsilon=lattice * event.numeric_epsilon,
-    )
-
-
-def _each(event: BestOfManyEvent, change: Callable[[Event], Event]) -> BestOfManyEvent:
-    trials = tuple(tuple(change(one) for one in trial) for trial in event.candidates)
-    return replace(event, candidates=trials)
+    return event if size == 1 else event.of_group(size)

@@ -6,28 +6,11 @@ import math
 from collections.abc import Sequence
 
 from dptransfer.document import Block, Bullets, Paragraph, Section, Superscript, Table, Text, Words
-from dptransfer.privacy import (
-    BestOfManyEvent,
-    Event,
-    GaussianEvent,
-    Guarantee,
-    Relation,
-    SampledGaussianEvent,
-    SelectionEvent,
-    Unit,
-    event_words,
-    for_group,
-    number,
-    numeric_delta_of,
-    numeric_epsilon_of,
-    rounded_up,
-    typeset,
-)
+from dptransfer.privacy import Event, Guarantee, Relation, Unit, for_group, rounded_up, typeset
 from dptransfer.release.card_figures import attack_curve
 from dptransfer.release.classifier import PrivateClassifier
 
 _MOST_EVENTS = 50  # rows in the accounting table
-_MOST_CANDIDATES = 5  # of a tuned step, in its row
 _MOST_LISTED = 20
 _RATES = (0.0, 1e-3, 3e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 ONE = {Unit.ROW: "example", Unit.PERSON: "person"}
@@ -54,7 +37,7 @@ def up(amount: float, digits: int = 7) -> str:
 
 def percent_up(share: float) -> str:
     """An attacker's rate, never below what it is."""
-    return f"{rounded_up(100 * _rate(share), 3)}%"
+    return f"{rounded_up(100 * min(1.0, max(0.0, share)), 3)}%"
 
 
 def factor(guarantee: Guarantee) -> tuple[str | Superscript, ...]:
@@ -77,33 +60,18 @@ def first_few(words: Sequence[str]) -> str:
 def attack_points(events: tuple[Event, ...]) -> tuple[tuple[float, float], ...]:
     """False positive rates from 0 to 1, with the largest true positive rate at each.
 
-    With other than Gaussian steps the privacy curve δ(ε) costs milliseconds a point, so it is computed
-    once, and every rate takes the best of the limits it sets: τ ≤ e^ε α + δ and 1 − α ≤ e^ε (1 − τ) + δ,
-    for every ε.
-
+    >>> from dptransfer.privacy import GaussianEvent
     >>> attack_points((GaussianEvent(1.0, Relation.ADD_REMOVE),))[-1]
     (1.0, 1.0)
     """
-    from dptransfer.accounting import delta_of, epsilon_of, true_positive_rate
+    from dptransfer.accounting import rate_ceilings
 
-    if all(isinstance(event, GaussianEvent) for event in events):
-        return (*((rate, _rate(true_positive_rate(events, rate))) for rate in _RATES), (1.0, 1.0))
-    top = min(epsilon_of(events, 1e-6), 50.0)
-    curve = [(top * step / 48, delta_of(events, top * step / 48)) for step in range(49)]
-    return (*((rate, min(_limit(rate, e, d) for e, d in curve)) for rate in _RATES), (1.0, 1.0))
-
-
-def _limit(rate: float, epsilon: float, delta: float) -> float:
-    by_alarm = math.exp(epsilon) * rate + delta
-    by_miss = 1 - math.exp(-epsilon) * max(0.0, 1 - rate - delta)
-    return _rate(min(by_alarm, by_miss) + 1e-12)  # a hair for rounding
-
-
-def _rate(value: float) -> float:
-    return min(1.0, max(0.0, float(value)))
+    return (*zip(_RATES, rate_ceilings(events, _RATES).tolist(), strict=True), (1.0, 1.0))
 
 
 def _guarantee(model: PrivateClassifier) -> Section:
+    from dptransfer.accounting.steps import Steps
+
     guarantee = model.guarantee
     rows = [
         ("epsilon", up(guarantee.epsilon)),
@@ -114,7 +82,7 @@ def _guarantee(model: PrivateClassifier) -> Section:
             f"one {guarantee.unit.words}" + " (one row and its label)" * (guarantee.unit is Unit.ROW),
         ),
     ]
-    sampled = any(isinstance(event, SampledGaussianEvent) for event in model.events)
+    sampled = bool(Steps.of(model.events).sampled)
     for name, amount in (("zCDP ρ", guarantee.rho), ("GDP μ", guarantee.mu)):
         if amount is not None:
             rows.append((name, up(amount) + " (sampling not counted)" * sampled))
@@ -148,13 +116,14 @@ def _neighbours(guarantee: Guarantee) -> str:
 
 
 def _attacker(model: PrivateClassifier) -> Section:
-    from dptransfer.accounting import membership_advantage, true_positive_rate
+    from dptransfer.accounting import membership_advantage
 
     events = model.events
-    advantage = membership_advantage(events)
+    points, advantage = attack_points(events), membership_advantage(events)
+    found = dict(points)
     limits = (
-        ("members found, at 1% false alarms", true_positive_rate(events, 0.01)),
-        ("members found, at 0.1% false alarms", true_positive_rate(events, 0.001)),
+        ("members found, at 1% false alarms", found[0.01]),
+        ("members found, at 0.1% false alarms", found[0.001]),
         ("membership advantage (hits minus false alarms)", advantage),
         ("right guesses, where a coin flip gets 50%", (1 + advantage) / 2),
     )
@@ -169,7 +138,7 @@ def _attacker(model: PrivateClassifier) -> Section:
             Table(
                 ("Attack", "At most"), tuple((name, percent_up(limit)) for name, limit in limits), align="lr"
             ),
-            attack_curve(attack_points(events)),
+            attack_curve(points),
         ),
     )
 
@@ -178,9 +147,7 @@ def _covered(model: PrivateClassifier) -> Section:
     from dptransfer.accounting import epsilon_of
 
     delta, unit = model.guarantee.delta, model.guarantee.unit
-    person = (
-        "several examples of one person or correlated examples" if unit is Unit.ROW else "people together"
-    )
+    group = "several examples of one person or correlated ones" if unit is Unit.ROW else "several people"
     groups = tuple(
         (str(size), up(epsilon_of([for_group(event, size) for event in model.events], delta)), up(delta))
         for size in (1, 2, 5)
@@ -204,7 +171,7 @@ def _covered(model: PrivateClassifier) -> Section:
                     "facts declared public, and having been counted in them;",
                     "what follows about a person from patterns that hold without their example;",
                     "other releases from the same data: their losses add, see the ledger;",
-                    f"{person}, beyond these numbers:",
+                    f"{group}, beyond these numbers:",
                 )
             ),
             Table((f"{_MANY[unit].capitalize()} in the group", "ε", "at δ"), groups, align="lrr"),
@@ -233,14 +200,16 @@ def _public_facts(model: PrivateClassifier) -> Section:
 
 
 def _settings(model: PrivateClassifier) -> str:
-    tuned = [event for event in model.events if isinstance(event, BestOfManyEvent)]
+    tuned = [event.trials() for event in model.events if event.trials()]
     if not tuned:
         return "public; none was chosen on private data"
-    counts = " and ".join(str(len(event.candidates)) for event in tuned)
+    counts = " and ".join(str(len(candidates)) for candidates in tuned)
     return f"chosen on private data among {counts} public candidates; the choice is paid for"
 
 
 def _accounting(model: PrivateClassifier) -> Section:
+    from dptransfer.accounting import composition_words
+
     count = len(model.events)
     if not count:
         unused = (
@@ -248,7 +217,7 @@ def _accounting(model: PrivateClassifier) -> Section:
         )
         return Section("Accounting", (Paragraph(f"{unused} It cost nothing."),))
     rows = tuple(
-        (str(place), event.label or "(no label)", *map(typeset, _step(event)))
+        (str(place), event.label or "(no label)", *map(typeset, event.table_row()))
         for place, event in enumerate(model.events[:_MOST_EVENTS], start=1)
     )
     relation = model.guarantee.relation.value
@@ -260,61 +229,15 @@ def _accounting(model: PrivateClassifier) -> Section:
     ]
     if count > _MOST_EVENTS:
         blocks.append(Paragraph(f"The first {_MOST_EVENTS} are shown; release.json lists all."))
-    return Section("Accounting", (*blocks, Paragraph(_composition(model.events))))
-
-
-def _step(event: Event) -> tuple[str, str]:
-    """The noise and a detail, for the table."""
-    if isinstance(event, SelectionEvent):
-        detail = "bounded range" if event.bounded_range else "pure ε"
-        return f"{event.mechanism}, ε = {rounded_up(event.epsilon)}", detail
-    if isinstance(event, BestOfManyEvent):
-        trials = [" and ".join(event_words(one) for one in trial) for trial in event.candidates]
-        shown = [f"({n}) {words}" for n, words in enumerate(trials[:_MOST_CANDIDATES], start=1)]
-        more = len(trials) - len(shown)
-        return event_words(event, 6), "; ".join(shown) + (f"; and {more} more" if more else "")
-    law = f"Gaussian noise, multiplier {number(event.noise_multiplier)}"
-    if isinstance(event, SampledGaussianEvent):
-        law += f", on {event.times} Poisson sample{'s' * (event.times != 1)}"
-        law += f" at rate {number(event.sampling_rate)}"
-        return law, f"a row contributes at most {number(event.sensitivity)}, scale {number(event.scale)}"
-    law += f", {event.times} times" if event.times > 1 else ""
-    return law, f"sensitivity {number(event.sensitivity)}, scale {number(event.scale)}"
-
-
-def _composition(events: tuple[Event, ...]) -> str:
-    kinds = {event.kind for event in events}
-    if BestOfManyEvent.kind in kinds:
-        how = (
-            "Of the trials of a tuned step only the best was released; the number of trials was random. Its "
-            "Rényi divergences follow from those of one trial (Papernot and Steinke 2022), and those of all "
-            "steps are added."
-        )
-    elif SampledGaussianEvent.kind in kinds:
-        how = (
-            "Steps on random samples compose by the exact distribution of their privacy loss, on a grid that "
-            "is rounded to the safe side. That nobody learns who was in a sample is part of the guarantee."
-        )
-    elif kinds == {GaussianEvent.kind}:
-        how = "Gaussian steps compose exactly; ε is read off the exact Gaussian curve at δ."
-    elif kinds == {SelectionEvent.kind}:
-        how = (
-            "Selections compose by the smallest of several valid bounds: the sum of their ε, and at δ "
-            "Rényi divergences and privacy loss distributions."
-        )
-    else:
-        how = (
-            "Gaussian steps compose exactly; with selections, by the smallest of several valid bounds: "
-            "Gaussian DP, Rényi divergences and privacy loss distributions."
-        )
-    return f"{how} The reported ε is rounded up."
+    how = f"{composition_words(model.events)} The reported ε is rounded up."
+    return Section("Accounting", (*blocks, Paragraph(how)))
 
 
 def _numerics(model: PrivateClassifier) -> Section:
     if not model.events:
         return Section("Numerics", (Paragraph("No noise was drawn."),))
-    numeric = math.fsum(map(numeric_epsilon_of, model.events))
-    cut = math.fsum(map(numeric_delta_of, model.events))
+    numeric = math.fsum(event.numeric_epsilon for event in model.events)
+    cut = math.fsum(event.numeric_delta for event in model.events)
     source = (
         "SEEDED: the noise can be repeated by anyone who has the seed. This file is for tests and benchmarks."
         if model.provenance.seeded

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dptransfer.data.embeddings import class_positions
+from dptransfer.data.labelled import Labelled, class_positions
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.release.classifier import PrivateClassifier, probabilities
 
@@ -107,7 +107,7 @@ class Evaluation:
 def evaluate(
     model: PrivateClassifier,
     x: ArrayLike,
-    y: ArrayLike,
+    y: ArrayLike | Labelled,
     *,
     minority_of: Mapping[str | int, int] | Sequence[int] | None = None,
     name: str = "",

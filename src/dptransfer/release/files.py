@@ -8,14 +8,12 @@ only.
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from dptransfer.data.on_disk import replaced_whole, write_synced
 from dptransfer.errors import ReleaseError
 from dptransfer.release.manifest import CARD_NAMES, FILE_NAMES, LARGEST_MANIFEST, MANIFEST_NAME, WEIGHTS_NAME
 
@@ -56,39 +54,16 @@ def require_target(path: str | Path, *, overwrite: bool = False) -> None:
 def write_directory(path: Path, contents: Mapping[str, bytes], *, overwrite: bool) -> None:
     """Put a directory with exactly these files at `path`, or leave everything as it was."""
     require_target(path, overwrite=overwrite)
-    missing = [parent for parent in (path.parent, *path.parent.parents) if not parent.exists()]
-    mark = uuid.uuid4().hex[:12]
-    fresh, old = path.with_name(f".{path.name}.{mark}.new"), path.with_name(f".{path.name}.{mark}.old")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh.mkdir()
-        for name, content in contents.items():
-            _write_file(fresh / name, content)
-        _flush_directory(fresh)
-        replacing = path.exists()
-        if replacing:
-            path.rename(old)
-        try:
-            fresh.rename(path)
-        except BaseException:
-            if replacing:
-                old.rename(path)
-            raise
-    except BaseException as problem:
-        shutil.rmtree(fresh, ignore_errors=True)
-        for parent in missing:  # innermost first
-            if parent.is_dir() and not any(parent.iterdir()):
-                parent.rmdir()
-        if isinstance(problem, OSError):
-            raise ReleaseError(
-                f"A release is written whole or not at all; writing '{path}' failed "
-                f"({problem.strerror or problem}). "
-                "Nothing was left behind; free some space or choose another path."
-            ) from problem
-        raise
-    with suppress(OSError):  # the release is in place; only a power cut right now could still undo the rename
-        _flush_directory(path.parent)
-    shutil.rmtree(old, ignore_errors=True)
+        with replaced_whole(path) as fresh:
+            for name, content in contents.items():
+                write_synced(fresh / name, content)
+    except OSError as problem:
+        raise ReleaseError(
+            f"A release is written whole or not at all; writing '{path}' failed "
+            f"({problem.strerror or problem}). "
+            "Nothing was left behind; free some space or choose another path."
+        ) from problem
 
 
 def require_directory(path: str | Path) -> Path:
@@ -157,18 +132,3 @@ def read_file(directory: Path, name: str) -> bytes:
     if len(content) != size or size > LARGEST_FILE[name]:
         raise ReleaseError(f"A release must stay as it is while it is read; '{name}' changed. Read it again.")
     return content
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _flush_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

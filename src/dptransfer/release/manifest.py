@@ -14,26 +14,17 @@ import json
 import math
 import platform
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.errors import DPTransferError, ReleaseError
-from dptransfer.privacy import (
-    BestOfManyEvent,
-    Event,
-    Guarantee,
-    event_from_dict,
-    event_to_dict,
-    plain_exponents,
-)
+from dptransfer.errors import ReleaseError
+from dptransfer.privacy import Guarantee, event_from_dict, event_to_dict, plain_exponents
 
 SCHEMA_VERSION = 2
 MANIFEST_NAME = "release.json"
@@ -165,7 +156,7 @@ class Manifest(_Entry):
     @model_validator(mode="after")
     def _is_consistent(self) -> Manifest:
         for fields in self.events:
-            if event_to_dict(_event(fields)) != fields:
+            if event_to_dict(event_from_dict(fields)) != fields:
                 raise ValueError(f"a {fields['kind']} event does not say what it would write")
             if fields["relation"] != self.relation:
                 raise ValueError("an event has another relation than the release")
@@ -264,36 +255,6 @@ def _current(fields: Any) -> Any:
         raise ValueError("at facts: schema 1 has a dimension")
     kept = {name: value for name, value in facts.items() if name != "dimension"}
     return {**fields, "facts": {**kept, "shape": [facts["dimension"]], "unit": "row"}}
-
-
-def _event(fields: Mapping[str, Any]) -> Event:
-    """An event, with the type of each field checked: the dataclasses themselves do not."""
-    if not isinstance(fields.get("kind"), str):
-        raise ValueError("an event has no kind")
-    try:
-        kind = type(event_from_dict(dict(fields)))
-    except DPTransferError as problem:
-        raise ValueError(str(problem)) from None
-    if kind is BestOfManyEvent:
-        return _tuned(fields)
-    given = {name: value for name, value in fields.items() if name not in ("kind", "scale")}
-    # A class is hashable, which mypy does not see.
-    return _reader(kind).validate_json(json.dumps(given), strict=True)  # type: ignore[arg-type]
-
-
-def _tuned(fields: Mapping[str, Any]) -> Event:
-    """A tuned step, with the events of every trial checked in the same way."""
-    trials = tuple(tuple(_event(one) for one in trial) for trial in fields["candidates"])
-    own = event_from_dict(dict(fields))
-    assert isinstance(own, BestOfManyEvent)
-    if not isinstance(own.label, str):
-        raise ValueError("a label is not words")
-    return replace(own, candidates=trials)
-
-
-@cache
-def _reader(kind: type[Event]) -> TypeAdapter[Event]:
-    return TypeAdapter(kind)
 
 
 def _installed(package: str) -> str:

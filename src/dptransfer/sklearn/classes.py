@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray
 from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError
 
 _OBSERVED = "observed"
 
 
-def declared_values(classes: Sequence[Any] | str | None, labels: NDArray[Any]) -> NDArray[Any]:
+def declared_values(classes: Sequence[Any] | str | None, labels: AnyArray) -> AnyArray:
     """The declared list; the classes in `labels` only where that set is declared to be public."""
     if isinstance(classes, str) and classes == _OBSERVED:
         return _observed(labels)
@@ -33,7 +33,7 @@ def declared_values(classes: Sequence[Any] | str | None, labels: NDArray[Any]) -
     return declared
 
 
-def _observed(labels: NDArray[Any]) -> NDArray[Any]:
+def _observed(labels: AnyArray) -> AnyArray:
     """What occurs in the labels; whether that can be a list of classes depends on this public set alone."""
     kinds = {_kind(label) for label in labels.tolist()}
     if len(kinds) > 1 or None in kinds:
@@ -50,26 +50,13 @@ def _kind(label: object) -> type | None:
     return next((kind for kind in (str, bytes) if isinstance(label, kind)), None)
 
 
-def positions(values: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Each label's position among the declared values; -1 for one that is none of them."""
-    places = {value: place for place, value in enumerate(values.tolist())}
-    return np.array([_place(places, label) for label in labels.tolist()], dtype=np.int64)
-
-
-def _place(places: dict[Any, int], label: Any) -> int:
-    try:
-        return places.get(label, -1)
-    except TypeError:  # a list, say, is no class
-        return -1
-
-
-def class_words(values: NDArray[Any]) -> list[str]:
+def class_words(values: AnyArray) -> list[str]:
     """The classes as words, for a release of the model; positions where two of them read the same."""
     words = [str(value) for value in values.tolist()]
     return words if len(set(words)) == len(words) else [str(place) for place in range(len(words))]
 
 
-def with_class_words(public: PublicEmbeddings | None, values: NDArray[Any]) -> PublicEmbeddings | None:
+def with_class_words(public: PublicEmbeddings | None, values: AnyArray) -> PublicEmbeddings | None:
     """The public rows, with their labels called as the classes are called inside."""
     shots = None if public is None else public.shots
     if public is None or shots is None or shots.classes is None or shots.labels is None:

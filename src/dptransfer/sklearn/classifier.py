@@ -1,20 +1,48 @@
-"""Any method of this library as a scikit-learn classifier."""
+"""Any method of this library as a scikit-learn classifier: charged fits, and predictions from a release."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Self
 
-from dptransfer.data import PublicEmbeddings
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dptransfer import _check
+from dptransfer.arrays import AnyArray, Floats
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.labelled import places
+from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod
 from dptransfer.named import as_method
-from dptransfer.privacy import Relation
-from dptransfer.sklearn.estimator import PrivateEstimator
+from dptransfer.noise import SecureNoise, SeededNoise
+from dptransfer.privacy import Budget, Guarantee, Relation
+from dptransfer.release import PrivateClassifier as ReleasedClassifier
+from dptransfer.sklearn.classes import class_words, declared_values, with_class_words
+from dptransfer.sklearn.inputs import labels_of, require_one_label_a_row, rows_of
+from dptransfer.sklearn.notices import FRONT, SCORES, checked_front, warn_once
+from dptransfer.sklearn.refusal import concerns_privacy, search_stopped
 
 
-class PrivateClassifier(PrivateEstimator):
-    """Any method of this library as a scikit-learn classifier.
+class _BesideTheSettings:
+    """What an estimator has that is no setting: what a fit found, and whether it is a clone."""
+
+    classes_: AnyArray
+    model_: ReleasedClassifier
+    _first_cloned: str | None = None
+    """When the first clone of this one was made; UTC, ISO 8601 as in the ledger."""
+    _clone_since: str | None = None
+    """On a clone: when the first clone of the estimator that the user made was made."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateClassifier(_BesideTheSettings, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
+    """Any method of this library as a scikit-learn classifier; each fit is charged to the ledger by name.
 
     >>> import numpy as np
     >>> from dptransfer import Ledger
@@ -44,30 +72,133 @@ class PrivateClassifier(PrivateEstimator):
         guarantee_: what it promises.
     """
 
-    def __init__(
-        self,
-        method: str | PrivateMethod = "auto",
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        classes: Sequence[Any] | str | None = None,
-        public: PublicEmbeddings | None = None,
-        relation: str = Relation.ADD_REMOVE.value,
-        name: str | None = None,
-        new_data_set: bool = False,
-        ledger: Ledger | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.classes = classes
-        self.public = public
-        self.relation = relation
-        self.name = name
-        self.new_data_set = new_data_set
-        self.ledger = ledger
-        self.random_state = random_state
+    method: str | PrivateMethod = field(default="auto", kw_only=False)
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    classes: Sequence[Any] | str | None = None
+    public: PublicEmbeddings | None = None
+    relation: str = Relation.ADD_REMOVE.value
+    name: str | None = None
+    new_data_set: bool = False
+    ledger: Ledger | None = None
+    random_state: int | None = None
 
     def _method(self) -> PrivateMethod:
+        """What is fitted, from the settings."""
         return as_method(self.method)
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # scikit-learn's names
+        """Fit once, and charge the ledger once.
+
+        Raises:
+            BudgetExceeded: the data set's budget does not cover this fit; nothing was read.
+            RowsOnRecord: the ledger has these rows under another name; `new_data_set` says otherwise.
+            SearchStopped: the same, where scikit-learn fits a clone.
+        """
+        name, budget, method = self._name(), self._budget(), self._method()
+        noise = SecureNoise() if self.random_state is None else SeededNoise(self.random_state)
+        rows, labels = rows_of(X), labels_of(y, of=self)
+        require_one_label_a_row(rows, labels)
+        classes = declared_values(self.classes, labels)
+        # Positions stand for classes inside, so that classes of any kind can be declared.
+        positions = places(labels.tolist(), classes.tolist())
+        private = PrivateEmbeddings(rows, positions, classes=class_words(classes), name=name)
+        public = with_class_words(self.public, classes)
+        self._note_features(X, rows, reset=True)
+        if not checked_front.get():
+            warn_once(FRONT)
+        if self._clone_since is not None:
+            warn_once(SCORES)
+        try:
+            model = method.fit(
+                private,
+                public,
+                budget=budget,
+                ledger=self.ledger,
+                noise=noise,
+                new_data_set=self.new_data_set,
+            )
+        except Exception as problem:
+            if self._clone_since is None or not concerns_privacy(problem):
+                raise
+            raise search_stopped(problem, name=name, ledger=self.ledger, since=self._clone_since) from problem
+        self.classes_, self.model_ = classes, model
+        return self
+
+    @property
+    def guarantee_(self) -> Guarantee:
+        """What the fitted model promises."""
+        check_is_fitted(self)
+        return self.model_.guarantee
+
+    def predict(self, X: ArrayLike) -> AnyArray:
+        """The likeliest declared class of each row."""
+        best = self._scores(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Softmax of the scores."""
+        rows = self._rows(X)
+        return self.model_.predict_proba(rows)
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """One score per class; for two classes their difference, as scikit-learn expects."""
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy; a label that was not declared counts as missed. The guarantee does not cover these rows.
+
+        Counted here, because scikit-learn's own count tells lengths and kinds of labels when it refuses.
+        """
+        scores, labels = self._scores(X), labels_of(y, of=self)
+        require_one_label_a_row(scores, labels)
+        right = scores.argmax(axis=1) == places(labels.tolist(), self.classes_.tolist())
+        weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight)
+        return float(np.average(right, weights=weights)) if len(right) else float("nan")
+
+    def _scores(self, X: ArrayLike) -> Floats:
+        rows = self._rows(X)
+        return self.model_.scores(rows)
+
+    def _rows(self, X: ArrayLike) -> AnyArray:
+        check_is_fitted(self)
+        rows = rows_of(X)
+        self._note_features(X, rows, reset=False)
+        return rows
+
+    def _note_features(self, X: Any, rows: AnyArray, *, reset: bool) -> None:
+        """Keep, or compare with, the number of features and their names, both of which are public."""
+        validate_data(self, X if hasattr(X, "columns") else rows, skip_check_array=True, reset=reset)
+
+    def _name(self) -> str:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise ArgumentError(
+                "A fit must say which data set it reads, so that folds and repeated fits are charged to one "
+                f"account; got name={self.name!r}. Pass name='...', the same for all rows of one data set."
+            )
+        return self.name
+
+    def _budget(self) -> Budget:
+        relation = Relation(_check.one_of("relation", self.relation, [one.value for one in Relation]))
+        return Budget(epsilon=self.epsilon, delta=self.delta, relation=relation)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        method = self.method if isinstance(self.method, str) else type(self.method).__name__
+        told = {"epsilon": self.epsilon, "delta": self.delta, "name": self.name}
+        return f"{type(self).__name__}({method}, {', '.join(f'{key}={told[key]!r}' for key in told)})"
+
+    def __sklearn_clone__(self) -> Self:
+        """A clone that knows it is one; see `refusal`."""
+        now = datetime.now(UTC).isoformat()
+        self._first_cloned = self._clone_since or self._first_cloned or now
+        clone: Self = super().__sklearn_clone__()
+        clone._clone_since = self._first_cloned
+        return clone
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # fresh noise in every fit
+        tags.input_tags.allow_nan = True  # such a row counts as zeros; refusing it would tell it is there
+        tags.classifier_tags.poor_score = True  # on a handful of rows, privacy noise may drown the signal
+        return tags

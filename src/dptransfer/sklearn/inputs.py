@@ -8,13 +8,13 @@ these messages contain neither. The wording keeps the key words that scikit-lear
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.exceptions import DataConversionWarning
 
+from dptransfer.arrays import AnyArray, Floats, array_or_none
 from dptransfer.errors import DataError
 
 
@@ -22,11 +22,11 @@ class NotNumbers(DataError, TypeError):
     """An array of Python objects that are not all numbers."""
 
 
-def rows_of(X: ArrayLike) -> NDArray[Any]:
+def rows_of(X: ArrayLike) -> AnyArray:
     """The rows as an array of real numbers with two dimensions."""
     if issparse(X):
         raise DataError("X must be a dense array; it is sparse. Convert it with X.toarray().")
-    rows = _array(X)
+    rows = array_or_none(X)
     if rows is None or rows.ndim != 2:
         found = "lists of unequal length" if rows is None else f"the number of dimensions {rows.ndim}"
         raise DataError(
@@ -52,14 +52,14 @@ def rows_of(X: ArrayLike) -> NDArray[Any]:
     return numbers
 
 
-def labels_of(y: ArrayLike | None, *, of: object) -> NDArray[Any]:
+def labels_of(y: ArrayLike | None, *, of: object) -> AnyArray:
     """One label per example, as an array with one dimension."""
     if y is None:
         raise DataError(
             f"This {type(of).__name__} requires y to be passed, but the target y is None. "
             "Pass one class per example."
         )
-    labels = None if issparse(y) else _array(y)
+    labels = None if issparse(y) else array_or_none(y)
     if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected. Change its shape with y.ravel().",
@@ -72,7 +72,7 @@ def labels_of(y: ArrayLike | None, *, of: object) -> NDArray[Any]:
     return labels
 
 
-def require_one_label_a_row(rows: NDArray[Any], labels: NDArray[Any]) -> None:
+def require_one_label_a_row(rows: AnyArray, labels: AnyArray) -> None:
     """Raise unless there are as many labels as rows, without telling how many."""
     if len(rows) != len(labels):
         raise DataError(
@@ -80,15 +80,7 @@ def require_one_label_a_row(rows: NDArray[Any], labels: NDArray[Any]) -> None:
         )
 
 
-def _array(values: ArrayLike) -> NDArray[Any] | None:
-    """NumPy's array; None where it makes none, as its own error tells how many rows there are."""
-    try:
-        return np.asarray(values)
-    except ValueError:
-        return None
-
-
-def _floats(objects: NDArray[Any]) -> NDArray[np.float64] | None:
+def _floats(objects: AnyArray) -> Floats | None:
     """None where an entry is no number: NumPy's own error would show it."""
     try:
         with np.errstate(all="ignore"):

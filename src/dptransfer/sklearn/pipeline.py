@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Binarizer, Normalizer
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dptransfer.arrays import AnyArray
 from dptransfer.errors import ArgumentError
-from dptransfer.sklearn.estimator import PrivateEstimator
+from dptransfer.sklearn.classifier import PrivateClassifier
 from dptransfer.sklearn.inputs import rows_of
 from dptransfer.sklearn.notices import checked_front
 
@@ -31,7 +32,7 @@ class FiniteRows(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scik
         validate_data(self, X if hasattr(X, "columns") else rows_of(X), skip_check_array=True)
         return self
 
-    def transform(self, X: Any) -> NDArray[Any]:
+    def transform(self, X: Any) -> AnyArray:
         """The rows, finite."""
         check_is_fitted(self, "n_features_in_")
         rows = rows_of(X)
@@ -90,13 +91,13 @@ def require_row_wise(steps: Any) -> None:
     FunctionTransformer.
     """
     *front, last = steps or (None,)
-    if not isinstance(last, PrivateEstimator):
+    if not isinstance(last, PrivateClassifier):
         raise ArgumentError(
             "A private pipeline must end in a private estimator; this one ends in "
             f"{type(last).__name__}. End it with PrivateClassifier(...) or PrivateSearch(...)."
         )
-    for step in front:
-        if step is not None and step != "passthrough" and type(step) not in ROW_WISE:
+    for step in _active(front):
+        if type(step) not in ROW_WISE:
             known = ", ".join(one.__name__ for one in ROW_WISE)
             raise ArgumentError(
                 "A step in front of a private estimator must map each row by itself; "
@@ -107,9 +108,14 @@ def require_row_wise(steps: Any) -> None:
 
 def _require_finite_rows_first(front: Sequence[Any]) -> None:
     """Raise unless `FiniteRows` stands before all other steps that do something."""
-    active = [step for step in front if step is not None and step != "passthrough"]
-    if active and type(active[0]) is not FiniteRows:
+    first = next(iter(_active(front)), None)
+    if first is not None and type(first) is not FiniteRows:
         raise ArgumentError(
             "The first step of a private pipeline must be FiniteRows, so that no other refuses rows by their "
-            f"values; this one begins with {type(active[0]).__name__}. Build it with make_private_pipeline."
+            f"values; this one begins with {type(first).__name__}. Build it with make_private_pipeline."
         )
+
+
+def _active(steps: Sequence[Any]) -> list[Any]:
+    """The steps that do something."""
+    return [step for step in steps if step is not None and step != "passthrough"]

@@ -57,7 +57,7 @@ def _charged(name: str, ledger: Ledger | None, since: str) -> str:
         return "how much that is cannot be read from the ledger now"
     own = [one for one in entries if not isinstance(one, Charge) or one.time >= since]
     summary, whole = (
-        next((account.summary() for account in accounts(some).values()), None) for some in (own, entries)
+        next((account.summary() for account in accounts(part).values()), None) for part in (own, entries)
     )
     at = f"since the first clone was made, at {since[:19]} UTC"
     if summary is None or summary.spent is None:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError
-from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod, PrivateTuning
 from dptransfer.methods.grid import every_combination
 from dptransfer.methods.private_tuning import best_trial_note
 from dptransfer.named import as_method, configured
-from dptransfer.privacy import Relation
-from dptransfer.sklearn.estimator import PrivateEstimator
+from dptransfer.sklearn.classifier import PrivateClassifier
 
 
-class PrivateSearch(PrivateEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateSearch(PrivateClassifier):
     """A choice among settings of a method, made on private rows and paid for as a whole.
 
     Where `GridSearchCV` pays for folds × candidates and chooses by scores that no guarantee covers, this fits
@@ -44,13 +43,8 @@ class PrivateSearch(PrivateEstimator):
         mean_trials: expected number of candidates that are drawn and fitted.
         epsilon: ε of the whole search.
         delta: δ of the whole search.
-        classes: as for `PrivateClassifier`, like all that follow.
-        public: public rows, for methods that use some.
-        relation: 'add/remove' or 'replace-one'.
-        name: what the ledger files the data set under; required.
-        new_data_set: your word that rows on record under another name are other people's here.
-        ledger: where the search is charged; the user's default ledger file if None.
-        random_state: None for secure noise.
+        classes: as for `PrivateClassifier`, like `public`, `relation`, `name`, `new_data_set`, `ledger` and
+            `random_state`.
 
     Attributes:
         best_params_: the settings of the best trial, as listed in `grid`; released.
@@ -59,34 +53,9 @@ class PrivateSearch(PrivateEstimator):
         guarantee_: what it promises, choice included.
     """
 
-    def __init__(
-        self,
-        method: str | PrivateMethod = "noisy-gd",
-        grid: Mapping[str, Sequence[Any]] | None = None,
-        *,
-        mean_trials: float = 10.0,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        classes: Sequence[Any] | str | None = None,
-        public: PublicEmbeddings | None = None,
-        relation: str = Relation.ADD_REMOVE.value,
-        name: str | None = None,
-        new_data_set: bool = False,
-        ledger: Ledger | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.method = method
-        self.grid = grid
-        self.mean_trials = mean_trials
-        self.epsilon = epsilon
-        self.delta = delta
-        self.classes = classes
-        self.public = public
-        self.relation = relation
-        self.name = name
-        self.new_data_set = new_data_set
-        self.ledger = ledger
-        self.random_state = random_state
+    method: str | PrivateMethod = field(default="noisy-gd", kw_only=False)
+    grid: Mapping[str, Sequence[Any]] | None = field(default=None, kw_only=False)
+    mean_trials: float = 10.0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Search once, and charge the ledger once."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import seaborn as sns
 
-from dptransfer_lab.figures.drawing import Drawing, finished, percent
+from dptransfer_lab.figures.drawing import LETTER, Drawing, finished, percent
 from dptransfer_lab.figures.style import INK, Style, shown_in, styled
 from dptransfer_lab.intervals import interval, mean_of
-from dptransfer_lab.points import METRIC_WORDS, caption, figure_name, opening, slug, split, thinned
+from dptransfer_lab.points import METRIC_WORDS, caption, figure_name, opening, split, thinned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,6 +54,7 @@ def _bars(
         col_order=chosen, errorbar=interval, err_kws={"color": INK, "linewidth": 1.1}, capsize=0.25,
         width=0.72, height=0.9 + 0.27 * len(shown), aspect=2.6 / (0.9 + 0.27 * len(shown)), sharex=True,
     )  # fmt: skip
+    grid.figure.set_figwidth(2.4 * len(chosen) + LETTER * max(len(style.words) for style in shown))
     for budget, axes in grid.axes_dict.items():
         _dress(axes, cells[cells["at_epsilon"] == budget], shown, metric)
         axes.set(title=f"ε = {budget:.3g}", xlabel=words, ylabel="")
@@ -74,7 +75,7 @@ def _dress(axes: Axes, cells: pd.DataFrame, shown: Sequence[Style], metric: str)
     """Each bar in the look of its label, with its number at the end of its whisker."""
     there = [place for place, style in enumerate(shown) if style.label in set(cells["label"])]
     for patch, place in zip(axes.patches, there, strict=True):
-        patch.set(gid=slug("bar", shown[place].label), **shown[place].bar())
+        patch.set(**shown[place].bar())
     for place, style in enumerate(shown):
         point = mean_of(cells.loc[cells["label"] == style.label, metric])
         end = max(point.mean, point.high) if point.n > 1 else point.mean

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 
-from dptransfer_lab.figures.drawing import Drawing, finished
+from dptransfer_lab.figures.drawing import LETTER, Drawing, finished
 from dptransfer_lab.figures.lines import epsilon_axis
 from dptransfer_lab.figures.style import PAPER, Style, styled
-from dptransfer_lab.points import METRIC_WORDS, caption, figure_name, ratio_words, slug, split
+from dptransfer_lab.points import METRIC_WORDS, brief, caption, figure_name, ratio_words, split
 from dptransfer_lab.who_won import Winner, winner_of
 
 _WHOLE = ("data", "encoder", "classes", "dimension", "rows", "pool", "pool_rows", "imbalance")
@@ -35,7 +35,9 @@ def best_methods(
 def _map(cells: pd.DataFrame, styles: Mapping[str, Style], metric: str) -> Drawing:
     lines = cells.groupby(["data", "encoder", "pool", "imbalance"], dropna=False)
     budgets = sorted(cells["at_epsilon"].unique())
-    figure, axes = plt.subplots(figsize=(2.0 + 0.7 * len(budgets), 0.42 * lines.ngroups + 1.0))
+    names = _line_words([key for key, _ in lines])
+    width = 0.7 * len(budgets) + LETTER * max(map(len, names)) + 0.8
+    figure, axes = plt.subplots(figsize=(width, 0.42 * lines.ngroups + 1.0))
     boxes: dict[str, list[tuple[int, int]]] = {}
     for row, (_, line) in enumerate(lines):
         for column, budget in enumerate(budgets):
@@ -50,13 +52,11 @@ def _map(cells: pd.DataFrame, styles: Mapping[str, Style], metric: str) -> Drawi
                 boxes.setdefault(winner.label, []).append((row, column))
     for label, places in boxes.items():
         rows, columns = np.array(places).T
-        axes.barh(
-            rows, 0.96, left=columns - 0.48, height=0.92, gid=slug("best", label), **styles[label].bar()
-        )
+        axes.barh(rows, 0.96, left=columns - 0.48, height=0.92, **styles[label].bar())
     axes.set_xlim(-0.5, len(budgets) - 0.5)
     axes.set_ylim(lines.ngroups - 0.5, -0.5)
     axes.set_xticks(range(len(budgets)), [f"{budget:.3g}" for budget in budgets])
-    axes.set_yticks(range(lines.ngroups), _line_words([key for key, _ in lines]))
+    axes.set_yticks(range(lines.ngroups), names)
     axes.tick_params(length=0)
     axes.grid(False)
     sns.despine(ax=axes, left=True, bottom=True)
@@ -93,7 +93,7 @@ def _line_words(lines: list[tuple[Any, ...]]) -> list[str]:
         words = [data]
         words += [encoder] if len({line[1] for line in kin}) > 1 else []
         words += [pool if pd.notna(pool) else "no pool"] if len({str(line[2]) for line in kin}) > 1 else []
-        found.append(", ".join([*words, *([f"ratio {ratio:g}"] if ratio else [])]))
+        found.append(", ".join([*map(brief, words), *([f"ratio {ratio:g}"] if ratio else [])]))
     return found
 
 

@@ -13,9 +13,8 @@ from dptransfer_lab.figures.drawing import Drawing, finished
 from dptransfer_lab.figures.lines import line_panels, log_ticks
 from dptransfer_lab.figures.style import Style, shown_in, styled
 from dptransfer_lab.intervals import positive_interval
-from dptransfer_lab.points import FACTORS, caption, opening, slug, split, thinned
+from dptransfer_lab.points import FACTORS, SIZE_WORDS, caption, opening, slug, split, thinned
 
-SIZES = {"rows": "private rows", "dimension": "dimensions", "classes": "classes", "pool_rows": "public rows"}
 COSTS = {"fit_seconds": "seconds per fit", "peak_mib": "peak memory of a fit, MiB"}
 _LEAST = {"fit_seconds": 1e-5, "peak_mib": 0.01}
 
@@ -30,7 +29,7 @@ def cost(frame: pd.DataFrame, styles: Mapping[str, Style], *, cost: str = "fit_s
         cost: 'fit_seconds' or 'peak_mib'.
     """
     usable = frame[frame[cost] > 0].assign(cost=frame[cost].clip(lower=_LEAST[cost]))
-    parts = {size: _varied(usable, size) for size in SIZES}
+    parts = {size: _varied(usable, size) for size in SIZE_WORDS}
     parts = {size: cells.assign(size=size, x=cells[size]) for size, cells in parts.items() if len(cells)}
     if not parts:
         return []
@@ -45,14 +44,15 @@ def cost(frame: pd.DataFrame, styles: Mapping[str, Style], *, cost: str = "fit_s
         axes.set_yscale("log")
         axes.yaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter="{x:g}")
         axes.minorticks_off()
-        axes.set(xlabel=SIZES[size], ylabel="")
-        lines = [(line.get_label(), *map(np.asarray, line.get_data())) for line in axes.lines]
-        slopes = [f"{label} {slope(x, y):.2f}" for label, x, y in lines if len(x) > 2]
-        told += [f"{SIZES[size]}: {', '.join(slopes)}"] if slopes else []
+        axes.set(xlabel=SIZE_WORDS[size], ylabel="")
+        lines = [line for line in axes.lines if np.size(line.get_xdata()) > 2]
+        slopes = [f"{line.get_label()} {slope(*line.get_data()):.2f}" for line in lines]
+        told += [f"{SIZE_WORDS[size]}: {', '.join(slopes)}"] if slopes else []
     figure.supylabel(COSTS[cost], fontsize=9)
     cores = " or ".join(map(str, sorted(cells["host_cores"].unique())))
+    sizes = ", ".join(SIZE_WORDS[size] for size in parts)
     what = (
-        f"{opening(COSTS[cost])} against {', '.join(SIZES[size] for size in parts)}, both axes logarithmic. "
+        f"{opening(COSTS[cost])} against {sizes}, both axes logarithmic. "
         "Slopes of a straight line through the means (1 is proportional): "
         f"{'; '.join(told) or 'none, with fewer than three sizes'}. Machine with {cores} usable cores"
     )

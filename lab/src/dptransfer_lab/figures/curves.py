@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from dptransfer_lab.figures.drawing import Drawing, finished, percent
 from dptransfer_lab.figures.lines import MEAN_AND_INTERVAL, columns_for, epsilon_axis, level_line, line_panels
 from dptransfer_lab.figures.style import QUIET, Style, shown_in, styled
-from dptransfer_lab.points import (
-    METRIC_WORDS,
-    caption,
-    figure_name,
-    opening,
-    ratio_words,
-    split,
-)
+from dptransfer_lab.points import METRIC_WORDS, brief, caption, figure_name, opening, ratio_words, split
 
 _ERRORS = {"accuracy": "test error", "balanced_accuracy": "balanced error"}
 _RHO = {"pure": "ε²/8, as for one selection", "zcdp": "the budget itself"}
@@ -48,33 +41,28 @@ def curves(
         error: draw 1 − the metric, as papers that print test errors do.
     """
     free = () if over is None else _TOGETHER.get(over, (over,))
-    usable = frame[frame[metric].notna()]
-    return [
-        _curve(cells, styles, metric, over, free, error)
-        for cells in split(usable, over=free)
-        if cells["at_epsilon"].nunique() > 1
-    ]
+    cells, words = frame[frame[metric].notna()], METRIC_WORDS.get(metric, metric)
+    if error:
+        cells, words = cells.assign(**{metric: 1 - cells[metric]}), _ERRORS.get(metric, f"1 − {words}")
+    several = [some for some in split(cells, over=free) if some["at_epsilon"].nunique() > 1]
+    return [_curve(some, styles, metric, words, over, free) for some in several]
 
 
 def _curve(
     cells: pd.DataFrame,
     styles: Mapping[str, Style],
     metric: str,
+    words: str,
     over: str | None,
-    free: tuple[str, ...],
-    error: bool,
+    free: Sequence[str],
 ) -> Drawing:
-    words = METRIC_WORDS.get(metric, metric)
-    if error:
-        words = _ERRORS.get(metric, f"1 − {words}")
-        cells = cells.assign(**{metric: 1 - cells[metric]})
     figure, panels = line_panels(cells, styles, x="at_epsilon", y=metric, panel=over)
     columns = columns_for(len(panels))
     for place, (value, axes) in enumerate(panels.items()):
         epsilon_axis(axes, cells, rho=place < columns)
         if over is not None:
             ratio = over == "imbalance"
-            axes.set_title(ratio_words(value) if ratio else _PANEL_WORDS.get(over, "{}").format(value))
+            axes.set_title(brief(ratio_words(value) if ratio else _PANEL_WORDS.get(over, "{}").format(value)))
         if place + columns < len(panels):
             axes.set_xlabel("")
         axes.set_ylabel("" if place % columns else words)
@@ -87,11 +75,12 @@ def _curve(
     rule = _RHO.get(first["flavour"], "of Gaussian noise")
     what = f"{opening(words)} against ε on {where}; above, the same budget as ρ of zCDP ({rule})"
     what += "" if over is None else f", one panel per {_FACTOR_WORDS.get(over, over)}"
+    kind = "" if words == METRIC_WORDS.get(metric, metric) else "error"
     vary = (*free, "rows") if over == "imbalance" else free
     return finished(
         figure,
         shown_in(cells, styles),
-        name=figure_name(metric, "error" if error else "", "by", over or "epsilon", cells=cells, over=free),
+        name=figure_name(metric, kind, "by", over or "epsilon", cells=cells, over=free),
         title=f"{opening(words)} against ε: {where}",
         caption=caption(what, cells, bands=MEAN_AND_INTERVAL, vary=vary),
     )

@@ -9,14 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dptransfer import document
+from dptransfer.document import Figure as Picture
+from dptransfer.document import Strong, Words
 from dptransfer_lab.figures.style import DARK, Style, dark_colours, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LEGEND_LINE = 0.175  # inches
+LETTER, _LEGEND_LINE = 0.075, 0.175  # inches that a letter beside an axis takes, and a line of the legend
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +57,10 @@ class Drawing:
                     self.figure.savefig(file, metadata=nothing)
         return files
 
-    def block(self) -> document.Figure:
+    def block(self) -> Picture:
         """The figure as a part of a document."""
-        words = document.Words((document.Strong(f"{self.title}."), f" {self.caption}"))
-        return document.Figure(self.name, self._svg, self.title, words, dark=self.dark)
+        words = Words((Strong(f"{self.title}."), f" {self.caption}"))
+        return Picture(self.name, self._svg, self.title, words, dark=self.dark)
 
     @cached_property
     def _svg(self) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dptransfer.errors import DataError
 from dptransfer_lab.figures.drawing import Drawing, finished
 from dptransfer_lab.figures.style import QUIET, Style, styled
-from dptransfer_lab.points import caption, figure_name, split, telling, thinned
+from dptransfer_lab.points import brief, caption, figure_name, split, telling, thinned
 
 Picture = NDArray[np.uint8]
 Pictures = Callable[[str, str, int, int], Picture | None]
@@ -59,7 +59,7 @@ def _figure(cells: pd.DataFrame, label: str, pictures: Pictures) -> Drawing | No
             _show(axes, row.get(name))
         line[0].set_ylabel(f"ε = {epsilon:.3g}", fontsize=8, color=QUIET)
     for axes, name in zip(grid[0], names, strict=True):
-        axes.set_title(name if len(name) <= 9 else f"{name[:8]}…", fontsize=8, loc="center")
+        axes.set_title(brief(name, most=9), fontsize=8, loc="center")
     first = cells.iloc[0]
     count = first["classes"]
     shown = f"the first {len(names)} of {count} classes" if count > len(names) else f"all {count} classes"

@@ -10,7 +10,7 @@ import seaborn as sns
 
 from dptransfer_lab.figures.style import QUIET, Style, shown_in
 from dptransfer_lab.intervals import interval
-from dptransfer_lab.points import slug, thinned
+from dptransfer_lab.points import thinned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,7 +62,7 @@ def line_panels(
     for value, axes in panels.items():
         part = data if panel is None else data[data[panel] == value]
         for line, style in zip(axes.lines, shown_in(part, styles), strict=True):
-            line.set(gid=slug("line", style.label), **style.line())
+            line.set(**style.line())
         axes.set_title("")
     return grid.figure, panels
 

@@ -8,6 +8,7 @@ both and differ in dashes and in how the marker is filled. Whatever is not priva
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from dptransfer.methods import METHODS, About
+from dptransfer_lab.points import brief
 
 INK, QUIET, LINE, PAPER = "#1c2127", "#5b6570", "#d5d8db", "#ffffff"
 DARK = {INK: "#e8e6e1", QUIET: "#9aa4ae", LINE: "#3a4148", PAPER: "#1b1f23"}
@@ -33,7 +35,12 @@ def styled() -> Iterator[None]:
     """Draw and save in the style of reports; works as a decorator too."""
     import matplotlib.style
 
-    with matplotlib.style.context(str(files("dptransfer_lab.figures") / "report.mplstyle")):
+    with (
+        matplotlib.style.context(str(files("dptransfer_lab.figures") / "report.mplstyle")),
+        warnings.catch_warnings(),
+    ):
+        # Letters that the font of PNG files lacks; a first layout by seaborn, which `finished` replaces.
+        warnings.filterwarnings("ignore", "Glyph|Tight layout", UserWarning)
         yield
 
 
@@ -88,7 +95,7 @@ def styles_of(frame: pd.DataFrame) -> dict[str, Style]:
         about = METHODS[own].about if own in METHODS else About().completed(own, None)
         styles[cell.label] = Style(
             label=cell.label,
-            words=marked(cell.label, not_private=unsafe, oracle_tuned=bool(cell.oracle_tuned)),
+            words=marked(brief(cell.label), not_private=unsafe, oracle_tuned=bool(cell.oracle_tuned)),
             light=about.colour.light,
             dark=about.colour.dark,
             marker=_CROSSES[rank % len(_CROSSES)] if unsafe else about.marker,

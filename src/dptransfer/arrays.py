@@ -1,0 +1,35 @@
+"""The arrays that go through this library, by name: what their numbers are and stand for."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+AnyArray: TypeAlias = NDArray[Any]
+"""Numbers or words, not looked at yet."""
+Rows: TypeAlias = NDArray[np.floating[Any]]
+"""Embeddings as they are kept: a row per example, in whatever precision they came."""
+Labels: TypeAlias = NDArray[np.int64]
+"""A class per row, as its position in the declared list."""
+EncodedRows: TypeAlias = NDArray[np.float32]
+"""Embeddings as an encoder gives them."""
+Integers: TypeAlias = NDArray[np.int64]
+"""Whole numbers: rows on the lattice, sums of them, noise."""
+Floats: TypeAlias = NDArray[np.float64]
+"""Real numbers after release, or of public rows."""
+Floats32: TypeAlias = NDArray[np.float32]
+"""Real numbers on their way into an encoder or a kernel."""
+RandomWords: TypeAlias = NDArray[np.uint64]
+"""Random bits, 64 at a time."""
+PixelArray: TypeAlias = NDArray[np.uint8]
+"""Pictures, a byte per value."""
+
+
+def array_or_none(values: ArrayLike) -> AnyArray | None:
+    """NumPy's array; None for lists of unequal length, as NumPy's own error tells how many rows there are."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        return None

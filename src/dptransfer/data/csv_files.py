@@ -1,0 +1,49 @@
+"""CSV files that list examples: one column of paths or texts, and perhaps one of labels."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from dptransfer.data.class_names import declared_classes
+from dptransfer.data.labelled import Labelled, places
+from dptransfer.data.parsing import parsing
+from dptransfer.errors import DataError
+
+
+def read_csv(path: Path, column: str) -> tuple[list[str], list[str] | None]:
+    """The named column and the column `label` (None without one) of a CSV file with a header."""
+    with parsing(path, "the file must be a CSV in UTF-8; it is not.", "Save it again."):
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream, strict=True)
+            header = reader.fieldnames or []
+            if column not in header:
+                raise DataError(
+                    f"'{path}': the first line must name the columns, '{column}' among them; it does not. "
+                    f"Begin the file with the line: {column},label"
+                )
+            lines = list(reader)
+    if not lines:
+        raise DataError(f"'{path}': the CSV must list at least one example; it lists none. Check the file.")
+    labelled = "label" in header
+    if any(line[column] is None or (labelled and line["label"] is None) for line in lines):
+        raise DataError(
+            f"'{path}': each line must fill every column; at least one is short. Complete the lines."
+        )
+    return [line[column] for line in lines], [line["label"] for line in lines] if labelled else None
+
+
+def declared_labels(
+    path: Path, words: Sequence[str] | None, classes: Sequence[str | int] | None
+) -> Labelled | None:
+    """Label words among the declared classes; whole numbers are matched as they are written."""
+    declared = None if classes is None else declared_classes(classes)
+    if words is None:
+        return None
+    if declared is None:
+        raise DataError(
+            f"'{path}': classes must be declared, for they are never inferred from labels. "
+            "Pass classes=[...], the full public list."
+        )
+    return Labelled(places([word.strip() for word in words], [str(name) for name in declared]), declared)

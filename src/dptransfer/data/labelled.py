@@ -1,0 +1,135 @@
+"""Labels as positions in a declared list of classes: found once, where labels come in, and never again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dptransfer.arrays import AnyArray, Labels, array_or_none
+from dptransfer.data.class_names import declared_classes
+from dptransfer.errors import DataError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Labelled:
+    """One class per example, with the list that the positions refer to; printing it shows no label.
+
+    Whatever takes labels takes these too, and looks nothing up.
+
+    >>> animals = Labelled.of(["dog", "cat", "dog"], ["cat", "dog"])
+    >>> animals.positions.tolist(), animals.names.tolist()
+    ([1, 0, 1], ['dog', 'cat', 'dog'])
+    >>> animals.among(("bird", "dog", "cat")).positions.tolist()
+    [1, 2, 1]
+
+    Attributes:
+        positions: each example's class, as its position in `classes`.
+        classes: the declared list.
+    """
+
+    positions: Labels
+    classes: tuple[str | int, ...]
+
+    def __post_init__(self) -> None:
+        """Check that each position is one."""
+        found = self.positions
+        if len(found) and not 0 <= found.min() <= found.max() < len(self.classes):
+            raise DataError(  # not which label, nor where: those are private values
+                f"Every label must be one of the {len(self.classes)} declared classes; at least one is not. "
+                "Declare the full public list of classes, or drop the other examples."
+            )
+
+    @classmethod
+    def of(cls, y: ArrayLike | Labelled, classes: Sequence[str | int] | None = None) -> Labelled:
+        """Labels as a user gives them, or labels found before, as positions in the declared list."""
+        if classes is None and isinstance(y, Labelled):
+            return y
+        if classes is None:
+            raise DataError(
+                "Classes must be declared, for they are never inferred from labels; there is no list. "
+                "Pass classes=[...], the full public list that the labels refer to."
+            )
+        declared = declared_classes(classes)
+        return cls(class_positions(y, declared), declared)
+
+    def among(self, classes: tuple[str | int, ...]) -> Labelled:
+        """The same labels as positions in another list, which must have every class that occurs here."""
+        if classes == self.classes:
+            return self
+        return Labelled(places(self.classes, classes)[self.positions], classes)
+
+    def of_rows(self, chosen: AnyArray) -> Labelled:
+        """The labels of some examples: a mask, or their numbers."""
+        return Labelled(self.positions[chosen], self.classes)
+
+    @property
+    def names(self) -> AnyArray:
+        """The class of each example by name."""
+        return class_names(self.positions, self.classes)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __repr__(self) -> str:
+        return f"Labelled({len(self.classes)} declared classes)"
+
+
+class LabelledList:
+    """What lists of images and of texts share: perhaps labels, and no word of them when it is printed."""
+
+    labelled: Labelled | None
+
+    @property
+    def labels(self) -> Labels | None:
+        """Each item's position in `classes`, or None."""
+        return None if self.labelled is None else self.labelled.positions
+
+    @property
+    def classes(self) -> tuple[str | int, ...] | None:
+        """The declared class list, or None."""
+        return None if self.labelled is None else self.labelled.classes
+
+    def __repr__(self) -> str:
+        labelled = "unlabelled" if self.classes is None else f"{len(self.classes)} declared classes"
+        return f"{type(self).__name__}({labelled})"
+
+
+def class_names(positions: ArrayLike, classes: Sequence[str | int]) -> AnyArray:
+    """The names at these positions of the list: the inverse of `class_positions`."""
+    named: AnyArray = np.asarray(classes)[np.asarray(positions, dtype=np.int64)]
+    return named
+
+
+def class_positions(y: ArrayLike | Labelled, classes: tuple[str | int, ...]) -> Labels:
+    """Each label's position in the declared list."""
+    if isinstance(y, Labelled):
+        return y.among(classes).positions
+    labels = array_or_none(y)
+    if labels is None or labels.ndim != 1:
+        raise DataError("y must have one dimension, one class per example; it has not. Pass one label a row.")
+    are_words = len(classes) > 0 and isinstance(classes[0], str)
+    if labels.size and labels.dtype.kind == "f" and are_words:
+        raise DataError(
+            "Labels must be class names, or whole numbers as positions in the declared list; these are of "
+            f"the type {labels.dtype}. Convert them, such as with y.astype(int)."
+        )
+    given_as_positions = are_words and labels.dtype.kind in "iu"
+    found = labels.astype(np.int64) if given_as_positions else places(labels.tolist(), classes)
+    return Labelled(found, classes).positions
+
+
+def places(labels: Iterable[Any], classes: Iterable[Any]) -> Labels:
+    """Where each label stands in the list; −1 for one that is not in it."""
+    listed = {name: place for place, name in enumerate(classes)}
+
+    def place(label: Any) -> int:
+        try:
+            return listed.get(label, -1)
+        except TypeError:  # a list, say, is no class
+            return -1
+
+    return np.array([place(label) for label in labels], dtype=np.int64)

@@ -1,0 +1,93 @@
+"""What share of a release's price each row uses up: recorded by mechanisms, where somebody asks for it.
+
+For reports about single rows (`dptransfer.audit`), which are private themselves. Nothing is computed unless
+somebody is recording, and what is recorded never influences an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from dptransfer.arrays import AnyArray, Floats, Labels
+from dptransfer.errors import ArgumentError
+from dptransfer.mechanisms.base import Step
+from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
+from dptransfer.queries.contributions import contribution_norms, contribution_ranges, largest_contribution
+
+
+@dataclass(frozen=True, eq=False)
+class RowShares:
+    """One release.
+
+    Attributes:
+        event: what it costs at worst.
+        shares: how far each row can move the answer, as a share of what `event` pays for. Add/remove: by its
+            own contribution. Replace-one: by exchange for the worst other row.
+        is_part: whether other releases share its price: the worst other row is then not the worst for all.
+    """
+
+    event: Event
+    shares: Floats
+    is_part: bool = False
+
+
+_RECORD: ContextVar[list[RowShares] | None] = ContextVar("row shares", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[list[RowShares]]:
+    """The releases of the calls inside, in order; in this thread, and no other."""
+    record: list[RowShares] = []
+    token = _RECORD.set(record)
+    try:
+        yield record
+    finally:
+        _RECORD.reset(token)
+
+
+def note(step: Step, query: Any, rows: AnyArray, labels: Labels) -> None:
+    """Write a release down, if somebody asked for it; `step` costs what this one release does."""
+    record = _RECORD.get()
+    if record is not None:
+        event = step.event
+        shares = shares_of(event, query, rows, labels)
+        record.append(RowShares(event, shares, getattr(step, "is_part", False)))
+
+
+@singledispatch
+def shares_of(event: Event, query: Any, rows: AnyArray, labels: Labels) -> Floats:
+    """Each row's share in a release of this kind."""
+    raise ArgumentError(f"A {event.kind} step has no losses by row; use a method without one.")
+
+
+@shares_of.register
+def _(event: SelectionEvent, query: Any, rows: AnyArray, labels: Labels) -> Floats:
+    ranges = contribution_ranges(query, rows, labels)
+    # Two rows exchanged: scores of one class move by both, or those of two classes by one each.
+    return (ranges + 1) / 2 if event.relation is Relation.REPLACE_ONE else ranges
+
+
+@shares_of.register
+def _(event: GaussianEvent, query: Any, rows: AnyArray, labels: Labels) -> Floats:
+    norms = contribution_norms(query, rows, labels)
+    if event.relation is Relation.REPLACE_ONE:
+        largest = largest_contribution(query)
+        exchanged = np.minimum(norms + largest, query.l2_sensitivity(event.relation))
+        # A contribution that is too long is a fault, which must not be hidden by the minimum.
+        norms = np.where(norms <= largest * (1 + 1e-9), exchanged, norms + largest)
+    return norms / event.sensitivity
+
+
+@shares_of.register
+def _(event: SampledGaussianEvent, query: Any, rows: AnyArray, labels: Labels) -> Floats:
+    norms = contribution_norms(query, rows, labels)
+    if event.relation is Relation.REPLACE_ONE:  # priced by the longer of the two
+        norms = np.maximum(norms, largest_contribution(query))
+    return norms / event.sensitivity

@@ -1,0 +1,40 @@
+import pytest
+
+from dptransfer.data import EncoderIdentity, Facts, read_store, require_same_encoder, write_embeddings
+
+SIZED = EncoderIdentity("net", "ab" * 32, "rgb 96 bicubic (x-127)/128, mean pool", 96)
+OLDER = EncoderIdentity("net", "ab" * 32, "rgb 96 bicubic (x-127)/128, mean pool")
+
+
+def test_an_identity_from_before_sizes_were_on_record_is_the_same_identity():
+    require_same_encoder(SIZED, OLDER, names=("New rows", "old rows"))
+    assert SIZED == OLDER
+    assert SIZED != EncoderIdentity("net", "ab" * 32, "rgb 128 bicubic (x-127)/128, mean pool", 96)
+
+
+def test_a_size_travels_through_files_and_one_that_is_unknown_is_not_written(tmp_path):
+    assert "size" not in OLDER.to_dict()
+    assert EncoderIdentity.from_dict(OLDER.to_dict()).size is None
+    assert EncoderIdentity.from_dict(SIZED.to_dict()).size == 96
+    facts = Facts(classes=("a", "b"), shape=(2,), encoder=SIZED)
+    assert Facts.from_dict(facts.to_dict()).encoder.size == 96
+    for number, identity in enumerate((SIZED, OLDER)):
+        folder = write_embeddings(tmp_path / f"{number}.emb", [[1.0, 2.0]], encoder=identity)
+        assert read_store(folder).encoder.size == identity.size
+        assert ('"size"' in (folder / "manifest.json").read_text()) == (identity is SIZED)
+
+
+@pytest.mark.parametrize(
+    ("transform", "size"),
+    [
+        ("rgb 96 bicubic (x-127)/128, mean pool", 96),
+        ("rgb 64x64 bicubic x/255, mean (0.5, 0.5, 0.5) std (1.0, 1.0, 1.0)", 64),
+        ("rgb 64x96 bicubic x/255, mean (0.5, 0.5, 0.5) std (1.0, 1.0, 1.0)", None),
+        ("rgb 224x224 processor 0123456789ab, class token", None),
+        ("256 tokens of vocabulary 0123456789ab, mean pool", None),
+        ("my own", None),
+    ],
+)
+def test_the_size_of_an_older_identity_is_the_one_in_its_transform(transform, size):
+    assert EncoderIdentity("net", "ab" * 32, transform).picture_size == size
+    assert EncoderIdentity("net", "ab" * 32, transform, 32).picture_size == 32

@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+
+from dptransfer.features import UnitNorm
+from dptransfer.mechanisms import (
+    ExponentialMechanism,
+    GaussianMechanism,
+    GaussianRounds,
+    GaussianShares,
+    TopKMechanism,
+)
+from dptransfer.mechanisms.row_shares import recording
+from dptransfer.noise import SeededNoise
+from dptransfer.privacy import GaussianEvent, Relation, SampledGaussianEvent
+from dptransfer.queries import ClassCounts, ClassSums, SimilarityScores
+
+FEATURES = UnitNorm().fit(2, None)
+ROWS, LABELS = np.array([[1.0, 0.0], [0.0, 0.0], [3.0, 4.0]]), np.array([0, 0, 1])
+SUMS = ClassSums(FEATURES, 2)
+ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+
+
+def test_nothing_is_computed_unless_somebody_is_recording():
+    class Loud(ClassSums):
+        def contribution_norms(self, rows, labels):
+            raise AssertionError("somebody was asked")
+
+    step = GaussianMechanism(Loud(FEATURES, 2), 1.0, ADD)
+    step.release(ROWS, LABELS, noise=SeededNoise(0))
+    with recording() as releases, pytest.raises(AssertionError, match="somebody"):
+        step.release(ROWS, LABELS, noise=SeededNoise(0))
+    assert releases == []
+
+
+def test_recording_changes_no_answer():
+    step = GaussianMechanism(SUMS, 1.0, ADD)
+    plain = step.release(ROWS, LABELS, noise=SeededNoise(0))
+    with recording():
+        assert (step.release(ROWS, LABELS, noise=SeededNoise(0)) == plain).all()
+
+
+def test_shares_are_what_each_row_moves_of_what_is_paid_for():
+    with recording() as releases:
+        GaussianMechanism(SUMS, 1.0, ADD).release(ROWS, LABELS, noise=SeededNoise(0))
+        GaussianMechanism(SUMS, 1.0, REPLACE).release(ROWS, LABELS, noise=SeededNoise(0))
+        GaussianMechanism(ClassCounts(2), 1.0, REPLACE).release(ROWS, LABELS, noise=SeededNoise(0))
+    added, replaced, counted = (one.shares for one in releases)
+    assert added == pytest.approx([1, 0, 1], abs=1e-8)
+    assert replaced == pytest.approx([1, 0.5, 1], abs=1e-8)  # a row of zeros may be exchanged for a long one
+    assert counted == pytest.approx([1, 1, 1])
+
+
+def test_rounds_and_shares_of_a_budget_are_written_one_by_one_at_their_own_price():
+    with recording() as releases:
+        rounds = GaussianRounds(SUMS, 2.0, ADD, 3).open(noise=SeededNoise(0))
+        rounds.release(SUMS, ROWS, LABELS)
+        rounds.release(SUMS, ROWS, LABELS)
+        GaussianShares(SUMS, 2.0, ADD, "sums").open(noise=SeededNoise(0)).release(SUMS, 0.25, ROWS, LABELS)
+    assert [type(one.event) for one in releases] == [GaussianEvent] * 3
+    assert [one.event.times for one in releases] == [1, 1, 1]
+    assert [one.event.noise_multiplier for one in releases] == pytest.approx([2, 2, 4])
+
+
+def test_a_sampled_round_is_written_for_all_rows_and_not_for_those_in_the_sample():
+    with recording() as releases:
+        rounds = GaussianRounds(SUMS, 2.0, ADD, 1, sampling_rate=0.01)
+        rounds.open(noise=SeededNoise(0)).release(SUMS, ROWS, LABELS)
+        rounds = GaussianRounds(SUMS, 2.0, REPLACE, 1, sampling_rate=0.01)
+        rounds.open(noise=SeededNoise(0)).release(SUMS, ROWS, LABELS)
+    assert all(isinstance(one.event, SampledGaussianEvent) for one in releases)
+    assert releases[0].shares == pytest.approx([1, 0, 1], abs=1e-8)
+    assert releases[1].shares == pytest.approx([1, 1, 1])  # priced by the longer of the two
+
+
+@pytest.mark.parametrize("kind", [ExponentialMechanism, TopKMechanism])
+def test_a_selection_is_written_by_the_range_of_a_rows_scores(kind):
+    query = SimilarityScores(FEATURES, np.array([[2047, 0], [-2047, 0], [0, 2047]]), 2)
+    given = (2,) if kind is TopKMechanism else ()
+    with recording() as releases:
+        for relation in (ADD, REPLACE):
+            kind(query, *given, 1.0, relation).release(ROWS, LABELS, noise=SeededNoise(0))
+    own = np.array([1.0, 0.0, 0.7])  # cosines 1, −1, 0; none; 0.6, −0.6, 0.8
+    assert releases[0].shares == pytest.approx(own, abs=2e-3)
+    assert releases[1].shares == pytest.approx((own + 1) / 2, abs=2e-3)
+
+
+def test_a_contribution_that_is_too_long_is_not_hidden():
+    class Unbounded(ClassSums):
+        def contribution_norms(self, rows, labels):
+            return np.full(len(rows), 3.0)
+
+    with recording() as releases:
+        for relation in (ADD, REPLACE):
+            GaussianMechanism(Unbounded(FEATURES, 2), 1.0, relation).release(
+                ROWS, LABELS, noise=SeededNoise(0)
+            )
+    assert releases[0].shares.tolist() == [3.0] * 3
+    assert releases[1].shares.tolist() == [2.0] * 3
+
+
+def test_records_close_and_nest():
+    step = GaussianMechanism(SUMS, 1.0, ADD)
+    with recording() as outer:
+        with recording() as inner:
+            step.release(ROWS, LABELS, noise=SeededNoise(0))
+        step.release(ROWS, LABELS, noise=SeededNoise(0))
+    step.release(ROWS, LABELS, noise=SeededNoise(0))
+    assert (len(inner), len(outer)) == (1, 1)
