@@ -37,6 +37,10 @@ class Labelled:
     def __post_init__(self) -> None:
         """Check that each position is one."""
         found = self.positions
+        if not isinstance(found, np.ndarray) or found.ndim != 1 or found.dtype.kind not in "iu":
+            raise DataError(
+                "Labelled takes an array of positions; this is none. Use Labelled.of(labels, classes=[...])."
+            )
         if len(found) and not 0 <= found.min() <= found.max() < len(self.classes):
             raise DataError(  # not which label, nor where: those are private values
                 f"Every label must be one of the {len(self.classes)} declared classes; at least one is not. "
