@@ -104,8 +104,7 @@ class LabelledList:
 
 def class_names(positions: ArrayLike, classes: Sequence[str | int]) -> AnyArray:
     """The names at these positions of the list: the inverse of `class_positions`."""
-    named: AnyArray = np.asarray(classes)[np.asarray(positions, dtype=np.int64)]
-    return named
+    return np.asarray(classes)[np.asarray(positions, dtype=np.int64)]
 
 
 def class_positions(y: ArrayLike | Labelled, classes: tuple[str | int, ...]) -> Labels:
