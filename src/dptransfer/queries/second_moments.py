@@ -29,11 +29,9 @@ class Weights(Protocol):
     @property
     def blocks(self) -> int:
         """How many moments are taken."""
-        ...
 
     def __call__(self, rows: Floats, labels: Labels) -> Floats:
         """(rows, blocks) integer weights; each row's a function of that row alone."""
-        ...
 
 
 @dataclass(frozen=True)
