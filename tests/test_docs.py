@@ -87,9 +87,10 @@ def complaint(command: str, complete: bool) -> str | None:
         if not words:
             return "no command is named"
         name = words.pop(0)
-        if name not in current.commands:
+        inner = current.get_command(None, name)  # a plug-in's, too
+        if inner is None:
             return f"there is no command '{name}'"
-        current = current.commands[name]
+        current = inner
         if not complete and not words:
             return None
     known = {option for parameter in current.params for option in parameter.opts}

@@ -28,7 +28,7 @@ class Release(Target):
     def write(self, folder):
         model = _fitted(self._method)
         model.save(folder / "release")
-        self._guarantee, self._events = model.guarantee, model.events
+        self._guarantee, self._events, self._encoder = model.guarantee, model.events, model.encoder
         self._answers = model.predict_proba(_questions())
 
     def damage(self, folder, dice):
@@ -70,6 +70,7 @@ class Release(Target):
         if not repaired:
             require(model.guarantee == self._guarantee, "a changed guarantee is accepted")
             require(model.events == self._events, "changed events are accepted")
+            require(model.encoder == self._encoder, "a changed encoder is accepted")
             require(np.array_equal(answers, self._answers), "changed weights are accepted")
         if verified:
             said = model.guarantee
@@ -101,11 +102,22 @@ def _fitted(name):
         "a public prior": dpt.PublicPriorPrototypes(),
         "DP-SGD": dpt.DPSGDProbe(),
         "private tuning": dpt.PrivateTuning(candidates=(mean, dpt.MeanPrototypes(dpt.UnitNorm(pool=2)))),
+        "a changed encoder": mean,
     }[name]
     budget = dpt.Budget(epsilon=1, delta=1e-5)
     model = method.fit(private, public, budget=budget, ledger=dpt.Ledger.in_memory(), noise=Repeatable(3))
+    if name == "a changed encoder":
+        model = replace(model, facts=replace(model.facts, shape=(8, 6, 3)), encoder_delta=_delta())
     dated = replace(model.provenance, created="2026-11-15T10:00:00+00:00", ledger_head="cd" * 32)
     return replace(model, provenance=dated)
+
+
+def _delta():
+    from dptransfer.data import EncoderIdentity
+    from dptransfer.encoders import EncoderDelta
+
+    arrays = {"norm.weight": np.ones(4, dtype=np.float32), "norm.bias": np.zeros(4, dtype=np.float32)}
+    return EncoderDelta(EncoderIdentity("tiny-net", "ab" * 32, "rgb 8, mean pool"), "state", arrays)
 
 
 def _misplace(release, victim, dice):
@@ -160,4 +172,5 @@ def _content(path):
 
 def targets():
     methods = ("mean prototypes", "public prototypes", "a public prior", "DP-SGD", "private tuning")
+    methods += ("a changed encoder",)
     return [Release(method) for method in methods]

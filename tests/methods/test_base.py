@@ -8,6 +8,7 @@ from dptransfer.data import PrivateImages, PublicEmbeddings, PublicImages
 from dptransfer.errors import (
     ArgumentError,
     BudgetError,
+    DataError,
     DPTransferError,
     Incompatible,
     LedgerError,
@@ -228,6 +229,16 @@ def test_data_of_another_kind_than_the_method_takes_are_refused_before_the_charg
         method.fit(data, public, budget=BUDGET, ledger=ledger)
     assert ledger.history() == []
     assert Pixels().fit(pictures(), budget=BUDGET, ledger=ledger).facts.shape == (4, 4, 3)
+
+
+def test_a_public_picture_that_cannot_be_read_is_named_before_the_charge(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"no picture")
+    ledger = Ledger.in_memory()
+    with pytest.raises(DataError, match=r"a\.png"):
+        Pixels().fit(
+            pictures(), PublicImages([tmp_path / "a.png"], resolution=4), budget=BUDGET, ledger=ledger
+        )
+    assert ledger.history() == []
 
 
 def test_a_unit_that_the_method_does_not_bound_is_refused_before_the_charge():

@@ -129,8 +129,10 @@ def test_card_evaluation_and_export_speak_of_rows_of_the_changed_encoder(seen, t
     evaluation = evaluate(seen, np.eye(3, 12), [0, 1, 2])
     assert "tiny-net" in (seen.save(tmp_path / "r", evaluation=evaluation) / "CARD.md").read_text()
     onnx = pytest.importorskip("onnx")
-    graph = onnx.load(export_onnx(seen, tmp_path / "m.onnx")).graph
-    assert graph.input[0].type.tensor_type.shape.dim[1].dim_value == 12
+    exported = onnx.load(export_onnx(seen, tmp_path / "m.onnx"))
+    assert exported.graph.input[0].type.tensor_type.shape.dim[1].dim_value == 12
+    told = {one.key: one.value for one in exported.metadata_props}
+    assert json.loads(told["encoder"]) == seen.encoder.to_dict()
 
 
 FORGERIES = {

@@ -40,7 +40,8 @@ class Facts:
     def __post_init__(self) -> None:
         """Check the declaration."""
         lengths = self.shape if isinstance(self.shape, tuple | list) else (self.shape,)
-        shape = tuple(_check.whole("shape", length) for length in lengths)
+        said = "dimension" if len(lengths) == 1 else "shape"
+        shape = tuple(_check.whole(said, length) for length in lengths)
         if len(shape) != 1 and not (len(shape) == 3 and shape[2] == 3):
             raise ArgumentError(
                 f"shape must be (width,) for rows or (height, width, 3) for pictures; got {shape}."

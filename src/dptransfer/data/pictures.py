@@ -25,6 +25,7 @@ class PrivateImages:
     Like `PrivateEmbeddings` it keeps its counsel: it prints the declared facts and has no length.
     `pixels[positions]` gives those pictures as bytes, (positions, height, width, 3).
 
+    >>> import numpy as np
     >>> pixels = np.zeros((2, 8, 8, 3), dtype=np.uint8)
     >>> PrivateImages(pixels, ["cat", "dog"], classes=["cat", "dog"])
     PrivateImages(2 declared classes, pictures of 8 × 8 pixels)
@@ -88,6 +89,7 @@ class PrivateImages:
 class PublicImages:
     """Pictures that are nobody's secret; labels are optional.
 
+    >>> import numpy as np
     >>> PublicImages(np.zeros((3, 8, 8, 3), dtype=np.uint8))
     PublicImages(3 pictures, 8 × 8, unlabelled)
 

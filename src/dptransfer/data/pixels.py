@@ -54,7 +54,7 @@ class DecodedFiles:
 
     def __getitem__(self, positions: Any, /) -> PixelArray:
         chosen = np.arange(len(self))[positions]
-        with without_warnings(), ThreadPoolExecutor() as threads:
+        with without_warnings(), ThreadPoolExecutor(min(8, max(1, chosen.size))) as threads:
             pictures = list(threads.map(self._picture, chosen.ravel().tolist()))
         return np.array(pictures, dtype=np.uint8).reshape(*chosen.shape, *self.shape[1:])
 

@@ -198,7 +198,8 @@ class PrivateMethod(ABC):
         method._require_data(private, public)
         method.require_public(private.facts, public)
         prepared = method.prepare(private.facts, public)
-        request = _request(plan, private, public) if workspace is not None else {}
+        told = None if public is None else public.record  # here, as it may read public files
+        request = _request(plan, private, told) if workspace is not None else {}
         space = None if workspace is None else _workspace(workspace, noise)
         with _charged(ledger, plan, private, space, request, new_data_set) as receipt:
             drawn = noise if space is None else RecordedNoise(noise, space, finished=receipt.finished)
@@ -219,7 +220,7 @@ class PrivateMethod(ABC):
                 configuration=configuration_of(method),
                 seeded=noise.seeded,
                 notes=(*plan.notes, *outcome.notes),
-                public=None if public is None else public.record,
+                public=told,
                 ledger_head=receipt.head,
                 created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 versions=current_versions(*_packages(method)),
@@ -356,7 +357,7 @@ def _workspace(path: str | os.PathLike[str], noise: NoiseSource) -> Workspace:
     return Workspace(path)
 
 
-def _request(plan: Plan, private: PrivateData, public: PublicData | None) -> dict[str, Any]:
+def _request(plan: Plan, private: PrivateData, public: Mapping[str, Any] | None) -> dict[str, Any]:
     """What a run that goes on must have in common with the one that was interrupted."""
     return {
         "method": plan.method.name,
@@ -364,7 +365,7 @@ def _request(plan: Plan, private: PrivateData, public: PublicData | None) -> dic
         "configuration": configuration_of(plan.method),
         "budget": [event_to_dict(event) for event in plan.events],
         "list of declared facts": private.facts.to_dict(),
-        "public data set": None if public is None else public.record,
+        "public data set": public,
         "private data set": private.fingerprint,
     }
 

@@ -78,7 +78,7 @@ class PrivateTuning(EmbeddingMethod):
         listed = self.candidates if isinstance(self.candidates, tuple | list) else ()
         if not listed or not all(isinstance(method, EmbeddingMethod) for method in listed):
             raise ArgumentError(
-                "candidates must be a fixed list of methods, made before any private row is seen; got "
+                "candidates must be a fixed list of methods for rows, made before any row is seen; got "
                 f"{type(self.candidates).__name__}. A search that adapts to private scores is not covered by "
                 "the guarantee of private tuning: list the configurations, or search on public rows with "
                 "tune_on_public=True."

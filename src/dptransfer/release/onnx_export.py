@@ -177,6 +177,7 @@ def _metadata(model: PrivateClassifier) -> dict[str, str]:
         "guarantee": json.dumps(model.guarantee.to_dict()),
         "sentence": str(model.guarantee),
         "method": provenance.method,
+        "encoder": json.dumps(None if model.encoder is None else model.encoder.to_dict()),
         "publishable": json.dumps(not provenance.seeded),
         "temperature": repr(model.head.temperature),
     }
