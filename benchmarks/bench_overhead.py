@@ -13,9 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-
-from dptransfer_lab.results import read_records
+from dptransfer_lab.results import read_results
 from dptransfer_lab.run import run_study
 from dptransfer_lab.study import parse_study
 
@@ -68,17 +66,16 @@ def main() -> None:
         started = time.perf_counter()
         tally = run_study(study, out, folders=[options.folder], workers=options.workers)
         whole = time.perf_counter() - started
-        records = read_records(out)
+        cells = read_results(out)
         size = (Path(out) / "results.jsonl").stat().st_size
-    overhead = 1000 * np.array([record["cost"]["overhead_seconds"] for record in records])
-    fits = 1000 * np.array([record["cost"]["fit_seconds"] for record in records])
+    overhead, fits = 1000 * cells["overhead_seconds"], 1000 * cells["fit_seconds"]
     print(f"{tally.counts}, {tally.workers} workers, {size / tally.total:.0f} bytes a record")
     print(f"wall {whole:.1f} s; sweep {tally.seconds:.1f} s, of which {tally.starting:.1f} s to start")
     own, beside = 1000 * tally.own_seconds / tally.ran, 1000 * tally.overhead / tally.ran
     print(f"per cell: own {own:.1f} ms (fit {fits.mean():.1f}), overhead {beside:.1f} ms with writing")
-    busy = 1000 * np.array([record["extra"]["overhead_processor_seconds"] for record in records])
-    print(f"of it work, in processor time: mean {busy.mean():.2f} ms, median {np.median(busy):.2f} ms")
-    low, high = np.quantile(overhead, [0.5, 0.95])
+    busy = 1000 * cells["extra"].map(lambda extra: extra["overhead_processor_seconds"])
+    print(f"of it work, in processor time: mean {busy.mean():.2f} ms, median {busy.median():.2f} ms")
+    low, high = overhead.quantile([0.5, 0.95])
     print(f"overhead without writing: median {low:.1f} ms, 95 % of cells below {high:.1f} ms")
     used = tally.own_seconds / (tally.workers * (tally.seconds - tally.starting))
     print(f"share of the workers' time that went into the methods: {100 * used:.1f} %")

@@ -6,6 +6,9 @@ import json
 
 import numpy as np
 
+from dptransfer_lab.points import done, placed
+from dptransfer_lab.results import frame_of
+
 
 def accuracy(method, epsilon, imbalance, seed):
     """A curve that rises with ε; each method has its own place, and the seed moves it a little."""
@@ -159,3 +162,8 @@ def folder(path, records, study=None):
     (path / "studies").mkdir(exist_ok=True)
     (path / "studies" / f"{name}.json").write_text(json.dumps(whole), encoding="utf-8")
     return path
+
+
+def cells(records):
+    """The finished ones of these records as reports see them: a frame, with their places on the axis."""
+    return done(placed(frame_of(records)))

@@ -1,20 +1,19 @@
 import dataclasses
-import json
 from itertools import pairwise
 
 import pytest
 
-from dptransfer_lab.cells import Cell, cells_of
-from dptransfer_lab.shelf import Stored
+from dptransfer_lab.cells import cells_of
+from dptransfer_lab.stored import Stored
 from dptransfer_lab.study import parse_study
 
 from .samples import SMALL
 
-SHELF = {("data", "toy", "made"): Stored("d" * 64, {}), ("pool", "pool", "made"): Stored("p" * 64, {})}
+STORED = {("data", "toy", "made"): Stored("d" * 64, {}), ("pool", "pool", "made"): Stored("p" * 64, {})}
 
 
-def cells(text=SMALL, shelf=SHELF):
-    return cells_of(parse_study(text), shelf)
+def cells(text=SMALL, stored=STORED):
+    return cells_of(parse_study(text), stored)
 
 
 def test_every_combination_is_one_cell():
@@ -57,11 +56,6 @@ def test_the_address_changes_with_the_version(monkeypatch):
     before = first.address
     monkeypatch.setattr("dptransfer_lab.cells.__version__", "99.0")
     assert first.address != before
-
-
-def test_a_cell_survives_the_way_to_a_worker():
-    for cell in cells():
-        assert Cell.from_json(json.loads(json.dumps(cell.to_json()))) == cell
 
 
 def test_a_method_is_tried_where_it_is_wanted_only():

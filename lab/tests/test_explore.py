@@ -27,9 +27,13 @@ def sample():
 
 def test_more_budget_predicts_more_accuracy(pool):
     outlook = explore(pool, Sizes(4, 2000), BUDGETS, [MeanPrototypes()], repeats=1)
-    low, high = (np.mean(one.accuracies) for one in outlook.predictions)
+    found = outlook.summary()
+    assert found["at_epsilon"].tolist() == [0.1, 10.0]
+    low, high = found["mean"]
     assert high > low + 0.05
-    assert outlook.tasks == len(outlook.predictions[0].accuracies)
+    assert (found["lowest"] <= found["median"]).all()
+    assert (found["median"] <= found["highest"]).all()
+    assert found["tasks"].tolist() == [outlook.tasks] * 2
     assert outlook.tasks == sum(family.imbalance <= 10 for family in FAMILIES)
     assert "prediction, not a measurement" in outlook.how
     assert "No private row was read" in outlook.how
@@ -37,14 +41,14 @@ def test_more_budget_predicts_more_accuracy(pool):
 
 def test_a_sample_of_the_task_predicts_that_task(pool, sample):
     outlook = explore(pool, Sizes(3, 900), BUDGETS, [MeanPrototypes()], sample=sample, repeats=2)
-    assert np.mean(outlook.predictions[1].accuracies) > 0.9
+    assert outlook.summary()["mean"][1] > 0.9
     assert "60 labelled public rows" in outlook.how
 
 
 def test_sizes_and_imbalance_are_those_asked_for(sample):
     task = resampled(sample, None, Sizes(3, 300, 10.0), 300, rng=np.random.default_rng(0))
     counts = np.bincount(task.private.labels)
-    assert sorted(counts.tolist()) == sorted(Sizes(3, 300, 10.0).counts.tolist())
+    assert sorted(counts.tolist()) == sorted(Sizes(3, 300, 10.0).counts(300).tolist())
     assert counts.max() / counts.min() == pytest.approx(10, rel=0.1)
     tested = np.bincount(task.test_labels)
     assert (tested == tested[0]).all()
@@ -64,7 +68,7 @@ def test_surrogates_get_the_imbalance_asked_for(pool):
     sizes = Sizes(5, 300, 20.0)
     shaped = reshaped(task, sizes, 300, rng=np.random.default_rng(0))
     counts = np.bincount(shaped.private.labels)
-    assert sorted(counts.tolist(), reverse=True) == sizes.counts.tolist()
+    assert sorted(counts.tolist(), reverse=True) == sizes.counts(300).tolist()
     assert {tuple(row) for row in shaped.private.rows} <= {tuple(row) for row in task.private.rows}
     assert shaped.test_rows is task.test_rows
 
@@ -82,12 +86,12 @@ def test_large_tasks_are_simulated_smaller_with_noise_to_match(pool):
 
 def test_a_method_that_cannot_be_fitted_says_why(pool):
     pure = [Budget.pure(1.0)]
-    refused, fitted = explore(
-        pool, Sizes(4, 100), pure, [MeanPrototypes(), PublicPrototypes()], repeats=1
-    ).predictions
-    assert refused.accuracies == ()
-    assert "pure" in refused.refusal
-    assert fitted.refusal is None
+    outlook = explore(pool, Sizes(4, 100), pure, [MeanPrototypes(), PublicPrototypes()], repeats=1)
+    refused, fitted = outlook.summary().to_dict("records")
+    assert refused["tasks"] == 0
+    assert "pure" in refused["refusal"]
+    assert fitted["tasks"] > 0
+    assert fitted["refusal"] != fitted["refusal"]  # none
 
 
 def test_what_cannot_be_a_task_is_refused(pool, sample):

@@ -24,7 +24,7 @@ def test_offline_one_line_says_what_is_missing_and_how_to_get_it(monkeypatch, so
 
 def test_without_the_client_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(MissingDependency, match=r"dptransfer\[bench\]"):
+    with pytest.raises(MissingDependency, match=r"dptransfer\[readers\]"):
         hub_source("hub:somebody/embeddings", "vit")
 
 

@@ -6,11 +6,13 @@ import pytest
 
 from dptransfer_lab.as_published import AS_PUBLISHED
 from dptransfer_lab.cells import cells_of
-from dptransfer_lab.measure import failed, measure
+from dptransfer_lab.engines import sources_of
+from dptransfer_lab.measure import CellFailed, failed, measured
+from dptransfer_lab.measure import measure as measure_cell
 from dptransfer_lab.results import METRICS
-from dptransfer_lab.sources import shelved
+from dptransfer_lab.sources import stored_arrays
 from dptransfer_lab.study import parse_study
-from dptransfer_lab.tasks import TaskBench
+from dptransfer_lab.tasks import task_of
 
 from .samples import SMALL
 
@@ -23,8 +25,12 @@ FIELDS = {
 
 def bench(text, folder):
     study = parse_study(text)
-    shelf = shelved(study.data, {pool.name: pool.source for pool in study.pool}, [folder])
-    return cells_of(study, shelf), TaskBench({one.fingerprint: one for one in shelf.values()})
+    stored = stored_arrays(study, [folder])
+    return cells_of(study, stored), {one.fingerprint: one for one in stored.values()}
+
+
+def measure(cell, stored):
+    return measure_cell(cell, *sources_of(cell, stored))
 
 
 def test_a_record_has_every_field_and_is_json(toy):
@@ -54,7 +60,8 @@ def test_metrics_fit_together(toy):
         metrics["balanced_accuracy"] == pytest.approx(sum(recalls) / 4) == pytest.approx(metrics["accuracy"])
     )
     assert metrics["worst_class"] == min(recalls)
-    smallest = tasks.task(cell.task).sizes.index(min(tasks.task(cell.task).sizes))
+    sizes = task_of(cell.task, *sources_of(cell, tasks)).sizes
+    smallest = sizes.index(min(sizes))
     assert metrics["minority_accuracy"] == recalls[smallest]
     assert 0 <= metrics["attack_auc"] <= 1
     assert 0 <= metrics["calibration_error"] <= 1
@@ -98,6 +105,8 @@ def test_any_other_error_is_raised(toy, monkeypatch):
     monkeypatch.setattr("dptransfer_lab.measure._evaluated", broken)
     with pytest.raises(ZeroDivisionError):
         measure(cells[0], tasks)
+    with pytest.raises(CellFailed, match=r"^ZeroDivisionError: .* at test_measure.py:\d+$"):
+        measured(cells[0], *sources_of(cells[0], tasks))
 
 
 def test_a_failed_record_has_the_same_fields(toy):

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from dptransfer_lab.pinning import own_core, thread_variables
+from dptransfer_lab.pinning import own_core, share_of_cores, thread_variables
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be chosen here")
 
@@ -74,3 +74,34 @@ def test_threads_are_at_least_one():
     libraries = ("OMP", "OPENBLAS", "MKL", "NUMEXPR")
     assert thread_variables(3) == {f"{library}_NUM_THREADS": "3" for library in libraries}
     assert set(thread_variables(0).values()) == {"1"}
+
+
+def test_cores_are_shared_out(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1, 2, 3, 4})
+    assert [share_of_cores(place, 2) for place in range(2)] == [[0, 1], [2, 3]]
+    assert share_of_cores(0, 1) == [0, 1, 2, 3, 4]
+    assert [share_of_cores(place, 7) for place in (0, 5)] == [[0], [0]]
+
+
+WORKER = """
+import os, sys, multiprocessing
+chosen = []
+os.sched_setaffinity = lambda pid, cores: chosen.append(cores)
+from dptransfer_lab.pinning import begin_worker
+kept, lifeline = multiprocessing.Pipe(duplex=False)
+begin_worker([2], kept)
+assert "numpy" not in sys.modules, "pinned too late"
+assert chosen == [[2]]
+import numpy, threadpoolctl
+pools = threadpoolctl.threadpool_info()
+print({one["num_threads"] for one in pools if one["user_api"] == "blas"}, flush=True)
+lifeline.close()
+import time
+time.sleep(30)
+"""
+
+
+def test_a_worker_pins_itself_before_numpy_is_loaded_and_ends_with_its_lifeline():
+    """Asked in a process of its own: with more threads than cores, cells take each other's time."""
+    told = subprocess.run([sys.executable, "-c", WORKER], capture_output=True, text=True, timeout=20)
+    assert (told.stdout.strip(), told.returncode) == ("{1}", 1), told.stderr

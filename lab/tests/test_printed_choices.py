@@ -1,16 +1,16 @@
 import numpy as np
 import pytest
 
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import DataError
 from dptransfer.privacy import Budget
 from dptransfer_lab.printed_choices import PrintedTopK, ScriptedPublic
+from dptransfer_lab.tasks import Task
 
 
-@pytest.fixture
-def private():
-    rows = np.random.default_rng(0).normal(size=(20, 12))
-    return PrivateEmbeddings(rows, np.arange(20) % 2, classes=["cat", "dog"], name="toy")
+def task(public=None):
+    rows, labels = np.random.default_rng(0).normal(size=(20, 12)), np.arange(20) % 2
+    return Task(rows, labels, ("cat", "dog"), rows, labels, public)
 
 
 def test_the_script_of_public_prototypes_draws_by_its_weights():
@@ -25,21 +25,21 @@ def test_its_weights_end_at_nothing():
     assert np.exp(np.float32(-104)) == 0 < np.exp(np.float32(-103))
 
 
-def test_the_script_of_public_prototypes_needs_a_pool(private):
+def test_the_script_of_public_prototypes_needs_a_pool():
     budget, rng = Budget.pure(1.0), np.random.default_rng(0)
     with pytest.raises(DataError, match="public rows"):
-        ScriptedPublic()(private, None, budget, rng)
-    model = ScriptedPublic()(private, PublicEmbeddings(np.eye(5, 12)), budget, rng)
-    assert "exponent 2" in model.notes[0]
+        ScriptedPublic().fit(task(), budget, rng)
+    model = ScriptedPublic().fit(task(PublicEmbeddings(np.eye(5, 12))), budget, rng)
+    assert "exponent 2" in model.note
     assert set(model.prototypes) == {"cat", "dog"}
 
 
-def test_top_k_needs_a_pool_that_is_large_enough(private):
+def test_top_k_needs_a_pool_that_is_large_enough():
     mechanism, budget, rng = PrintedTopK(k=5), Budget(epsilon=1.0, delta=1e-5), np.random.default_rng(0)
     with pytest.raises(DataError, match="public rows"):
-        mechanism(private, None, budget, rng)
+        mechanism.fit(task(), budget, rng)
     with pytest.raises(DataError, match="more than 5"):
-        mechanism(private, PublicEmbeddings(np.eye(5, 12)), budget, rng)
+        mechanism.fit(task(PublicEmbeddings(np.eye(5, 12))), budget, rng)
 
 
 def test_top_k_draws_sets_by_the_printed_weights():

@@ -3,14 +3,15 @@ import signal
 import sys
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from dptransfer.errors import MissingDependency
-from dptransfer_lab.results import read_records
-from dptransfer_lab.run import run_study
+from dptransfer_lab.results import read_results
+from dptransfer_lab.run import Watcher, run_study
 from dptransfer_lab.study import parse_study
 
 from .samples import SMALL
@@ -27,29 +28,34 @@ def test_without_ray_the_extra_is_named(toy, small, monkeypatch):
 
 def cores_of(folder):
     """How many cores each cell could use."""
-    return {record["made"]["host_cores"] for record in read_records(folder)}
+    return set(read_results(folder)["host_cores"])
 
 
 class Here:
     """What the engine needs of Ray, in this process."""
-
-    exceptions = SimpleNamespace(RayError=ArithmeticError)
 
     def is_initialized(self):
         return True
 
     def remote(self, **options):
         self.options = options
-        return lambda call: SimpleNamespace(remote=lambda *given: lambda: call(*given))
+        return lambda call: SimpleNamespace(remote=lambda *given: Promise(lambda: call(*given)))
 
     def put(self, array):
-        return lambda: array
+        return Promise(lambda: array)
 
     def get(self, promise):
-        return promise()
+        return promise.future().result()
 
-    def wait(self, promises, num_returns):
-        return promises[:num_returns], promises[num_returns:]
+
+class Promise:
+    def __init__(self, work):
+        self.work = work
+
+    def future(self):
+        done = Future()
+        done.set_result(self.work())
+        return done
 
 
 def test_a_task_has_one_core_and_one_thread(toy, small, monkeypatch):
@@ -74,7 +80,7 @@ def workers_at_work():
     found = []
     for process in Path("/proc").iterdir():
         try:
-            busy = process.name.isdigit() and b"ray::_measured" in (process / "cmdline").read_bytes()
+            busy = process.name.isdigit() and b"ray::_on_own_core" in (process / "cmdline").read_bytes()
             if busy and ours in (process / "environ").read_bytes().split(b"\0"):
                 found.append(int(process.name))
         except OSError:
@@ -107,20 +113,8 @@ def test_a_cluster_of_two_nodes_loses_a_worker_and_no_cell(toy, monkeypatch):
         cluster.wait_for_nodes()
         killer = threading.Thread(target=kill)
 
-        class Watcher:
+        class Starting(Watcher):
             ended = 0
-
-            def loading(self, what):
-                pass
-
-            def missing(self, what):
-                pass
-
-            def begin(self, total, wanted):
-                pass
-
-            def started(self, worker, cell):
-                pass
 
             def finished(self, cell, record):
                 self.ended += 1
@@ -134,7 +128,7 @@ def test_a_cluster_of_two_nodes_loses_a_worker_and_no_cell(toy, monkeypatch):
             workers=2,
             engine="ray",
             address=cluster.address,
-            watcher=Watcher(),
+            watcher=Starting(),
         )
         killer.join()
     finally:

@@ -1,10 +1,11 @@
 import json
+import re
+from dataclasses import replace
 
 import pytest
 
 from dptransfer.errors import DataError
-from dptransfer_lab.report import page_of, write_report
-from dptransfer_lab.results import read_records, read_study
+from dptransfer_lab.report import document_of, results_of, write_report
 
 from .synthetic import folder, grid, measured_losses, record
 
@@ -38,17 +39,18 @@ def results(tmp_path):
 
 
 def test_the_report_can_be_read_by_someone_who_was_not_there(results):
-    html, markdown = write_report(results)
-    for text in (html.read_text(), markdown.read_text()):
+    html, markdown = (re.sub(r"<[^>]+>|[*\\]", "", file.read_text()) for file in write_report(results))
+    for text in (html, markdown):
         assert "A sketch" in text
         assert "34 of 34 cells" in text
-        assert "30 of 34 cells finished" in text
+        assert re.search("Cells:? ?30 of 34 finished", text)
+        assert "public is best in 4 of 4 settings, by" in text
         assert "30 done, 1 failed, 3 refused" in text
         assert "3 seeds" in text
         assert "No sizes declared." in text
         assert "MemoryError" in text
         assert "ORACLE-TUNED" in text
-        assert "SEEDED" in text
+        assert "seeded, so that runs repeat: no model of this report may be released" in text
         assert "tuned [oracle-tuned]" in text
         assert "Public is better. (Section 9):" in text
         assert "confirmed" in text
@@ -56,6 +58,16 @@ def test_the_report_can_be_read_by_someone_who_was_not_there(results):
         assert "ab" * 32 in text
         assert "cd" * 32 in text
         assert "dptransfer 0.1.0" in text
+
+
+def test_nothing_is_cut_off_on_a_narrow_page(results):
+    """Every table scrolls in a box of its own, and every figure shrinks with the page."""
+    text = write_report(results)[0].read_text()
+    assert text.count("<table") == len(re.findall(r'<div class="scroll"[^>]*><table', text)) > 3
+    pictures = re.findall(r"<svg[^>]*>", text)
+    assert pictures
+    assert all("viewBox" in one for one in pictures)
+    assert re.search(r"svg[^{]*\{[^}]*max-width:100%", text)
 
 
 def test_figures_are_written_beside_it_as_svg_and_png(results):
@@ -113,11 +125,45 @@ def test_a_folder_without_a_study_is_refused(tmp_path):
 
 
 def test_a_wrong_claim_changes_the_verdict(results):
-    asked = read_study(results, "sketch")
-    asked["study"]["claim"] = [{**CLAIM, "left": "mean", "right": "public"}]
-    page = page_of([("sketch", asked, read_records(results, "sketch"))], results)
+    found = results_of(results, "sketch")
+    turned = {**CLAIM, "left": "mean", "right": "public"}
+    asked = {**found.asked, "study": {**found.asked["study"], "claim": [turned]}}
+    page = document_of([replace(found, asked=asked)], results)
     claims = next(section for section in page.sections if section.title == "Claims of the papers")
-    assert claims.blocks[1].lines[0][0] == "not confirmed here"
+    assert claims.blocks[1].items[0].parts[1].text == "not confirmed here"
+
+
+def test_a_paper_gets_pdf_figures_and_latex_tables(results, tmp_path):
+    written = write_report(results, out=tmp_path / "out", paper=True)
+    assert written[2] == tmp_path / "out" / "paper"
+    files = {path.suffix for path in written[2].iterdir()}
+    assert files == {".pdf", ".tex"}
+    (table,) = written[2].glob("results-1.tex")
+    assert "\\toprule" in table.read_text()
+    assert not (results / "paper").exists()
+
+
+def test_a_sweep_without_any_result_has_a_report(tmp_path):
+    refused = [
+        record(method, epsilon=e, status="refused", message="no")
+        for method in ("mean", "public")
+        for e in (1, 2)
+    ]
+    text = write_report(folder(tmp_path / "a", refused))[1].read_text()
+    assert "No cell has a result." in text
+    assert "nobody won" in text
+    assert "0 of 4 finished" in text
+
+
+def test_hostile_names_stay_words_in_every_form(tmp_path):
+    name = "<img src=x onerror=alert(1)> | $\\input{a}$ _*`"
+    records = grid(("mean", "public"), epsilons=(0.5, 2.0), seeds=2, data=name)
+    records += grid(("mean",), epsilons=(0.5, 2.0), seeds=2, data=name, label=name)
+    html, markdown, paper = write_report(folder(tmp_path / "a", records), paper=True)
+    assert "<img src=x" not in html.read_text()
+    assert "<img src=x" not in markdown.read_text().replace("\\<", "")
+    assert all(re.fullmatch(r"[a-z0-9-]+\.\w+", path.name) for path in paper.iterdir())
+    assert "\\input{" not in "".join(path.read_text() for path in paper.glob("*.tex"))
 
 
 def test_a_built_in_study_is_run_again_by_its_name(tmp_path):

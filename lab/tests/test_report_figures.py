@@ -1,18 +1,15 @@
-import numpy as np
 import pytest
-from PIL import Image
 
-from dptransfer.data.store import write_embeddings
 from dptransfer.errors import DataError
-from dptransfer_lab.demo_data import demo_glyphs
 from dptransfer_lab.figures.style import styles_of
-from dptransfer_lab.report_figures import drawings_of, pictures_of
+from dptransfer_lab.report_figures import drawings_of
 
-from .synthetic import grid, measured_losses, record
+from .synthetic import cells, grid, measured_losses, record
 
 
 def names(records, study=None):
-    return [drawing.name for drawing in drawings_of(records, styles_of(records), study or {})]
+    frame = cells(records)
+    return [drawing.name for drawing in drawings_of(frame, styles_of(frame), study or {})]
 
 
 def test_what_the_results_have_is_drawn():
@@ -55,23 +52,3 @@ def test_variants_of_a_method_are_an_ablation():
     ]
     assert any(name.startswith("ablation") for name in names(records))
     assert not any(name.startswith("ablation") for name in names(grid()))
-
-
-def test_glyphs_of_the_demo_are_pictures():
-    study = {"pool": [{"name": "glyphs", "source": {"pixels": {"train": "demo"}}}]}
-    look = pictures_of(study, [])
-    rows = demo_glyphs("pixels").rows
-    assert (look("glyphs", "pixels", len(rows), 5) == (255 * rows[5]).astype(np.uint8).reshape(8, 8)).all()
-    assert look("glyphs", "pixels", 7, 5) is None  # a part of the pool has rows of its own
-    assert look("other", "pixels", len(rows), 5) is None
-
-
-def test_a_pool_that_names_its_pictures_shows_them(tmp_path):
-    files = [tmp_path / f"{place}.png" for place in range(3)]
-    for place, file in enumerate(files):
-        Image.new("RGB", (8, 8), (place, 0, 0)).save(file)
-    write_embeddings(tmp_path / "pool.emb", np.eye(3), sources=files)
-    look = pictures_of({"pool": [{"name": "p", "source": {"e": {"train": "pool.emb"}}}]}, [tmp_path])
-    assert look("p", "e", 3, 2)[0, 0].tolist() == [2, 0, 0]
-    nowhere = pictures_of({"pool": [{"name": "p", "source": {"e": {"train": "none.emb"}}}]}, [tmp_path])
-    assert nowhere("p", "e", 3, 2) is None

@@ -1,6 +1,8 @@
 import re
 
 from dptransfer_lab.figures.style import styles_of
+from dptransfer_lab.intervals import mean_of
+from dptransfer_lab.points import placed
 from dptransfer_lab.report_tables import (
     accuracy_tables,
     cost_table,
@@ -9,29 +11,71 @@ from dptransfer_lab.report_tables import (
     shown,
     unfinished_table,
 )
-from dptransfer_lab.summary import over_seeds
+from dptransfer_lab.results import frame_of
 
-from .synthetic import grid, record
+from .synthetic import cells, grid, record
 
 
-def test_every_number_has_its_seeds_and_interval():
+def made(table, records, **more):
+    frame = cells(records)
+    return table(frame, styles_of(frame), **more)
+
+
+def whole(table, records):
+    frame = placed(frame_of(records))
+    return table(frame, styles_of(frame))
+
+
+def test_every_number_has_its_interval_and_the_caption_its_seeds():
     records = grid(("mean", "public"), imbalance=[1.0, 10.0])
-    (table,) = accuracy_tables(records, styles_of(records))
-    assert table.header == ["ratio", "method", "ε = 0.1", "ε = 0.5", "ε = 1", "ε = 4"]
-    assert [row[:2] for row in table.rows] == [[r, m] for r in ("1", "10") for m in ("mean", "public")]
-    number = re.compile(r"^\d+\.\d \[-?\d+\.\d, \d+\.\d\] n=5$")
+    (table,) = made(accuracy_tables, records)
+    assert table.header == ("ratio", "method", "ε = 0.1", "ε = 0.5", "ε = 1", "ε = 4")
+    assert [row[:2] for row in table.rows] == [(r, m) for r in ("1", "10") for m in ("mean", "public")]
+    number = re.compile(r"^\d+\.\d \[\d+\.\d, \d+\.\d\]$")
     assert all(number.match(cell) for row in table.rows for cell in row[2:])
-    assert "95 % interval" in table.caption
+    assert "95 % interval; 5 seeds per point" in table.caption
     assert "Held fixed" in table.caption
     values = [r["metrics"]["balanced_accuracy"] for r in records[:10] if r["imbalance"] == 1.0]
-    assert table.rows[0][2] == shown(over_seeds(values))
+    assert table.rows[0][2] == shown(mean_of(values))
+    assert [table.right(column) for column in range(6)] == [False, False, True, True, True, True]
+
+
+def test_intervals_stay_between_0_and_100():
+    records = [
+        record("mean", seed=s, epsilon=e, balanced=v) for s, v in ((0, 0.1), (1, 0.9)) for e in (1.0, 2.0)
+    ]
+    (table,) = made(accuracy_tables, records)
+    low, high = map(float, re.findall(r"[\d.-]+", table.rows[0][1])[1:])
+    assert 0 <= low < 10
+    assert 90 < high <= 100
+
+
+def test_the_best_is_marked_and_whoever_cannot_be_told_from_it():
+    values = {"mean": (0.5, 0.6, 0.7), "public": (0.52, 0.621, 0.719), "top-k": (0.72, 0.51, 0.6)}
+    records = [
+        record(method, seed=seed, balanced=three[seed])
+        for method, three in values.items()
+        for seed in range(3)
+    ]
+    records += [record("as-published-mean", seed=seed, balanced=0.99) for seed in range(3)]
+    (table,) = made(accuracy_tables, records)
+    names = [row[0] for row in table.rows]
+    assert {names[row] for row, column in table.marked} == {"public", "top-k"}
+    assert {column for _, column in table.marked} == {1}
+    assert "Bold" in table.caption
 
 
 def test_a_missing_cell_is_a_dash_and_one_seed_has_no_interval():
-    records = [record("mean", epsilon=1.0), record("public", epsilon=2.0)]
-    (table,) = accuracy_tables(records, styles_of(records))
+    (table,) = made(accuracy_tables, [record("mean", epsilon=1.0), record("public", epsilon=2.0)])
     assert [row.count("–") for row in table.rows] == [1, 1]
-    assert all(cell.endswith("n=1") for row in table.rows for cell in row[1:] if cell != "–")
+    assert all(re.fullmatch(r"\d+\.\d|–", cell) for row in table.rows for cell in row[1:])
+    assert "1 seed per point" in table.caption
+
+
+def test_where_seeds_differ_every_number_says_its_own():
+    (table,) = made(accuracy_tables, [*grid(("mean",), seeds=3), *grid(("public",), seeds=1)])
+    assert [row[1].rsplit(" ", 1)[1] for row in table.rows] == ["n=3", "n=1"]
+    assert "1 to 3 seeds per point" in table.caption
 
 
 def test_marks_are_in_every_table():
@@ -39,18 +83,15 @@ def test_marks_are_in_every_table():
         *grid(("as-published-mean",), seeds=2),
         record("mean", oracle_tuned=True, status="refused", message="x"),
     ]
-    styles = styles_of(records)
-    tables = [*accuracy_tables(records, styles), *other_metrics(records, styles), cost_table(records, styles)]
-    for table in tables:
+    for table in (*made(accuracy_tables, records), *made(other_metrics, records), made(cost_table, records)):
         assert "as-published-mean [NOT PRIVATE]" in str(table.rows)
-    assert "mean [oracle-tuned]" in str(unfinished_table(records, styles).rows)
-    marks = {row[0]: row[3] for row in settings_table(records, styles).rows}
+    assert "mean [oracle-tuned]" in str(whole(unfinished_table, records).rows)
+    marks = {row[0]: row[3] for row in whole(settings_table, records).rows}
     assert marks == {"as-published-mean": "seeded, NOT PRIVATE", "mean": "oracle tuned, seeded"}
 
 
 def test_what_was_not_measured_has_no_column():
-    with_attack, without = (grid(("mean",), seeds=2, auc=auc) for auc in (0.5, None))
-    first, second = (other_metrics(records, styles_of(records))[0] for records in (with_attack, without))
+    first, second = (made(other_metrics, grid(("mean",), seeds=2, auc=auc))[0] for auc in (0.5, None))
     assert first.header[-1] == "membership-attack AUC"
     assert len(second.header) == len(first.header) - 1
     assert all(len(row) == len(second.header) for row in second.rows)
@@ -61,21 +102,22 @@ def test_reasons_are_counted():
         record(status="refused", message="no pool", epsilon=e, seed=s) for e in (1.0, 2.0) for s in range(3)
     ]
     records.append(record(status="failed", message="it broke"))
-    rows = unfinished_table(records, styles_of(records)).rows
-    assert [(row[0], row[3], row[4], row[5]) for row in rows] == [
+    assert [(row[0], *row[3:]) for row in whole(unfinished_table, records).rows] == [
         ("failed", "1", "it broke", "1"),
         ("refused", "1 to 2", "no pool", "6"),
     ]
-    assert unfinished_table(grid(), styles_of(grid())) is None
+    assert whole(unfinished_table, grid()) is None
 
 
-def test_costs_are_medians_with_quartiles():
+def test_costs_are_means_between_the_smallest_and_the_largest():
     records = [record(seed=s, seconds=t, mib=8.0) for s, t in enumerate((1.0, 2.0, 9.0))]
-    (row,) = cost_table(records, styles_of(records)).rows
-    assert row[3:] == ["2.000 [1.500, 5.500] n=3", "8.0 [8.0, 8.0] n=3", "10.0 [10.0, 10.0] n=3"]
+    (row,) = made(cost_table, records).rows
+    assert row[3:] == ("4.000 [1.000, 9.000]", "8.0 [8.0, 8.0]", "10.0 [10.0, 10.0]")
+    (row,) = made(cost_table, [record(mib=None)]).rows
+    assert row[4] == "–"
 
 
 def test_settings_are_told_in_full():
     records = [record("top-k", settings={"k": 5, "features": {"type": "UnitNorm", "pool": 1}})]
-    (row,) = settings_table(records, styles_of(records)).rows
-    assert row[2] == "k = 5, features = UnitNorm(pool 1)"
+    (row,) = whole(settings_table, records).rows
+    assert row[2] == "features = UnitNorm(pool 1), k = 5"

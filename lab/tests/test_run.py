@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from dptransfer.errors import ArgumentError, BudgetError, DataError, PrivacyWarning
-from dptransfer_lab.results import FILE, read_records, read_study
-from dptransfer_lab.run import run_study
+from dptransfer_lab.record_file import FILE
+from dptransfer_lab.results import read_results, read_study
+from dptransfer_lab.run import Watcher, run_study
 from dptransfer_lab.study import parse_study
 
 from .samples import SMALL
@@ -29,16 +30,13 @@ def results_of(folder):
     return kept
 
 
-class Counting:
+class Counting(Watcher):
     """A watcher that counts, and interrupts when told to."""
 
     def __init__(self, stop_after=None):
         self.begun = self.ended = 0
         self.wanted = None
         self.stop_after = stop_after
-
-    def loading(self, what):
-        pass
 
     def missing(self, what):
         self.left_out = what
@@ -91,9 +89,9 @@ def test_two_studies_in_one_folder_share_their_cells(toy, small):
     wider = parse_study(text.replace('label = "sums"', 'label = "class sums"'))
     tally = run_study(wider, toy / "out", folders=[toy], workers=0)
     assert (tally.total, tally.reused) == (24, 16)
-    assert len(read_records(toy / "out")) == 24
-    assert len(read_records(toy / "out", "small")) == 16
-    labels = {record["label"] for record in read_records(toy / "out", "wider")}
+    assert len(read_results(toy / "out")) == 24
+    assert len(read_results(toy / "out", "small")) == 16
+    labels = set(read_results(toy / "out", "wider")["label"])
     assert labels == {"class sums", "public"}
 
 
@@ -142,7 +140,7 @@ def test_large_budgets_bring_one_warning_for_the_study_and_none_for_its_cells(to
     with pytest.warns(PrivacyWarning, match="epsilon") as caught:
         run_study(study, toy / "large", folders=[toy], workers=0)
     assert {one.filename for one in caught} == {__file__}  # nothing from within a cell
-    assert {one["status"] for one in read_records(toy / "large")} == {"done"}
+    assert set(read_results(toy / "large")["status"]) == {"done"}
     absurd = parse_study(SMALL.replace("[0.5, 2]", "[1e308]"))
     with pytest.raises(BudgetError, match="at most 700"):
         run_study(absurd, toy / "absurd", folders=[toy], workers=0)
@@ -163,10 +161,9 @@ def test_a_small_version_of_the_demo_study(tmp_path):
     small = parse_study(text)
     tally = run_study(small, tmp_path, workers=0)
     assert tally.counts == {"done": tally.total}
-    records = read_records(tmp_path, "demo")
-    best = [one["metrics"]["balanced_accuracy"] for one in records if one["method"] == "public-prior"]
+    best = read_results(tmp_path, "demo").query("method == 'public-prior'")["balanced_accuracy"]
     assert len(best) == 2
-    assert min(best) > 0.85
+    assert best.min() > 0.85
 
 
 KILLED = """
@@ -220,7 +217,7 @@ def test_workers_end_when_the_sweep_is_killed(toy):
     while lines_in(out) < 4:
         time.sleep(0.01)
     children = _children(sweep.pid)
-    assert len(children) == 2
+    assert len(children) >= 2  # and one that Python starts for itself
     sweep.kill()
     sweep.wait()
     deadline = time.monotonic() + 10

@@ -13,8 +13,8 @@ from dptransfer.methods import PrivateMethod
 from dptransfer.privacy import Budget
 from dptransfer_lab.catalogue import built_in
 from dptransfer_lab.cells import cells_of
-from dptransfer_lab.lineup import entrant
-from dptransfer_lab.shelf import Stored
+from dptransfer_lab.methods import method_of
+from dptransfer_lab.stored import Stored
 from dptransfer_lab.study import Size, parse_study
 
 STUDIES = built_in()
@@ -41,7 +41,7 @@ def public(pool, shots):
 @cache
 def refusal(name, given, declare, budget, pool, shots):
     """Why this fit would be refused before a row is read; None where it would not be."""
-    method = entrant(name, json.loads(given))
+    method = method_of(name, json.loads(given))
     if not isinstance(method, PrivateMethod):  # what is not private plans nothing
         return None
     facts, rows = Facts(CLASSES, DIMENSION, **DECLARED[declare]), public(pool, shots)
@@ -56,13 +56,13 @@ def refusal(name, given, declare, budget, pool, shots):
 def refusals(text):
     """What the cells of a study would be refused for, one after the other, at one seed and one size."""
     study = parse_study(text).model_copy(update={"seeds": 1, "size": (Size(),)})
-    shelf = {
+    stored = {
         (role, one.name, encoder): Stored(one.name, {})
         for role, known in (("data", study.data), ("pool", study.pool))
         for one in known
         for encoder in one.source
     }
-    for cell in cells_of(study, shelf):
+    for cell in cells_of(study, stored):
         fit = cell.method, json.dumps(cell.given), cell.declare, json.dumps(cell.budget)
         why = refusal(*fit, cell.task.pool is not None, cell.task.shots)
         if why is not None:

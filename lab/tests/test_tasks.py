@@ -6,14 +6,22 @@ import pytest
 from dptransfer.data import long_tail_counts
 from dptransfer.errors import DataError
 from dptransfer_lab.cells import cells_of
-from dptransfer_lab.sources import shelved
-from dptransfer_lab.tasks import TaskBench
+from dptransfer_lab.sources import stored_arrays
+from dptransfer_lab.tasks import task_of
+
+
+class Tasks:
+    def __init__(self, stored):
+        self.data, self.pool = stored["data", "toy", "made"], stored["pool", "pool", "made"]
+
+    def task(self, key):
+        return task_of(key, self.data, None if key.pool is None else self.pool)
 
 
 @pytest.fixture
 def bench(toy, small):
-    shelf = shelved(small.data, {pool.name: pool.source for pool in small.pool}, [toy])
-    return TaskBench({one.fingerprint: one for one in shelf.values()}), cells_of(small, shelf)[0].task
+    stored = stored_arrays(small, [toy])
+    return Tasks(stored), cells_of(small, stored)[0].task
 
 
 def row_set(rows):
@@ -101,7 +109,7 @@ def test_the_attack_compares_equally_many_of_each_class(bench):
 def test_the_same_key_gives_the_same_rows_and_another_seed_others(bench):
     tasks, key = bench
     key = dataclasses.replace(key, imbalance=4.0)
-    again = TaskBench(tasks._stored).task(key)
+    again = task_of.__wrapped__(key, tasks.data, tasks.pool)
     assert (again.rows == tasks.task(key).rows).all()
     assert row_set(tasks.task(dataclasses.replace(key, seed=5)).rows) != row_set(again.rows)
 

@@ -21,7 +21,7 @@ Floats: TypeAlias = NDArray[np.float64]
 """Real numbers after release, or of public rows."""
 Floats32: TypeAlias = NDArray[np.float32]
 """Real numbers on their way into an encoder or a kernel."""
-Words: TypeAlias = NDArray[np.uint64]
+RandomWords: TypeAlias = NDArray[np.uint64]
 """Random bits, 64 at a time."""
 PixelArray: TypeAlias = NDArray[np.uint8]
 """Pictures, a byte per value."""

@@ -88,7 +88,7 @@ class Registry(Mapping[str, Found], Generic[Found]):
                     f"A {self.what} named by its place must be importable; '{text}' is not "
                     f"({_said(problem)}). Install its package, or put its folder on PYTHONPATH."
                 ) from problem
-        if text in self.names:
+        if text in self.own or text in self.names:  # what is installed is looked through for strangers only
             return self[text]
         close = difflib.get_close_matches(text.lower().replace("_", "-"), self.names, n=1, cutoff=0.5)
         remedy = f"Did you mean '{close[0]}'?" if close else "Choose one of these."

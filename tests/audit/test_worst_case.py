@@ -10,7 +10,7 @@ from dptransfer.compute.softmax_gradient import RESIDUAL_NORM, probabilities, wh
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import UnitNorm
 from dptransfer.ledger import Ledger
-from dptransfer.mechanisms import Rounds
+from dptransfer.mechanisms import RoundsLeft
 from dptransfer.methods import METHODS, FromNames, LanguageInit, OnlyPublic, start
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
@@ -165,7 +165,7 @@ def test_an_answer_divided_by_the_realised_size_of_its_sample_is_caught(monkeypa
         return excess_over_claim(*samples, promised.events)
 
     assert smallness() <= 0
-    release, sampled = Rounds.release, SeededNoise.poisson_sample
+    release, sampled = RoundsLeft.release, SeededNoise.poisson_sample
     sizes = []
 
     def listening(self, count, rate):
@@ -174,7 +174,7 @@ def test_an_answer_divided_by_the_realised_size_of_its_sample_is_caught(monkeypa
         return chosen
 
     monkeypatch.setattr(SeededNoise, "poisson_sample", listening)
-    monkeypatch.setattr(Rounds, "release", lambda *given: release(*given) / sizes[-1])
+    monkeypatch.setattr(RoundsLeft, "release", lambda *given: release(*given) / sizes[-1])
     assert smallness() > 0
 
 

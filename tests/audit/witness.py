@@ -15,7 +15,7 @@ import pytest
 
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import UnitNorm
-from dptransfer.mechanisms import GaussianMechanism, Rounds
+from dptransfer.mechanisms import GaussianMechanism, RoundsLeft
 from dptransfer.methods import METHODS, PPGD, FromShots, FromZero, Pace
 from dptransfer.methods.gradient_head import GradientHead
 from dptransfer.noise import SeededNoise
@@ -79,7 +79,7 @@ class Shown(NamedTuple):
 def witnessing():
     """Everything that mechanisms show inside, in order."""
     shown = []
-    by_one, by_rounds = GaussianMechanism.release, Rounds.release
+    by_one, by_rounds = GaussianMechanism.release, RoundsLeft.release
 
     def one(self, rows, labels, *, noise):
         answer = by_one(self, rows, labels, noise=noise)
@@ -93,7 +93,7 @@ def witnessing():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(GaussianMechanism, "release", one)
-        patch.setattr(Rounds, "release", in_rounds)
+        patch.setattr(RoundsLeft, "release", in_rounds)
         yield shown
 
 

@@ -32,7 +32,7 @@ def cli() -> Callable:
         assert result.exit_code == code, result.output
         assert "Traceback" not in result.output
         if code == 2:
-            assert result.stderr.startswith("Error: ")
+            assert result.stderr.startswith(("Error: ", "dptransfer"))
             assert result.stderr.count("\n") == 1  # one line
         return result
 

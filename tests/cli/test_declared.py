@@ -1,10 +1,10 @@
-"""What `--classes` and `--class-counts` declare."""
+"""What `--classes` and `--set data.FIELD=VALUE` declare."""
 
 from pathlib import Path
 
 import pytest
 
-from dptransfer.cli.declared import class_list, class_sizes
+from dptransfer.cli.declared import AboutData, Sizes, class_list, settings_of
 from dptransfer.errors import ArgumentError
 
 
@@ -12,9 +12,10 @@ def test_classes_are_a_number_a_list_or_a_file(tmp_path):
     assert class_list("3") == (0, 1, 2)
     assert class_list(" cat, dog ") == ("cat", "dog")
     assert class_list("4,7") == (4, 7)
+    assert class_list("007,8") == ("007", "8")
     file = tmp_path / "classes.txt"
-    file.write_text("cat\r\ndog\r\n\r\n", encoding="utf-8-sig")
-    assert class_list(str(file)) == ("cat", "dog")
+    file.write_text("café\r\n dog \r\n\r\n", encoding="utf-8-sig")
+    assert class_list(str(file)) == ("café", "dog")
 
 
 @pytest.mark.parametrize("text", ["cat,,dog", "cat, ,dog", ",cat,dog", "cat,dog,"])
@@ -45,8 +46,27 @@ def test_a_file_in_another_encoding_is_refused(tmp_path):
         class_list(str(file))
 
 
-def test_class_counts_are_whole_numbers():
-    assert class_sizes(None) is None
-    assert class_sizes("120, 80") == (120, 80)
-    with pytest.raises(ArgumentError, match="--class-counts"):
-        class_sizes("120;80")
+def test_settings_are_of_the_method_or_with_data_in_front_of_the_data():
+    texts = ["k = 5", "pace.reach=2=3", "data.size=900", "data.class_counts=120, 80", "data.labels=y.npy"]
+    told = ["data.new_data_set=true", "data.split=7"]
+    assert settings_of([*texts, *told], AboutData) == (
+        {"k": "5", "pace.reach": "2=3"},
+        AboutData(900, (120, 80), split="7", labels=Path("y.npy"), new_data_set=True),
+    )
+    assert settings_of(None, Sizes) == ({}, Sizes())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("data.class_counts=120;80", "'class_counts' must be of the type tuple"),
+        ("data.size=many", "'size' must be of the type int"),
+        ("data.sise=5", "one of size, class_counts here; got 'sise'"),
+        ("data.labels=y.npy", "one of size, class_counts here"),  # a plan reads no data
+        ("data.size", "--set takes field=value"),
+        ("=5", "--set takes field=value"),
+    ],
+)
+def test_settings_that_are_none_are_refused(text, said):
+    with pytest.raises(ArgumentError, match=said):
+        settings_of([text], Sizes)

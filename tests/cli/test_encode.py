@@ -204,6 +204,55 @@ def test_a_killed_run_goes_on(cli_json, photos, encoder, monkeypatch):
     assert cli_json(*words)["resumed"] == 8
 
 
+def test_a_killed_fit_of_images_goes_on_with_its_encoding_and_leaves_no_rows(
+    cli, photos, encoder, ledger, tmp_path, monkeypatch
+):
+    from dptransfer.encoders.partial import PartialRows
+
+    encoded = []
+    add = PartialRows.add
+
+    def die_after(batches, self, index, *given):
+        if len(encoded) == batches:
+            raise SystemExit(9)
+        encoded.append(index)
+        add(self, index, *given)
+
+    for number in range(12, 40):  # more than one batch of 32
+        Image.new("RGB", (8, 8)).save(photos / "red" / f"{number}.png")
+    words = ("fit", photos, "--encoder", encoder, *FIT, "--out", "model")
+    with monkeypatch.context() as patch:
+        patch.setattr(PartialRows, "add", lambda *given: die_after(1, *given))
+        with pytest.raises(AssertionError):  # the command did not end well
+            cli(*words)
+    (left,) = tmp_path.glob("photos.*")
+    assert (left.name, left.stat().st_mode & 0o777) == ("photos.rows-of-model.emb.partial", 0o700)
+    monkeypatch.setattr(PartialRows, "add", lambda *given: die_after(9, *given))
+    cli(*words)
+    assert encoded == [0, 1]  # each once
+    assert [one.charges for one in Ledger(ledger).datasets()] == [1]
+    assert {entry.name for entry in tmp_path.iterdir()} - {"ledger.sqlite"} == {"photos", "model"}
+
+
+def test_images_in_a_place_that_cannot_be_written_are_encoded_beside_the_release(
+    cli, photos, encoder, monkeypatch
+):
+    from dptransfer.encoders import extract
+
+    seen, write = [], extract.write_embeddings
+
+    def noted(out, *given, **named):
+        seen.append(out)
+        return write(out, *given, **named)
+
+    monkeypatch.setattr(extract, "write_embeddings", noted)
+    Path("elsewhere").mkdir()
+    for writable, place in ((True, photos.parent), (False, Path("elsewhere").absolute())):
+        monkeypatch.setattr("os.access", lambda path, mode, able=writable: able or mode != os.W_OK)
+        cli("fit", photos, "--encoder", encoder, *FIT, "--out", "elsewhere/model", "--overwrite")
+        assert seen.pop().parent == place
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -64,7 +64,7 @@ def test_two_fits_are_two_charges(cli, data, ledger):
 
 @pytest.mark.parametrize("method", ["public", "top-k"])
 def test_methods_that_choose_public_rows(cli, data, method):
-    words = (*FIT[:-1], method, "--public", data / "pool.npz", "--lowest", "0.5", "--out", "model")
+    words = (*FIT[:-1], method, "--public", data / "pool.npz", "--set", "lowest=0.5", "--out", "model")
     cli("fit", data / "private.npz", *words)
     assert read_release("model").provenance.method == method
 
@@ -81,9 +81,9 @@ def test_labels_and_splits(cli, data):
         np.save("x.npy", arrays["x"])
         np.save("y.npy", arrays["y"])
         np.savez("s.npz", x_train=arrays["x"], y_train=arrays["y"], x_test=arrays["x"], y_test=arrays["y"])
-    cli("fit", "x.npy", "--labels", "y.npy", *FIT, "--out", "one")
-    assert "--split" in cli("fit", "s.npz", *FIT, "--out", "two", code=2).stderr
-    cli("fit", "s.npz", "--split", "train", *FIT, "--out", "two")
+    cli("fit", "x.npy", "--set", "data.labels=y.npy", *FIT, "--out", "one")
+    assert "--set data.split=" in cli("fit", "s.npz", *FIT, "--out", "two", code=2).stderr
+    cli("fit", "s.npz", "--set", "data.split=train", *FIT, "--out", "two")
 
 
 @pytest.mark.parametrize(
@@ -116,10 +116,10 @@ def test_labels_and_splits(cli, data):
             "--shots shots.emb",
         ),
         (("{data}/private.npz", *FIT, "--method", "only-public"), "needs public rows"),
-        (("{data}/private.npz", *FIT, "--method", "noisy-gd", "--start", "shots"), "--shots shots.emb"),
-        (("{data}/private.npz", *FIT, "--method", "noisy-gd", "--start", "names"), "--set start.tower="),
+        (("{data}/private.npz", *FIT, "--method", "noisy-gd", "--set", "start=shots"), "--shots shots.emb"),
+        (("{data}/private.npz", *FIT, "--method", "noisy-gd", "--set", "start=names"), "--set start.tower="),
         (("{data}/private.npz", *FIT, "--method", "language"), "--set start.tower="),
-        (("{data}/private.npz", *FIT, "--method", "global-adapt"), "--size"),
+        (("{data}/private.npz", *FIT, "--method", "global-adapt"), "--set data.size="),
         (("{data}/private.npz", *FIT, "--delta", "1"), "delta must lie in [0, 1)"),
         (("{data}/private.npz", *FIT, "--epsilon", "0"), "epsilon must be a positive"),
         (("{data}/private.npz", *FIT, "--name", "a\nb"), "printable characters"),
@@ -249,12 +249,12 @@ def test_rows_on_record_are_refused_under_another_name(cli, data, ledger, tmp_pa
     for name in ((), ("--name", "clinic-b")):
         said = cli(*fit, "--out", "two", *name, code=2).stderr
         assert "on record as 'clinic-a'" in said
-        assert "with --name 'clinic-a', or pass --new-data-set if" in said
+        assert "with --name 'clinic-a', or pass --set data.new_data_set=true if" in said
     assert (charges(ledger), leftovers(tmp_path)) == (1, ["one"])
     cli(*fit, "--out", "two", "--name", "CLINIC-A")
-    cli(*fit, "--out", "three", "--name", "clinic-b", "--new-data-set")
+    cli(*fit, "--out", "three", "--name", "clinic-b", "--set", "data.new_data_set=true")
     cli(*fit, "--out", "four", "--name", "clinic-b")
-    cli(*fit, "--out", "five", "--name", "clinic-c", "--strict-names")
+    cli(*fit, "--out", "five", "--name", "clinic-c", "--set", "data.strict_names=true")
     assert [one.charges for one in Ledger(ledger).datasets()] == [2, 2, 1]
 
 
@@ -269,16 +269,16 @@ def test_seeded_models_are_stamped_in_capitals(cli, data):
 
 
 LINEAR = {
-    "noisy-gd": ("--steps", "5", "--clip", "0.5"),
-    "dpsgd": ("--steps", "5", "--sampling-rate", "0.5"),
-    "global-adapt": ("--steps", "5", "--size", "300"),
+    "noisy-gd": ("--set", "steps=5", "--set", "clip=0.5"),
+    "dpsgd": ("--set", "steps=5", "--set", "sampling_rate=0.5"),
+    "global-adapt": ("--set", "steps=5", "--set", "data.size=300"),
     "least-squares": (),
-    "newton": ("--steps", "2"),
-    "feature-covariance": ("--steps", "5"),
-    "fully-private": ("--steps", "5"),
-    "adamix": ("--steps", "5", "--shots", "{data}/shots.npz"),
-    "ngd": ("--steps", "5", "--shots", "{data}/shots.npz", "--start", "zero"),
-    "ppgd": ("--steps", "5", "--shots", "{data}/shots.npz", "--public", "{data}/pool.npz"),
+    "newton": ("--set", "steps=2"),
+    "feature-covariance": ("--set", "steps=5"),
+    "fully-private": ("--set", "steps=5"),
+    "adamix": ("--set", "steps=5", "--shots", "{data}/shots.npz"),
+    "ngd": ("--set", "steps=5", "--shots", "{data}/shots.npz", "--set", "start=zero"),
+    "ppgd": ("--set", "steps=5", "--shots", "{data}/shots.npz", "--public", "{data}/pool.npz"),
     "only-public": ("--shots", "{data}/shots.npz"),
 }
 
@@ -290,13 +290,13 @@ def test_linear_heads_from_the_command_line(cli, cli_json, data, method):
     told = cli_json("fit", data / "private.npz", *words, "--out", "model")
     assert told["method"] == method
     assert told["evaluation"]["balanced_accuracy"] > 0.8
-    if "--steps" in given:
-        assert max(event.get("times", 1) for event in told["events"]) == int(given[1])
+    if given[1:] and given[1].startswith("steps="):
+        assert max(event.get("times", 1) for event in told["events"]) == int(given[1][6:])
     assert "Verified" in cli("verify", "model").stdout
 
 
 def test_the_card_tells_of_shots_beside_the_pool(cli, cli_json, data):
-    words = (*FIT, "--method", "adamix", "--steps", "3", "--public", data / "pool.npz")
+    words = (*FIT, "--method", "adamix", "--set", "steps=3", "--public", data / "pool.npz")
     cli("fit", data / "private.npz", *words, "--shots", data / "shots.npz", "--out", "model")
     record = read_release("model").provenance.public
     assert (record["rows"], record["shots"]["rows"]) == (120, 15)
@@ -342,7 +342,17 @@ def test_class_names_through_a_text_tower(cli, data, monkeypatch):
     cli("fit", data / "private.npz", *words, "--out", "model")
     assert seen[:3] == ["one cat", "one dog", "one bird"]
     assert read_release("model").events == ()
-    words = (*FIT, "--method", "noisy-gd", "--start", "names", "--set", "start.tower=here", "--steps", "2")
+    words = (
+        *FIT,
+        "--method",
+        "noisy-gd",
+        "--set",
+        "start=names",
+        "--set",
+        "start.tower=here",
+        "--set",
+        "steps=2",
+    )
     cli("fit", data / "private.npz", *words, "--out", "other")
     assert read_release("other").provenance.configuration["start"]["tower"] == "here"
     said = cli("fit", data / "private.npz", *words, "--classes", "3", "--out", "third", code=2).stderr

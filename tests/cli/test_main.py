@@ -30,7 +30,6 @@ COMMANDS = (
     "verify",
     "export",
     "ledger",
-    "bench",
 )
 
 
@@ -60,9 +59,7 @@ def test_a_new_ledger_is_announced_on_standard_error(ledger):
 
 
 @pytest.mark.parametrize(
-    "words",
-    [(), ("fit",), ("plan",), ("encode",), ("demo",), ("ledger",), ("ledger", "show"), ("bench",)]
-    + [("bench", name) for name in ("new", "run", "report", "compare", "list", "explore")],
+    "words", [(), ("fit",), ("plan",), ("encode",), ("demo",), ("ledger",), ("ledger", "show")]
 )
 def test_help_loads_nothing_heavy(words):
     assert told(*words).endswith("LOADED []\n")
@@ -134,32 +131,13 @@ def test_debug_shows_the_traceback_wherever_it_stands(cli):
         assert "Error: A release is a directory" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("pla",), "No such command 'pla'. Did you mean 'plan'? See: dptransfer --help"),
-        (("ledger", "shwo"), "No such command 'shwo'. Did you mean 'show'? See: dptransfer ledger --help"),
-        (("plan", "--epsilom", "1"), "No such option: --epsilom. Did you mean --epsilon"),
-        (("fit",), "Missing argument 'private'. See: dptransfer fit --help"),
-        (("plan", "--epsilon", "abc"), "Invalid value for '--epsilon' / '-e'"),
-        (("plan", "--epsilon"), "Option '--epsilon' requires an argument."),
-        (("plan", "--relation", "x"), "Invalid value for '--relation': 'x' is not one of 'add/remove'"),
-        (("--nothing",), "No such option: --nothing"),
-    ],
-)
-def test_a_command_line_that_cannot_be_read_is_one_line_that_says_where_to_look(cli, words, said):
-    result = cli(*words, code=2)  # the fixture counts the lines
-    assert result.stderr.startswith(f"Error: {said}")
-    assert result.stdout == ""
-
-
 def test_a_command_line_that_cannot_be_read_is_one_line_in_a_real_process():
     done = python("-W", "error", "-m", "dptransfer", "plan", "--epsilon", "abc")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "\x1b" not in done.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("ledger",), ("bench",)])
+@pytest.mark.parametrize("words", [(), ("ledger",)])
 def test_a_group_without_a_command_shows_its_help(words):
     result = CliRunner().invoke(app, words)
     assert "Usage: dptransfer" in result.output

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import pytest
 
-from dptransfer.cli.declared import class_list
-from dptransfer.cli.settings import method_from
+from dptransfer.cli.declared import Sizes, settings_of
+from dptransfer.cli.method import method_from
 from dptransfer.errors import ArgumentError
 from dptransfer.features import PublicMap, UnitNorm
 from dptransfer.methods import METHODS, MeanPrototypes
@@ -34,7 +34,7 @@ def test_json_has_the_agreed_shape(cli_json):
 
 
 def test_selections_state_epsilon_in_place_of_noise(cli_json):
-    told = cli_json("plan", "-m", "top-k", "--k", "3", "--epsilon", "1", *SIZES)
+    told = cli_json("plan", "-m", "top-k", "--set", "k=3", "--epsilon", "1", *SIZES)
     (event,) = told["events"]
     assert (event["kind"], event["epsilon"]) == ("selection", 1.0)
     assert "noise_multiplier" not in event
@@ -63,23 +63,23 @@ def test_the_methods_that_plan_by_facts_are_these():
 
 @pytest.mark.parametrize(("epsilon", "steps"), [(1, 28), (3, 206)])
 def test_as_many_steps_as_the_budget_allows(cli_json, epsilon, steps):
-    words = ("--noise-multiplier", "20", "--epsilon", epsilon, "--delta", "1e-5")
+    words = ("--set", "noise_multiplier=20", "--epsilon", epsilon, "--delta", "1e-5")
     told = cli_json("plan", "--method", "noisy-gd", *words)
     assert told["steps"] == told["events"][0]["times"] == steps
     assert told["epsilon"] <= epsilon
-    one_more = cli_json("plan", "--method", "noisy-gd", "--steps", steps + 1, *words[2:])
+    one_more = cli_json("plan", "--method", "noisy-gd", "--set", f"steps={steps + 1}", *words[2:])
     assert one_more["events"][0]["noise_multiplier"] > 20
 
 
 def test_steps_are_rounds_and_one_shot_methods_have_none(cli_json):
-    assert cli_json("plan", "-m", "noisy-gd", *BUDGET, "--steps", "1")["steps"] == 1
-    assert cli_json("plan", "-m", "feature-covariance", *BUDGET, "--steps", "9")["steps"] == 9
+    assert cli_json("plan", "-m", "noisy-gd", *BUDGET, "--set", "steps=1")["steps"] == 1
+    assert cli_json("plan", "-m", "feature-covariance", *BUDGET, "--set", "steps=9")["steps"] == 9
     for method in ("mean", "public-prior", "least-squares", "only-public", "public"):
         assert cli_json("plan", "-m", method, *BUDGET)["steps"] is None
 
 
 def test_options_of_the_linear_heads(cli_json):
-    words = ("--steps", "50", "--clip", "0.5", "--sampling-rate", "0.2", "--start", "shots")
+    words = ("--set", "steps=50", "--set", "clip=0.5", "--set", "sampling_rate=0.2", "--set", "start=shots")
     told = cli_json("plan", "-m", "dpsgd", *BUDGET, *words, "--set", "pace.reach=20")
     (event,) = told["events"]
     assert (event["kind"], event["times"], event["sampling_rate"]) == ("sampled-gaussian", 50, 0.2)
@@ -95,7 +95,7 @@ def test_stand_ins_are_told_to_people_too(cli):
 
 
 def test_class_sizes_say_how_many_classes_there_are(cli_json):
-    words = ("--relation", "replace-one", "--dim", "8", "--class-counts", "30,20,10")
+    words = ("--relation", "replace-one", "--dim", "8", "--set", "data.class_counts=30,20,10")
     told = cli_json("plan", "-m", "coinpress", *BUDGET, *words)
     assert (told["classes"], told["assumed"]) == (3, [])
 
@@ -115,22 +115,31 @@ def test_shots_must_be_labelled_and_of_one_width_with_the_pool(cli, data):
 
 
 def test_replace_one_with_declared_counts(cli_json):
-    words = ("--relation", "replace-one", "--classes", "a,b", "--dim", "8", "--class-counts", "30,20")
+    words = (
+        "--relation",
+        "replace-one",
+        "--classes",
+        "a,b",
+        "--dim",
+        "8",
+        "--set",
+        "data.class_counts=30,20",
+    )
     told = cli_json("plan", "-m", "coinpress", *BUDGET, *words, "--set", "shares=0.25,0.75")
     assert told["relation"] == "replace-one"
     assert len(told["events"]) == 2
 
 
-@pytest.mark.parametrize("currency", ["--rho", "--mu"])
+@pytest.mark.parametrize("currency", ["rho", "mu"])
 def test_other_currencies(cli_json, currency):
-    told = cli_json("plan", "-m", "mean", currency, "0.5", *SIZES)
-    assert told["guarantee"][currency[2:]] == pytest.approx(0.5, rel=1e-4)
+    told = cli_json("plan", "-m", "mean", "--budget", f"{currency}=0.5", *SIZES)
+    assert told["guarantee"][currency] == pytest.approx(0.5, rel=1e-4)
     assert told["delta"] == 1e-5
 
 
 def test_the_pool_gives_the_dimension(cli_json, data):
     told = cli_json(
-        "plan", "-m", "mean", *BUDGET, "--classes", "3", "--public", data / "pool.npz", "--axes", "5"
+        "plan", "-m", "mean", *BUDGET, "--classes", "3", "--public", data / "pool.npz", "--set", "axes=5"
     )
     assert told["dimension"] == 16
     assert told["configuration"]["features"] == {"type": "PublicMap", "axes": 5, "whitening": 0.25}
@@ -145,34 +154,40 @@ def test_the_pool_gives_the_dimension(cli_json, data):
         ((*SIZES, "--epsilon", "0"), "epsilon must be a positive finite number"),
         ((*SIZES, "--epsilon", "-1"), "epsilon must be a positive finite number"),
         ((*SIZES, "--epsilon", "nan"), "epsilon must be a positive finite number"),
-        ((*SIZES, "--epsilon", "1", "--rho", "1"), "exactly one of epsilon, rho and mu"),
+        ((*SIZES, "--epsilon", "1", "--budget", "rho=1"), "exactly one of epsilon, rho and mu"),
         (SIZES, "exactly one of epsilon, rho and mu"),
         ((*SIZES, "--epsilon", "1"), "pure"),
         ((*BUDGET, "--dim", "8", "-m", "auto"), "--classes"),
         ((*BUDGET, "--classes", "10", "-m", "auto"), "--dim"),
-        ((*BUDGET, "--relation", "replace-one", *SIZES, "-m", "coinpress"), "--class-counts"),
+        ((*BUDGET, "--relation", "replace-one", *SIZES, "-m", "coinpress"), "--set data.class_counts="),
         ((*BUDGET, "--relation", "replace-one", "-m", "coinpress"), "--classes"),
-        ((*BUDGET, "-m", "noisy-gd", "--noise-multiplier", "0"), "noise_multiplier must be a positive"),
-        ((*BUDGET, "-m", "noisy-gd", "--steps", "0"), "steps must be"),
-        ((*BUDGET, "-m", "noisy-gd", "--clip", "-1"), "clip must be a number between 1e-12 and 1e12"),
-        ((*BUDGET, "-m", "noisy-gd", "--sampling-rate", "0.1"), "'noisy-gd' has no 'sampling_rate'"),
-        ((*BUDGET, "-m", "dpsgd", "--sampling-rate", "2"), "sampling_rate must lie in (0, 1]"),
-        ((*BUDGET, "-m", "noisy-gd", "--start", "shot"), "Did you mean 'shots'?"),
+        ((*BUDGET, "-m", "noisy-gd", "--set", "noise_multiplier=0"), "noise_multiplier must be a positive"),
+        ((*BUDGET, "-m", "noisy-gd", "--set", "steps=0"), "steps must be"),
+        ((*BUDGET, "-m", "noisy-gd", "--set", "clip=-1"), "clip must be a number between 1e-12 and 1e12"),
+        ((*BUDGET, "-m", "noisy-gd", "--set", "sampling_rate=0.1"), "'noisy-gd' has no 'sampling_rate'"),
+        ((*BUDGET, "-m", "dpsgd", "--set", "sampling_rate=2"), "sampling_rate must lie in (0, 1]"),
+        ((*BUDGET, "-m", "noisy-gd", "--set", "start=shot"), "Did you mean 'shots'?"),
         ((*BUDGET, "-m", "noisy-gd", "--set", "pace.rech=2"), "Did you mean 'reach'?"),
         ((*BUDGET, "-m", "noisy-gd", "--shots", "missing.emb"), "--shots: "),
-        ((*BUDGET, "-m", "noisy-gd", "--noise-multiplier", "0.1"), "a larger noise multiplier"),
-        ((*BUDGET, "-m", "noisy-gd", "--noise-multiplier", "20", "--steps", "29"), "29 steps at noise"),
+        ((*BUDGET, "-m", "noisy-gd", "--set", "noise_multiplier=0.1"), "a larger noise multiplier"),
+        (
+            (*BUDGET, "-m", "noisy-gd", "--set", "noise_multiplier=20", "--set", "steps=29"),
+            "29 steps at noise",
+        ),
         ((*BUDGET, "-m", "adamix", "--set", "axes=64", "--set", "device=cuda"), "device must be one of"),
         ((*BUDGET, "-m", "global-adapt", "--set", "device=cuda"), "device must be one of"),
         ((*BUDGET, "-m", "feature-covariance", "--set", "device=cuda"), "device must be one of"),
-        ((*BUDGET, "-m", "feature-covariance", "--noise-multiplier", "20"), "its own noise"),
+        ((*BUDGET, "-m", "feature-covariance", "--set", "noise_multiplier=20"), "its own noise"),
         ((*BUDGET, "--classes", "1", "--dim", "8"), "at least two classes"),
         ((*BUDGET, "--classes", "a,a", "--dim", "8"), "distinct"),
         ((*BUDGET, "--classes", "missing.txt", "--dim", "8"), "a file of names"),
-        ((*BUDGET, "--classes", "3", "--dim", "0"), "dimension must be"),
-        ((*BUDGET, *SIZES, "--class-counts", "1,x"), "--class-counts takes whole numbers"),
-        ((*BUDGET, *SIZES, "--class-counts", "1,2"), "one number per declared class"),
-        ((*BUDGET, *SIZES, "--k", "3"), "'mean' has no 'k'"),
+        ((*BUDGET, "--classes", "3", "--dim", "0"), "--dim takes a whole number of at least 1; got '0'"),
+        (
+            (*BUDGET, *SIZES, "--set", "data.class_counts=1,x"),
+            "'class_counts' must be of the type tuple[int, ...]",
+        ),
+        ((*BUDGET, *SIZES, "--set", "data.class_counts=1,2"), "one number per declared class"),
+        ((*BUDGET, *SIZES, "--set", "k=3"), "'mean' has no 'k'"),
         ((*BUDGET, *SIZES, "--set", "pool"), "--set takes field=value"),
         ((*BUDGET, *SIZES, "--set", "pool=many"), "must be of the type int"),
         ((*BUDGET, *SIZES, "--set", "pol=2"), "Did you mean 'pool'?"),
@@ -189,24 +204,17 @@ def test_pools_of_another_width_are_refused(cli, data):
     assert "one dimension" in cli("plan", "-m", "mean", *words, code=2).stderr
 
 
-def test_class_lists(tmp_path):
-    names = tmp_path / "names.txt"
-    names.write_text("café\n dog \n\n", encoding="utf-8")
-    assert class_list(str(names)) == ("café", "dog")
-    assert class_list("2,5") == (2, 5)
-    assert class_list("007,8") == ("007", "8")
-    names.write_bytes(b"\xff\xfe\xff")
-    with pytest.raises(ArgumentError, match="UTF-8"):
-        class_list(str(names))
+def set_on(name, *assignments):
+    return method_from(name, settings_of(assignments, Sizes)[0])
 
 
 def test_feature_maps_by_name_and_field():
-    assert method_from("mean", {"pool": 4}).features == UnitNorm(pool=4)
-    made = method_from("mean", {}, ["features=public-map", "features.whitening=0.5"])
+    assert set_on("mean", "pool=4").features == UnitNorm(pool=4)
+    made = set_on("mean", "features=public-map", "features.whitening=0.5")
     assert made.features == PublicMap(whitening=0.5)
-    assert method_from("mean", {}, ["axes=8", "whitening=0"]).features == PublicMap(axes=8, whitening=0.0)
+    assert set_on("mean", "axes=8", "whitening=0").features == PublicMap(axes=8, whitening=0.0)
     with pytest.raises(ArgumentError, match="axes and pool"):
-        method_from("mean", {"axes": 8, "pool": 2})
+        set_on("mean", "axes=8", "pool=2")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,23 +230,20 @@ class Later(MeanPrototypes):
     name: ClassVar[str] = "later"
 
 
-def test_fields_of_methods_to_come_are_options_at_once():
+def test_fields_of_methods_to_come_are_options_at_once(cli_json):
     later = f"{__name__}:Later"
-    texts = ["rounds=4", "mode=7", "strict=true", "shares=0.5, 0.5"]
-    made = method_from(later, {"axes": 9, "k": None}, texts)
+    assert cli_json("plan", "-m", later, "--set", "rounds=4", *BUDGET)["configuration"]["rounds"] == 4
+    made = set_on(later, "rounds=4", "mode=7", "strict=true", "shares=0.5, 0.5", "axes=9")
     assert made == Later(rounds=4, mode="7", strict=True, shares=(0.5, 0.5), axes=9)
-    assert method_from(later, {}, ["rounds=null"]).rounds is None
+    assert set_on(later, "rounds=null").rounds is None
     with pytest.raises(ArgumentError, match="'strict' must be of the type bool"):
-        method_from(later, {}, ["strict=perhaps"])
+        set_on(later, "strict=perhaps")
 
 
 @pytest.mark.filterwarnings("default::dptransfer.errors.PrivacyWarning")
 @pytest.mark.parametrize(
     ("words", "about"),
-    [
-        (("--epsilon", "20", "--delta", "1e-5"), "epsilon"),
-        ((*BUDGET, "--size", "50000"), "delta"),
-    ],
+    [(("--epsilon", "20", "--delta", "1e-5"), "epsilon"), ((*BUDGET, "--set", "data.size=50000"), "delta")],
 )
 def test_a_budget_that_promises_little_is_one_line_on_standard_error(cli, words, about):
     done = cli("plan", "-m", "mean", *words, *SIZES)

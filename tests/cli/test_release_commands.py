@@ -125,6 +125,13 @@ def test_evaluate_refuses(cli, data, model, source, said):
     assert said in cli("evaluate", model, data / source, code=2).stderr
 
 
+def test_a_part_of_a_file_is_named_by_the_option_that_evaluate_has(cli, data, model):
+    with np.load(data / "test.npz") as arrays:
+        np.savez("s.npz", x_train=arrays["x"], y_train=arrays["y"], x_test=arrays["x"], y_test=arrays["y"])
+    assert "Pass --split train" in cli("evaluate", model, "s.npz", code=2).stderr
+    cli("evaluate", model, "s.npz", "--split", "test")
+
+
 def test_evaluate_with_many_classes_lists_mistakes(cli, tmp_path):
     rng = np.random.default_rng(0)
     np.savez("many.npz", x=rng.normal(size=(200, 8)), y=rng.integers(0, 20, 200))

@@ -185,3 +185,10 @@ def test_what_pillow_warns_of_in_one_picture_is_not_told(images, tmp_path, monke
     report = encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8)
     assert report.unreadable == ()
     assert encode_images_in_memory(images, MeanColour()).unreadable == ()
+
+
+def test_a_folder_that_may_not_be_replaced_is_refused_before_anything_is_encoded(tmp_path):
+    (tmp_path / "a.emb").mkdir()
+    with pytest.raises(DataError, match="may be overwritten"):
+        encode_texts(["one", "two"], WordLengths(fails_after=0), tmp_path / "a.emb", overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.emb"]

@@ -26,11 +26,11 @@ def shares(relation=Relation.ADD_REMOVE):
 def test_the_shares_together_cost_no_more_than_the_event(relation, split):
     """What was drawn is composed as if each release were its own event, at the scale really asked for."""
     made, noise = shares(relation), Listening(0)
-    purse = made.open(noise=noise)
+    left = made.open(noise=noise)
     events = []
     for number, share in enumerate(split):
         query = ClassCounts(2) if number == 0 and len(split) > 1 else made.query
-        purse.release(query, share, ROWS, LABELS)
+        left.release(query, share, ROWS, LABELS)
         sensitivity = query.l2_sensitivity(relation)
         drawn = noise.asked[0] / query.grid / sensitivity
         events.append(GaussianMechanism(query, drawn, relation).event)
@@ -39,37 +39,37 @@ def test_the_shares_together_cost_no_more_than_the_event(relation, split):
     assert mu_of(events) >= 0.999 * mu_of([made.event])
 
 
-def test_a_purse_refuses_more_than_it_has():
-    purse = shares().open(noise=SeededNoise(0))
-    purse.release(ClassCounts(2), 0.4, ROWS, LABELS)
-    purse.release(ClassCounts(2), 0.5, ROWS, LABELS)
+def test_no_more_is_spent_than_is_left():
+    left = shares().open(noise=SeededNoise(0))
+    left.release(ClassCounts(2), 0.4, ROWS, LABELS)
+    left.release(ClassCounts(2), 0.5, ROWS, LABELS)
     with pytest.raises(BudgetError, match="Shares"):
-        purse.release(ClassCounts(2), 0.2, ROWS, LABELS)
-    purse.release(ClassCounts(2), 0.1, ROWS, LABELS)
+        left.release(ClassCounts(2), 0.2, ROWS, LABELS)
+    left.release(ClassCounts(2), 0.1, ROWS, LABELS)
     for more in (1e-6, 0.5):
         with pytest.raises(BudgetError, match="Shares"):
-            purse.release(ClassCounts(2), more, ROWS, LABELS)
+            left.release(ClassCounts(2), more, ROWS, LABELS)
     for bad in (0.0, -0.1, float("nan")):
         with pytest.raises(ArgumentError):
-            purse.release(ClassCounts(2), bad, ROWS, LABELS)
+            left.release(ClassCounts(2), bad, ROWS, LABELS)
 
 
 def test_labels_that_stay_and_labels_that_change_have_accounts_of_their_own_under_replace_one():
     """Counts move only with a label, and sums by √2 then and not by 2; a total moves by 2 either way."""
     total = WeightedTotal(FEATURES, np.ones(2))
-    purse = shares(Relation.REPLACE_ONE).open(noise=SeededNoise(0))
-    purse.release(ClassCounts(2), 0.3, ROWS, LABELS)
-    assert purse.left == pytest.approx((1.0, 0.7))
-    purse.release(ClassSums(FEATURES, 2), 0.8, ROWS, LABELS)
-    assert purse.left == pytest.approx((0.2, 0.3))
+    left = shares(Relation.REPLACE_ONE).open(noise=SeededNoise(0))
+    left.release(ClassCounts(2), 0.3, ROWS, LABELS)
+    assert left.left == pytest.approx((1.0, 0.7))
+    left.release(ClassSums(FEATURES, 2), 0.8, ROWS, LABELS)
+    assert left.left == pytest.approx((0.2, 0.3))
     for query, share in ((ClassSums(FEATURES, 2), 0.21), (total, 0.21), (ClassCounts(2), 0.31)):
         with pytest.raises(BudgetError, match="Shares"):
-            purse.release(query, share, ROWS, LABELS)
-    purse.release(total, 0.2, ROWS, LABELS)
-    purse.release(ClassCounts(2), 0.1, ROWS, LABELS)
+            left.release(query, share, ROWS, LABELS)
+    left.release(total, 0.2, ROWS, LABELS)
+    left.release(ClassCounts(2), 0.1, ROWS, LABELS)
     for query in (ClassSums(FEATURES, 2), total, ClassCounts(2)):
         with pytest.raises(BudgetError, match="Shares"):
-            purse.release(query, 1e-6, ROWS, LABELS)
+            left.release(query, 1e-6, ROWS, LABELS)
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 1)])
@@ -77,10 +77,10 @@ def test_no_pair_of_either_kind_costs_more_than_the_event(first, second):
     """The worst rows of each kind, priced from their exact answers and the noise that was drawn."""
     made, noise = shares(Relation.REPLACE_ONE), Listening(0)
     one, other = ((sign * ROWS[:1], np.array([label])) for sign, label in ((1, first), (-1, second)))
-    purse, spent = made.open(noise=noise), 0.0
+    left, spent = made.open(noise=noise), 0.0
     split = [(ClassCounts(2), 0.3), (ClassSums(FEATURES, 2), 0.8), (WeightedTotal(FEATURES, np.ones(2)), 0.2)]
     for query, share in split:
-        purse.release(query, share, *one)
+        left.release(query, share, *one)
         gap = (query(*one) - query(*other)).astype(float)
         spent += float((gap**2).sum()) / noise.asked[0] ** 2
     assert 0.85 <= spent * made.noise_multiplier**2 <= 1
@@ -89,27 +89,27 @@ def test_no_pair_of_either_kind_costs_more_than_the_event(first, second):
 def test_what_the_lattice_costs_covers_shares_that_add_up_to_two():
     """Counts for labels that change, sums for labels that stay: each of the two takes a whole budget."""
     made, noise = shares(Relation.REPLACE_ONE), Listening(0)
-    purse, spent = made.open(noise=noise), 0.0
+    left, spent = made.open(noise=noise), 0.0
     for query, share in ((ClassSums(FEATURES, 2), 1.0), (ClassCounts(2), 0.5)):
-        purse.release(query, share, ROWS, LABELS)
+        left.release(query, share, ROWS, LABELS)
         spent += lattice_epsilon(noise.asked[0], math.prod(query.shape))
     assert spent <= made.event.numeric_epsilon
     assert made.event.numeric_epsilon == 2 * lattice_epsilon(3.0 * 2 * 2**30 / 2, 6)
 
 
 def test_a_query_larger_than_planned_is_refused():
-    purse = shares().open(noise=SeededNoise(0))
+    left = shares().open(noise=SeededNoise(0))
     with pytest.raises(ArgumentError, match="larger"):
-        purse.release(ClassSumsAndCounts(FEATURES, 2), 0.1, ROWS, LABELS)
+        left.release(ClassSumsAndCounts(FEATURES, 2), 0.1, ROWS, LABELS)
 
 
 def test_a_query_that_bounds_another_unit_is_refused():
     class OfPersons(ClassCounts):
         unit = Unit.PERSON
 
-    purse = shares().open(noise=SeededNoise(0))
+    left = shares().open(noise=SeededNoise(0))
     with pytest.raises(ArgumentError, match="another unit"):
-        purse.release(OfPersons(2), 0.1, ROWS, LABELS)
+        left.release(OfPersons(2), 0.1, ROWS, LABELS)
 
 
 def test_a_query_whose_lattice_would_cost_more_than_planned_is_refused():
@@ -118,16 +118,16 @@ def test_a_query_whose_lattice_would_cost_more_than_planned_is_refused():
     class Coarse(ClassCounts):
         grid = 2**28
 
-    purse = shares().open(noise=SeededNoise(0))
+    left = shares().open(noise=SeededNoise(0))
     with pytest.raises(ArgumentError, match="coarser"):
-        purse.release(Coarse(2), 0.1, ROWS, LABELS)
+        left.release(Coarse(2), 0.1, ROWS, LABELS)
 
 
 def test_the_stated_scale_is_that_of_the_noise():
     noise = Listening(0)
-    purse = shares().open(noise=noise)
-    stated = purse.scale(ClassCounts(2), 0.25)
-    purse.release(ClassCounts(2), 0.25, ROWS, LABELS)
+    left = shares().open(noise=noise)
+    stated = left.scale(ClassCounts(2), 0.25)
+    left.release(ClassCounts(2), 0.25, ROWS, LABELS)
     assert stated == pytest.approx(6.0)
     assert noise.asked[0] / 2**30 == pytest.approx(stated, rel=1e-8)
     assert noise.asked[0] / 2**30 >= 3.0 / math.sqrt(0.25)
@@ -143,13 +143,13 @@ class OfGrid(ClassSums):
 
 @pytest.mark.parametrize("relation", Relation)
 @pytest.mark.parametrize("split", [(1.0,), (0.5, 0.5), (0.1,) * 10])
-def test_the_event_pays_for_the_coarsest_grid_that_a_purse_lets_pass(relation, split):
+def test_the_event_pays_for_the_coarsest_grid_that_may_pass(relation, split):
     """Half the largest query's sensitivity, in steps: the lattice then costs four times as much."""
     made, noise = shares(relation), Listening(0)
-    purse, coarsest = made.open(noise=noise), OfGrid(2**29)
+    left, coarsest = made.open(noise=noise), OfGrid(2**29)
     events = []
     for share in split:
-        purse.release(coarsest, share, ROWS, LABELS)
+        left.release(coarsest, share, ROWS, LABELS)
         drawn = noise.asked[0] / coarsest.grid / coarsest.l2_sensitivity(relation)
         events.append(GaussianMechanism(coarsest, drawn, relation).event)
     paid, cost = made.event.numeric_epsilon, sum(event.numeric_epsilon for event in events)
@@ -159,8 +159,8 @@ def test_the_event_pays_for_the_coarsest_grid_that_a_purse_lets_pass(relation, s
 
 
 @pytest.mark.parametrize("relation", Relation)
-def test_a_purse_lets_half_the_sensitivity_in_steps_pass_and_a_hair_less_not(relation):
-    purse = shares(relation).open(noise=SeededNoise(0))
-    purse.release(OfGrid(2**29), 0.1, ROWS, LABELS)
+def test_half_the_sensitivity_in_steps_may_pass_and_a_hair_less_not(relation):
+    left = shares(relation).open(noise=SeededNoise(0))
+    left.release(OfGrid(2**29), 0.1, ROWS, LABELS)
     with pytest.raises(ArgumentError, match="coarser"):
-        purse.release(OfGrid(2**29 - 1), 0.1, ROWS, LABELS)
+        left.release(OfGrid(2**29 - 1), 0.1, ROWS, LABELS)

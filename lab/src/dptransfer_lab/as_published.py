@@ -1,21 +1,16 @@
 """Mechanisms as papers or their scripts have them, which are NOT PRIVATE, or not what they could be.
 
 They run in the laboratory alone, beside the right ones, so that the difference can be seen. They are no
-`PrivateMethod`: no plan, no ledger, no guarantee, and what they return cannot be saved. Each is called with
-(private, public, budget, rng). `dptransfer_lab.exposure` says what each of them really gives away.
+`PrivateMethod`: no plan, no ledger, no guarantee, and what they return cannot be saved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.privacy import Budget
-from dptransfer_lab.paragons import ClassMeans, Paragon
 from dptransfer_lab.printed import (
     epsilon_delta,
     printed_mean_deviation,
@@ -26,39 +21,20 @@ from dptransfer_lab.printed import (
 from dptransfer_lab.printed_choices import PrintedTopK, ScriptedPublic
 from dptransfer_lab.unprotected import (
     PREFIX,
-    OpenHead,
+    NotPrivate,
     Unprotected,
     class_sums,
     nearest,
     softmax,
     unit_rows,
 )
+from dptransfer_lab.without_noise import ClassMeans, Paragon
+
+if TYPE_CHECKING:
+    from dptransfer.privacy import Budget
+    from dptransfer_lab.tasks import Task
 
 _REACH = 50.0  # length of the whole path of a descent, per √class
-
-
-class Published(Protocol):
-    """What a study runs: fields are its settings."""
-
-    @property
-    def name(self) -> str:
-        """Its name in studies; it begins with 'as-published-'."""
-        ...
-
-    @property
-    def why(self) -> str:
-        """What is wrong with it, in words."""
-        ...
-
-    def __call__(
-        self,
-        private: PrivateEmbeddings,
-        public: PublicEmbeddings | None,
-        budget: Budget,
-        rng: np.random.Generator,
-    ) -> Unprotected:
-        """Fit."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -73,19 +49,13 @@ class PrintedMean:
     safe: ClassVar[bool] = False
     why: ClassVar[str] = "the noise's deviation is a function of the private class size, and reveals it"
 
-    def __call__(
-        self,
-        private: PrivateEmbeddings,
-        public: PublicEmbeddings | None,
-        budget: Budget,
-        rng: np.random.Generator,
-    ) -> Unprotected:
+    def fit(self, task: Task, budget: Budget, rng: np.random.Generator) -> Unprotected:
         """Fit."""
         rho = rho_of_budget(budget)
-        sums, counts = class_sums(private)
+        sums, counts = class_sums(task)
         deviation = printed_mean_deviation(rho, np.maximum(counts, 1))
         means = sums / np.maximum(counts, 1)[:, None] + deviation[:, None] * rng.standard_normal(sums.shape)
-        return nearest(private, means, f"noise of deviation 2/(n·√(2ρ)) at ρ = {rho:.4g}")
+        return nearest(means, f"noise of deviation 2/(n·√(2ρ)) at ρ = {rho:.4g}")
 
 
 @dataclass(frozen=True)
@@ -98,23 +68,15 @@ class PrintedMeanEstimation:
         "Theorem 2.1 prints the Gaussian curve with σε/2 for σε, and leaves out that a count moves too"
     )
 
-    def __call__(
-        self,
-        private: PrivateEmbeddings,
-        public: PublicEmbeddings | None,
-        budget: Budget,
-        rng: np.random.Generator,
-    ) -> Unprotected:
+    def fit(self, task: Task, budget: Budget, rng: np.random.Generator) -> Unprotected:
         """Fit."""
-        epsilon, delta = epsilon_delta(budget)
-        scale = printed_theorem_noise(epsilon, delta)
-        sums, counts = class_sums(private)
+        scale = printed_theorem_noise(*epsilon_delta(budget))
+        sums, counts = class_sums(task)
         noisy = sums + scale * rng.standard_normal(sums.shape)
         released = counts + scale * rng.standard_normal(counts.shape)
         centres = noisy / np.where(released == 0, 1.0, released)[:, None]
         offset = -0.5 * (centres**2).sum(axis=1)  # nearest centre: x·q − ‖q‖²/2
-        note = f"noise of deviation {scale:.4g} on sums and counts"
-        return Unprotected(private.facts.classes, centres, offset, notes=(note,))
+        return Unprotected(centres, offset, note=f"noise of deviation {scale:.4g} on sums and counts")
 
 
 @dataclass(frozen=True)
@@ -134,16 +96,10 @@ class PrintedNoisyGD:
         "ρ = T²/2σ² overstates the cost of T steps, so the budget is not used up; the noise here is float"
     )
 
-    def __call__(
-        self,
-        private: PrivateEmbeddings,
-        public: PublicEmbeddings | None,
-        budget: Budget,
-        rng: np.random.Generator,
-    ) -> Unprotected:
+    def fit(self, task: Task, budget: Budget, rng: np.random.Generator) -> Unprotected:
         """Fit."""
         steps = max(1, printed_steps(rho_of_budget(budget), self.noise_multiplier))
-        rows, target = unit_rows(private.rows), np.eye(len(private.facts.classes))[private.labels]
+        rows, target = unit_rows(task.rows), np.eye(len(task.classes))[task.labels]
         weights = average = np.zeros((target.shape[1], rows.shape[1]))
         for step in range(1, steps + 1):
             miss = softmax(rows @ weights.T) - target
@@ -154,14 +110,10 @@ class PrintedNoisyGD:
             weights = weights - length * gradient / np.linalg.norm(gradient)
             average = average + 2 * step / (steps * (steps + 1)) * weights
         note = f"{steps} steps at noise {self.noise_multiplier:g}"
-        return Unprotected(
-            private.facts.classes, average, np.zeros(len(average)), head=OpenHead(1.0), notes=(note,)
-        )
+        return Unprotected(average, np.zeros(len(average)), temperature=1.0, note=note)
 
 
-Fit = Callable[[PrivateEmbeddings, PublicEmbeddings | None, Budget, np.random.Generator], Unprotected]
-
-AS_PUBLISHED: dict[str, Published] = {
+AS_PUBLISHED: dict[str, NotPrivate] = {
     one.name: one
     for one in (
         PrintedMean(),

@@ -10,14 +10,14 @@ from typing import Any
 
 from dptransfer import __version__
 from dptransfer.privacy import Budget
-from dptransfer_lab.lineup import settings_of
+from dptransfer_lab.methods import settings_of
 from dptransfer_lab.record_file import canonical
-from dptransfer_lab.shelf import Stored
+from dptransfer_lab.stored import Stored
 from dptransfer_lab.study import NO_POOL, MethodEntry, Size, Study
 
 FORMAT = 1
 """Part of every address: a change of what a record means makes new cells."""
-Shelf = Mapping[tuple[str, str, str], Stored]
+Sources = Mapping[tuple[str, str, str], Stored]
 
 
 @dataclass(frozen=True)
@@ -105,33 +105,30 @@ class Cell:
     @property
     def words(self) -> str:
         """The cell in a few words, for whoever watches."""
-        budget = {"epsilon": "ε", "rho": "ρ", "mu": "μ"}
-        amount = next(f"{sign} = {self.budget[name]:g}" for name, sign in budget.items() if self.budget[name])
-        task = self.task
-        tail = f", ratio {task.imbalance:g}" if task.imbalance else ""
-        shots = f", {task.shots} shots" if task.shots else ""
-        return f"{task.data} ({task.encoder}){tail}{shots}, {amount}, {self.label}, seed {task.seed}"
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON-ready form."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Cell:
-        """Read what `to_json` wrote."""
-        return cls(**{**fields, "task": TaskKey(**fields["task"])})
+        place = {**asdict(self.task), "budget": self.budget, "label": self.label}
+        return f"{in_words(place)}, seed {self.task.seed}"
 
 
-def cells_of(study: Study, shelf: Shelf) -> list[Cell]:
+def in_words(place: Mapping[str, Any]) -> str:
+    """Where cells stand in a study, in a few words."""
+    signs = {"epsilon": "ε", "rho": "ρ", "mu": "μ"}
+    budget = place["budget"]
+    tail = f", ratio {place['imbalance']:g}" if place["imbalance"] else ""
+    shots = f", {place['shots']} shots" if place["shots"] else ""
+    amount = next(f"{sign} = {budget[name]:g}" for name, sign in signs.items() if budget[name])
+    return f"{place['data']} ({place['encoder']}){tail}{shots}, {amount}, {place['label']}"
+
+
+def cells_of(study: Study, stored: Sources) -> list[Cell]:
     """Every cell of the study, each once; seeds are the slowest axis, then tasks, so that rows are shared.
 
     Args:
         study: what is asked for.
-        shelf: the stored arrays, by role, name and encoder.
+        stored: the stored arrays, by role, name and encoder.
     """
     digest = study.digest
     found: dict[str, Cell] = {}
-    for key in _task_keys(study, shelf):
+    for key in _task_keys(study, stored):
         for entry, grid in product(study.method, study.budget):
             settings = settings_of(entry.name, entry.settings)
             for budget in grid.budgets():
@@ -154,13 +151,13 @@ def cells_of(study: Study, shelf: Shelf) -> list[Cell]:
     return list(found.values())
 
 
-def _task_keys(study: Study, shelf: Shelf) -> Iterator[TaskKey]:
+def _task_keys(study: Study, stored: Sources) -> Iterator[TaskKey]:
     axes = product(study.seed_list, study.data, study.imbalance, study.shots, _sizes(study.size))
     for seed, data, imbalance, shots, size in axes:
         for encoder, pool in product(data.source, data.pool):
-            if ("data", data.name, encoder) not in shelf:
+            if ("data", data.name, encoder) not in stored:
                 continue  # it is missing, and the caller knows
-            known = None if pool == NO_POOL else shelf["pool", pool, encoder]
+            known = None if pool == NO_POOL else stored["pool", pool, encoder]
             if known is None and size["pool_rows"] is not None:
                 continue  # there is no pool to cut
             yield TaskKey(
@@ -171,7 +168,7 @@ def _task_keys(study: Study, shelf: Shelf) -> Iterator[TaskKey]:
                 shots=shots,
                 seed=seed,
                 **size,
-                data_fingerprint=shelf["data", data.name, encoder].fingerprint,
+                data_fingerprint=stored["data", data.name, encoder].fingerprint,
                 pool_fingerprint=None if known is None else known.fingerprint,
             )
 
@@ -186,12 +183,5 @@ def _sizes(sizes: tuple[Size, ...]) -> list[dict[str, int | None]]:
 
 
 def _wanted(entry: MethodEntry, key: TaskKey, budget: Budget) -> bool:
-    asked: list[tuple[tuple[Any, ...], Any]] = [
-        (entry.only.data, key.data),
-        (entry.only.encoder, key.encoder),
-        (entry.only.pool, key.pool or NO_POOL),
-        (entry.only.flavour, budget.flavour),
-        (entry.only.imbalance, key.imbalance),
-        (entry.only.shots, key.shots),
-    ]
-    return all(not allowed or value in allowed for allowed, value in asked)
+    place = {**asdict(key), "pool": key.pool or NO_POOL, "flavour": budget.flavour}
+    return all(not allowed or place[name] in allowed for name, allowed in entry.only)

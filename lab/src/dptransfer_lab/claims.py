@@ -15,13 +15,14 @@ A claim is a table of a study:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from dptransfer.errors import DataError
-from dptransfer_lab.figures.points import axis_epsilon
-from dptransfer_lab.results import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _Entry = TypeVar("_Entry", bound=BaseModel)
 
@@ -33,7 +34,6 @@ def _listed(value: Any) -> Any:
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-Values = Annotated[tuple[Any, ...], BeforeValidator(_listed)]
 
 
 class Where(BaseModel):
@@ -50,20 +50,14 @@ class Where(BaseModel):
     epsilon_min: float = 0.0
     epsilon_max: float = float("inf")
 
-    def holds(self, record: Record) -> bool:
-        """Whether the record is one of them."""
-        budget = record["budget"]
-        asked: list[tuple[tuple[Any, ...], Any]] = [
-            (self.data, record["data"]),
-            (self.encoder, record["encoder"]),
-            (self.pool, record["pool"]),
-            (self.flavour, budget["flavour"]),
-            (self.relation, budget["relation"]),
-            (self.imbalance, record["imbalance"]),
-            (self.shots, record["shots"]),
-        ]
-        inside = self.epsilon_min * (1 - 1e-9) <= axis_epsilon(budget) <= self.epsilon_max * (1 + 1e-9)
-        return inside and all(not allowed or value in allowed for allowed, value in asked)
+    def of(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Those of these cells, which `placed` has put on the axis in ε."""
+        room = 1e-9  # a budget in ρ or μ stands at a computed ε
+        inside = frame["at_epsilon"].between(self.epsilon_min * (1 - room), self.epsilon_max * (1 + room))
+        for name in ("data", "encoder", "pool", "flavour", "relation", "imbalance", "shots"):
+            if allowed := getattr(self, name):
+                inside &= frame[name].isin(allowed)
+        return frame[inside]
 
 
 class Claim(BaseModel):
@@ -79,7 +73,7 @@ class Claim(BaseModel):
         right: what left is compared with.
         compare: what left and right name: 'label', or a factor such as 'pool'.
         axis: what rises: 'epsilon', or a factor such as 'pool_rows'.
-        metric: which number; a metric or a cost of the record.
+        metric: which number; a metric or a cost.
         tolerance: for 'close', how far apart two means may be.
         share: which share of the cells must agree.
         where: which cells it is about.

@@ -8,13 +8,15 @@ Holm's correction keeps the chance of a single false alarm, over all groups, at 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dptransfer.errors import ArgumentError
+from dptransfer_lab.chance import holm, paired_chance
 from dptransfer_lab.results import COST, METRICS, PLACE, SIZES
 from dptransfer_lab.summary import one_per_seed
 
@@ -102,10 +104,12 @@ def compare_runs(
                 tested.append(_tested(old, new, metric))
             elif len(old) or len(new):
                 other.append((coordinates(after[place]), _status(before[place]), _status(after[place])))
+    standing = holm([math.nan if change.p is None else change.p for change in tested], level)
+    corrected = [replace(change, beyond_noise=real) for change, real in zip(tested, standing, strict=True)]
     return Comparison(
         metric=metric,
         level=level,
-        shared=tuple(sorted(_corrected(tested, level), key=_order)),
+        shared=tuple(sorted(corrected, key=_order)),
         only_first=tuple(coordinates(before[place]) for place in before if place not in after),
         only_second=tuple(coordinates(after[place]) for place in after if place not in before),
         other_status=tuple(other),
@@ -137,11 +141,7 @@ def _tested(old: pd.DataFrame, new: pd.DataFrame, metric: str) -> Change:
     gaps = (after - before).dropna()
     p: float | None = None
     if len(gaps) >= 2:
-        test = f"paired t test over {len(gaps)} seeds"
-        if np.ptp(gaps) == 0:  # no spread: equal, or moved by the same amount in every seed
-            p = float(gaps.iloc[0] == 0)
-        else:
-            p = float(stats.ttest_1samp(gaps, 0.0).pvalue)
+        test, p = f"paired t test over {len(gaps)} seeds", paired_chance(gaps)
     elif len(before) >= 2 and len(after) >= 2:
         test = "Welch's test"
         if np.ptp(before) == 0 == np.ptp(after):
@@ -164,18 +164,6 @@ def _tested(old: pd.DataFrame, new: pd.DataFrame, metric: str) -> Change:
         same_data=len({*old["data_fingerprint"], *new["data_fingerprint"]}) == 1,
         other_settings=tuple(sorted(name for name in {*one, *other} if one.get(name) != other.get(name))),
     )
-
-
-def _corrected(changes: Sequence[Change], level: float) -> list[Change]:
-    """Holm (1979): the i-th smallest of m p values must be below level/(m − i), and all before it too."""
-    order = sorted((change for change in changes if change.p is not None), key=lambda change: change.p or 0.0)
-    standing = True
-    marked = [change for change in changes if change.p is None]
-    for place, change in enumerate(order):
-        assert change.p is not None
-        standing = standing and change.p <= level / (len(order) - place)
-        marked.append(replace(change, beyond_noise=standing))
-    return marked
 
 
 def _order(change: Change) -> tuple[bool, float]:

@@ -6,13 +6,14 @@ tried at once; 'efficientnet-lite0' encodes the pictures as `dptransfer demo` do
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer import _check
 from dptransfer.data import PublicEmbeddings
-from dptransfer.demo.glyphs import draw_glyphs
-from dptransfer.demo.sets import Pixels, balanced_split
+from dptransfer.errors import ArgumentError
+from dptransfer_lab.draws import drawn_by_class
 
 CLASSES = tuple("0123456789")
 ENCODERS = ("pixels", "efficientnet-lite0")
@@ -24,26 +25,34 @@ _BRIGHTEST = 16
 _SEED = 20_252
 
 
-def demo_digits(encoder: str = "pixels") -> tuple[PublicEmbeddings, PublicEmbeddings]:
+def demo_digits(encoder: str = "pixels") -> dict[str, NDArray[Any]]:
     """All 1,797 digits: those to train on, and 35 of each to test on. Class sizes are nearly equal."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
     labels = bunch.target.astype(np.int64)
     rows = _encoded(np.rint(bunch.images * (255 / _BRIGHTEST)).astype(np.uint8), encoder)
-    rest, test = balanced_split(labels, TEST_PER_CLASS, rng=np.random.default_rng(_SEED))
-    train, held = (PublicEmbeddings(rows[part], labels[part], classes=CLASSES) for part in (rest, test))
-    return train, held
+    test = drawn_by_class(labels, lambda _: TEST_PER_CLASS, rng=np.random.default_rng(_SEED))
+    rest = np.setdiff1d(np.arange(len(labels)), test)
+    return {
+        "rows": rows[rest],
+        "labels": labels[rest],
+        "test_rows": rows[test],
+        "test_labels": labels[test],
+    }
 
 
 def demo_glyphs(encoder: str = "pixels") -> PublicEmbeddings:
     """Letters and digits drawn from fonts: nobody's data."""
+    from dptransfer.demo import draw_glyphs
+
     drawn = draw_glyphs(GLYPHS, rng=np.random.default_rng(_SEED + 1))
     return PublicEmbeddings(_encoded(drawn.pixels, encoder), name="demo-glyphs")
 
 
-def _encoded(pixels: Pixels, encoder: str) -> NDArray[np.float32]:
-    _check.one_of("the demo data's encoder", encoder, ENCODERS)
+def _encoded(pixels: NDArray[np.uint8], encoder: str) -> NDArray[np.float32]:
+    if encoder not in ENCODERS:
+        raise ArgumentError(f"The demo data's encoder must be one of {', '.join(ENCODERS)}; got '{encoder}'.")
     if encoder == "pixels":
         return (pixels.reshape(len(pixels), -1) / 255).astype(np.float32)
     from PIL import Image

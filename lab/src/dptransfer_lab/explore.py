@@ -13,27 +13,23 @@ row is what it would be.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from dptransfer import _check
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.imbalance import long_tail_counts
-from dptransfer.errors import DataError, DPTransferError
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, long_tail_counts
+from dptransfer.errors import ArgumentError, DataError, DPTransferError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod
-from dptransfer.methods.surrogate import (
-    FAMILIES,
-    Surrogate,
-    scaled_budget,
-    surrogate_size,
-    surrogates,
-)
+from dptransfer.methods.surrogate import FAMILIES, Surrogate, scaled_budget, surrogate_size, surrogates
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
+from dptransfer_lab.points import axis_epsilon
 
 _SEED = 20_254
 _TEST_SHARE = 0.3
@@ -57,50 +53,43 @@ class Sizes:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        _check.whole("classes", self.classes, at_least=2)
-        _check.whole("rows", self.rows, at_least=self.classes)
+        if not 2 <= self.classes <= self.rows:
+            raise ArgumentError(
+                f"A task has two classes or more and at least as many rows; got {self.classes} classes and "
+                f"{self.rows} rows."
+            )
         long_tail_counts(1, self.imbalance, self.classes)  # its own check of the ratio
 
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """Rows per class in a long tail, largest first, adding up to about `rows`."""
+    def counts(self, made: int) -> NDArray[np.int64]:
+        """Rows per class in a long tail, largest first, adding up to about `made`."""
         shape = long_tail_counts(1_000_000, self.imbalance, self.classes).astype(np.float64)
-        counts: NDArray[np.int64] = np.maximum(1, np.rint(self.rows * shape / shape.sum())).astype(np.int64)
+        counts: NDArray[np.int64] = np.maximum(1, np.rint(made * shape / shape.sum())).astype(np.int64)
         return counts
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """What one method is expected to reach at one budget.
-
-    Attributes:
-        method: its name.
-        budget: what the real fit would cost.
-        accuracies: balanced accuracy of each simulated task.
-        refusal: why it cannot be fitted, where it cannot.
-    """
-
-    method: str
-    budget: Budget
-    accuracies: tuple[float, ...]
-    refusal: str | None = None
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outlook:
     """A prediction and how it was made.
 
     Attributes:
-        predictions: one per method and budget.
+        predictions: a row for each `method`, place on the axis `at_epsilon` and simulated task, with its
+            balanced `accuracy`; where a method cannot be fitted, one row with the `refusal` instead.
         how: the sentence that goes with them wherever they are shown.
         rows: how many rows were simulated.
         tasks: how many tasks.
     """
 
-    predictions: tuple[Prediction, ...]
+    predictions: pd.DataFrame
     how: str
     rows: int
     tasks: int
+
+    def summary(self) -> pd.DataFrame:
+        """A row for each method and budget: the accuracies' ends and middle, or the refusal."""
+        groups = self.predictions.groupby(["method", "at_epsilon"], sort=False)
+        numbers = {"lowest": "min", "mean": "mean", "median": "median", "highest": "max", "tasks": "count"}
+        columns = {name: ("accuracy", number) for name, number in numbers.items()}
+        return groups.agg(**columns, refusal=("refusal", "first")).reset_index()
 
 
 def explore(
@@ -122,16 +111,15 @@ def explore(
         sample: labelled public rows of the user's own task; without them the pool stands in.
         repeats: how often tasks are drawn.
     """
-    _check.whole("repeats", repeats)
     made = surrogate_size(sizes.rows)
     tasks = list(_drawn(public, sizes, made, sample, repeats))
-    factor = sizes.rows / made
-    found = tuple(
-        _predicted(method, budget, scaled_budget(budget, factor), tasks)
+    found = [
+        row
         for method in methods
         for budget in budgets
-    )
-    return Outlook(found, _how(sizes, made, public, sample, len(tasks)), made, len(tasks))
+        for row in _predicted(method, budget, sizes.rows / made, tasks)
+    ]
+    return Outlook(pd.DataFrame(found), _how(sizes, made, public, sample, len(tasks)), made, len(tasks))
 
 
 def _drawn(
@@ -155,7 +143,7 @@ def reshaped(task: Surrogate, sizes: Sizes, made: int, *, rng: np.random.Generat
     """
     labels = task.private.labels
     there = np.bincount(labels, minlength=sizes.classes)
-    wanted = Sizes(sizes.classes, max(made, sizes.classes), sizes.imbalance).counts
+    wanted = sizes.counts(max(made, sizes.classes))
     chosen = []
     for place, count in zip(np.argsort(-there, kind="stable"), wanted, strict=True):
         own = np.flatnonzero(labels == place)
@@ -195,7 +183,7 @@ def resampled(
         )
     if np.bincount(labels, minlength=len(classes)).min() < 2:
         raise DataError("A sample needs two rows of each class at least, one to train on and one to test on.")
-    counts = rng.permutation(Sizes(sizes.classes, max(made, sizes.classes), sizes.imbalance).counts)
+    counts = rng.permutation(sizes.counts(max(made, sizes.classes)))
     train, test, rest = [], [], []
     for place, count in enumerate(counts):
         own = rng.permutation(np.flatnonzero(labels == place))
@@ -215,28 +203,20 @@ def resampled(
 
 
 def _predicted(
-    method: PrivateMethod,
-    budget: Budget,
-    scaled: Budget,
-    tasks: Sequence[Surrogate],
-) -> Prediction:
-    accuracies = []
-    for place, task in enumerate(tasks):
+    method: PrivateMethod, budget: Budget, factor: float, tasks: Sequence[Surrogate]
+) -> list[dict[str, Any]]:
+    place = axis_epsilon(budget.epsilon, budget.rho, budget.mu, budget.delta)
+    row = {"method": method.name, "at_epsilon": place, "accuracy": math.nan, "refusal": None}
+    scaled, found = scaled_budget(budget, factor), []
+    for number, task in enumerate(tasks, 1):
+        ledger, noise = Ledger.in_memory(strict_names=True), SeededNoise(_SEED + number)
         try:
-            noise = SeededNoise(_SEED + 1 + place)
-            model = method.fit(
-                task.private,
-                task.public,
-                budget=scaled,
-                ledger=Ledger.in_memory(strict_names=True),
-                noise=noise,
-            )
+            model = method.fit(task.private, task.public, budget=scaled, ledger=ledger, noise=noise)
         except DPTransferError as refusal:
-            return Prediction(method.name, budget, (), str(refusal))
-        right = model.scores(task.test_rows).argmax(axis=1) == task.test_labels
-        recalls = [right[task.test_labels == label].mean() for label in np.unique(task.test_labels)]
-        accuracies.append(float(np.mean(recalls)))
-    return Prediction(method.name, budget, tuple(accuracies))
+            return [{**row, "refusal": str(refusal)}]
+        right = model.scores(task.test_rows).argmax(axis=1) == task.test_labels  # as many of every class
+        found.append({**row, "accuracy": float(right.mean())})
+    return found
 
 
 def _how(

@@ -2,7 +2,7 @@
 
 hub:ORG/NAME/path/in/it.npz   one file of a data set repository, in any format `read_table` knows
 hub:ORG/NAME                  a data set that `datasets` loads: a column of embeddings and one of labels, or
-images and labels, which the study's encoder then turns into rows
+images or texts and labels, which the study's encoder then turns into rows
 """
 
 from __future__ import annotations
@@ -15,20 +15,18 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data.table import LABEL_NAMES, ROW_NAMES
-from dptransfer.encoders import get_encoder
-from dptransfer.encoders.hub import reachable
+from dptransfer.data import LABEL_NAMES, ROW_NAMES
+from dptransfer.encoders import get_encoder, reachable
 from dptransfer.errors import DataError, MissingDependency
-from dptransfer.features.principal_axes import cache_folder
+from dptransfer.features import cache_folder
 
 HUB = "hub:"
 _BATCH = 64
 _SPLITS = {"train": ("train",), "test": ("test", "validation", "valid")}  # ours, and what hub sets call it
-_FILE = "rows.npz"
 
 
 def hub_source(source: str, encoder: str) -> Path:
-    """A local file or folder with what the source names; fetched if it is not here yet.
+    """A local file with what the source names; fetched if it is not here yet.
 
     Args:
         source: 'hub:ORG/NAME' or 'hub:ORG/NAME/file'.
@@ -38,53 +36,30 @@ def hub_source(source: str, encoder: str) -> Path:
     if len(parts) < 2 or not all(parts):
         raise DataError(f"A hub source reads hub:ORG/NAME or hub:ORG/NAME/file; got '{source}'.")
     try:
-        from huggingface_hub import constants
+        import datasets
+        from huggingface_hub import constants, hf_hub_download
     except ImportError:
-        raise MissingDependency("datasets", "bench", "Data from the Hugging Face hub") from None
+        raise MissingDependency("datasets", "readers", "Data from the Hugging Face hub") from None
     repository, file = "/".join(parts[:2]), "/".join(parts[2:])
-    if found := _here(repository, file, encoder):
-        return found
-    if constants.HF_HUB_OFFLINE or not reachable(constants.ENDPOINT):
-        raise DataError(
-            f"'{source}' is not on this machine and {constants.ENDPOINT} cannot be reached. Where there is a "
-            f"network: hf download --repo-type dataset {repository}, then name the file in the study."
-        )
+    whole = cache_folder() / "bench" / "hub" / f"{repository}--{encoder}".replace("/", "--") / "rows.npz"
+    if not file and whole.is_file():
+        return whole
+    here_only = constants.HF_HUB_OFFLINE or not reachable(constants.ENDPOINT)
     try:
-        return _file(repository, file) if file else _whole(repository, encoder)
+        if file:
+            found = hf_hub_download(repository, file, repo_type="dataset", local_files_only=here_only)
+            return Path(found)
+        if here_only:
+            raise ConnectionError
+        return keep_splits(datasets.load_dataset(repository), whole, encoder)
     except DataError:
         raise
     except Exception as error:  # the clients' errors share no base class across their versions
         raise DataError(
-            f"'{source}' must be a data set on {constants.ENDPOINT}; fetching it failed "
-            f"({type(error).__name__}). Check the name, or that you may read it."
+            f"'{source}' is not on this machine, and fetching it failed ({type(error).__name__}). Check the "
+            "name, that you may read it, and the network; or where there is one: "
+            f"hf download --repo-type dataset {repository}, and name the file in the study."
         ) from None
-
-
-def _here(repository: str, file: str, encoder: str) -> Path | None:
-    if not file:
-        whole = _folder(repository, encoder) / _FILE
-        return whole if whole.is_file() else None
-    try:
-        return _file(repository, file, local_files_only=True)
-    except Exception:  # "not in the cache" has had several types over the years; the hub is asked next
-        return None
-
-
-def _file(repository: str, file: str, **options: Any) -> Path:
-    from huggingface_hub import hf_hub_download
-
-    return Path(hf_hub_download(repository, file, repo_type="dataset", **options))
-
-
-def _folder(repository: str, encoder: str) -> Path:
-    name = f"{repository}--{encoder}".replace("/", "--")
-    return cache_folder() / "bench" / "hub" / name
-
-
-def _whole(repository: str, encoder: str) -> Path:
-    import datasets
-
-    return keep_splits(datasets.load_dataset(repository), _folder(repository, encoder) / _FILE, encoder)
 
 
 def keep_splits(loaded: Mapping[str, Any], file: Path, encoder: str) -> Path:
@@ -101,11 +76,9 @@ def keep_splits(loaded: Mapping[str, Any], file: Path, encoder: str) -> Path:
         if split is None:
             continue
         arrays[f"x_{ours}"] = _rows(split, encoder)
-        label = next((name for name in LABEL_NAMES if name in split.column_names), None)
-        if label is not None:
+        if label := _column(split, LABEL_NAMES):
             arrays[f"y_{ours}"] = np.asarray(split[label][:])
-            names = getattr(split.features[label], "names", None)
-            if names:
+            if names := getattr(split.features[label], "names", None):
                 arrays["classes"] = np.asarray(names)
     if "x_train" not in arrays:
         raise DataError(f"A data set must have a split 'train'; this has {', '.join(loaded)}.")
@@ -116,11 +89,14 @@ def keep_splits(loaded: Mapping[str, Any], file: Path, encoder: str) -> Path:
     return file
 
 
+def _column(split: Any, names: tuple[str, ...]) -> str | None:
+    return next((name for name in names if name in split.column_names), None)
+
+
 def _rows(split: Any, encoder: str) -> NDArray[np.float32]:
-    column = next((name for name in ROW_NAMES if name in split.column_names), None)
-    if column is not None:
+    if column := _column(split, ROW_NAMES):
         return np.asarray(split[column][:], dtype=np.float32)
-    column = next((name for name in ("image", "img", "text") if name in split.column_names), None)
+    column = _column(split, ("image", "img", "text"))
     if column is None:
         raise DataError(
             f"A data set needs embeddings ({', '.join(ROW_NAMES)}), images (image, img) or texts (text); "

@@ -3,63 +3,57 @@
 from __future__ import annotations
 
 import datetime
+import os
 import time
+import traceback
 import warnings
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from dptransfer import __version__
-from dptransfer.audit import instance_losses, membership_attack
-from dptransfer.audit.membership import row_losses, smaller_share
-from dptransfer.compute.cores import usable_cores
-from dptransfer.data import PublicEmbeddings
+from dptransfer.audit import instance_losses, membership_attack, score_losses, smaller_share
+from dptransfer.compute import usable_cores
 from dptransfer.errors import DPTransferError, PrivacyWarning
 from dptransfer.ledger import Ledger
-from dptransfer.methods import PrivateMethod
+from dptransfer.methods import EmbeddingMethod, PrivateMethod
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import Budget, Guarantee
-from dptransfer.release import Evaluation, PrivateClassifier, evaluate
+from dptransfer.privacy import Budget
+from dptransfer.release import Evaluation, PrivateClassifier, evaluate, evaluate_scores
 from dptransfer_lab.cells import Cell
 from dptransfer_lab.instance_loss import loss_metrics, loss_summary
-from dptransfer_lab.lineup import entrant, is_private
+from dptransfer_lab.methods import is_private, method_of
 from dptransfer_lab.record_file import Record
-from dptransfer_lab.results import METRICS
-from dptransfer_lab.tasks import Task, TaskBench, as_labels
+from dptransfer_lab.results import COST, METRICS, SIZES
+from dptransfer_lab.stored import Stored
+from dptransfer_lab.tasks import Task, task_of
 from dptransfer_lab.unprotected import Unprotected
 
-OWN = ("evaluate_seconds", "attack_seconds", "instance_loss_seconds", "public_map_seconds")
-"""What a record's extra says of the method's own time, besides the fit."""
+OWN = ("evaluate", "attack", "instance_loss", "public_map")
+"""What a method's own time goes into, besides the fit; a record's extra has the seconds of each."""
 _MOST_PROTOTYPES = 200
 _PRINTED = 7  # another stream of random numbers than those of tasks and of the noise
 
 
-@dataclass
-class _Clock:
-    """Seconds by what they were spent on, and the processor's seconds of all of them together."""
-
-    fit: float = 0.0
-    evaluate: float = 0.0
-    attack: float = 0.0
-    instance_loss: float = 0.0
-    public_map: float = 0.0
-    processor: float = 0.0
-
-    @contextmanager
-    def on(self, what: str) -> Iterator[None]:
-        started, before = time.perf_counter(), time.process_time()
-        try:
-            yield
-        finally:
-            setattr(self, what, getattr(self, what) + time.perf_counter() - started)
-            self.processor += time.process_time() - before
+class CellFailed(Exception):
+    """A cell ended in an error that no study asks for; the text says which and where."""
 
 
-def measure(cell: Cell, tasks: TaskBench) -> Record:
+def measured(cell: Cell, data: Stored, pool: Stored | None) -> Record:
+    """What a worker does: `measure`, with any error in one line that finds its way to another process."""
+    try:
+        return measure(cell, data, pool)
+    except Exception as problem:
+        frame = traceback.extract_tb(problem.__traceback__)[-1]
+        place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+        raise CellFailed(f"{type(problem).__name__}: {problem} at {place}") from None
+
+
+def measure(cell: Cell, data: Stored, pool: Stored | None) -> Record:
     """Fit and test one cell.
 
     A refusal of the library's (a budget the method cannot be paid from, a missing pool) is a result and is
@@ -67,60 +61,67 @@ def measure(cell: Cell, tasks: TaskBench) -> Record:
 
     Args:
         cell: what to fit.
-        tasks: where its rows come from.
+        data: the arrays of its data set.
+        pool: those of its pool.
     """
     started, before = time.perf_counter(), time.process_time()
     clock = _Clock()
-    outcome: dict[str, Any]
     task: Task | None = None
     try:
-        task = tasks.task(cell.task)
+        task = task_of(cell.task, data, pool)
         with warnings.catch_warnings(action="ignore", category=PrivacyWarning):  # `run_study` gave it, once
             outcome = _fitted(cell, task, clock)
     except DPTransferError as refusal:
         outcome = _without_result("refused", str(refusal))
     whole = time.perf_counter() - started
-    spent = clock.fit + clock.evaluate + clock.attack + clock.instance_loss + clock.public_map
     cost = {
-        "fit_seconds": clock.fit,
+        "fit_seconds": clock.seconds["fit"],
         "cell_seconds": whole,
-        "overhead_seconds": whole - spent,
+        "overhead_seconds": whole - sum(clock.seconds.values()),
         "peak_mib": outcome.pop("peak_mib", None),
     }
     extra = {
         **outcome.pop("extra", {}),
-        "cut": _cut(cell),
+        "cut": _asked_sizes(cell),
         "pool_fingerprint": cell.task.pool_fingerprint,
-        "evaluate_seconds": clock.evaluate,
-        "attack_seconds": clock.attack,
-        "instance_loss_seconds": clock.instance_loss,
-        "public_map_seconds": clock.public_map,
+        **{f"{what}_seconds": clock.seconds[what] for what in OWN},
         "overhead_processor_seconds": time.process_time() - before - clock.processor,
     }
-    return {**described(cell, task), **outcome, "cost": cost, "extra": extra}
+    return {**_described(cell, task), **outcome, "cost": cost, "extra": extra}
 
 
 def failed(cell: Cell, message: str) -> Record:
     """The record of a cell that could not be brought to an end."""
-    cost = {"fit_seconds": None, "cell_seconds": None, "overhead_seconds": None, "peak_mib": None}
-    return {
-        **described(cell, None),
-        **_without_result("failed", message),
-        "cost": cost,
-        "extra": {"cut": _cut(cell)},
-    }
+    nothing = {"cost": dict.fromkeys(COST), "extra": {"cut": _asked_sizes(cell)}}
+    return {**_described(cell, None), **_without_result("failed", message), **nothing}
 
 
-def _cut(cell: Cell) -> dict[str, int | None]:
-    """The sizes that were asked for; None where all there is was taken."""
-    return {name: getattr(cell.task, name) for name in ("rows", "classes", "pool_rows", "dimension")}
+class _Clock:
+    """Seconds by what they were spent on, and the processor's seconds of all of them together."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.processor = 0.0
+
+    @contextmanager
+    def on(self, what: str) -> Iterator[None]:
+        started, before = time.perf_counter(), time.process_time()
+        try:
+            yield
+        finally:
+            self.seconds[what] += time.perf_counter() - started
+            self.processor += time.process_time() - before
 
 
-def described(cell: Cell, task: Task | None) -> Record:
+def _asked_sizes(cell: Cell) -> dict[str, int | None]:
+    """None where all there is was taken."""
+    return {name: getattr(cell.task, name) for name in SIZES}
+
+
+def _described(cell: Cell, task: Task | None) -> Record:
     """What a record says of the cell itself, before any result."""
     key = cell.task
-    public = None if task is None else task.public
-    pool_rows = 0 if public is None or key.pool is None else len(public)
+    public = None if task is None or key.pool is None else task.public
     return {
         "cell": cell.address,
         "study": cell.study,
@@ -130,7 +131,7 @@ def described(cell: Cell, task: Task | None) -> Record:
         "dimension": key.dimension if task is None else int(task.rows.shape[1]),
         "rows": key.rows if task is None else len(task.rows),
         "pool": key.pool,
-        "pool_rows": pool_rows,
+        "pool_rows": 0 if public is None else len(public),
         "shots": key.shots,
         "imbalance": float(key.imbalance),
         "budget": {"flavour": Budget.from_dict(cell.budget).flavour, **cell.budget},
@@ -153,26 +154,20 @@ def described(cell: Cell, task: Task | None) -> Record:
     }
 
 
-_MAPPED: set[tuple[str, str]] = set()
-
-
 def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
-    method = entrant(cell.method, cell.given)
-    private, public = task.private(cell.declare), task.public
-    budget = Budget.from_dict(cell.budget)
-    if isinstance(method, PrivateMethod) and public is not None:
-        _map_once(method, private.facts.dimension, public, clock)
+    method, budget = method_of(cell.method, cell.given), Budget.from_dict(cell.budget)
+    private = task.private(cell.declare)
+    if isinstance(method, PrivateMethod):
+        _map_once(method, task, clock)
     _forget_peak()
     before = _resident("VmRSS")
+    model: PrivateClassifier | Unprotected
     with clock.on("fit"):
-        model: PrivateClassifier | Unprotected
         if isinstance(method, PrivateMethod):
-            noise = SeededNoise(cell.task.seed)
-            model = method.fit(
-                private, public, budget=budget, ledger=Ledger.in_memory(strict_names=True), noise=noise
-            )
+            ledger, noise = Ledger.in_memory(strict_names=True), SeededNoise(cell.task.seed)
+            model = method.fit(private, task.public, budget=budget, ledger=ledger, noise=noise)
         else:
-            model = method(private, public, budget, np.random.default_rng([cell.task.seed, _PRINTED]))
+            model = method.fit(task, budget, np.random.default_rng([cell.task.seed, _PRINTED]))
     peak = _resident("VmHWM")
     with clock.on("evaluate"):
         tested = _evaluated(model, task)
@@ -182,13 +177,13 @@ def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
     if cell.instance_loss and isinstance(method, PrivateMethod):
         with clock.on("instance_loss"):
             noise = SeededNoise(cell.task.seed)  # the path of the fit above, once more
-            own = instance_losses(method, private, public, budget=budget, noise=noise)
+            own = instance_losses(method, private, task.public, budget=budget, noise=noise)
             losses = loss_summary(own, task.labels, len(task.classes))
     return {
         "status": "done",
         "message": None,
-        "guarantee": _promise(model.guarantee) if isinstance(model, PrivateClassifier) else None,
-        "metrics": {**_metrics(tested, attack.pop("auc", None)), **loss_metrics(losses)},
+        "guarantee": _promise(model),
+        "metrics": {**_metrics(tested), "attack_auc": attack.pop("auc", None), **loss_metrics(losses)},
         "peak_mib": None if peak is None or before is None else max(0.0, peak - before),
         "extra": {
             **_extra(model, cell),
@@ -198,54 +193,68 @@ def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
     }
 
 
-def _map_once(method: Any, dimension: int, public: PublicEmbeddings, clock: _Clock) -> None:
+_MAPPED: set[tuple[str, str]] = set()
+
+
+def _map_once(method: PrivateMethod, task: Task, clock: _Clock) -> None:
     """Fit the public map once per worker, so that no single fit carries what the others find done."""
-    key = public.fingerprint, repr(method.features)
+    if task.public is None or not isinstance(method, EmbeddingMethod):
+        return
+    key = task.public.fingerprint, repr(method.features)
     if key not in _MAPPED:
         with clock.on("public_map"):
-            method.features.fit(dimension, public)
+            method.features.fit(task.rows.shape[1], task.public)
         _MAPPED.add(key)
 
 
 def _evaluated(model: PrivateClassifier | Unprotected, task: Task) -> Evaluation:
-    labels = as_labels(task.test_labels, task.classes)
-    return evaluate(cast(PrivateClassifier, model), task.test_rows, labels, minority_of=task.sizes)
+    labels = task.named(task.test_labels)
+    if isinstance(model, PrivateClassifier):
+        return evaluate(model, task.test_rows, labels, minority_of=task.sizes)
+    return evaluate_scores(
+        model.scores(task.test_rows),
+        labels,
+        classes=task.classes,
+        temperature=model.temperature,
+        minority_of=task.sizes,
+    )
 
 
 def _attacked(model: PrivateClassifier | Unprotected, task: Task) -> dict[str, Any]:
     """The loss-threshold attack on rows it was fitted on, against as many of each class that it was not."""
-    if not len(task.members):
+    if task.members is None or task.others is None or not len(task.members):
         return {}
-    inside = task.rows[task.members], as_labels(task.labels[task.members], task.classes)
-    outside = task.others[0], as_labels(task.others[1], task.classes)
+    inside = task.rows[task.members], task.named(task.labels[task.members])
+    outside = task.others[0], task.named(task.others[1])
     if isinstance(model, PrivateClassifier):
         found = membership_attack(model, inside, outside).to_dict()
         return {name: value for name, value in found.items() if name != "guarantee"}
-    losses = [row_losses(cast(PrivateClassifier, model), *side) for side in (inside, outside)]
+    losses = [
+        score_losses(model.scores(rows), labels, classes=task.classes, temperature=model.temperature)
+        for rows, labels in (inside, outside)
+    ]
     return {"auc": smaller_share(*losses), "members": len(inside[0]), "others": len(outside[0])}
 
 
-def _metrics(tested: Evaluation, attack: float | None) -> dict[str, Any]:
-    seen = [recall for recall in tested.recall if recall is not None]
+def _metrics(tested: Evaluation) -> dict[str, Any]:
+    names = ("balanced_accuracy", "accuracy", "minority_accuracy", "macro_f1", "calibration_error")
     return {
-        "balanced_accuracy": tested.balanced_accuracy,
-        "accuracy": tested.accuracy,
-        "minority_accuracy": tested.minority_accuracy,
-        "worst_class": min(seen),
-        "macro_f1": tested.macro_f1,
-        "calibration_error": tested.calibration_error,
+        **{name: getattr(tested, name) for name in names},
+        "worst_class": min(recall for recall in tested.recall if recall is not None),
         "per_class": list(tested.recall),
-        "attack_auc": attack,
     }
 
 
-def _promise(guarantee: Guarantee) -> dict[str, Any]:
-    whole = guarantee.to_dict()
+def _promise(model: PrivateClassifier | Unprotected) -> dict[str, Any] | None:
+    if isinstance(model, Unprotected):
+        return None
+    whole = model.guarantee.to_dict()
     return {name: whole[name] for name in ("epsilon", "delta", "relation", "rho", "mu")}
 
 
 def _extra(model: PrivateClassifier | Unprotected, cell: Cell) -> dict[str, Any]:
     """What the method chose, where that is known."""
+    rows: Mapping[str, list[int]]
     extra: dict[str, Any]
     if isinstance(model, PrivateClassifier):
         made = model.provenance
@@ -258,7 +267,7 @@ def _extra(model: PrivateClassifier | Unprotected, cell: Cell) -> dict[str, Any]
         }
     else:
         rows = model.prototypes
-        extra = {"chosen": cell.method, "notes": list(model.notes)}
+        extra = {"chosen": cell.method, "notes": [model.note] if model.note else []}
     if rows and sum(len(chosen) for chosen in rows.values()) <= _MOST_PROTOTYPES:
         extra["prototypes"] = rows
     return extra

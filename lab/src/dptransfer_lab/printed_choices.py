@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import DataError
-from dptransfer.privacy import Budget
 from dptransfer_lab.printed import printed_log_weights, script_epsilon, selection_epsilon
 from dptransfer_lab.unprotected import PREFIX, FloatArray, Unprotected, class_sums, unit_rows
+
+if TYPE_CHECKING:
+    from dptransfer.privacy import Budget
+    from dptransfer_lab.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -33,18 +35,12 @@ class ScriptedPublic:
         "the ρ is true"
     )
 
-    def __call__(
-        self,
-        private: PrivateEmbeddings,
-        public: PublicEmbeddings | None,
-        budget: Budget,
-        rng: np.random.Generator,
-    ) -> Unprotected:
+    def fit(self, task: Task, budget: Budget, rng: np.random.Generator) -> Unprotected:
         """Fit."""
         epsilon = script_epsilon(budget)
-        pool, utility = _utilities(private, public, more_than=0)
+        pool, utility = _utilities(task, more_than=0)
         chosen = np.stack([self.choose(scores, epsilon, rng) for scores in utility])
-        return _from_pool(private, pool, chosen, f"one choice per class at exponent {epsilon:.4g}")
+        return _from_pool(task, pool, chosen, f"one choice per class at exponent {epsilon:.4g}")
 
     def choose(
         self, scores: FloatArray, epsilon: float, rng: np.random.Generator, *, times: int = 1
@@ -83,18 +79,12 @@ class PrintedTopK:
             return "ranks counted from 0 give the best set probability 0, and its neighbour's best set too"
         return "C(y, K) counts sets whose worst member is another, so a set's weight depends on its rank"
 
-    def __call__(
-        self,
-        private: PrivateEmbeddings,
-        public: PublicEmbeddings | None,
-        budget: Budget,
-        rng: np.random.Generator,
-    ) -> Unprotected:
+    def fit(self, task: Task, budget: Budget, rng: np.random.Generator) -> Unprotected:
         """Fit."""
         epsilon = selection_epsilon(budget)
-        pool, utility = _utilities(private, public, more_than=self.k)
+        pool, utility = _utilities(task, more_than=self.k)
         chosen = np.stack([self.choose(scores, epsilon, rng)[0] for scores in utility])
-        return _from_pool(private, pool, chosen, f"K = {self.k} at exponent {epsilon:.4g}/2")
+        return _from_pool(task, pool, chosen, f"K = {self.k} at exponent {epsilon:.4g}/2")
 
     def choose(
         self, scores: FloatArray, epsilon: float, rng: np.random.Generator, *, times: int = 1
@@ -112,24 +102,18 @@ class PrintedTopK:
         return chosen
 
 
-def _utilities(
-    private: PrivateEmbeddings, public: PublicEmbeddings | None, *, more_than: int
-) -> tuple[FloatArray, FloatArray]:
+def _utilities(task: Task, *, more_than: int) -> tuple[FloatArray, FloatArray]:
     """The pool as unit rows, and for each class Σ (1 + cos) ÷ 2 of its candidates, of sensitivity 1."""
-    if public is None:
+    if task.public is None:
         raise DataError("This chooses public rows; none were given. Name a pool in the study.")
-    if len(public) <= more_than:
-        raise DataError(f"Top-K needs more than {more_than} public rows; there are {len(public)}.")
-    pool = unit_rows(public.rows)
-    sums, counts = class_sums(private)
+    if len(task.public) <= more_than:
+        raise DataError(f"Top-K needs more than {more_than} public rows; there are {len(task.public)}.")
+    pool = unit_rows(task.public.rows)
+    sums, counts = class_sums(task)
     return pool, (counts[:, None] + sums @ pool.T) / 2
 
 
-def _from_pool(
-    private: PrivateEmbeddings, pool: FloatArray, chosen: NDArray[np.int64], note: str
-) -> Unprotected:
+def _from_pool(task: Task, pool: FloatArray, chosen: NDArray[np.int64], note: str) -> Unprotected:
     """A classifier by the mean of each class's chosen rows; `chosen` is (classes, K)."""
-    names = map(str, private.facts.classes)
-    rows: dict[str, list[int]] = dict(zip(names, chosen.tolist(), strict=True))
-    flat = np.zeros(len(chosen))
-    return Unprotected(private.facts.classes, pool[chosen].mean(axis=1), flat, notes=(note,), prototypes=rows)
+    rows = dict(zip(map(str, task.classes), chosen.tolist(), strict=True))
+    return Unprotected(pool[chosen].mean(axis=1), np.zeros(len(chosen)), note=note, prototypes=rows)

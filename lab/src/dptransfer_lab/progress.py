@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from dptransfer_lab.cells import Cell
-from dptransfer_lab.results import Record
+from dptransfer_lab.record_file import Record
+from dptransfer_lab.run import Watcher
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,15 +26,14 @@ class TimeLeft:
 
     def __init__(self, workers: int) -> None:
         self._workers = max(1, workers)
-        self._spent: dict[str, tuple[float, int]] = {}
+        self._spent, self._seen = Counter[str](), Counter[str]()
         self._began = time.monotonic()
         self._wall = 0.0
 
     def learn(self, record: Record) -> None:
         """Take note of one finished cell."""
-        seconds = record["cost"]["cell_seconds"] or 0.0
-        total, count = self._spent.get(record["label"], (0.0, 0))
-        self._spent[record["label"]] = (total + seconds, count + 1)
+        self._spent[record["label"]] += record["cost"]["cell_seconds"] or 0.0
+        self._seen[record["label"]] += 1
         self._wall = time.monotonic() - self._began
 
     def seconds(self, left: Mapping[str, int]) -> float | None:
@@ -42,19 +41,18 @@ class TimeLeft:
 
         What cells took is scaled by how much longer the sweep took than its cells did.
         """
-        spent = sum(total for total, _ in self._spent.values())
-        count = sum(count for _, count in self._spent.values())
-        if not count or not spent:
+        spent = sum(self._spent.values())
+        if not spent:
             return None
-        mean = spent / count
-        ahead = 0.0
-        for label, number in left.items():
-            total, seen = self._spent.get(label, (mean, 1))
-            ahead += number * total / seen
+        mean = spent / self._seen.total()
+        ahead = sum(
+            number * (self._spent[label] / self._seen[label] if self._seen[label] else mean)
+            for label, number in left.items()
+        )
         return ahead * max(self._wall / spent, 1 / self._workers)
 
 
-class ProgressView:
+class ProgressView(Watcher):
     """Shows a sweep; a context, so that the terminal is left tidy.
 
     Args:
@@ -64,19 +62,18 @@ class ProgressView:
 
     def __init__(self, console: Console, workers: int) -> None:
         self._console = console
-        self._live = console.is_terminal
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),
             console=console,
-            disable=not self._live,
+            disable=not console.is_terminal,
         )
+        self._whole = self._bar.add_task("All cells", total=None, left="")
         self._left: Counter[str] = Counter()
-        self._workers = workers
         self._clock = TimeLeft(workers)
-        self._whole: TaskID | None = None
+        self._workers = workers
         self._lines: dict[int, TaskID] = {}
         self._total = self._done = 0
 
@@ -84,9 +81,7 @@ class ProgressView:
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
     def loading(self, what: str) -> None:
@@ -99,20 +94,17 @@ class ProgressView:
 
     def begin(self, total: int, wanted: Sequence[Cell]) -> None:
         """The sweep begins."""
-        finished = total - len(wanted)
-        self._total, self._done, self._left = total, finished, Counter(cell.label for cell in wanted)
-        self._clock = TimeLeft(self._workers)
-        self._whole = self._bar.add_task("All cells", total=total, completed=finished, left="")
-        if not self._live:
-            self._console.print(f"{total} cells, {finished} of them finished before")
+        self._total, self._done = total, total - len(wanted)
+        self._left, self._clock = Counter(cell.label for cell in wanted), TimeLeft(self._workers)
+        self._bar.update(self._whole, total=total, completed=self._done)
+        if not self._console.is_terminal:
+            self._console.print(f"{total} cells, {self._done} of them finished before")
 
     def started(self, worker: int, cell: Cell) -> None:
         """A worker begins a cell."""
-        words = f"  worker {worker + 1}: {cell.words}"
-        if worker in self._lines:
-            self._bar.update(self._lines[worker], description=words)
-        else:
-            self._lines[worker] = self._bar.add_task(words, total=None, left="")
+        if worker not in self._lines:
+            self._lines[worker] = self._bar.add_task("", total=None, left="")
+        self._bar.update(self._lines[worker], description=f"  worker {worker + 1}: {cell.words}")
 
     def finished(self, cell: Cell, record: Record) -> None:
         """A cell has its record."""
@@ -120,10 +112,9 @@ class ProgressView:
         self._left[cell.label] -= 1
         self._clock.learn(record)
         left = in_words(self._clock.seconds(self._left))
-        if self._whole is not None:
-            self._bar.update(self._whole, completed=self._done, left=left)
+        self._bar.update(self._whole, completed=self._done, left=left)
         line = f"[{self._done}/{self._total}] {cell.words}: {_result(record)}"
-        if not self._live:
+        if not self._console.is_terminal:
             self._console.print(f"{line}; {left}", soft_wrap=True)
         elif record["status"] == "failed":
             self._console.print(line, soft_wrap=True)
@@ -137,9 +128,9 @@ def in_words(seconds: float | None) -> str:
     """
     if seconds is None:
         return "time left unknown"
-    whole = round(seconds)
-    hours, minutes = divmod(whole // 60, 60)
-    return f"{hours}:{minutes:02d}:{whole % 60:02d} left" if hours else f"{minutes}:{whole % 60:02d} left"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d} left" if hours else f"{minutes}:{rest:02d} left"
 
 
 def _result(record: Record) -> str:

@@ -1,27 +1,28 @@
-"""A report of a results folder: what was run, what came out, which claims hold, and how to run it again."""
+"""A report of a results folder: who won, what was run, what came out, which claims hold, how to repeat it."""
 
 from __future__ import annotations
 
 import os
 import platform
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
+import pandas as pd
+
 from dptransfer import __version__
+from dptransfer.document import Block, Bullets, Code, Document, Note, Paragraph, Section, Strong, Table, Words
 from dptransfer.errors import DataError
 from dptransfer_lab.catalogue import built_in
 from dptransfer_lab.claims import claims_of
-from dptransfer_lab.exposure_table import exposure_section
-from dptransfer_lab.figures.points import done, slug
-from dptransfer_lab.figures.style import styles_of
-from dptransfer_lab.loss_table import loss_section
-from dptransfer_lab.page import Block, Commands, Findings, Page, Paragraph, Picture, Section, Table
+from dptransfer_lab.figures.drawing import Drawing
+from dptransfer_lab.figures.style import Style, styles_of
+from dptransfer_lab.paper import write_tables
+from dptransfer_lab.points import SIZE_WORDS, done, placed, slug, span_words
 from dptransfer_lab.report_figures import drawings_of
-from dptransfer_lab.report_html import render_html
-from dptransfer_lab.report_markdown import render_markdown
+from dptransfer_lab.report_privacy import loss_section, printed_section
 from dptransfer_lab.report_tables import (
     accuracy_tables,
     cost_table,
@@ -29,22 +30,57 @@ from dptransfer_lab.report_tables import (
     settings_table,
     unfinished_table,
 )
-from dptransfer_lab.results import Record, read_records, read_study, studies_of
+from dptransfer_lab.results import read_results, read_study, studies_of
+from dptransfer_lab.study import parse_study
 from dptransfer_lab.verdicts import check
+from dptransfer_lab.who_won import who_won
 
-FIGURES = "figures"
+_SIZES = {**SIZE_WORDS, "imbalance": "ratios", "shots": "shots"}
+_CLAIMS = (
+    "Each claim is tested on the cells of this study, which are not the papers' own data and encoders unless "
+    "the names say so. 'Confirmed' means that it holds here in the share of cells it asks for; it is no proof."
+)
+_MARKS = {
+    "not_private": "NOT PRIVATE, no guarantee, run in the laboratory alone for comparison: {}.",
+    "oracle_tuned": "ORACLE-TUNED, settings chosen by looking at test results, as no release could: {}.",
+}
+
+
+@dataclass(frozen=True)
+class Results:
+    """A study that was run.
+
+    Attributes:
+        name: the study's name.
+        asked: what was asked for: the resolved study, its digest, and its cells.
+        cells: every cell, as `placed` gives it.
+        drawings: its figures.
+        styles: how its labels are called and drawn.
+    """
+
+    name: str
+    asked: Mapping[str, Any]
+    cells: pd.DataFrame
+    drawings: Sequence[Drawing]
+    styles: Mapping[str, Style]
 
 
 def write_report(
-    folder: str | Path, *, study: str | None = None, out: str | Path | None = None, data: Path | None = None
+    folder: str | Path,
+    *,
+    study: str | None = None,
+    out: str | Path | None = None,
+    data: Path | None = None,
+    paper: bool = False,
 ) -> list[Path]:
-    """Write `report.html`, `report.md` and the figures as SVG and PNG; returns the two reports.
+    """Write `report.html`, `report.md` and the figures as SVG and PNG; returns the reports.
 
     Args:
         folder: a results folder.
         study: which of its studies; default all, one after the other.
         out: where to; default the folder itself.
         data: where data files are, for the pictures behind public rows; default $DPTRANSFER_DATA.
+        paper: write `paper/` too, with the figures as PDF and the tables as LaTeX.
     """
     home, target = Path(folder), Path(folder if out is None else out)
     known = studies_of(home)
@@ -53,198 +89,126 @@ def write_report(
     names = known if study is None else [study]
     if not names:
         raise DataError(f"A report is about a study; '{folder}' holds none. Make one: dptransfer bench run")
-    folders = [Path(), home, *([data] if data else [])]
-    if os.environ.get("DPTRANSFER_DATA"):
-        folders.append(Path(os.environ["DPTRANSFER_DATA"]))
-    page = page_of(
-        [(name, read_study(home, name), read_records(home, name)) for name in names], home, folders
-    )
+    given = data or os.environ.get("DPTRANSFER_DATA")
+    folders = [Path(), home, *([Path(given)] if given else [])]
+    found = [results_of(home, name, folders, several=len(names) > 1) for name in names]
+    page = document_of(found, home)
+    written = [target / "report.html", target / "report.md"]
     target.mkdir(parents=True, exist_ok=True)
-    for section in page.sections:
-        for block in section.blocks:
-            if isinstance(block, Picture):
-                block.drawing.save(target / FIGURES)
-    html, markdown = target / "report.html", target / "report.md"
-    html.write_text(render_html(page), encoding="utf-8")
-    markdown.write_text(render_markdown(page, FIGURES), encoding="utf-8")
-    return [html, markdown]
+    for file, text in zip(written, (page.html(), page.markdown()), strict=True):
+        file.write_text(text, encoding="utf-8")
+    for drawing in (drawing for one in found for drawing in one.drawings):
+        drawing.save(target / "figures")
+        if paper:
+            drawing.save(target / "paper", ["pdf"])
+    if paper:
+        write_tables(page, target / "paper")
+    return [*written, *([target / "paper"] if paper else [])]
 
 
-def page_of(
-    studies: Sequence[tuple[str, dict[str, Any], list[Record]]], home: Path, folders: Sequence[Path] = ()
-) -> Page:
-    """The report of some studies: name, what was asked for, and records of each."""
-    sections = [
-        section for one in studies for section in _sections(*one, home, folders, several=len(studies) > 1)
-    ]
-    title = (
-        studies[0][1]["study"].get("title") or studies[0][0]
-        if len(studies) == 1
-        else f"Results in {home.name}"
-    )
-    cells = sum(len(records) for _, _, records in studies)
-    finished = sum(len(done(records)) for _, _, records in studies)
-    seeded = "Every number is a measurement with seeded noise; none of the models may be released."
-    lead = f"{finished} of {cells} cells finished. {seeded}"
-    return Page(title, lead, sections)
-
-
-def _sections(
-    name: str,
-    asked: dict[str, Any],
-    records: list[Record],
-    home: Path,
-    folders: Sequence[Path],
-    *,
-    several: bool,
-) -> list[Section]:
-    styles = styles_of(records)
-    study = asked["study"]
-    prefix = f"{name}: " if several else ""
-    sections = [Section(f"{prefix}What was run", _what_was_run(asked, records))]
-    if claims := claims_of(study):
-        verdicts = [check(claim, records) for claim in claims]
-        lines = [(one.outcome, f"{one.claim.text} ({one.claim.source}):", one.because) for one in verdicts]
-        sections.append(Section(f"{prefix}Claims of the papers", [_claims_note(study), Findings(lines)]))
-    tables: list[Block] = [*accuracy_tables(records, styles)]
-    tables += accuracy_tables(records, styles, "minority_accuracy")
-    sections.append(Section(f"{prefix}Results", tables or [Paragraph("No cell has a result.")]))
-    drawings = drawings_of(records, styles, study, folders)
-    if several:  # two studies may draw the same figure of different cells
+def results_of(home: Path, name: str, folders: Sequence[Path] = (), *, several: bool = False) -> Results:
+    """A study of a results folder, with its figures; of several, their names begin with the study's."""
+    asked, cells = read_study(home, name), placed(read_results(home, name))
+    styles = styles_of(cells)
+    drawings = drawings_of(done(cells), styles, asked["study"], folders)
+    if several:
         drawings = [replace(drawing, name=slug(name, drawing.name)) for drawing in drawings]
-    if drawings:
-        sections.append(Section(f"{prefix}Figures", [Picture(drawing) for drawing in drawings]))
-    costs = cost_table(records, styles)
-    more: list[Block] = [*other_metrics(records, styles), *([costs] if costs else [])]
-    if more:
-        sections.append(Section(f"{prefix}Other measures and cost", more))
-    for part in (loss_section(records, styles), exposure_section(records)):
-        if part is not None:
-            sections.append(Section(f"{prefix}{part.title}", part.blocks))
-    unfinished = unfinished_table(records, styles)
+    return Results(name, asked, cells, drawings, styles)
+
+
+def document_of(found: Sequence[Results], home: Path) -> Document:
+    """The report of some studies."""
+    single = found[0] if len(found) == 1 else None
+    title = (single.asked["study"].get("title") or single.name) if single else f"Results in {home.name}"
+    won = [(one.name, who_won(done(one.cells), one.styles)) for one in found]
+    sentence = " ".join(text if single else f"{name}: {text}" for name, text in won if text)
+    cells = pd.concat([one.cells for one in found])
+    return Document(
+        title,
+        sentence=sentence or "No two private methods have finished cells of one setting, so nobody won.",
+        about=(
+            ("Cells", f"{len(done(cells))} of {sum(len(one.asked['cells']) for one in found)} finished"),
+            ("Best", "the largest mean balanced accuracy over seeds, among private methods"),
+            ("Noise", "seeded, so that runs repeat: no model of this report may be released"),
+        ),
+        sections=tuple(
+            section if single else replace(section, title=f"{one.name}: {section.title}")
+            for one in found
+            for section in _sections(one, home)
+        ),
+        footer="Written by dptransfer bench report.",
+    )
+
+
+def _sections(one: Results, home: Path) -> list[Section]:
+    study, cells, styles = one.asked["study"], done(one.cells), one.styles
+    sections = [Section("What was run", tuple(_what_was_run(one)))]
+    if claims := claims_of(study):
+        verdicts = [check(claim, cells) for claim in claims]
+        lines = (
+            Words((f"{v.claim.text} ({v.claim.source}): ", Strong(v.outcome), f", because {v.because}."))
+            for v in verdicts
+        )
+        sections.append(Section("Claims of the papers", (Paragraph(_CLAIMS), Bullets(tuple(lines)))))
+    tables = [*accuracy_tables(cells, styles), *accuracy_tables(cells, styles, "minority_accuracy")]
+    sections.append(Section("Results", tuple(tables) or (Paragraph("No cell has a result."),)))
+    if one.drawings:
+        sections.append(Section("Figures", tuple(drawing.block() for drawing in one.drawings)))
+    if len(cells):
+        more = (*other_metrics(cells, styles), cost_table(cells, styles))
+        sections.append(Section("Other measures and cost", more))
+    sections += [part for part in (loss_section(cells, styles), printed_section(cells)) if part]
+    unfinished = unfinished_table(one.cells, styles)
     nothing = Paragraph("Every cell has a result; none was refused and none failed.")
-    sections.append(Section(f"{prefix}Refused and failed cells", [unfinished or nothing]))
-    sections.append(Section(f"{prefix}What was held fixed, and settings", [settings_table(records, styles)]))
-    sections.append(Section(f"{prefix}How to run it again", _rerun(name, asked, records, home)))
+    sections.append(Section("Refused and failed cells", (unfinished or nothing,)))
+    sections.append(Section("What was held fixed, and settings", (settings_table(one.cells, styles),)))
+    sections.append(Section("How to run it again", tuple(_rerun(one, home))))
     return sections
 
 
-def _what_was_run(asked: dict[str, Any], records: list[Record]) -> list[Block]:
-    study = asked["study"]
-    status = Counter(record["status"] for record in records)
-    expected = len(asked["cells"])
-    blocks: list[Block] = [Paragraph(study["about"])] if study.get("about") else []
-    counts = ", ".join(f"{number} {word}" for word, number in sorted(status.items()))
-    seeds = sorted({record["seed"] for record in records})
-    dates = sorted(record["made"]["date"][:10] for record in records)
-    when = (
-        f"between {dates[0]} and {dates[-1]}"
-        if dates and dates[0] != dates[-1]
-        else f"on {dates[0]}"
-        if dates
-        else ""
-    )
-    blocks.append(
-        Paragraph(f"{len(records)} of {expected} cells ({counts}), {len(seeds)} seeds, made {when}.")
-    )
-    if len(records) < expected:
-        blocks.append(
-            Paragraph(
-                f"The sweep is not finished: {expected - len(records)} cells have no result yet.", alarm=True
-            )
-        )
-    lines = []
-    for key in sorted({(r["data"], r["encoder"], r["pool"] or "none") for r in records}):
-        some = [
-            r
-            for r in records
-            if (r["data"], r["encoder"], r["pool"] or "none") == key and r["rows"] is not None
-        ]
-        lines.append(
-            [
-                *key,
-                *(
-                    _span(some, name)
-                    for name in ("rows", "classes", "dimension", "pool_rows", "imbalance", "shots")
-                ),
-            ]
-        )
-    header = [
-        "data",
-        "encoder",
-        "pool",
-        "private rows",
-        "classes",
-        "dimensions",
-        "public rows",
-        "ratios",
-        "shots",
+def _what_was_run(one: Results) -> list[Block]:
+    about, cells, expected = one.asked["study"].get("about"), one.cells, len(one.asked["cells"])
+    blocks: list[Block] = [Paragraph(about)] if about else []
+    counts = ", ".join(f"{number} {word}" for word, number in sorted(cells["status"].value_counts().items()))
+    when = span_words(cells["date"].str[:10], digits="s")
+    seeds = cells["seed"].nunique()
+    blocks.append(Paragraph(f"{len(cells)} of {expected} cells ({counts}), {seeds} seeds, made {when}."))
+    if len(cells) < expected:
+        missing = f"The sweep is not finished: {expected - len(cells)} cells have no result yet."
+        blocks.append(Note(missing, "bad"))
+    rows = [
+        (*key, *(_listed(some[name].dropna()) for name in _SIZES))
+        for key, some in cells.fillna({"pool": "none"}).groupby(["data", "encoder", "pool"])
     ]
-    blocks.append(Table("Data sets; numbers from … to … where they vary.", header, lines, 3))
-    blocks += _marks(records)
+    header = ("data", "encoder", "pool", *_SIZES.values())
+    blocks.append(Table(header, tuple(rows), "Data sets; numbers from … to … where they vary.", "lllrrrrrr"))
+    for mark, words in _MARKS.items():
+        labels = sorted(cells.loc[cells[mark], "label"].unique())
+        blocks += [Note(words.format(", ".join(labels)), "bad")] if labels else []
     return blocks
 
 
-def _span(records: Sequence[Record], name: str) -> str:
-    values = sorted({record[name] for record in records})
-    if not values:
-        return "–"
-    words = [f"{value:,}" if isinstance(value, int) else f"{value:g}" for value in values]
-    return (
-        words[0] if len(words) == 1 else ", ".join(words) if len(words) < 5 else f"{words[0]} to {words[-1]}"
-    )
+def _listed(values: pd.Series) -> str:
+    """A few numbers one by one, many as a range."""
+    numbers = sorted(set(values))
+    if 1 < len(numbers) < 5:
+        return " · ".join(f"{number:,g}" for number in numbers)
+    return span_words(numbers, digits=",g")
 
 
-def _marks(records: Sequence[Record]) -> list[Block]:
-    blocks: list[Block] = [
-        Paragraph(
-            "SEEDED: all noise here comes from a seed, so that runs repeat. No model of this report "
-            "may be released."
-        )
-    ]
-    for mark, words in (
-        (
-            "not_private",
-            "NOT PRIVATE, no guarantee, run in the laboratory alone for comparison: {}.",
-        ),
-        (
-            "oracle_tuned",
-            "ORACLE-TUNED, settings chosen by looking at test results, which no private release could: {}.",
-        ),
-    ):
-        labels = sorted({record["label"] for record in records if record["marks"][mark]})
-        if labels:
-            blocks.append(Paragraph(words.format(", ".join(labels)), alarm=True))
-    return blocks
-
-
-def _claims_note(study: dict[str, Any]) -> Paragraph:
-    names = ", ".join(data["name"] for data in study.get("data", ()))
-    where = f" ({names})" if names else ""
-    return Paragraph(
-        f"Each claim is tested on the cells of this study{where}, which are not the papers' own data and "
-        "encoders unless the names say so. 'Confirmed' means that it holds here in the share of cells it "
-        "asks for; it is no proof."
-    )
-
-
-def _rerun(name: str, asked: dict[str, Any], records: Sequence[Record], home: Path) -> list[Block]:
-    from dptransfer_lab.study import parse_study
-
-    known = built_in()
-    own = name in known and parse_study(known[name]).digest == asked["digest"]
-    source = name if own else f"{name}.toml"
-    folder = home.name or "results"
-    versions = ", ".join(sorted({record["made"]["version"] for record in records})) or __version__
-    cores = ", ".join(map(str, sorted({record["made"]["host_cores"] for record in records}))) or "?"
-    hint = "" if own else f" The study in full is in {home.name}/studies/{name}.json."
-    lines = [[what, print_] for what, print_ in asked.get("fingerprints", {}).items()]
+def _rerun(one: Results, home: Path) -> list[Block]:
+    known, digest = built_in(), one.asked["digest"]
+    own = one.name in known and parse_study(known[one.name]).digest == digest
+    folder = quote(home.name or "results")
+    versions = ", ".join(sorted(one.cells["version"].unique())) or __version__
+    cores = ", ".join(map(str, sorted(one.cells["host_cores"].unique()))) or "?"
+    hint = "" if own else f" The study in full is in {home.name}/studies/{one.name}.json."
+    source = quote(one.name if own else f"{one.name}.toml")
     return [
-        Commands([f"dptransfer bench run {source} --out {folder}", f"dptransfer bench report {folder}"]),
+        Code(f"dptransfer bench run {source} --out {folder}\ndptransfer bench report {folder}"),
         Paragraph(
             f"Results of dptransfer {versions} on {cores} usable cores; this report by dptransfer "
-            f"{__version__}, Python "
-            f"{platform.python_version()}. Digest of the study: {asked['digest']}.{hint}"
+            f"{__version__}, Python {platform.python_version()}. Digest of the study: {digest}.{hint}"
         ),
-        Table("SHA-256 of the data.", ["what", "fingerprint"], lines, 2),
+        Table(("what", "SHA-256"), tuple(one.asked.get("fingerprints", {}).items()), "SHA-256 of the data."),
     ]

@@ -1,189 +1,178 @@
-"""The tables of a report: every number with its seeds and its interval."""
+"""The tables of a report: means over seeds with their intervals, and the best of each column marked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dptransfer_lab.figures.points import (
-    AXIS_WORDS,
-    METRIC_WORDS,
-    axis_epsilon,
-    by,
-    by_label,
-    done,
-    held_fixed,
-    split,
-    spread,
-)
-from dptransfer_lab.figures.points import opening as _opening
-from dptransfer_lab.figures.style import Style
-from dptransfer_lab.page import Table
-from dptransfer_lab.results import Record
+import pandas as pd
 
-_VARIED = ("imbalance",)
+from dptransfer.document import Table
+from dptransfer_lab.figures.style import Style, shown_in
+from dptransfer_lab.intervals import Mean, mean_of
+from dptransfer_lab.points import METRIC_WORDS, held_fixed, opening, seeds_words, span_words, split
+from dptransfer_lab.who_won import winner_of
+
 _OTHER = ("accuracy", "worst_class", "macro_f1", "calibration_error", "attack_auc")
+_BEST = (
+    "Bold: the best private label of a column, and those that a paired t test over seeds with Holm's "
+    "correction cannot tell from it"
+)
 
 
 def accuracy_tables(
-    records: Sequence[Record], styles: Mapping[str, Style], metric: str = "balanced_accuracy"
+    frame: pd.DataFrame, styles: Mapping[str, Style], metric: str = "balanced_accuracy"
 ) -> list[Table]:
     """One table per setting: a line per ratio and label, a column per ε."""
-    tables = []
-    for members in split(done(records), over=_VARIED):
-        lines, budgets = [], sorted({axis_epsilon(record["budget"]) for record in members})
-        ratios = by(members, lambda record: record["imbalance"])
-        for ratio, some in ratios.items():
-            labels = by_label(some)
-            for label, style in styles.items():
-                cells = by(labels.get(label, []), lambda record: axis_epsilon(record["budget"]))
-                points = [spread(cells.get(budget, []), metric) for budget in budgets]
-                if any(points):
-                    first = [_ratio(ratio)] if len(ratios) > 1 else []
-                    lines.append([*first, style.words, *(shown(point) for point in points)])
-        if lines:
-            words = 2 if len(ratios) > 1 else 1
-            header = [
-                *(["ratio"] if words == 2 else []),
-                "method",
-                *(f"ε = {budget:.3g}" for budget in budgets),
-            ]
-            tables.append(Table(_caption(members, metric), header, lines, words))
-    return tables
+    return [
+        _accuracy_table(cells, styles, metric)
+        for cells in split(frame[frame[metric].notna()], over=("imbalance",))
+    ]
 
 
-def _caption(records: list[Record], metric: str) -> str:
-    return (
-        f"{_opening(METRIC_WORDS[metric])} in percent: mean over seeds, in brackets its 95 % interval "
-        "(Student's t over "
-        f"seeds), then the number of seeds. Held fixed: {held_fixed(records, vary=('imbalance', 'rows'))}."
+def _accuracy_table(cells: pd.DataFrame, styles: Mapping[str, Style], metric: str) -> Table:
+    budgets, ratios = (sorted(cells[name].unique()) for name in ("at_epsilon", "imbalance"))
+    uneven = " to " in seeds_words(cells)
+    rows: list[tuple[str, ...]] = []
+    marked: set[int | tuple[int, int]] = set()
+    first = 2 if len(ratios) > 1 else 1  # the first column of numbers
+    for ratio in ratios:
+        there = cells[cells["imbalance"] == ratio]
+        parts = [there[there["at_epsilon"] == budget] for budget in budgets]
+        winners = [winner_of(part, metric) for part in parts]
+        for style in shown_in(there, styles):
+            found = [mean_of(part.loc[part["label"] == style.label, metric]) for part in parts]
+            words = (["as they are" if ratio == 0 else f"{ratio:g}"] if first == 2 else []) + [style.words]
+            marked |= {
+                (len(rows), first + place)
+                for place, winner in enumerate(winners)
+                if winner and style.label in winner.level
+            }
+            rows.append((*words, *(shown(point, seeds=uneven) for point in found)))
+    header = (*(["ratio"] if first == 2 else []), "method", *(f"ε = {budget:.3g}" for budget in budgets))
+    caption = (
+        f"{opening(METRIC_WORDS[metric])} in percent: mean over seeds, in brackets its 95 % interval; "
+        f"{seeds_words(cells)}. {_BEST}. Held fixed: {held_fixed(cells, vary=('imbalance', 'rows'))}."
     )
+    return Table(header, tuple(rows), caption, "l" * first + "r" * len(budgets), frozenset(marked))
 
 
-def shown(point: Mapping[str, Any] | None, *, scale: float = 100.0, digits: int = 1) -> str:
-    """A mean with its interval and its number of seeds.
+def shown(point: Mean, *, scale: float = 100.0, digits: int = 1, seeds: bool = False) -> str:
+    """A mean with its interval, and perhaps its number of seeds.
 
-    >>> shown({"n": 3, "mean": 0.5, "low": 0.45, "high": 0.55})
-    '50.0 [45.0, 55.0] n=3'
-    >>> shown({"n": 1, "mean": 0.5, "low": None, "high": None})
-    '50.0 n=1'
+    >>> shown(Mean(3, 0.5, 0.45, 0.55)), shown(Mean(1, 0.5, math.nan, math.nan), seeds=True)
+    ('50.0 [45.0, 55.0]', '50.0 n=1')
     """
-    if point is None:
+    if not point.n:
         return "–"
-    mean = f"{scale * point['mean']:.{digits}f}"
-    if point["low"] is None:
-        return f"{mean} n={point['n']}"
-    return f"{mean} [{scale * point['low']:.{digits}f}, {scale * point['high']:.{digits}f}] n={point['n']}"
+    mean, low, high = (f"{scale * number:.{digits}f}" for number in point[1:])
+    text = mean if math.isnan(point.low) else f"{mean} [{low}, {high}]"
+    return f"{text} n={point.n}" if seeds else text
 
 
-def other_metrics(records: Sequence[Record], styles: Mapping[str, Style]) -> list[Table]:
+def by_label(
+    cells: pd.DataFrame, styles: Mapping[str, Style], key: str
+) -> Iterator[tuple[Any, Style, pd.DataFrame]]:
+    """The cells of each value of a column and each label, in the order of tables."""
+    for value, group in cells.groupby(key):
+        for style in shown_in(group, styles):
+            yield value, style, group[group["label"] == style.label]
+
+
+def other_metrics(frame: pd.DataFrame, styles: Mapping[str, Style]) -> list[Table]:
     """Every other metric that was measured, by label, at the smallest and largest budget of each setting."""
     tables = []
-    for members in split(done(records)):
-        names = [name for name in _OTHER if spread(members, name) is not None]
-        budgets = by(members, lambda record: axis_epsilon(record["budget"]))
-        lines = []
-        for budget in sorted({min(budgets), max(budgets)}):
-            labels = by_label(budgets[budget])
-            for label, style in styles.items():
-                if label in labels:
-                    values = [_other(labels[label], name) for name in names]
-                    lines.append([f"{budget:.3g}", style.words, *values])
-        header = ["ε", "method", *(AXIS_WORDS[name] for name in names)]
-        area = " but for the area under the attack's curve (0.5 is a coin toss)"
-        caption = (
-            "Other measures at the smallest and the largest budget, in percent"
-            f"{area if 'attack_auc' in names else ''}: mean over seeds [95 % interval] n = number of seeds. "
-            f"Held fixed: {held_fixed(members)}."
+    for cells in split(frame):
+        names = [name for name in _OTHER if cells[name].notna().any()]
+        ends = cells[cells["at_epsilon"].isin((cells["at_epsilon"].min(), cells["at_epsilon"].max()))]
+        rows = tuple(
+            (f"{epsilon:.3g}", style.words, *(_other(some[name], name) for name in names))
+            for epsilon, style, some in by_label(ends, styles, "at_epsilon")
         )
-        tables.append(Table(caption, header, lines, 2))
+        area = ", areas under the attack's curve as they are" if "attack_auc" in names else ""
+        caption = (
+            f"Other measures at the smallest and the largest budget, in percent{area}: mean over seeds, in "
+            f"brackets its 95 % interval; {seeds_words(ends)}. Held fixed: {held_fixed(cells)}."
+        )
+        header = ("ε", "method", *(METRIC_WORDS[name] for name in names))
+        tables.append(Table(header, rows, caption, "rl" + "r" * len(names)))
     return tables
 
 
-def _other(records: Sequence[Record], name: str) -> str:
+def _other(values: pd.Series, name: str) -> str:
     area = name == "attack_auc"
-    return shown(spread(records, name), scale=1.0 if area else 100.0, digits=3 if area else 1)
+    return shown(mean_of(values), scale=1.0 if area else 100.0, digits=3 if area else 1)
 
 
-def cost_table(records: Sequence[Record], styles: Mapping[str, Style]) -> Table | None:
+def cost_table(frame: pd.DataFrame, styles: Mapping[str, Style]) -> Table:
     """Time and memory by data set and label, over everything else."""
-    lines = []
-    for (data, encoder), members in by(done(records), lambda r: (r["data"], r["encoder"])).items():
-        labels = by_label(members)
-        for label, style in styles.items():
-            if label in labels:
-                some = labels[label]
-                sizes = sorted({record["rows"] for record in some})
-                span = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
-                seconds, overhead = (spread(some, name) for name in ("fit_seconds", "overhead_seconds"))
-                memory = spread(some, "peak_mib")
-                lines.append(
-                    [
-                        f"{data} ({encoder})",
-                        style.words,
-                        span,
-                        _cost(seconds, 1.0, 3),
-                        _cost(memory, 1.0, 1),
-                        _cost(overhead, 1000.0, 1),
-                    ]
-                )
-    if not lines:
-        return None
-    cores = sorted({record["made"]["host_cores"] for record in done(records)})
-    caption = (
-        "Cost over all cells of a method, seeds, ratios and budgets together: median, in brackets the 25 % "
-        "and 75 % quantiles, then the number of cells. Overhead is what the laboratory adds to a cell "
-        f"beyond fit, test and attack. Machine with {' or '.join(map(str, cores))} usable cores."
+    where = frame.assign(where=frame["data"] + " (" + frame["encoder"] + ")")
+    rows = tuple(
+        (
+            data,
+            style.words,
+            span_words(some["rows"]),
+            _cost(some["fit_seconds"], 1.0, 3),
+            _cost(some["peak_mib"], 1.0, 1),
+            _cost(some["overhead_seconds"], 1000.0, 1),
+        )
+        for data, style, some in by_label(where, styles, "where")
     )
-    header = ["data", "method", "private rows", "fit, seconds", "peak memory, MiB", "overhead, ms"]
-    return Table(caption, header, lines, 2)
+    cores = " or ".join(map(str, sorted(frame["host_cores"].unique())))
+    caption = (
+        "Cost over all cells of a method, seeds, ratios and budgets together: the mean, in brackets the "
+        "smallest and the largest. Overhead is what the laboratory adds to a cell beyond fit, test and "
+        f"attack. Machine with {cores} usable cores."
+    )
+    header = ("data", "method", "private rows", "fit, seconds", "peak memory, MiB", "overhead, ms")
+    return Table(header, rows, caption, "llrrrr")
 
 
-def _cost(point: Mapping[str, Any] | None, scale: float, digits: int) -> str:
-    if point is None:
+def _cost(values: pd.Series, scale: float, digits: int) -> str:
+    known = scale * values.dropna()
+    if known.empty:
         return "–"
-    low, high = (scale * point["quantiles"][name] for name in ("0.25", "0.75"))
-    return f"{scale * point['median']:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}] n={point['n']}"
+    return f"{known.mean():.{digits}f} [{known.min():.{digits}f}, {known.max():.{digits}f}]"
 
 
-def unfinished_table(records: Sequence[Record], styles: Mapping[str, Style]) -> Table | None:
+def unfinished_table(frame: pd.DataFrame, styles: Mapping[str, Style]) -> Table | None:
     """Refused and failed cells, by reason."""
-    groups: dict[tuple[str, str, str], list[Record]] = {}
-    for record in records:
-        if record["status"] != "done":
-            reason = str(record["message"] or "no reason was recorded")
-            groups.setdefault((record["status"], record["label"], reason), []).append(record)
-    if not groups:
-        return None
-    lines = []
-    for (status, label, reason), members in sorted(groups.items(), key=lambda item: item[0]):
-        places = sorted({record["data"] for record in members})
-        budgets = sorted({axis_epsilon(record["budget"]) for record in members})
-        span = f"{budgets[0]:.3g}" if len(budgets) == 1 else f"{budgets[0]:.3g} to {budgets[-1]:.3g}"
-        name = styles[label].words if label in styles else label
-        lines.append([status, name, ", ".join(places), span, reason, str(len(members))])
+    unfinished = frame[frame["status"] != "done"].fillna({"message": "no reason was recorded"})
+    rows = tuple(
+        (
+            status,
+            styles[label].words,
+            ", ".join(sorted(cells["data"].unique())),
+            span_words(cells["at_epsilon"], digits=".3g"),
+            reason,
+            str(len(cells)),
+        )
+        for (status, label, reason), cells in unfinished.groupby(["status", "label", "message"])
+    )
     caption = (
         "Cells without a result. Refused: the library said no, which is a result; failed: something went "
         "wrong twice. None of them is in any mean above."
     )
-    return Table(caption, ["status", "method", "data", "ε", "reason", "cells"], lines, 5)
+    header = ("status", "method", "data", "ε", "reason", "cells")
+    return Table(header, rows, caption, "lllllr") if rows else None
 
 
-def settings_table(records: Sequence[Record], styles: Mapping[str, Style]) -> Table:
+def settings_table(frame: pd.DataFrame, styles: Mapping[str, Style]) -> Table:
     """What each label is: its method, settings and marks."""
-    lines = []
-    seen = {record["label"]: record for record in reversed(records)}
+    rows = []
+    cells = frame.drop_duplicates("label").set_index("label")
     for label in styles:
-        record = seen[label]
-        settings = ", ".join(f"{name} = {_plain(value)}" for name, value in record["settings"].items())
-        marks = [
-            name.replace("_", " ").replace("not private", "NOT PRIVATE")
-            for name, on in record["marks"].items()
-            if on
-        ]
-        lines.append([label, record["method"], settings or "–", ", ".join(marks) or "–"])
+        cell = cells.loc[label]
+        settings = ", ".join(
+            f"{name} = {_plain(value)}" for name, value in json.loads(cell["settings"]).items()
+        )
+        marks = {"oracle_tuned": "oracle tuned", "seeded": "seeded", "not_private": "NOT PRIVATE"}
+        marked = ", ".join(words for name, words in marks.items() if cell[name])
+        rows.append((label, cell["method"], settings or "–", marked or "–"))
     caption = "Every label: the method behind it, all of its settings, defaults included, and its marks."
-    return Table(caption, ["label", "method", "settings", "marks"], lines, 4)
+    return Table(("label", "method", "settings", "marks"), tuple(rows), caption)
 
 
 def _plain(value: Any) -> str:
@@ -191,7 +180,3 @@ def _plain(value: Any) -> str:
         inner = ", ".join(f"{name} {_plain(item)}" for name, item in value.items() if name != "type")
         return f"{value.get('type', '')}({inner})"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _ratio(value: float) -> str:
-    return "as they are" if value == 0 else f"{value:g}"

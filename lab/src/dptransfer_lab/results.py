@@ -92,7 +92,22 @@ def read_results(folder: str | Path, study: str | None = None) -> pd.DataFrame:
         folder: a results folder, or the folder a sweep was told to write to.
         study: the name of a study that was run there.
     """
-    return frame_of(read_records(folder, study))
+    file = Path(folder) / FILE
+    if not file.is_file():
+        raise DataError(
+            f"A results folder holds {FILE}; '{folder}' has none. Make one with: dptransfer bench run"
+        )
+    by_cell = {record["cell"]: record for record in lines_of(file)}  # a retried cell: the last word counts
+    frame = frame_of(list(by_cell.values()))
+    if study is None:
+        return frame
+    asked: Mapping[str, Mapping[str, Any]] = read_study(folder, study)["cells"]
+    own = frame[frame["cell"].isin(list(asked))].reset_index(drop=True)
+    return own.assign(
+        study=study,
+        label=[asked[cell]["label"] for cell in own["cell"]],
+        oracle_tuned=[asked[cell]["oracle_tuned"] for cell in own["cell"]],
+    ).astype({name: COLUMNS[name][1] for name in ("study", "label", "oracle_tuned")})
 
 
 def frame_of(records: Sequence[Record]) -> pd.DataFrame:
@@ -133,29 +148,6 @@ def _at(record: Record, place: str) -> Any:
                 "run the study into a new folder."
             )
     return found
-
-
-def read_records(folder: str | Path, study: str | None = None) -> list[Record]:
-    """What `read_results` reads, as the JSON objects that are in the file."""
-    file = Path(folder) / FILE
-    if not file.is_file():
-        raise DataError(
-            f"A results folder holds {FILE}; '{folder}' has none. Make one with: dptransfer bench run"
-        )
-    by_cell = {record["cell"]: record for record in lines_of(file)}  # a retried cell: the last word counts
-    if study is None:
-        return list(by_cell.values())
-    asked: Mapping[str, Mapping[str, Any]] = read_study(folder, study)["cells"]
-    return [
-        {
-            **record,
-            "study": study,
-            "label": asked[cell]["label"],
-            "marks": {**record["marks"], "oracle_tuned": asked[cell]["oracle_tuned"]},
-        }
-        for cell, record in by_cell.items()
-        if cell in asked
-    ]
 
 
 def studies_of(folder: str | Path) -> list[str]:

@@ -7,27 +7,28 @@ is not is run.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from dptransfer import __version__, _check
+from dptransfer import __version__
 from dptransfer.accounting import heed
+from dptransfer.errors import ArgumentError
 from dptransfer_lab.cells import FORMAT, Cell, cells_of
-from dptransfer_lab.measure import OWN, failed, measure
+from dptransfer_lab.engines import Engine, Processes, ThisProcess, run_cells
+from dptransfer_lab.measure import OWN
 from dptransfer_lab.record_file import Record, RecordFile
 from dptransfer_lab.results import export_table, read_results, write_study
-from dptransfer_lab.shelf import Stored
-from dptransfer_lab.sources import shelved
+from dptransfer_lab.sources import stored_arrays
+from dptransfer_lab.stored import Stored
 from dptransfer_lab.study import Study
-from dptransfer_lab.tasks import TaskBench
 
 ENGINES = ("processes", "ray")
 
 
-class Watcher(Protocol):
-    """Whoever is told how a sweep goes."""
+class Watcher:
+    """Whoever is told how a sweep goes; this one does not look."""
 
     def loading(self, what: str) -> None:
         """Rows are being read or decoded."""
@@ -45,25 +46,6 @@ class Watcher(Protocol):
         """A cell has its record, which is on disk."""
 
 
-class Nobody:
-    """A watcher that does not look."""
-
-    def loading(self, what: str) -> None:
-        """Rows are being read."""
-
-    def missing(self, what: str) -> None:
-        """A data set is left out."""
-
-    def begin(self, total: int, wanted: Sequence[Cell]) -> None:
-        """It begins."""
-
-    def started(self, worker: int, cell: Cell) -> None:
-        """A cell begins."""
-
-    def finished(self, cell: Cell, record: Record) -> None:
-        """A cell ends."""
-
-
 @dataclass
 class Tally:
     """What a sweep did and cost.
@@ -71,9 +53,9 @@ class Tally:
     Attributes:
         total: cells of the study.
         reused: those that had results before.
+        workers: how many cells ran side by side.
         counts: those that ran now, by status.
         seconds: wall time of the sweep, without reading the data.
-        workers: how many cells ran side by side.
         starting: wall time until the first cell began.
         own_seconds: time spent in fits, predictions, attacks and losses.
         overhead: time that cells took beyond that, from being handed out to being on disk.
@@ -96,10 +78,10 @@ class Tally:
     def add(self, record: Record, writing: float) -> None:
         """Count one record, and the seconds it took to write it down."""
         self.counts[record["status"]] = self.counts.get(record["status"], 0) + 1
-        overhead = record["cost"]["overhead_seconds"]
-        if overhead is not None:
-            self.own_seconds += sum(record["extra"][name] for name in OWN) + record["cost"]["fit_seconds"]
-            self.overhead += overhead + writing
+        cost, extra = record["cost"], record["extra"]
+        if cost["overhead_seconds"] is not None:
+            self.own_seconds += cost["fit_seconds"] + sum(extra[f"{what}_seconds"] for what in OWN)
+            self.overhead += cost["overhead_seconds"] + writing
 
 
 def run_study(
@@ -120,38 +102,37 @@ def run_study(
         study: what to run.
         out: the results folder; several studies may share one.
         folders: where the study's relative paths are looked for.
-        workers: processes on this machine, or cells side by side on a cluster; 0 runs in this process.
+        workers: processes on this machine, or cells side by side on a cluster; 0 runs in this process. A
+            script that starts processes does so under `if __name__ == "__main__":`.
         engine: 'processes' or 'ray'.
         address: of a Ray cluster; default one that is started here.
         retry_failed: run cells again that failed.
         skip_missing: leave out data sets that are not there, and tell the watcher, instead of refusing.
         watcher: told how it goes.
     """
-    _check.one_of("engine", engine, ENGINES)
-    _check.whole("workers", workers, at_least=0)
+    if engine not in ENGINES:
+        raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}; got '{engine}'.")
+    if workers < 0:
+        raise ArgumentError(f"workers must be at least 0; got {workers}.")
     for grid in study.budget:
         for budget in grid.budgets():
             heed(budget, stacklevel=2)  # once for the study; cells keep quiet about it
-    watcher = Nobody() if watcher is None else watcher
-    pools = {pool.name: pool.source for pool in study.pool}
-    missing = watcher.missing if skip_missing else None
-    shelf = shelved(study.data, pools, folders, reading=watcher.loading, missing=missing)
-    cells = cells_of(study, shelf)
-    stored = {one.fingerprint: one for one in shelf.values()}
+    told = watcher or Watcher()
+    missing = told.missing if skip_missing else None
+    stored = stored_arrays(study, folders, reading=told.loading, missing=missing)
+    cells = cells_of(study, stored)
     with RecordFile(out) as results:
-        write_study(results.folder, study.name, _resolved(study, cells, shelf))
+        write_study(results.folder, study.name, _resolved(study, cells, stored))
         wanted = [
             cell for cell in cells if not _is_finished(results.finished.get(cell.address), retry_failed)
         ]
         tally = Tally(len(cells), len(cells) - len(wanted), max(1, workers))
-        watcher.begin(tally.total, wanted)
-        told = watcher
-
+        told.begin(len(cells), wanted)
         began = time.perf_counter()
 
-        def started(worker: int, cell: Cell) -> None:
+        def started(place: int, cell: Cell) -> None:
             tally.starting = tally.starting or time.perf_counter() - began
-            told.started(worker, cell)
+            told.started(place, cell)
 
         def finished(cell: Cell, record: Record) -> None:
             writing = time.perf_counter()
@@ -161,51 +142,31 @@ def run_study(
 
         try:
             if wanted:
-                _engine(engine, workers, address)(wanted, stored, started, finished)
+                arrays = {one.fingerprint: one for one in stored.values()}
+                run_cells(
+                    wanted, _engine(engine, arrays, workers, address), started=started, finished=finished
+                )
         finally:
             tally.seconds = time.perf_counter() - began
-    _export(Path(out))
+    frame = read_results(out)  # the same results as tables, for other tools
+    for kind in ("csv", "parquet"):
+        export_table(frame, Path(out) / f"results.{kind}")
     return tally
 
 
-Engine = Callable[
-    [Sequence[Cell], Mapping[str, Stored], Callable[[int, Cell], None], Callable[[Cell, Record], None]], None
-]
-
-
-def _engine(engine: str, workers: int, address: str | None) -> Engine:
+def _engine(engine: str, stored: Mapping[str, Stored], workers: int, address: str | None) -> Engine:
     if engine == "ray":
-        from dptransfer_lab.ray_engine import run_on_ray
+        from dptransfer_lab.ray_engine import RayCluster
 
-        return lambda cells, stored, started, finished: run_on_ray(
-            cells, stored, workers=workers, address=address, started=started, finished=finished, failed=failed
-        )
-    if workers == 0:
-        return _run_here
-    from dptransfer_lab.workers import run_in_processes
-
-    return lambda cells, stored, started, finished: run_in_processes(
-        cells, stored, workers=workers, started=started, finished=finished, failed=failed
-    )
-
-
-def _run_here(
-    cells: Sequence[Cell],
-    stored: Mapping[str, Stored],
-    started: Callable[[int, Cell], None],
-    finished: Callable[[Cell, Record], None],
-) -> None:
-    bench = TaskBench(stored)
-    for cell in cells:
-        started(0, cell)
-        finished(cell, measure(cell, bench))
+        return RayCluster(stored, max(1, workers), address)
+    return Processes(stored, workers) if workers else ThisProcess(stored)
 
 
 def _is_finished(status: str | None, retry_failed: bool) -> bool:
     return status is not None and not (retry_failed and status == "failed")
 
 
-def _resolved(study: Study, cells: Sequence[Cell], shelf: Mapping[Any, Stored]) -> dict[str, Any]:
+def _resolved(study: Study, cells: Sequence[Cell], stored: Mapping[Any, Stored]) -> dict[str, Any]:
     """What was asked for, in full: enough to know which records belong to it, and on which data."""
     return {
         "format": FORMAT,
@@ -213,14 +174,7 @@ def _resolved(study: Study, cells: Sequence[Cell], shelf: Mapping[Any, Stored]) 
         "digest": study.digest,
         "study": study.resolved(),
         "fingerprints": {
-            f"{role} {name} ({encoder})": one.fingerprint for (role, name, encoder), one in shelf.items()
+            f"{role} {name} ({encoder})": one.fingerprint for (role, name, encoder), one in stored.items()
         },
         "cells": {cell.address: {"label": cell.label, "oracle_tuned": cell.oracle_tuned} for cell in cells},
     }
-
-
-def _export(folder: Path) -> None:
-    """The same results as tables for other tools."""
-    frame = read_results(folder)
-    for kind in ("csv", "parquet"):
-        export_table(frame, folder / f"results.{kind}")

@@ -1,26 +1,66 @@
-"""From what a study calls a source to arrays on the shelf: files, the embedded demo data, or the hub."""
+"""From what a study calls a source to arrays on disk: files, the embedded demo data, or the hub.
+
+Labels are read freely: this is for benchmarks on data whose labels are known, never for private ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data import PublicEmbeddings, read_public
-from dptransfer.data.embeddings import content_digest
-from dptransfer.demo.sets import balanced_split
+from dptransfer.data import EncoderIdentity, PublicEmbeddings, content_digest, read_public
 from dptransfer.errors import DataError, MissingDependency
-from dptransfer_lab.demo_data import demo_digits, demo_glyphs
+from dptransfer_lab.demo_data import CLASSES, demo_digits, demo_glyphs
+from dptransfer_lab.draws import drawn_by_class
 from dptransfer_lab.hub import HUB, hub_source
-from dptransfer_lab.shelf import Stored, kept
-from dptransfer_lab.study import DataSet, Source
+from dptransfer_lab.stored import Stored, kept
+from dptransfer_lab.study import DataSet, Source, Study
 
 DEMO = "demo"
 _SEED = 20_251  # of held-out and balanced test sets: the same rows in every study
-Found = str | Path
+Told = Callable[[str], None]
+Packed = tuple[Stored, dict[str, NDArray[Any]]]
+
+
+def stored_arrays(
+    study: Study, folders: Sequence[Path], *, reading: Told = lambda text: None, missing: Told | None = None
+) -> dict[tuple[str, str, str], Stored]:
+    """Every array a study needs, by role ('data' or 'pool'), name and encoder.
+
+    Args:
+        study: whose data sets and pools.
+        folders: where relative paths are looked for, in this order.
+        reading: told what is about to be read.
+        missing: told what cannot be had, and how to get it; that data set is then left out. Without it, a
+            missing data set is an error.
+    """
+    pools = {pool.name: pool.source for pool in study.pool}
+    ready = []
+    for data, encoder in [(one, encoder) for one in study.data for encoder in one.source]:
+        used = [data.source[encoder], *(pools[name][encoder] for name in data.pool if name in pools)]
+        try:
+            for file in _files(used):  # asked, and fetched, before minutes are spent on reading the first
+                _located(file, encoder, folders)
+            ready.append((data, encoder))
+        except (DataError, MissingDependency) as problem:
+            if missing is None:
+                raise
+            missing(f"{data.name} ({encoder}) is left out. {problem}")
+    found: dict[tuple[str, str, str], Stored] = {}
+    for data, encoder in ready:
+        reading(f"{data.name} ({encoder})")
+        found["data", data.name, encoder] = data_set(data, encoder, folders)
+        for name in data.pool:
+            if name in pools and ("pool", name, encoder) not in found:
+                reading(f"{name} ({encoder})")
+                found["pool", name, encoder] = public_pool(pools[name][encoder], encoder, folders)
+    if not found:
+        raise DataError("A study needs at least one data set that is there; all of them are missing.")
+    return found
 
 
 def data_set(data: DataSet, encoder: str, folders: Sequence[Path]) -> Stored:
@@ -34,11 +74,12 @@ def data_set(data: DataSet, encoder: str, folders: Sequence[Path]) -> Stored:
     source = data.source[encoder]
     cut = {"test_share": data.test_share, "balanced_test": data.balanced_test}
     if source.train == DEMO:
-        return kept({"demo": "digits", "encoder": encoder, **cut}, lambda: _packed(demo_digits(encoder), cut))
+        key = {"demo": "digits", "encoder": encoder, **cut}
+        return kept(key, lambda: _packed(demo_digits(encoder), CLASSES, None, data))
     train = _located(source.train, encoder, folders)
     test = None if source.test is None else _located(source.test, encoder, folders)
     key = {"train": _stamp(train), "test": None if test is None else _stamp(test), "role": "data", **cut}
-    return kept(key, lambda: _packed(_read_data(train, test), cut))
+    return kept(key, lambda: _packed(*_read_data(train, test), data))
 
 
 def public_pool(source: Source, encoder: str, folders: Sequence[Path]) -> Stored:
@@ -48,9 +89,13 @@ def public_pool(source: Source, encoder: str, folders: Sequence[Path]) -> Stored
     path = _located(source.train, encoder, folders)
     file = path / "rows.npy" if (path / "rows.npy").is_file() else path
     if file.suffix == ".npy":
-        pool = read_public(path)
-        return _pool(pool, {"rows": str(file.resolve())})
+        return _pool(read_public(path), {"rows": str(file.resolve())})
     return kept({"train": _stamp(path), "role": "pool"}, lambda: _packed_pool(_part(path, "train")))
+
+
+def _files(sources: Sequence[Source]) -> Iterator[str]:
+    for source in sources:
+        yield from (file for file in (source.train, source.test) if file not in (None, DEMO))
 
 
 def _located(source: str, encoder: str, folders: Sequence[Path]) -> Path:
@@ -82,80 +127,72 @@ def _part(path: Path, split: str, **declared: Any) -> PublicEmbeddings:
         return read_public(path, **declared)
 
 
-def _read_data(train: Path, test: Path | None) -> _Parts:
-    rows = _part(train, "train")
-    if rows.labels is None or rows.classes is None:
+def _read_data(
+    train: Path, test: Path | None
+) -> tuple[dict[str, NDArray[Any]], tuple[str | int, ...], EncoderIdentity | None]:
+    """Arrays, with test rows where there are some; the classes; and who made the rows."""
+    found = _part(train, "train")
+    if found.labels is None or found.classes is None:
         raise DataError(f"'{train}': a data set must have labels; this has none. Write them into the file.")
-    tested: PublicEmbeddings | None
-    if test is not None:
-        tested = _part(test, "test", classes=rows.classes)
+    arrays = {"rows": found.rows, "labels": found.labels}
+    try:
+        tested = (
+            read_public(train, split="test", classes=found.classes)
+            if test is None
+            else _part(test, "test", classes=found.classes)
+        )
+    except DataError:
+        if test is not None:
+            raise
     else:
-        try:
-            tested = read_public(train, split="test", classes=rows.classes)
-        except DataError:
-            tested = None
-    if tested is None:
-        return _Parts(rows, None)
-    if tested.labels is None or tested.dimension != rows.dimension:
-        raise DataError(f"'{test or train}': test rows must have labels and the training rows' dimension.")
-    return _Parts(rows, tested)
-
-
-class _Parts:
-    """Training rows and, where there are some, test rows; labels are public here."""
-
-    def __init__(self, train: PublicEmbeddings, test: PublicEmbeddings | None) -> None:
-        assert train.labels is not None
-        assert train.classes is not None
-        self.classes = train.classes
-        self.encoder = train.encoder
-        self.rows, self.labels = train.rows, train.labels
-        self.test_rows = None if test is None else test.rows
-        self.test_labels = None if test is None else test.labels
+        if tested.labels is None or tested.dimension != found.dimension:
+            raise DataError(
+                f"'{test or train}': test rows must have labels and the training rows' dimension."
+            )
+        arrays |= {"test_rows": tested.rows, "test_labels": tested.labels}
+    return arrays, found.classes, found.encoder
 
 
 def _packed(
-    parts: _Parts | tuple[PublicEmbeddings, PublicEmbeddings], cut: Mapping[str, Any]
-) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    if isinstance(parts, tuple):
-        parts = _Parts(*parts)
-    rows, labels = parts.rows, parts.labels
-    test_rows, test_labels = parts.test_rows, parts.test_labels
+    arrays: dict[str, NDArray[Any]],
+    classes: tuple[str | int, ...],
+    encoder: EncoderIdentity | None,
+    data: DataSet,
+) -> Packed:
+    """Arrays with a test set: their own or a share that is held out, balanced where that is asked for."""
     rng = np.random.default_rng(_SEED)
-    if test_rows is None or test_labels is None:
-        held = _held_out(labels, cut["test_share"], rng)
-        test_rows, test_labels = rows[held], labels[held]
-        rows, labels = np.delete(rows, held, axis=0), np.delete(labels, held)
-    if cut["balanced_test"]:
-        fewest = int(np.bincount(test_labels, minlength=len(parts.classes)).min())
+    if "test_rows" not in arrays:
+        arrays = _held_out(arrays["rows"], arrays["labels"], data.test_share, rng)
+    if data.balanced_test:
+        fewest = int(np.bincount(arrays["test_labels"], minlength=len(classes)).min())
         if fewest == 0:
             raise DataError("A balanced test set needs test rows of each class; a class has none.")
-        _, chosen = balanced_split(test_labels, fewest, rng=rng)
-        test_rows, test_labels = test_rows[chosen], test_labels[chosen]
-    arrays = {"rows": rows, "labels": labels, "test_rows": test_rows, "test_labels": test_labels}
-    fields = {
-        "fingerprint": content_digest(*arrays.values()),
-        "classes": list(parts.classes),
-        "encoder": None if parts.encoder is None else parts.encoder.to_dict(),
-    }
-    return arrays, fields
+        chosen = drawn_by_class(arrays["test_labels"], lambda _: fewest, rng=rng)
+        arrays |= {name: arrays[name][chosen] for name in ("test_rows", "test_labels")}
+    return Stored(
+        fingerprint=content_digest(*arrays.values()),
+        classes=classes,
+        encoder=None if encoder is None else encoder.to_dict(),
+    ), arrays
 
 
-def _held_out(labels: NDArray[np.int64], share: float, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Positions of a share of each class; a class of one row keeps it for training."""
-    chosen = [
-        rng.choice(places, size=min(max(1, round(share * len(places))), len(places) - 1), replace=False)
-        for places in (np.flatnonzero(labels == name) for name in np.unique(labels))
-        if len(places) > 1
-    ]
-    if not chosen:
+def _held_out(
+    rows: NDArray[Any], labels: NDArray[np.int64], share: float, rng: np.random.Generator
+) -> dict[str, NDArray[Any]]:
+    """A share of each class held out; a class of one row keeps it for training."""
+    held = drawn_by_class(labels, lambda rows: min(max(1, round(share * rows)), rows - 1), rng=rng)
+    if not len(held):
         raise DataError("Test rows must come from somewhere; no class has two rows. Name a test file.")
-    return np.sort(np.concatenate(chosen))
+    return {
+        "rows": np.delete(rows, held, axis=0),
+        "labels": np.delete(labels, held),
+        "test_rows": rows[held],
+        "test_labels": labels[held],
+    }
 
 
-def _packed_pool(pool: PublicEmbeddings) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    stored = _pool(pool, {})
-    return {"rows": pool.rows}, {name: value for name, value in stored.to_json().items() if name != "files"}
+def _packed_pool(pool: PublicEmbeddings) -> Packed:
+    return _pool(pool, {}), {"rows": pool.rows}
 
 
 def _pool(pool: PublicEmbeddings, files: Mapping[str, str]) -> Stored:
@@ -165,60 +202,3 @@ def _pool(pool: PublicEmbeddings, files: Mapping[str, str]) -> Stored:
         encoder=None if pool.encoder is None else pool.encoder.to_dict(),
         rows_fingerprint=pool.fingerprint,
     )
-
-
-Told = Callable[[str], None]
-
-
-def shelved(
-    study_data: Sequence[DataSet],
-    pools: Mapping[str, Mapping[str, Source]],
-    folders: Sequence[Path],
-    *,
-    reading: Told = lambda text: None,
-    missing: Told | None = None,
-) -> dict[tuple[str, str, str], Stored]:
-    """Every array a study needs, by role ('data' or 'pool'), name and encoder.
-
-    Args:
-        study_data: the study's data sets.
-        pools: the sources of its pools, by name and encoder.
-        folders: where relative paths are looked for, in this order.
-        reading: told what is about to be read.
-        missing: told what cannot be had, and how to get it; that data set is then left out. Without it, a
-            missing data set is an error.
-    """
-    wanted = [(data, encoder) for data in study_data for encoder in data.source]
-    ready = [one for one in wanted if _is_there(*one, pools, folders, missing)]
-    found: dict[tuple[str, str, str], Stored] = {}
-    for data, encoder in ready:
-        reading(f"{data.name} ({encoder})")
-        found["data", data.name, encoder] = data_set(data, encoder, folders)
-        for name in data.pool:
-            if name in pools and ("pool", name, encoder) not in found:
-                reading(f"{name} ({encoder})")
-                found["pool", name, encoder] = public_pool(pools[name][encoder], encoder, folders)
-    if not found:
-        raise DataError("A study needs at least one data set that is there; all of them are missing.")
-    return found
-
-
-def _is_there(
-    data: DataSet,
-    encoder: str,
-    pools: Mapping[str, Mapping[str, Source]],
-    folders: Sequence[Path],
-    missing: Told | None,
-) -> bool:
-    """Whether every file is there; asked, and fetched, before minutes are spent on reading the first."""
-    used = [data.source[encoder], *(pools[name][encoder] for name in data.pool if name in pools)]
-    try:
-        for file in (file for one in used for file in (one.train, one.test) if file is not None):
-            if file != DEMO:
-                _located(file, encoder, folders)
-    except (DataError, MissingDependency) as problem:
-        if missing is None:
-            raise
-        missing(f"{data.name} ({encoder}) is left out. {problem}")
-        return False
-    return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from dptransfer.errors import DataError, DPTransferError
 from dptransfer.privacy import Budget, Relation
-from dptransfer_lab.lineup import entrant
+from dptransfer_lab.methods import method_of
 from dptransfer_lab.record_file import canonical
 
 NO_POOL = "none"
@@ -145,7 +145,7 @@ class MethodEntry(_Part):
     @model_validator(mode="after")
     def _exists(self) -> MethodEntry:
         try:
-            entrant(self.name, self.settings)
+            method_of(self.name, self.settings)
         except DPTransferError as problem:
             raise ValueError(str(problem)) from None
         return self
@@ -214,30 +214,26 @@ class Study(_Part):
     @model_validator(mode="after")
     def _fits_together(self) -> Study:
         seeds = self.seed_list
-        if not seeds or min(seeds) < 0 or len(set(seeds)) != len(seeds):
+        if not seeds or min(seeds) < 0 or _repeated(seeds):
             raise ValueError("seeds must be a number of at least 1, or distinct whole numbers from 0 up")
         if not self.imbalance or any(ratio != 0 and not ratio >= 1 for ratio in self.imbalance):
             raise ValueError("imbalance must list ratios of at least 1, or 0 for class sizes as they are")
-        for kind, names in (("data", [one.name for one in self.data]), ("pool", [p.name for p in self.pool])):
-            if len(set(names)) != len(names):
+        for kind, named in (("data", self.data), ("pool", self.pool)):
+            if _repeated([one.name for one in named]):
                 raise ValueError(f"each {kind} must have a name of its own")
         pools = {pool.name: pool for pool in self.pool}
-        for one in self.data:
-            for name in one.pool:
-                if name != NO_POOL and name not in pools:
-                    raise ValueError(
-                        f"data '{one.name}' names the pool '{name}', which has no [[pool]] table"
-                    )
-                for encoder in one.source if name != NO_POOL else ():
-                    if encoder not in pools[name].source:
-                        raise ValueError(f"the pool '{name}' has no rows of the encoder '{encoder}'")
+        for one, name in [(data, name) for data in self.data for name in data.pool if name != NO_POOL]:
+            if name not in pools:
+                raise ValueError(f"data '{one.name}' names the pool '{name}', which has no [[pool]] table")
+            if missing := [encoder for encoder in one.source if encoder not in pools[name].source]:
+                raise ValueError(f"the pool '{name}' has no rows of the encoder '{missing[0]}'")
         if labels := _repeated([entry.label or entry.name for entry in self.method]):
             raise ValueError(f"two methods are called '{labels[0]}'; give each a label of its own")
         return self
 
 
-def _repeated(words: list[str]) -> list[str]:
-    return [word for place, word in enumerate(words) if word in words[:place]]
+def _repeated(values: Sequence[Any]) -> list[Any]:
+    return [value for place, value in enumerate(values) if value in values[:place]]
 
 
 def parse_study(text: str, *, where: str = "the study") -> Study:
@@ -259,40 +255,29 @@ def read_study_file(path: str | Path) -> Study:
     return parse_study(text, where=f"'{path}'")
 
 
+_TABLES: dict[str, type[_Part]] = {
+    "data": DataSet,
+    "source": Source,
+    "pool": Pool,
+    "budget": BudgetGrid,
+    "method": MethodEntry,
+    "only": Only,
+    "size": Size,
+}
+
+
 def _explained(problem: ValidationError, where: str) -> str:
     """The first complaint: where it is, what is wrong, and the nearest thing that would be right."""
     first = problem.errors(include_url=False)[0]
     place = [str(part) for part in first["loc"]]
     if first["type"] == "extra_forbidden":
-        known = _keys(Study, [part for part in place[:-1] if not part.isdigit()])
+        tables = [part for part in place[:-1] if part in _TABLES]
+        known = list((_TABLES[tables[-1]] if tables else Study).model_fields)
         close = difflib.get_close_matches(place[-1], known, n=1)
         remedy = f"Did you mean '{close[0]}'?" if close else f"Known here: {', '.join(known)}."
-        inside = f" in [{'.'.join(part for part in place[:-1] if not part.isdigit())}]" if place[:-1] else ""
+        inside = f" in [{'.'.join(tables)}]" if tables else ""
         return f"A study has known keys only; {where} has '{place[-1]}'{inside}. {remedy}"
     at = f" at {'.'.join(place)}" if place else ""
     said = first["msg"].removeprefix("Value error, ")
     said += "" if said.endswith((".", "?")) else "."
     return f"A study must be complete and consistent; {where}{at}: {said} `dptransfer bench new` shows one."
-
-
-def _keys(model: type[BaseModel], place: list[str]) -> list[str]:
-    """The keys that are known at this place."""
-    for part in place:
-        inner = {found.__name__: found for found in _models(model, part)}
-        if not inner:
-            break
-        model = next(iter(inner.values()))
-    return list(model.model_fields)
-
-
-def _models(model: type[BaseModel], field: str) -> Iterator[type[BaseModel]]:
-    import typing
-
-    if field not in model.model_fields:
-        return
-    pending = [model.model_fields[field].annotation]
-    while pending:
-        kind = pending.pop()
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield kind
-        pending += typing.get_args(kind)

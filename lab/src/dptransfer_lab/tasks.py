@@ -5,19 +5,18 @@ Labels are read freely: this is for benchmarks on data whose labels are known, n
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, long_tail
+from dptransfer.data import EncoderIdentity, PrivateEmbeddings, PublicEmbeddings, long_tail
 from dptransfer.errors import DataError
 from dptransfer_lab.cells import TaskKey
-from dptransfer_lab.shelf import Stored
+from dptransfer_lab.draws import drawn_by_class
+from dptransfer_lab.stored import Arrays, Stored
 
 Rows = NDArray[np.floating[Any]]
 Positions = NDArray[np.int64]
@@ -25,7 +24,6 @@ _ATTACKED = 1000
 # One stream of random numbers for each thing that is drawn, so that one more shot moves nothing else. The
 # noise has the seed alone, which is another stream than any of these.
 _CLASSES, _SHOTS, _TAIL, _ROWS, _POOL, _ATTACK = range(1, 7)
-_Kept = TypeVar("_Kept")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +37,8 @@ class Task:
         test_rows: rows to test on.
         test_labels: their classes.
         public: the pool, with shots at its side where there are some; or the shots alone; or None.
-        stored: where the rows came from.
+        shots: labelled public rows and their classes, or None.
+        encoder: who made the rows, where that is known.
         members: positions in `rows` that the attack tries.
         others: as many rows of the same classes that were not fitted on, and their classes.
     """
@@ -49,135 +48,113 @@ class Task:
     classes: tuple[str | int, ...]
     test_rows: Rows
     test_labels: Positions
-    public: PublicEmbeddings | None
-    stored: Stored
-    members: Positions
-    others: tuple[Rows, Positions]
+    public: PublicEmbeddings | None = None
+    shots: tuple[Rows, Positions] | None = None
+    encoder: EncoderIdentity | None = None
+    members: Positions | None = None
+    others: tuple[Rows, Positions] | None = None
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Private rows per class."""
         return tuple(np.bincount(self.labels, minlength=len(self.classes)).tolist())
 
+    def named(self, positions: Positions) -> NDArray[Any]:
+        """Labels as the library takes them: names where classes are numbers, which positions look like."""
+        return np.asarray(self.classes)[positions] if isinstance(self.classes[0], int) else positions
+
     def private(self, declare: str) -> PrivateEmbeddings:
         """The rows as their owner would hand them to a method, with what is declared about them."""
         return PrivateEmbeddings(
             self.rows,
-            as_labels(self.labels, self.classes),
+            self.named(self.labels),
             classes=self.classes,
             name="bench",
-            encoder=self.stored.identity(),
+            encoder=self.encoder,
             size=len(self.rows) if declare != "nothing" else None,
             class_counts=self.sizes if declare == "class_counts" else None,
         )
 
 
-class TaskBench:
-    """Makes tasks, and keeps the last few: cells come in the order of their tasks.
-
-    Args:
-        stored: data sets and pools by fingerprint.
-        opened: their arrays by fingerprint, where a caller has them in memory already.
-    """
-
-    def __init__(
-        self,
-        stored: Mapping[str, Stored],
-        opened: Callable[[Stored], Mapping[str, NDArray[Any]]] = Stored.open,
-    ) -> None:
-        self._stored = stored
-        self._open = opened
-        self._arrays: OrderedDict[Hashable, Mapping[str, NDArray[Any]]] = OrderedDict()
-        self._pools: OrderedDict[Hashable, PublicEmbeddings] = OrderedDict()
-        self._tasks: OrderedDict[Hashable, Task] = OrderedDict()
-
-    def task(self, key: TaskKey) -> Task:
-        """The task with this key."""
-        return _remembered(self._tasks, key, lambda: self._make(key), most=2)
-
-    def _make(self, key: TaskKey) -> Task:
-        stored = self._stored[key.data_fingerprint]
-        whole = self._whole(key.data_fingerprint)
-        labels, test_labels = whole["labels"], whole["test_labels"]
-        classes, kept, kept_test = stored.classes, np.arange(len(labels)), np.arange(len(test_labels))
-        if key.classes is not None:
-            _require("classes", key.classes, len(classes))
-            chosen = np.sort(_rng(key, _CLASSES).choice(len(classes), size=key.classes, replace=False))
-            kept, kept_test = (np.flatnonzero(np.isin(part, chosen)) for part in (labels, test_labels))
-            classes = tuple(classes[place] for place in chosen)
-            labels, test_labels = (np.searchsorted(chosen, part) for part in (labels, test_labels))
-        shots, kept = _shots(kept, labels, len(classes), key)
-        if key.imbalance:
-            tail = long_tail(labels[kept], key.imbalance, rng=_rng(key, _TAIL), classes=len(classes))
-            chosen_rows = kept[tail]
-        else:
-            chosen_rows = kept
-        if key.rows is not None:
-            _require("rows", key.rows, len(chosen_rows))
-            chosen_rows = np.sort(_rng(key, _ROWS).choice(chosen_rows, size=key.rows, replace=False))
-        width = self._width(key, whole["rows"].shape[1])
-        left = np.setdiff1d(kept, chosen_rows)
-        members, unused, tested = _attacked(chosen_rows, left, labels, kept_test, test_labels, key)
-        parts = _cut(whole["rows"], unused, width), _cut(whole["test_rows"], tested, width)
-        return Task(
-            rows=_cut(whole["rows"], chosen_rows, width),
-            labels=labels[chosen_rows].astype(np.int64),
-            classes=classes,
-            test_rows=_cut(whole["test_rows"], kept_test, width),
-            test_labels=test_labels[kept_test].astype(np.int64),
-            public=self._public(key, shots, labels, classes, width),
-            stored=stored,
-            members=np.searchsorted(chosen_rows, members),
-            others=(np.concatenate(parts), np.concatenate([labels[unused], test_labels[tested]])),
-        )
-
-    def _public(
-        self, key: TaskKey, shots: Positions, labels: Positions, classes: tuple[str | int, ...], width: int
-    ) -> PublicEmbeddings | None:
-        pool = None if key.pool_fingerprint is None else self._pool(key, width)
-        if not len(shots):
-            return pool
-        rows = _cut(self._whole(key.data_fingerprint)["rows"], shots, width)
-        labelled = PublicEmbeddings(
-            rows,
-            as_labels(labels[shots], classes),
-            classes=classes,
-            encoder=self._stored[key.data_fingerprint].identity(),
-            name="shots",
-        )
-        return labelled if pool is None else pool.with_shots(labelled)
-
-    def _pool(self, key: TaskKey, width: int) -> PublicEmbeddings:
-        assert key.pool_fingerprint is not None
-        fingerprint = key.pool_fingerprint
+@lru_cache(maxsize=2)  # cells come in the order of their tasks
+def task_of(key: TaskKey, data: Stored, pool: Stored | None) -> Task:
+    """The task with this key, cut from these arrays."""
+    whole = _opened(data)
+    labels, test_labels = whole["labels"], whole["test_labels"]
+    classes, kept, kept_test = data.classes, np.arange(len(labels)), np.arange(len(test_labels))
+    if key.classes is not None:
+        _require("classes", key.classes, len(classes))
+        chosen = np.sort(_rng(key, _CLASSES).choice(len(classes), size=key.classes, replace=False))
+        kept, kept_test = (np.flatnonzero(np.isin(part, chosen)) for part in (labels, test_labels))
+        classes = tuple(classes[place] for place in chosen)
+        labels, test_labels = (np.searchsorted(chosen, part) for part in (labels, test_labels))
+    shots = kept[:0]
+    if key.shots:
+        fewest = int(np.bincount(labels[kept], minlength=len(classes)).min())
+        _require("shots", key.shots + 1, fewest)  # one row at least stays private
+        shots = kept[drawn_by_class(labels[kept], lambda _: key.shots, rng=_rng(key, _SHOTS))]
+        kept = np.setdiff1d(kept, shots)
+    chosen_rows = kept
+    if key.imbalance:
+        chosen_rows = kept[long_tail(labels[kept], key.imbalance, rng=_rng(key, _TAIL), classes=len(classes))]
+    if key.rows is not None:
+        _require("rows", key.rows, len(chosen_rows))
+        chosen_rows = np.sort(_rng(key, _ROWS).choice(chosen_rows, size=key.rows, replace=False))
+    width = whole["rows"].shape[1]
+    if key.dimension is not None:
+        _require("dimension", key.dimension, width)
+        width = key.dimension
+    left = np.setdiff1d(kept, chosen_rows)
+    members, unused, tested = _attacked(chosen_rows, left, labels, kept_test, test_labels, key)
+    parts = _cut(whole["rows"], unused, width), _cut(whole["test_rows"], tested, width)
+    labelled = (_cut(whole["rows"], shots, width), labels[shots]) if len(shots) else None
+    task = Task(
+        rows=_cut(whole["rows"], chosen_rows, width),
+        labels=labels[chosen_rows].astype(np.int64),
+        classes=classes,
+        test_rows=_cut(whole["test_rows"], kept_test, width),
+        test_labels=test_labels[kept_test].astype(np.int64),
+        shots=labelled,
+        encoder=data.identity,
+        members=np.searchsorted(chosen_rows, members),
+        others=(np.concatenate(parts), np.concatenate([labels[unused], test_labels[tested]])),
+    )
+    public = None
+    if pool is not None:
         seed = None if key.pool_rows is None else key.seed
-
-        def make() -> PublicEmbeddings:
-            stored, rows = self._stored[fingerprint], self._whole(fingerprint)["rows"]
-            chosen = np.arange(len(rows))
-            if key.pool_rows is not None:
-                _require("pool_rows", key.pool_rows, len(rows))
-                chosen = np.sort(_rng(key, _POOL).choice(len(rows), size=key.pool_rows, replace=False))
-            cut = _cut(rows, chosen, min(width, rows.shape[1]))
-            known = stored.rows_fingerprint if cut.shape == rows.shape else None
-            return PublicEmbeddings(cut, name=key.pool, encoder=stored.identity(), fingerprint=known)
-
-        return _remembered(self._pools, (fingerprint, key.pool_rows, width, seed), make, most=2)
-
-    def _whole(self, fingerprint: str) -> Mapping[str, NDArray[Any]]:
-        return _remembered(self._arrays, fingerprint, lambda: self._open(self._stored[fingerprint]), most=4)
-
-    @staticmethod
-    def _width(key: TaskKey, dimension: int) -> int:
-        if key.dimension is None:
-            return dimension
-        _require("dimension", key.dimension, dimension)
-        return key.dimension
+        public = _pool(pool, key.pool, key.pool_rows, width, seed)
+    return _with_public(task, public)
 
 
-def as_labels(positions: Positions, classes: tuple[str | int, ...]) -> NDArray[Any]:
-    """Labels as the library takes them: names where classes are numbers, which positions would look like."""
-    return np.asarray(classes)[positions] if isinstance(classes[0], int) else positions
+def _with_public(task: Task, pool: PublicEmbeddings | None) -> Task:
+    if task.shots is not None:
+        rows, labels = task.shots
+        shots = PublicEmbeddings(
+            rows, task.named(labels), classes=task.classes, encoder=task.encoder, name="shots"
+        )
+        pool = shots if pool is None else pool.with_shots(shots)
+    return replace(task, public=pool)
+
+
+@lru_cache(maxsize=2)
+def _pool(
+    stored: Stored, name: str | None, count: int | None, width: int, seed: int | None
+) -> PublicEmbeddings:
+    rows = _opened(stored)["rows"]
+    chosen = np.arange(len(rows))
+    if count is not None:
+        _require("pool_rows", count, len(rows))
+        chosen = np.sort(
+            np.random.default_rng([seed or 0, _POOL]).choice(len(rows), size=count, replace=False)
+        )
+    cut = _cut(rows, chosen, min(width, rows.shape[1]))
+    known = stored.rows_fingerprint if cut.shape == rows.shape else None
+    return PublicEmbeddings(cut, name=name, encoder=stored.identity, fingerprint=known)
+
+
+@lru_cache(maxsize=4)
+def _opened(stored: Stored) -> Arrays:
+    return stored.open()
 
 
 def _rng(key: TaskKey, stream: int) -> np.random.Generator:
@@ -187,20 +164,6 @@ def _rng(key: TaskKey, stream: int) -> np.random.Generator:
 def _require(what: str, asked: int, there: int) -> None:
     if asked > there:
         raise DataError(f"A cut must fit the data; {what} = {asked} was asked for and there are {there}.")
-
-
-def _shots(kept: Positions, labels: Positions, classes: int, key: TaskKey) -> tuple[Positions, Positions]:
-    """Positions of the shots, and of the rows that are left."""
-    if not key.shots:
-        return np.zeros(0, dtype=np.int64), kept
-    rng = _rng(key, _SHOTS)
-    chosen = []
-    for place in range(classes):
-        there = kept[labels[kept] == place]
-        _require("shots", key.shots + 1, len(there))  # one row at least stays private
-        chosen.append(rng.choice(there, size=key.shots, replace=False))
-    shots = np.sort(np.concatenate(chosen))
-    return shots, np.setdiff1d(kept, shots)
 
 
 def _attacked(
@@ -233,14 +196,3 @@ def _cut(rows: Rows, chosen: Positions, width: int) -> Rows:
     """The chosen rows and first features; the stored array itself where that is all of it."""
     part = rows if len(chosen) == len(rows) else rows[chosen]
     return part if width == part.shape[1] else np.ascontiguousarray(part[:, :width])
-
-
-def _remembered(
-    memory: OrderedDict[Hashable, _Kept], key: Hashable, make: Callable[[], _Kept], *, most: int
-) -> _Kept:
-    if key not in memory:
-        memory[key] = make()
-        if len(memory) > most:
-            memory.popitem(last=False)
-    memory.move_to_end(key)
-    return memory[key]

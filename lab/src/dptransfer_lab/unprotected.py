@@ -1,59 +1,68 @@
-"""A classifier without a guarantee: it predicts, so that it can be compared with, and cannot be saved."""
+"""A model without a guarantee: it scores rows, so that it can be compared with, and cannot be saved."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dptransfer.data import PrivateEmbeddings
+if TYPE_CHECKING:
+    from dptransfer.privacy import Budget
+    from dptransfer_lab.tasks import Task
 
 FloatArray = NDArray[np.float64]
 PREFIX = "as-published-"
 """How the names of what is not private begin, wherever they are shown."""
 
 
-@dataclass(frozen=True)
-class OpenHead:
-    """How scores become probabilities, as evaluations ask for it."""
-
-    temperature: float = 0.05
-
-
 @dataclass(frozen=True, eq=False)
 class Unprotected:
-    """What a mechanism without a guarantee gives: it predicts and nothing else; it cannot be saved.
+    """What a mechanism without a guarantee gives.
 
     Attributes:
-        classes: the declared classes.
-        weights: one row per class.
+        weights: one row per class; a row's score is its product with the row at unit norm.
         offset: added to each class's score.
-        unit: whether rows are scaled to unit norm first.
-        head: how scores become probabilities.
-        notes: what it did, in words.
+        temperature: of the softmax that makes probabilities of scores.
+        note: what it did, in words.
         prototypes: rows of the pool it chose, by class, where it chose some.
     """
 
-    classes: tuple[str | int, ...]
     weights: FloatArray
     offset: FloatArray
-    unit: bool = True
-    head: OpenHead = OpenHead()
-    notes: tuple[str, ...] = ()
-    prototypes: dict[str, list[int]] = field(default_factory=dict)
+    temperature: float = 0.05
+    note: str = ""
+    prototypes: Mapping[str, list[int]] = field(default_factory=dict)
 
-    def scores(self, x: ArrayLike, *, device: str = "cpu") -> FloatArray:
-        """One score per class, higher for likelier ones; computed on the CPU, whatever `device` says."""
-        rows = np.asarray(x, dtype=np.float64)
-        scored: FloatArray = (unit_rows(rows) if self.unit else rows) @ self.weights.T + self.offset
+    def scores(self, x: ArrayLike) -> FloatArray:
+        """One score per class, higher for likelier ones."""
+        scored: FloatArray = unit_rows(x) @ self.weights.T + self.offset
         return scored
 
-    def predict(self, x: ArrayLike) -> NDArray[Any]:
-        """The likeliest class of each row."""
-        chosen: NDArray[Any] = np.asarray(self.classes)[self.scores(x).argmax(axis=1)]
-        return chosen
+
+class NotPrivate(Protocol):
+    """A mechanism that runs in the laboratory alone: a frozen dataclass whose fields are its settings."""
+
+    @property
+    def name(self) -> str:
+        """Its name in studies; it begins with 'as-published-'."""
+        ...
+
+    @property
+    def safe(self) -> bool:
+        """Whether it keeps what it promises, and is merely wasteful."""
+        ...
+
+    @property
+    def why(self) -> str:
+        """What is wrong with it, in words."""
+        ...
+
+    def fit(self, task: Task, budget: Budget, rng: np.random.Generator) -> Unprotected:
+        """Fit on the task's rows."""
+        ...
 
 
 def unit_rows(rows: ArrayLike) -> FloatArray:
@@ -63,17 +72,17 @@ def unit_rows(rows: ArrayLike) -> FloatArray:
     return unit
 
 
-def class_sums(private: PrivateEmbeddings) -> tuple[FloatArray, NDArray[np.int64]]:
+def class_sums(task: Task) -> tuple[FloatArray, NDArray[np.int64]]:
     """Sums of unit rows, and sizes, by class."""
-    classes = len(private.facts.classes)
-    sums = np.zeros((classes, private.facts.dimension))
-    np.add.at(sums, private.labels, unit_rows(private.rows))
-    return sums, np.bincount(private.labels, minlength=classes)
+    rows = unit_rows(task.rows)
+    sums = np.zeros((len(task.classes), rows.shape[1]))
+    np.add.at(sums, task.labels, rows)
+    return sums, np.bincount(task.labels, minlength=len(task.classes))
 
 
-def nearest(private: PrivateEmbeddings, prototypes: FloatArray, note: str) -> Unprotected:
+def nearest(prototypes: FloatArray, note: str) -> Unprotected:
     """The class whose prototype has the largest cosine."""
-    return Unprotected(private.facts.classes, unit_rows(prototypes), np.zeros(len(prototypes)), notes=(note,))
+    return Unprotected(unit_rows(prototypes), np.zeros(len(prototypes)), note=note)
 
 
 def softmax(scores: FloatArray) -> FloatArray:

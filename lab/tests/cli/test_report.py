@@ -35,6 +35,13 @@ def test_report_as_json_and_elsewhere(cli_json, tmp_path):
     assert found == {"reports": [str(tmp_path / "there" / name) for name in ("report.html", "report.md")]}
 
 
+def test_report_for_a_paper(cli, tmp_path):
+    results = folder(tmp_path / "sweep", grid(seeds=2, epsilons=(1.0, 2.0)))
+    assert "paper'" in cli("bench", "report", results, "--paper").stdout
+    assert list((results / "paper").glob("*.pdf"))
+    assert list((results / "paper").glob("*.tex"))
+
+
 def test_report_of_nothing_is_one_line(cli, tmp_path):
     assert "holds none" in cli("bench", "report", tmp_path, code=2).stderr
 
@@ -57,6 +64,7 @@ def test_explore_takes_classes_from_a_sample(cli_json, sample):
     found = cli_json("bench", "explore", "--sample", sample, *QUICK)
     lines = found["prediction"]
     assert [line["epsilon"] for line in lines] == [0.5, 8.0]
+    assert all(line["lowest"] <= line["mean"] <= line["highest"] for line in lines)
     assert all(line["lowest"] <= line["median"] <= line["highest"] for line in lines)
     assert lines[1]["median"] > 0.9
     assert "3 classes, 300 rows" in found["how"]

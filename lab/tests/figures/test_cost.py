@@ -5,7 +5,7 @@ import pytest
 from dptransfer_lab.figures.cost import cost, slope
 from dptransfer_lab.figures.style import styles_of
 
-from ..synthetic import grid, record
+from ..synthetic import cells, grid, record
 
 
 def sized():
@@ -20,23 +20,26 @@ def sized():
     return by_rows + by_pool
 
 
+def drawn(records, **more):
+    frame = cells(records)
+    return cost(frame, styles_of(frame), **more)
+
+
 def test_each_size_that_varies_alone_is_a_panel():
-    records = sized()
-    (made,) = cost(records, styles_of(records))
-    panels = [axes for axes in made.figure.axes if axes.get_visible()]
+    (made,) = drawn(sized())
+    panels = made.figure.axes
     assert [axes.get_xlabel() for axes in panels] == ["private rows", "public rows"]
     assert all(axes.get_xscale() == axes.get_yscale() == "log" for axes in panels)
-    line = next(line for line in panels[0].lines if line.get_gid() == "line-mean")
+    line = next(line for line in panels[0].lines if line.get_label() == "mean")
     assert line.get_xdata().tolist() == [500, 1000, 2000]
     assert line.get_ydata() == pytest.approx([0.05, 0.1, 0.2])
 
 
 def test_the_caption_tells_the_slopes():
-    records = sized()
-    told = cost(records, styles_of(records))[0].caption
+    told = drawn(sized())[0].caption
     assert re.search(r"private rows: mean 1\.00", told)
     assert re.search(r"public rows: mean 2\.00", told)
-    memory = cost(records, styles_of(records), cost="peak_mib")[0].caption
+    memory = drawn(sized(), cost="peak_mib")[0].caption
     assert re.search(r"private rows: mean 0\.50", memory)
     assert "MiB" in memory
 
@@ -47,4 +50,4 @@ def test_a_slope_is_the_power():
 
 
 def test_nothing_varies_nothing_is_drawn():
-    assert cost(grid(), styles_of(grid())) == []
+    assert drawn(grid()) == []

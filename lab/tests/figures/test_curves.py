@@ -1,82 +1,100 @@
 import numpy as np
 import pytest
 
-from dptransfer_lab.figures.curves import curves, thinned
-from dptransfer_lab.figures.points import axis_rho
+from dptransfer_lab.figures.curves import attack_trade, curves
 from dptransfer_lab.figures.style import styles_of
+from dptransfer_lab.intervals import interval
+from dptransfer_lab.points import axis_rho
 
-from ..synthetic import grid, record
+from ..synthetic import cells, grid, record
 
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 
 
-def drawn(records, **options):
-    return curves(records, styles_of(records), **options)
+def drawn(records, draw=curves, **options):
+    frame = cells(records)
+    return draw(frame, styles_of(frame), **options)
 
 
 def lines_of(axes):
-    return {line.get_gid(): line for line in axes.lines if line.get_gid()}
+    return {line.get_label(): line for line in axes.lines if line.get_label()[0] != "_"}
 
 
-def test_lines_are_medians_and_bands_are_quantiles():
+def titles(made):
+    return [axes.get_title(loc="left") for axes in made.figure.axes]
+
+
+def test_lines_are_means_and_bands_are_their_intervals():
     records = grid(epsilons=EPSILONS)
     (made,) = drawn(records)
-    axes = made.figure.axes[0]
-    line = lines_of(axes)["line-mean"]
-    values = np.array(
-        [
-            [
-                r["metrics"]["balanced_accuracy"]
-                for r in records
-                if r["label"] == "mean" and r["budget"]["epsilon"] == e
-            ]
-            for e in EPSILONS
-        ]
-    )
+    (axes,) = made.figure.axes
+    line = lines_of(axes)["mean"]
+    own = [record for record in records if record["label"] == "mean"]
+    values = [
+        [r["metrics"]["balanced_accuracy"] for r in own if r["budget"]["epsilon"] == e] for e in EPSILONS
+    ]
     assert line.get_xdata().tolist() == list(EPSILONS)
-    assert line.get_ydata() == pytest.approx(np.median(values, axis=1))
-    band = axes.collections[list(lines_of(axes)).index("line-mean")].get_paths()[0].vertices[:, 1]
-    assert band.min() == pytest.approx(np.quantile(values, 0.25, axis=1).min())
-    assert band.max() == pytest.approx(np.quantile(values, 0.75, axis=1).max())
+    assert line.get_ydata() == pytest.approx(np.mean(values, axis=1))
+    band = axes.collections[list(lines_of(axes)).index("mean")].get_paths()[0].vertices[:, 1]
+    low, high = np.array([interval(some) for some in values]).T
+    assert band.min() == pytest.approx(low.min())
+    assert band.max() == pytest.approx(high.max())
+    assert "the line is the mean over seeds, the band its 95 % interval" in made.caption
 
 
 def test_the_upper_axis_is_rho_at_the_same_ticks():
     (made,) = drawn(grid(epsilons=EPSILONS))
-    lower, upper = made.figure.axes
+    (lower,) = made.figure.axes
+    (upper,) = lower.child_axes
+    made.figure.draw_without_rendering()
     assert lower.get_xlim() == upper.get_xlim()
     assert lower.get_xticks().tolist() == upper.get_xticks().tolist() == list(EPSILONS)
     shown = [float(label.get_text()) for label in upper.get_xticklabels()]
-    expected = [axis_rho({"epsilon": e, "rho": None, "mu": None, "delta": 1e-5}) for e in EPSILONS]
+    expected = [axis_rho(e, None, None, 1e-5) for e in EPSILONS]
     assert shown == pytest.approx(expected, rel=0.06)
     assert shown != pytest.approx(list(EPSILONS), rel=0.06)
 
 
 def test_one_panel_per_ratio_with_the_same_scale():
     (made,) = drawn(grid(imbalance=[1.0, 10.0, 50.0]), over="imbalance")
-    panels = [axes for axes in made.figure.axes if axes.get_title(loc="left")]
-    assert [axes.get_title(loc="left") for axes in panels] == [f"imbalance ratio {r}" for r in (1, 10, 50)]
-    assert len({axes.get_ylim() for axes in panels}) == 1
+    assert titles(made) == [f"imbalance ratio {r}" for r in (1, 10, 50)]
+    assert len({axes.get_ylim() for axes in made.figure.axes}) == 1
     assert "one panel per imbalance ratio" in made.caption
+    tops = {tuple(lines_of(axes)["mean"].get_ydata()) for axes in made.figure.axes}
+    assert len(tops) == 3  # each panel has its own cells
 
 
-def test_the_legend_has_the_order_of_the_table_of_methods():
+def test_the_legend_has_the_order_of_the_methods():
     (made,) = drawn(grid(("public", "dpsgd", "mean", "public-prior", "as-published-mean")))
     words = [text.get_text() for text in made.figure.legends[0].get_texts()]
     assert words == ["public-prior", "mean", "as-published-mean [NOT PRIVATE]", "public", "dpsgd"]
 
 
+def test_lines_look_as_their_labels_do_also_where_a_panel_lacks_some():
+    records = [*grid(("mean", "public"), data="a"), *grid(("public", "as-published-mean"), data="b")]
+    frame = cells(records)
+    styles = styles_of(frame)
+    (made,) = curves(frame, styles, over="data")
+    for axes, labels in zip(
+        made.figure.axes, (("mean", "public"), ("as-published-mean", "public")), strict=True
+    ):
+        found = lines_of(axes)
+        assert list(found) == [styles[label].words for label in labels]
+        for label in labels:
+            line, style = found[styles[label].words], styles[label]
+            look = line.get_color(), line.get_marker(), line.get_fillstyle()
+            assert look == (style.light, style.marker, style.fill)
+
+
 def test_minority_curves_leave_out_what_has_no_minority():
-    records = grid(imbalance=[1.0, 10.0])
-    (made,) = drawn(records, metric="minority_accuracy", over="imbalance")
-    titles = [axes.get_title(loc="left") for axes in made.figure.axes if axes.get_title(loc="left")]
-    assert titles == ["imbalance ratio 10"]
+    (made,) = drawn(grid(imbalance=[1.0, 10.0]), metric="minority_accuracy", over="imbalance")
+    assert titles(made) == ["imbalance ratio 10"]
     assert drawn(grid(), metric="minority_accuracy") == []
 
 
 def test_errors_are_one_minus_the_metric():
-    records = grid()
-    (right,), (wrong,) = drawn(records, metric="accuracy"), drawn(records, metric="accuracy", error=True)
-    one, other = (lines_of(made.figure.axes[0])["line-mean"].get_ydata() for made in (right, wrong))
+    right, wrong = (drawn(grid(), metric="accuracy", error=error)[0] for error in (False, True))
+    one, other = (lines_of(made.figure.axes[0])["mean"].get_ydata() for made in (right, wrong))
     assert np.asarray(one) + np.asarray(other) == pytest.approx(np.ones(4))
     assert wrong.figure.axes[0].get_ylabel() == "test error"
 
@@ -87,24 +105,30 @@ def test_refused_cells_and_single_budgets_draw_nothing():
 
 
 def test_settings_have_figures_and_names_of_their_own():
-    names = [
-        made.name for made in drawn(grid(data=["flowers", "birds"], relation=["add/remove", "replace-one"]))
-    ]
-    assert len(names) == len(set(names)) == 4
+    records = grid(data=["flowers", "birds"], relation=["add/remove", "replace-one"], seeds=1)
+    assert len({made.name for made in drawn(records)}) == 4
 
 
 def test_data_sets_can_be_panels():
     records = [*grid(data="flowers"), *grid(data="birds", classes=20, dimension=8, rows=70)]
     (made,) = drawn(records, over="data")
-    assert [a.get_title(loc="left") for a in made.figure.axes if a.get_title(loc="left")] == [
-        "birds",
-        "flowers",
+    assert titles(made) == ["birds", "flowers"]
+
+
+def attacked(auc=0.55):
+    return [
+        record("adamix", epsilon=e, seed=s, balanced=0.6 + 0.05 * e, auc=auc and auc + 0.01 * e)
+        for e in (1.0, 2.0, 4.0)
+        for s in range(2)
     ]
 
 
-def test_many_ticks_are_thinned_and_keep_their_ends():
-    values = [0.01 * 1.5**step for step in range(20)]
-    kept = thinned(values)
-    assert (kept[0], kept[-1]) == (values[0], values[-1])
-    assert len(kept) <= 8
-    assert thinned([1.0, 2.0]) == [1.0, 2.0]
+def test_an_attack_line_goes_through_the_means_of_error_and_area():
+    (made,) = drawn(attacked(), attack_trade)
+    axes = made.figure.axes[0]
+    line = lines_of(axes)["adamix"]
+    assert line.get_xdata() == pytest.approx([0.35, 0.30, 0.20])
+    assert line.get_ydata() == pytest.approx([0.56, 0.57, 0.59])
+    assert {text.get_text() for text in axes.texts} == {"ε 1", "ε 4"}
+    assert "coin toss" in made.caption
+    assert drawn(attacked(auc=None), attack_trade) == []

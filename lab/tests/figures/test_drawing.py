@@ -1,69 +1,99 @@
 import re
+from xml.etree import ElementTree
 
+import matplotlib.pyplot as plt
 import pytest
 
-from dptransfer.errors import MissingDependency
-from dptransfer_lab.figures import drawing
+from dptransfer.document import Document, Section
 from dptransfer_lab.figures.curves import curves
-from dptransfer_lab.figures.style import css_colours, styles_of
+from dptransfer_lab.figures.style import DARK, styles_of
+from dptransfer_lab.points import brief
 
-from ..synthetic import grid
+from ..synthetic import cells, grid
+
+
+def drawn(**more):
+    frame = cells(grid(**{"seeds": 2, **more}))
+    return curves(frame, styles_of(frame))[0]
 
 
 @pytest.fixture
 def made():
-    records = grid(seeds=2)
-    return curves(records, styles_of(records))[0]
+    return drawn()
 
 
-def test_a_figure_becomes_svg_and_png_with_the_same_bytes_each_time(made, tmp_path):
-    first = {path.suffix: path.read_bytes() for path in made.save(tmp_path / "a")}
-    records = grid(seeds=2)
-    again = curves(records, styles_of(records))[0]
-    second = {path.suffix: path.read_bytes() for path in again.save(tmp_path / "b")}
-    assert set(first) == {".svg", ".png"}
+def test_a_figure_becomes_files_with_the_same_bytes_each_time(made, tmp_path):
+    kinds = ("svg", "png", "pdf")
+    first, second, other = (
+        {path.suffix: path.read_bytes() for path in one.save(tmp_path / name, kinds)}
+        for name, one in (("a", made), ("b", drawn()), ("c", drawn(seeds=3)))
+    )
+    assert set(first) == {".svg", ".png", ".pdf"}
     assert first == second
-    other = grid(seeds=3)
-    assert {
-        p.suffix: p.read_bytes() for p in curves(other, styles_of(other))[0].save(tmp_path / "c")
-    } != first
+    assert all(other[kind] != first[kind] for kind in first)
+    assert first[".pdf"].startswith(b"%PDF")
 
 
-def test_an_inline_figure_has_no_colour_of_its_own_and_asks_for_nothing(made):
-    text = made.inline()
-    assert text.startswith("<svg role=")
-    assert "var(--c0)" in text
-    assert "var(--ink)" in text
-    for light, _ in css_colours().values():
-        assert light not in text.lower()
-    assert not re.search(r'(href|src)="(?!#)', text)
-    assert "balanced accuracy" in text  # text stays text
+def page(*drawings):
+    return Document("t", sections=(Section("s", tuple(one.block() for one in drawings)),)).html()
 
 
-def test_ids_of_two_figures_on_a_page_do_not_meet(made):
-    records = grid(seeds=2, data="other")
-    other = curves(records, styles_of(records))[0]
-    first, second = (set(re.findall(r' id="([^"]+)"', one.inline())) for one in (made, other))
-    assert first
-    assert not first & second
-    used = re.findall(r'(?:href="#|url\(#)([^")]+)', made.inline())
-    assert set(used) <= first
+def test_on_a_page_every_colour_has_a_dark_one_and_text_stays_text(made):
+    text = page(made)
+    svg = text[text.index("<svg") : text.index("</svg>")]
+    assert not [light for light in (*made.dark, *DARK) if light in svg.lower()]
+    assert set(made.dark) > set(DARK)
+    for dark in made.dark.values():
+        assert dark in text
+    assert "balanced accuracy" in svg
+    assert not re.search(r'(href|src)="(?!#)', svg)
+    assert "2 seeds per point" in text
 
 
-def test_without_matplotlib_one_line_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    with pytest.raises(MissingDependency, match=r"dptransfer\[bench\]"):
-        drawing.sheet()
+def test_a_hostile_name_stays_words(tmp_path):
+    made = drawn(methods=("mean",), label="<script>alert(1)</script>", data="a & <b>", epsilons=(1.0, 2.0))
+    text = page(made)
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(1)" in text
+    assert re.fullmatch(r"[a-z0-9-]+", made.name)
+
+
+@pytest.mark.parametrize("name", ["_hidden", "a\nb\x00c", "long " * 50, "{0} %s", "\u8c93", "-- -->"])
+def test_no_name_keeps_a_figure_from_being_drawn(name, tmp_path):
+    """In the tests a warning is an error."""
+    made = drawn(methods=("mean",), label=name, data=name, epsilons=(1.0, 2.0))
+    svg, *_ = made.save(tmp_path, ("svg", "png"))
+    shown = {text.text for text in ElementTree.parse(svg).iter("{http://www.w3.org/2000/svg}text")}
+    assert brief(name) in shown
+
+
+def test_mathematics_is_not_typeset_from_names(tmp_path):
+    """Matplotlib would read what stands between two dollars as TeX, and fail where it is not."""
+    made = drawn(methods=("mean",), label="costs $1 and $\\frac", data="x$y$z")
+    made.save(tmp_path)
+    assert ">costs $1 and $\\frac</text>" in page(made)
+
+
+def test_ids_of_figures_on_one_page_do_not_meet():
+    frame = cells(grid(seeds=2, data=["a", "b"]))
+    text = page(*curves(frame, styles_of(frame)), *curves(frame, styles_of(frame), over="data"))
+    known = re.findall(r'\bid="([^"]+)"', text)
+    assert len(known) == len(set(known))
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', text)) <= set(known)
+
+
+def test_figures_do_not_pile_up(made):
+    assert plt.get_fignums() == []
 
 
 def test_a_long_legend_does_not_squeeze_the_panels():
-    few = grid(("mean", "public"), seeds=1)
-    many = [
-        one for label in range(12) for one in grid(("mean",), seeds=1, label=f"a rather long label {label}")
-    ]
-    short, tall = (curves(records, styles_of(records))[0] for records in (few, many))
+    few = cells(grid(("mean", "public"), seeds=1))
+    many = cells(
+        [one for label in range(12) for one in grid(("mean",), seeds=1, label=f"a rather long label {label}")]
+    )
     heights = []
-    for made in (short, tall):
-        made.figure.draw_without_rendering()
-        heights.append(made.figure.axes[0].get_window_extent().height)
+    for frame in (few, many):
+        figure = curves(frame, styles_of(frame))[0].figure
+        figure.draw_without_rendering()
+        heights.append(figure.axes[0].get_window_extent().height)
     assert heights[1] > 0.85 * heights[0]

@@ -4,16 +4,20 @@ import pytest
 from dptransfer_lab.figures.instance import loss_curves
 from dptransfer_lab.figures.style import styles_of
 
-from ..synthetic import measured_losses, record
+from ..synthetic import cells, measured_losses, record
 
 
 def lines(axes, label):
-    return next(line for line in axes.lines if line.get_gid() == f"line-{label}")
+    return next(line for line in axes.lines if line.get_label() == label)
+
+
+def drawn(records):
+    frame = cells(records)
+    return loss_curves(frame, styles_of(frame))
 
 
 def test_losses_are_sorted_against_the_promise():
-    records = measured_losses(epsilons=(2.0,))
-    (made,) = loss_curves(records, styles_of(records))
+    (made,) = drawn(measured_losses(epsilons=(2.0,)))
     left, right = made.figure.axes
     falls, rises = (lines(left, label).get_ydata() for label in ("mean", "adamix"))
     for y in (falls, rises):
@@ -23,26 +27,23 @@ def test_losses_are_sorted_against_the_promise():
     assert falls[-1] == pytest.approx(0.95 * 2.0)
     assert rises[50] == pytest.approx(0.95 * 1.0)
     for axes in (left, right):
-        level = [line for line in axes.lines if not line.get_gid()]
+        level = [line for line in axes.lines if line.get_label()[0] == "_"]
         assert [np.unique(line.get_ydata()).tolist() for line in level] == [[2.0]]
 
 
 def test_small_classes_stand_left_of_large_ones():
-    records = measured_losses(epsilons=(2.0,))
-    (made,) = loss_curves(records, styles_of(records))
+    (made,) = drawn(measured_losses(epsilons=(2.0,)))
     assert lines(made.figure.axes[1], "mean").get_ydata() == pytest.approx([1.6, 1.2, 0.8, 0.4])
 
 
 def test_equal_classes_have_one_panel():
-    records = measured_losses(epsilons=(2.0,), class_rows=(10, 10, 10, 10))
-    (made,) = loss_curves(records, styles_of(records))
+    (made,) = drawn(measured_losses(epsilons=(2.0,), class_rows=(10, 10, 10, 10)))
     assert len(made.figure.axes) == 1
     assert "quarters" not in made.caption
 
 
 def test_the_caption_says_what_it_may_not_be_used_for():
-    records = measured_losses(epsilons=(2.0,))
-    (made,) = loss_curves(records, styles_of(records))
+    (made,) = drawn(measured_losses(epsilons=(2.0,)))
     assert "must not be published with a release" in made.caption
     assert "2 seeds per point" in made.caption
     assert "budget of ε = 2" in made.caption
@@ -50,6 +51,6 @@ def test_the_caption_says_what_it_may_not_be_used_for():
 
 def test_there_is_a_figure_per_budget_and_none_without_losses():
     records = measured_losses(epsilons=(0.1, 0.5, 1.0, 2.0))
-    made = loss_curves([*records, record("public", epsilon=1.0)], styles_of(records))
+    made = drawn([*records, record("public", epsilon=1.0)])
     assert len({drawing.name for drawing in made}) == len(made) == 3
-    assert loss_curves([record("mean")], styles_of(records)) == []
+    assert drawn([record("mean")]) == []

@@ -1,21 +1,23 @@
+import math
+
+import pandas as pd
 import pytest
 
-from dptransfer.privacy import Budget
-from dptransfer_lab.explore import Outlook, Prediction
+from dptransfer_lab.explore import Outlook
 from dptransfer_lab.figures.outlook import predicted_curve
 
 
-def test_the_curve_is_the_median_and_says_that_it_is_a_prediction():
-    found = tuple(
-        Prediction("mean", Budget(epsilon=e, delta=1e-5), (0.1 * e, 0.3 * e, 0.2 * e))
-        for e in (0.5, 1.0, 2.0)
-    )
-    refused = Prediction("public", Budget(epsilon=1.0, delta=1e-5), (), "no pool")
-    made = predicted_curve(Outlook((*found, refused), "made of dreams", 10, 3))
+def test_the_curve_is_the_mean_and_says_that_it_is_a_prediction():
+    rows = [("mean", e, share * e, None) for e in (0.5, 1.0, 2.0) for share in (0.1, 0.4, 0.1)]
+    rows.append(("public", 1.0, math.nan, "no pool"))
+    found = pd.DataFrame(rows, columns=["method", "at_epsilon", "accuracy", "refusal"])
+    made = predicted_curve(Outlook(found, "made of dreams", 10, 3))
     axes = made.figure.axes[0]
-    (line,) = [line for line in axes.lines if line.get_gid()]
+    (line,) = [line for line in axes.lines if line.get_label() == "mean"]
     assert line.get_xdata().tolist() == [0.5, 1.0, 2.0]
     assert line.get_ydata() == pytest.approx([0.1, 0.2, 0.4])
+    band = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == (pytest.approx(0.05), pytest.approx(0.8))
     assert "PREDICTION" in [text.get_text() for text in axes.texts]
     assert made.caption.endswith("made of dreams")
-    assert "median of 3 simulated tasks" in made.caption
+    assert "mean of 3 simulated tasks" in made.caption

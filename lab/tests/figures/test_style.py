@@ -1,11 +1,16 @@
 import itertools
+import re
+from importlib.resources import files
 
 import numpy as np
 import pytest
 
-from dptransfer.methods import METHODS
+from dptransfer.methods import METHODS, About
+from dptransfer.methods.about import Colour
 from dptransfer_lab.as_published import AS_PUBLISHED
-from dptransfer_lab.figures.style import COLOURS, css_colours, marked, styles_of
+from dptransfer_lab.figures import style
+from dptransfer_lab.figures.style import DARK, dark_colours, marked, styles_of
+from dptransfer_lab.results import frame_of
 
 from ..synthetic import record
 
@@ -44,12 +49,12 @@ def contrast(one, other):
 
 
 def styles(*methods):
-    return styles_of([record(name) for name in methods])
+    return styles_of(frame_of([record(name) for name in methods]))
 
 
 def test_every_method_has_a_look_that_no_other_has():
     found = styles(*METHODS)
-    looks = [(style.colour, style.marker) for style in found.values()]
+    looks = [(one.light, one.marker) for one in found.values()]
     assert len(set(looks)) == len(METHODS)
     assert all(style.marker not in "Xx8" for style in found.values())
 
@@ -63,28 +68,27 @@ def test_the_order_does_not_depend_on_the_records():
 
 def test_a_label_looks_alike_whoever_else_is_in_the_figure():
     alone, together = styles("public")["public"], styles(*METHODS)["public"]
-    assert (alone.colour, alone.marker, alone.dashes) == (together.colour, together.marker, together.dashes)
+    assert (alone.light, alone.marker, alone.dashes) == (together.light, together.marker, together.dashes)
 
 
 def test_variants_share_colour_and_marker_and_differ_in_dashes_or_fill():
     records = [record("top-k", label=f"K = {k}") for k in (10, 2, 1, 20, 5, 3)]
-    found = styles_of(records)
+    found = styles_of(frame_of(records))
     assert list(found) == [f"K = {k}" for k in (1, 2, 3, 5, 10, 20)]  # numbers in order, not letters
-    assert len({(style.colour, style.marker) for style in found.values()}) == 1
+    assert len({(style.light, style.marker) for style in found.values()}) == 1
     assert len({(str(style.dashes), style.fill) for style in found.values()}) == 6
 
 
 def test_what_is_not_private_is_dotted_with_crosses_in_the_colour_of_the_right_method():
     found = styles(*METHODS, *AS_PUBLISHED)
     for name in AS_PUBLISHED:
-        assert found[name].not_private
         assert found[name].marker in "Xx1234"
         assert "NOT PRIVATE" in found[name].words
     printed = [found["as-published-top-k"], found["as-published-top-k-from-zero"]]
     assert len({style.marker for style in printed}) == 2
-    assert found["as-published-mean"].colour == found["mean"].colour
-    assert found["as-published-mean-estimation"].colour == found["mean-estimation"].colour
-    assert found["as-published-top-k-from-zero"].colour == found["top-k"].colour
+    assert found["as-published-mean"].light == found["mean"].light
+    assert found["as-published-mean-estimation"].light == found["mean-estimation"].light
+    assert found["as-published-top-k-from-zero"].light == found["top-k"].light
 
 
 def test_marks_are_part_of_the_words():
@@ -95,7 +99,7 @@ def test_marks_are_part_of_the_words():
 @pytest.mark.parametrize("eyes", SEEN)
 def test_colours_of_one_figure_keep_apart_for_people_who_see_fewer(eyes):
     found = styles(*TOGETHER)
-    seen = {name: lab(SEEN[eyes] @ linear(style.colour.light)) for name, style in found.items()}
+    seen = {name: lab(SEEN[eyes] @ linear(style.light)) for name, style in found.items()}
     for one, other in itertools.combinations(seen, 2):
         assert np.linalg.norm(seen[one] - seen[other]) > 10, (one, other)
     red, green = (lab(SEEN["deuteranopia"] @ linear(colour)) for colour in ("#cc6633", "#a08000"))
@@ -103,13 +107,33 @@ def test_colours_of_one_figure_keep_apart_for_people_who_see_fewer(eyes):
 
 
 def test_colours_can_be_read_on_their_page():
-    for colour in COLOURS:
-        assert contrast(colour.light, "#ffffff") > 2.7
-        assert contrast(colour.dark, "#1b1f23") > 4
+    for one in styles(*METHODS).values():
+        assert contrast(one.light, "#ffffff") > 2.7
+        assert contrast(one.dark, DARK["#ffffff"]) > 4
     assert contrast("#f0e442", "#ffffff") < 2.7  # Okabe and Ito's yellow would not do
 
 
-def test_every_colour_has_a_name_and_a_counterpart_for_dark_pages():
-    known = css_colours()
-    assert len({light for light, _ in known.values()}) == len(known)
-    assert all(light != dark for light, dark in known.values())
+def test_every_colour_has_a_counterpart_for_dark_pages():
+    known = dark_colours(list(styles(*METHODS).values()))
+    assert all(light != dark for light, dark in known.items())
+    file = (files("dptransfer_lab.figures") / "report.mplstyle").read_text()
+    used = re.findall(r"^[\w.]+: ([0-9a-f]{6})$", file, flags=re.MULTILINE)
+    assert {f"#{colour}" for colour in used} == set(DARK)
+
+
+def test_a_method_of_somebody_elses_has_a_look_of_its_own_making(monkeypatch):
+    class Theirs:
+        about = About(colour=Colour("#123456", "#abcdef"), marker="*")
+
+    monkeypatch.setattr(style, "METHODS", {**METHODS, "theirs": Theirs})
+    found = styles("theirs", "as-published-theirs-too", "mean")
+    assert list(found) == ["mean", "theirs", "as-published-theirs-too"]
+    theirs = found["theirs"]
+    assert (theirs.light, theirs.dark, theirs.marker) == ("#123456", "#abcdef", "*")
+    assert found["as-published-theirs-too"].light == "#123456"
+
+
+def test_a_method_that_is_not_installed_any_more_looks_the_same_everywhere():
+    (gone,) = styles("long-gone").values()
+    assert gone == styles("long-gone", "mean")["long-gone"]
+    assert gone.marker not in "Xx1234"

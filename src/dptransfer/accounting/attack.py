@@ -1,4 +1,4 @@
-"""The same curve as an attacker sees it: how well can membership of one example, or person, be guessed?
+"""Privacy as an attacker sees it: how well the membership of one example, or person, can be guessed.
 
 An attacker who must decide between two neighbouring data sets from the release alone has a false-positive
 rate α and a true-positive rate τ. (ε, δ)-DP in both directions says τ ≤ e^ε α + δ and 1 − α ≤ e^ε (1 − τ) +
@@ -17,10 +17,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptransfer import _check
 from dptransfer.accounting.compose import delta_of, epsilon_of, is_gaussian, mu_of, pure_epsilon_of
+from dptransfer.arrays import Floats
 from dptransfer.privacy import Event
 
 _CURVE_POINTS = 64
@@ -40,7 +41,7 @@ def true_positive_rate(events: Sequence[Event], false_positive_rate: float) -> f
 
 def rate_ceilings(
     events: Sequence[Event], false_positive_rates: ArrayLike, *, last_delta: float = 1e-7
-) -> NDArray[np.float64]:
+) -> Floats:
     """Upper bounds on the true positive rates of any attack at these false positive rates, all at once.
 
     Gaussian steps: the exact trade-off Φ(Φ⁻¹(α) + μ), with α and the result raised by what cut tails move.
@@ -60,7 +61,7 @@ def rate_ceilings(
 
         cut = math.fsum(event.numeric_delta for event in events)
         # An error of 1e-15 in ndtri moves the answer most in the tails, by less than 1e-12 of itself.
-        exact: NDArray[np.float64] = ndtr(ndtri(np.minimum(alarms + cut, 1.0)) + mu) * (1 + 1e-10) + cut
+        exact: Floats = ndtr(ndtri(np.minimum(alarms + cut, 1.0)) + mu) * (1 + 1e-10) + cut
         return np.minimum(np.maximum(exact, alarms), 1.0)
     top, pure = epsilon_of(events, last_delta), pure_epsilon_of(events)
     grid = [] if math.isinf(top) else [top * step / _CURVE_POINTS for step in range(_CURVE_POINTS + 1)]

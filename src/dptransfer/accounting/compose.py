@@ -42,7 +42,7 @@ from collections.abc import Callable, Sequence
 from dptransfer import _check
 from dptransfer.accounting.gaussian import mu_with_slack
 from dptransfer.accounting.search import smallest
-from dptransfer.accounting.steps import RenyiPart, Steps, part_of
+from dptransfer.accounting.steps import GaussianPart, RenyiPart, Steps, part_of
 from dptransfer.errors import BudgetError, RelationMismatch
 from dptransfer.privacy import Event, Guarantee, Relation, Unit, same_relation
 
@@ -221,7 +221,7 @@ def why_never_pure(events: Sequence[Event]) -> str:
 
 def is_gaussian(events: Sequence[Event]) -> bool:
     """Whether all steps, if there are any, are Gaussian noise on all rows: their curve is one Gaussian's."""
-    return Steps.of(events).is_gaussian
+    return all(isinstance(part_of(event), GaussianPart) for event in events)
 
 
 def composition_words(events: Sequence[Event]) -> str:

@@ -17,10 +17,10 @@ import math
 import sys
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.accounting.search import largest, smallest
+from dptransfer.arrays import Floats
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy.numbers import number
 
@@ -42,7 +42,7 @@ def delta_of_mu(mu: float, epsilon: float) -> float:
     return float(deltas_of_mu(mu, np.array([epsilon], dtype=np.float64))[0])
 
 
-def deltas_of_mu(mu: float, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+def deltas_of_mu(mu: float, epsilons: Floats) -> Floats:
     """`delta_of_mu` for many ε at once, of either sign.
 
     For ε = −x < 0 splitting ∫(P − e^(−x)Q) into its positive and negative part gives
@@ -71,7 +71,7 @@ def deltas_of_mu(mu: float, epsilons: NDArray[np.float64]) -> NDArray[np.float64
     # At ε = 0 the curve is erf(μ/√8), with no subtraction; it bounds the rest because δ decreases.
     delta = np.maximum(np.minimum(delta, erf(mu / math.sqrt(8)) * (1 + _ROUNDING)), _TINY)
     delta = np.where(epsilons < 0, -np.expm1(-x) + np.exp(-x) * delta, delta)
-    capped: NDArray[np.float64] = np.minimum(delta, 1.0)
+    capped: Floats = np.minimum(delta, 1.0)
     return capped
 
 

@@ -48,11 +48,12 @@ def gdp_price(events: Sequence[Event], lost: float) -> float:
     >>> 1e-2 * math.sqrt(1000) / 5 < gdp_price([steps], 1e-20) < 0.08
     True
     """
-    return _price(replace(Steps.of(events), cut=0.0), lost)
+    return _price(tuple(events), lost)
 
 
 @lru_cache(maxsize=4096)  # an account asks for the price of each of its charges again and again
-def _price(steps: Steps, lost: float) -> float:
+def _price(events: tuple[Event, ...], lost: float) -> float:
+    steps = replace(Steps.of(events), cut=0.0)
     if steps.is_nothing:
         return 0.0
     most = math.inf if steps.groups or steps.by_renyi else mu_with_slack(steps.whole_mu, steps.slack)

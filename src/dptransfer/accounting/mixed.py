@@ -40,14 +40,12 @@ from collections import Counter
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dptransfer import _check
 from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu
 from dptransfer.accounting.pure import SelectionGroup, total_epsilon
 from dptransfer.accounting.renyi import delta_of_renyi, divergences, epsilon_of_renyi
 from dptransfer.accounting.sampled import SampledGroup, loss_distribution, whole_mu
+from dptransfer.arrays import Floats
 
 # The s for which a PLD is built. Above, losses pass 700, where the library's exp overflows; below, its
 # differences of δ are mostly rounding, and ε is 0 at any δ in use.
@@ -129,9 +127,7 @@ def _rounding(groups: tuple[SelectionGroup, ...], sampled: tuple[SampledGroup, .
 
 
 @lru_cache(maxsize=64)
-def _renyi(
-    mu: float, groups: tuple[SelectionGroup, ...], sampled: tuple[SampledGroup, ...]
-) -> NDArray[np.float64] | None:
+def _renyi(mu: float, groups: tuple[SelectionGroup, ...], sampled: tuple[SampledGroup, ...]) -> Floats | None:
     """Rényi divergences at the orders of `renyi`; None where the numbers are too large for them."""
     return divergences(mu, groups, sampled)
 

@@ -17,12 +17,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer.accounting.pure import SelectionGroup, selection_rho
 from dptransfer.accounting.sampled import SampledGroup, sampled_divergences
+from dptransfer.arrays import Floats
 
-Divergences = NDArray[np.float64]
+Divergences = Floats
 """One upper bound for each of `ORDERS`."""
 
 ORDERS = tuple(sorted({*(1 + 0.011 * (1e6 / 0.011) ** (step / 299) for step in range(300)), *range(2, 65)}))

@@ -29,7 +29,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+
+from dptransfer.arrays import Floats
 
 _DIGITS = 37.0  # K: the rule is off by 2.1·e^(−37) = 2·10⁻¹⁶
 _REACH = 12.0  # standard deviations beyond which nothing is left
@@ -37,7 +38,7 @@ _ROUNDING = 1e-13
 _MOST_POINTS = 2**14  # a rule with more is left to other bounds: it would be of high order and little noise
 
 
-def replaced_log_moments(z: float, q: float, orders: Sequence[float]) -> NDArray[np.float64]:
+def replaced_log_moments(z: float, q: float, orders: Sequence[float]) -> Floats:
     """Log M of one release at rate q < 1, at each of the orders, rounded up; all by the highest one's rule.
 
     Infinity where that would take too many points. A rule for a higher order is one for lower orders too: its
@@ -54,7 +55,7 @@ def replaced_log_moments(z: float, q: float, orders: Sequence[float]) -> NDArray
     points = math.ceil((high - low) / step) + 1
     if points > _MOST_POINTS:
         return np.full(len(orders), math.inf)
-    t: NDArray[np.float64] = low + step * np.arange(points, dtype=np.float64)
+    t: Floats = low + step * np.arange(points, dtype=np.float64)
     of_one, of_other = (_log_mixture((side * t - 0.5) / (z * z), q) for side in (1, -1))
     order = np.array(orders)[:, None]
     parts = (-0.5 * (t / z) ** 2)[None, :], order * of_one, (1 - order) * of_other
@@ -62,15 +63,15 @@ def replaced_log_moments(z: float, q: float, orders: Sequence[float]) -> NDArray
     logs = parts[0] + parts[1] + parts[2]
     top = logs.max(axis=1)
     sums = np.exp(logs - top[:, None]).sum(axis=1) * (step / (z * math.sqrt(2 * math.pi)))
-    moments: NDArray[np.float64] = np.maximum(top + np.log(sums), 0.0) + lost + _ROUNDING
+    moments: Floats = np.maximum(top + np.log(sums), 0.0) + lost + _ROUNDING
     return moments
 
 
-def _log_mixture(exponents: NDArray[np.float64], q: float) -> NDArray[np.float64]:
+def _log_mixture(exponents: Floats, q: float) -> Floats:
     """Log(1 − q + q e^x), without cancellation for small q or for q next to 1, and without overflow."""
     low = np.minimum(exponents, 1.0)
     change = q * np.expm1(low)
-    mixture: NDArray[np.float64] = np.where(
+    mixture: Floats = np.where(
         exponents < 1,
         np.where(change < -0.5, np.log((1 - q) + q * np.exp(low)), np.log1p(change)),
         exponents + np.log(q + (1 - q) * np.exp(-np.maximum(exponents, 1.0))),

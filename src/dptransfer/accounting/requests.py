@@ -49,7 +49,6 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer.accounting.calibrate import fits
 from dptransfer.accounting.compose import epsilon_of, guarantee_of, is_gaussian, mu_of, pure_epsilon_of
@@ -57,6 +56,7 @@ from dptransfer.accounting.gdp_price import gdp_price
 from dptransfer.accounting.renyi import ORDERS
 from dptransfer.accounting.search import smallest
 from dptransfer.accounting.steps import Steps
+from dptransfer.arrays import Floats
 from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Relation
 
 Rule = Literal["gaussian", "renyi"]
@@ -193,10 +193,10 @@ class Requests:
         return math.inf if found is None else found
 
 
-def _room(epsilon: float, delta: float) -> NDArray[np.float64]:
+def _room(epsilon: float, delta: float) -> Floats:
     """The largest divergence at each of `ORDERS` that converts to (ε, δ): `renyi` has the formula."""
     alpha = np.array(ORDERS)
-    room: NDArray[np.float64] = epsilon - np.log1p(-1 / alpha) + np.log(alpha * delta) / (alpha - 1)
+    room: Floats = epsilon - np.log1p(-1 / alpha) + np.log(alpha * delta) / (alpha - 1)
     return room
 
 

@@ -61,9 +61,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer.accounting.replaced_moments import replaced_log_moments
+from dptransfer.arrays import Floats
 
 _TAIL = 9.7  # standard deviations on the grid; 3e-22 lies outside and is counted as told apart
 _ROUNDING = 1e-10  # of a sum of binomial terms, relative; log-gamma is good to 1e-15 of at most 1e5
@@ -153,7 +153,7 @@ def _one_release(z: float, q: float, replaces: bool, interval: float) -> Any:
     group = SampledGroup(z, q, replaces, 1)
     lowest, highest = group._ends()
     first, last = math.floor(lowest / interval), math.ceil(highest / interval)
-    losses: NDArray[np.float64] = np.arange(first, last + 1, dtype=np.float64) * interval
+    losses: Floats = np.arange(first, last + 1, dtype=np.float64) * interval
     p, q_ = _cell_masses(group, losses)
     low = np.exp(-losses)
     # Shares of each cell between its two ends; the outermost cells have one end only.
@@ -175,13 +175,11 @@ def _one_release(z: float, q: float, replaces: bool, interval: float) -> Any:
     )
 
 
-def _dense(pld_pmf: Any, interval: float, first: int, masses: NDArray[np.float64], beyond: float) -> Any:
+def _dense(pld_pmf: Any, interval: float, first: int, masses: Floats, beyond: float) -> Any:
     return pld_pmf.DensePLDPmf(interval, first, masses, float(beyond), True)
 
 
-def _cell_masses(
-    group: SampledGroup, losses: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _cell_masses(group: SampledGroup, losses: Floats) -> tuple[Floats, Floats]:
     """Masses of P and Q below the first loss, between neighbouring losses, and above the last."""
     z, q = group.noise_multiplier, group.rate
     if group.replaces:
@@ -197,17 +195,17 @@ def _cell_masses(
     return p, (1 - q) * none + q * _masses((answers - other) / z)
 
 
-def _masses(cuts: NDArray[np.float64]) -> NDArray[np.float64]:
+def _masses(cuts: Floats) -> Floats:
     """Standard normal masses between increasing cuts, from whichever tail is nearer."""
     from scipy.special import ndtr
 
     below, above = ndtr(cuts), ndtr(-cuts)
     between = np.where(cuts[:-1] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
-    masses: NDArray[np.float64] = np.concatenate([below[:1], between, above[-1:]])
+    masses: Floats = np.concatenate([below[:1], between, above[-1:]])
     return masses
 
 
-def sampled_divergences(group: SampledGroup, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+def sampled_divergences(group: SampledGroup, orders: Floats) -> Floats:
     """Upper bounds on the Rényi divergences, at `orders` above 1, of all of the group's releases.
 
     >>> sampled_divergences(SampledGroup(1.0, 0.01, False, 1), np.array([2.0])).round(6)
@@ -218,18 +216,16 @@ def sampled_divergences(group: SampledGroup, orders: NDArray[np.float64]) -> NDA
     chords = _chords(orders, *_log_moments(z, q, group.replaces))
     if group.replaces:
         chords = np.minimum(chords, _chords(orders, *_integrated_log_moments(z, q)))
-    divergences: NDArray[np.float64] = group.times * np.minimum(whole, chords / (orders - 1))
+    divergences: Floats = group.times * np.minimum(whole, chords / (orders - 1))
     return divergences
 
 
-_Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
+_Moments = tuple[Floats, Floats]
 
 
-def _chords(
-    orders: NDArray[np.float64], known: NDArray[np.float64], moments: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _chords(orders: Floats, known: Floats, moments: Floats) -> Floats:
     """Bounds on log moments at any orders from those at some; 0 at order 1, none beyond the last."""
-    between: NDArray[np.float64] = np.interp(orders, [1.0, *known], [0.0, *moments], right=math.inf)
+    between: Floats = np.interp(orders, [1.0, *known], [0.0, *moments], right=math.inf)
     return between
 
 
@@ -250,7 +246,7 @@ def _integrated_log_moments(z: float, q: float) -> _Moments:
     """Orders, and moments of the replaced pair by quadrature, as far as that is quick."""
     if q == 1 or not _INTEGRATED_NOISE[0] <= z <= _INTEGRATED_NOISE[1]:
         return np.zeros(0), np.zeros(0)
-    moments: list[NDArray[np.float64]] = []
+    moments: list[Floats] = []
     for orders in _INTEGRATED_ORDERS:
         found = replaced_log_moments(z, q, orders)
         if math.isinf(found[0]):  # higher orders take more points still
@@ -260,7 +256,7 @@ def _integrated_log_moments(z: float, q: float) -> _Moments:
     return np.array(known), np.concatenate([np.zeros(0), *moments])
 
 
-def _log_a(z: float, q: float, orders: tuple[int, ...]) -> NDArray[np.float64]:
+def _log_a(z: float, q: float, orders: tuple[int, ...]) -> Floats:
     """Log A_k for each k; the terms of all orders lie in one array, order after order."""
     k, i, log_choose, starts = _binomials(orders)
     exponent = i * (i - 1) / (2 * z * z)
@@ -270,7 +266,7 @@ def _log_a(z: float, q: float, orders: tuple[int, ...]) -> NDArray[np.float64]:
     largest = np.maximum(np.maximum.reduceat(terms, starts), -1e300)
     sums = np.add.reduceat(np.exp(terms - np.repeat(largest, np.diff([*starts, len(terms)]))), starts)
     with np.errstate(divide="ignore"):
-        moments: NDArray[np.float64] = np.logaddexp(0.0, largest + np.log(sums)) * (1 + _ROUNDING)
+        moments: Floats = np.logaddexp(0.0, largest + np.log(sums)) * (1 + _ROUNDING)
     return moments + _SMALLEST
 
 

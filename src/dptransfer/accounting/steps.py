@@ -135,16 +135,16 @@ class Steps:
         same_relation(events)
         noises = [part for part in parts if isinstance(part, GaussianPart)]
         mu = math.hypot(*(math.sqrt(part.times) / part.noise_multiplier for part in noises))
-        lattice = [(event.numeric_epsilon, part) for event, part in zip(events, parts, strict=True)]
+        sampled = [event for event, part in zip(events, parts, strict=True) if isinstance(part, SampledGroup)]
         return cls(
             # A subnormal μ has lost digits; a larger one is still true.
             mu=max(mu, sys.float_info.min) if noises else 0.0,
             groups=_gathered(part for part in parts if isinstance(part, SelectionGroup)),
             sampled=_gathered(part for part in parts if isinstance(part, SampledGroup)),
             by_renyi=tuple(part for part in parts if isinstance(part, RenyiPart)),
-            slack=math.fsum(epsilon for epsilon, _ in lattice),
-            sampled_slack=math.fsum(epsilon for epsilon, part in lattice if isinstance(part, SampledGroup)),
-            cut=math.fsum(event.numeric_delta for event in events),
+            slack=math.fsum([event.numeric_epsilon for event in events]),
+            sampled_slack=math.fsum([event.numeric_epsilon for event in sampled]),
+            cut=math.fsum([event.numeric_delta for event in events]),
         )
 
     @property

@@ -3,7 +3,13 @@
 from dptransfer.accounting import area_ceiling, rate_ceilings
 from dptransfer.audit.instance_loss import InstanceLosses, instance_losses
 from dptransfer.audit.lower_bound import audited_epsilon, counted_epsilon, excess_over_claim, gaussian_epsilon
-from dptransfer.audit.membership import MembershipResult, OperatingPoint, membership_attack
+from dptransfer.audit.membership import (
+    MembershipResult,
+    OperatingPoint,
+    membership_attack,
+    score_losses,
+    smaller_share,
+)
 
 __all__ = [
     "InstanceLosses",
@@ -17,4 +23,6 @@ __all__ = [
     "instance_losses",
     "membership_attack",
     "rate_ceilings",
+    "score_losses",
+    "smaller_share",
 ]

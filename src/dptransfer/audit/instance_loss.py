@@ -40,6 +40,7 @@ from dptransfer.accounting import epsilon_of, is_gaussian, pure_epsilon_of
 from dptransfer.accounting.renyi import ORDERS, epsilon_of_renyi
 from dptransfer.accounting.sampled import SampledGroup, sampled_divergences
 from dptransfer.accounting.steps import Steps
+from dptransfer.arrays import Floats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.ledger import Ledger
@@ -47,8 +48,6 @@ from dptransfer.mechanisms.row_shares import RowShares, recording
 from dptransfer.methods import PrivateMethod
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Relation, SampledGaussianEvent
-
-FloatArray = NDArray[np.float64]
 
 _LEVELS = 64  # shares are rounded up to multiples of 1/64
 _COARSE_LEVELS = 16  # where one level takes a third of a second
@@ -64,7 +63,7 @@ class InstanceLosses:
         guarantee: what was promised to all of them.
     """
 
-    epsilons: FloatArray
+    epsilons: Floats
     guarantee: Guarantee
 
     @property
@@ -116,9 +115,7 @@ def instance_losses(
     return InstanceLosses(np.minimum(epsilons, model.guarantee.epsilon), model.guarantee)
 
 
-def own_epsilons(
-    events: Sequence[Event], releases: Sequence[RowShares], rows: int, delta: float
-) -> FloatArray:
+def own_epsilons(events: Sequence[Event], releases: Sequence[RowShares], rows: int, delta: float) -> Floats:
     """Each row's ε at `delta`, from the events that were paid for and what rows moved in them."""
     shares = _largest_shares(events, releases, rows)
     if shares.max(initial=0.0) > 1 + _ROUNDING:
@@ -133,7 +130,7 @@ def own_epsilons(
     return losses
 
 
-def _largest_shares(events: Sequence[Event], releases: Sequence[RowShares], rows: int) -> FloatArray:
+def _largest_shares(events: Sequence[Event], releases: Sequence[RowShares], rows: int) -> Floats:
     """The smallest share that covers all of a row's steps, each kind by itself and the largest of them.
 
     Releases that were paid for together have a bound of their own on what one exchange does to all of them.
@@ -157,7 +154,7 @@ def _largest_shares(events: Sequence[Event], releases: Sequence[RowShares], rows
     return np.maximum(largest, np.sqrt(squares / paid)) if paid else largest
 
 
-def _by_share(events: Sequence[Event], shares: FloatArray, delta: float) -> FloatArray:
+def _by_share(events: Sequence[Event], shares: Floats, delta: float) -> Floats:
     """ε of the events with their noise ÷ share, at shares rounded up to a level.
 
     Where that is proven the step from the level down to the share itself is taken in proportion. With δ =
@@ -181,7 +178,7 @@ def _by_share(events: Sequence[Event], shares: FloatArray, delta: float) -> Floa
 
 def _by_divergence(
     events: Sequence[Event], releases: Sequence[RowShares], rows: int, delta: float, moved: NDArray[np.bool_]
-) -> FloatArray:
+) -> Floats:
     """ε from Rényi divergences added up step by step, plus what lattice and cut tails cost."""
     slack = math.fsum(event.numeric_epsilon for event in events)
     cut = math.fsum(event.numeric_delta for event in events)
@@ -199,11 +196,11 @@ def _by_divergence(
 
 
 @lru_cache(maxsize=32)
-def _step_divergences(event: SampledGaussianEvent) -> FloatArray:
+def _step_divergences(event: SampledGaussianEvent) -> Floats:
     """(levels + 1, orders): one step's divergences for a row of each share."""
     orders, replaces = np.array(ORDERS), event.relation is Relation.REPLACE_ONE
 
-    def at(level: int) -> FloatArray:
+    def at(level: int) -> Floats:
         multiplier = event.noise_multiplier * _LEVELS / level
         return sampled_divergences(SampledGroup(multiplier, event.sampling_rate, replaces, 1), orders)
 

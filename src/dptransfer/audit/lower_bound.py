@@ -22,15 +22,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptransfer import _check
 from dptransfer.accounting import epsilon_of_mu, rate_ceilings
+from dptransfer.arrays import Floats
 from dptransfer.errors import ArgumentError
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Event
 
-FloatArray = NDArray[np.float64]
 Run: TypeAlias = Callable[[SeededNoise], ArrayLike]
 """Runs once with this noise; a statistic of what was shown, or an array of independent ones."""
 
@@ -75,9 +75,9 @@ def audited_epsilon(
     return bound(first, second, delta, error=error)
 
 
-def samples(run: Run, trials: int, seed: int) -> FloatArray:
+def samples(run: Run, trials: int, seed: int) -> Floats:
     """The first `trials` numbers of as many runs as that takes."""
-    found: list[FloatArray] = []
+    found: list[Floats] = []
     while sum(map(len, found)) < trials:
         found.append(np.atleast_1d(np.asarray(run(SeededNoise(seed + len(found))), dtype=np.float64)).ravel())
     return np.concatenate(found)[:trials]
@@ -131,7 +131,7 @@ def excess_over_claim(
     return float(_excess([chosen], events, error)[0])
 
 
-def _excess(counts: Sequence[_Counts], events: Sequence[Event], error: float) -> FloatArray:
+def _excess(counts: Sequence[_Counts], events: Sequence[Event], error: float) -> Floats:
     """Of each pair of counts: the surely reached true positive rate less what the claim allows there."""
     reached = np.array([low_limit(hits, size, error / 2) for hits, _, size in counts])
     alarms = np.array([high_limit(alarms, size, error / 2) for _, alarms, size in counts])
@@ -179,7 +179,7 @@ def _ratio(hits: int, alarms: int, trials: int, delta: float, error: float) -> f
     return math.log(surely / high_limit(alarms, trials, error / 2)) if surely > 0 else 0.0
 
 
-def _as_samples(first: ArrayLike, second: ArrayLike) -> tuple[FloatArray, FloatArray]:
+def _as_samples(first: ArrayLike, second: ArrayLike) -> tuple[Floats, Floats]:
     a, b = np.asarray(first, dtype=np.float64).ravel(), np.asarray(second, dtype=np.float64).ravel()
     if min(len(a), len(b)) < 2:
         raise ArgumentError("An audit needs at least two numbers from each data set.")

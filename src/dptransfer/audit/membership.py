@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dptransfer import _check
 from dptransfer.accounting import area_ceiling, true_positive_rate
 from dptransfer.audit.lower_bound import high_limit, low_limit
-from dptransfer.data.embeddings import class_positions
+from dptransfer.data.labelled import Labelled, class_positions
 from dptransfer.errors import DataError
 from dptransfer.privacy import Guarantee
 from dptransfer.release import PrivateClassifier
@@ -134,8 +134,8 @@ class MembershipResult:
 
 def membership_attack(
     model: PrivateClassifier,
-    members: tuple[ArrayLike, ArrayLike],
-    others: tuple[ArrayLike, ArrayLike],
+    members: tuple[ArrayLike, ArrayLike | Labelled],
+    others: tuple[ArrayLike, ArrayLike | Labelled],
     *,
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
 ) -> MembershipResult:
@@ -173,18 +173,35 @@ def membership_attack(
     )
 
 
-def row_losses(model: PrivateClassifier, x: ArrayLike, y: ArrayLike) -> FloatArray:
-    """−log probability of each row's own class, exact where the probability itself would round to 0 or 1."""
+def row_losses(model: PrivateClassifier, x: ArrayLike, y: ArrayLike | Labelled) -> FloatArray:
+    """−log probability of each row's own class, as the model has it."""
+    return score_losses(model.scores(x), y, classes=model.classes, temperature=model.head.temperature)
+
+
+def score_losses(
+    scores: FloatArray,
+    y: ArrayLike | Labelled,
+    *,
+    classes: tuple[str | int, ...],
+    temperature: float = 1.0,
+) -> FloatArray:
+    """−log probability of each row's own class, exact where the probability itself would round to 0 or 1.
+
+    Args:
+        scores: one row per row and one column per class, of any model.
+        y: the rows' classes.
+        classes: the classes, in the order of the columns.
+        temperature: probabilities are the softmax of the scores divided by it.
+    """
     from scipy.special import logsumexp
 
-    truth = class_positions(y, model.classes)
-    scores = model.scores(x)
+    truth = class_positions(y, classes)
     if len(scores) != len(truth) or len(truth) == 0:
         raise DataError(
             "An attack needs at least one member and one other row, and a class for each row; "
             f"got {len(scores)} rows and {len(truth)} classes."
         )
-    logits = scores / model.head.temperature
+    logits = scores / temperature
     own = np.arange(len(truth)), truth
     ahead = logits - logits[own][:, None]  # of each other class before the row's own
     ahead[own] = -np.inf

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.inputs import require_other_than
-from dptransfer.cli.labelled import labelled_rows
+from dptransfer.cli.inputs import labelled_rows, require_other_than
 from dptransfer.cli.screen import say, show_json, show_table
 
 if TYPE_CHECKING:
@@ -18,16 +17,9 @@ if TYPE_CHECKING:
 
 
 def attack(
-    model: Annotated[Path, typer.Argument(help="The release directory.", show_default=False)],
-    members: Annotated[
-        Path, typer.Option("--members", help="Labelled rows it was fitted on.", show_default=False)
-    ],
-    others: Annotated[
-        Path,
-        typer.Option(
-            "--others", help="Labelled rows from the same source, not fitted on.", show_default=False
-        ),
-    ],
+    model: options.Release,
+    members: Annotated[Path, typer.Option(help="Labelled rows it was fitted on.")],
+    others: Annotated[Path, typer.Option(help="Labelled rows from the same source, not fitted on.")],
     as_json: options.AsJson = False,
 ) -> None:
     """Try to tell the rows a release was fitted on from others; for the data owner's eyes only.

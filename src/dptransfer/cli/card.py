@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from dptransfer.cli import options
+from dptransfer.cli.inputs import require_new
 from dptransfer.cli.screen import console, on_terminal, say, show_json
 from dptransfer.errors import ArgumentError
 
@@ -23,11 +25,9 @@ class CardFormat(Enum):
 
 
 def card(
-    model: Annotated[Path, typer.Argument(help="The release directory.", show_default=False)],
+    model: options.Release,
     form: Annotated[CardFormat, typer.Option("--format", "-f", help="What to print.")] = CardFormat.TEXT,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A file to write instead.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file to write instead.")] = None,
     title: options.Title = None,
     contact: options.Contact = None,
     as_json: options.AsJson = False,
@@ -46,26 +46,24 @@ def card(
             "A page is for a browser; a terminal would show its source. "
             f"Open '{model / 'card.html'}' with --open, or pass --out card.html."
         )
+    if out is not None:
+        require_new(out)
     if title is not None or contact is not None:
         amend_release(model, title=title, contact=contact)
     made = card_of(read_release(model), read_evaluation(model))
     if show:
         typer.launch((model / "card.html").resolve().as_uri())
-    elif out is None and (as_json or form is CardFormat.JSON):
-        show_json(made.to_dict())
-    elif out is None and form is CardFormat.TEXT:
-        typer.echo(made.text(min(console().width, 100), colour=on_terminal()), nl=False)
-    elif out is None:
-        typer.echo(made.markdown() if form is CardFormat.MARKDOWN else made.html(), nl=False)
+        return
+    if as_json or form is CardFormat.JSON:
+        if out is None:
+            return show_json(made.to_dict())
+        text = json.dumps(made.to_dict(), indent=2, ensure_ascii=False) + "\n"
+    elif form is CardFormat.TEXT:
+        text = made.text(min(console().width, 100), colour=out is None and on_terminal())
     else:
-        _write(made.to_dict() if as_json or form is CardFormat.JSON else getattr(made, form.value)(), out)
-
-
-def _write(content: object, out: Path) -> None:
-    import json
-
-    if out.exists():
-        raise ArgumentError(f"--out must name a new file; '{out}' exists. Choose another name.")
-    text = content if isinstance(content, str) else json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    out.write_text(text, encoding="utf-8")
-    say(f"Written: {out}")
+        text = made.markdown() if form is CardFormat.MARKDOWN else made.html()
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        out.write_text(text, encoding="utf-8")
+        say(f"Written: {out}")

@@ -9,9 +9,7 @@ import typer
 
 
 def demo(
-    data: Annotated[
-        str, typer.Option("--data", help="digits, or fashion-mnist where it is installed.")
-    ] = "digits",
+    data: Annotated[str, typer.Option(help="digits, or fashion-mnist where it is installed.")] = "digits",
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the files go.")] = Path("demo-output"),
     epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="ε of the demo's fit.")] = 1.0,
     delta: Annotated[

@@ -1,22 +1,29 @@
-"""Images and texts on the command line: what is encoded with what, and the bar that shows how far it is."""
+"""Images and texts on the command line: what is found, how it is encoded, and what cannot be read.
+
+Names of private images that cannot be read go to a file for the owner's eyes, never into a message: it may
+end up in a log, a ticket or a chat, and the name of a private file is as private as the file; so is how many
+there are. That there are any is told, since a fit must not silently learn from rows of zeros; it is told
+before anything is charged, to whoever runs the command on the data.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli.screen import console, on_terminal
+from dptransfer.cli.screen import progress_bar
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
     from dptransfer.data import ImageList, TextList
-    from dptransfer.encoders import Encoder
+    from dptransfer.encoders import Encoder, EncodeReport
 
-DEFAULT_ENCODER = "efficientnet-lite0"
-_NAMED = 5
 _TEXT_ENDINGS = (".txt",)
+_PROBLEMS = ".problems.txt"
 
 
 def is_table(path: Path) -> bool:
@@ -41,17 +48,72 @@ def examples_in(
 
     if encoder.kind == "text":
         return find_texts(path, classes=classes, labelled=labelled, column=text_column or "text")
-    if text_column is not None:
+    if text_column is not None or path.suffix.lower() in _TEXT_ENDINGS:
+        what = "Texts need" if text_column is None else "--text-column needs"
         raise ArgumentError(
-            f"--text-column needs an encoder for texts; '{encoder.identity.name}' is for images. "
-            "Example: --encoder minilm"
-        )
-    if path.suffix.lower() in _TEXT_ENDINGS:
-        raise ArgumentError(
-            f"Texts need an encoder for texts; '{encoder.identity.name}' is for images. "
-            "Example: --encoder minilm"
+            f"{what} an encoder for texts; '{encoder.identity.name}' is for images. Example: --encoder minilm"
         )
     return find_images(path, classes=classes, labelled=labelled)
+
+
+def encode_to(
+    out: Path,
+    found: ImageList | TextList,
+    encoder: Encoder,
+    *,
+    refuse: Callable[[Sequence[str]], None] | None = None,
+    public: bool = False,
+    **how: Any,
+) -> EncodeReport:
+    """Encode into an `.emb` folder; after a kill the same call goes on where it stopped.
+
+    Args:
+        out: the folder.
+        found: the images or texts.
+        encoder: what encodes them.
+        refuse: raises if it is given names of images; asked about those that cannot even be recognised,
+            before the work. Those that break off in the middle are in the report.
+        public: nobody's data: unreadable images are left out.
+        how: batch, name and overwrite, as `encode_images` takes them.
+    """
+    from dptransfer.data import ImageList
+    from dptransfer.encoders import encode_images, encode_texts
+
+    with progress_bar("Encoding") as step:
+        if not isinstance(found, ImageList):
+            return encode_texts(found, encoder, out, progress=step, public=public, **how)
+        if refuse is not None:
+            refuse(unrecognised(found.paths))
+        return encode_images(found, encoder, out, progress=step, drop_unreadable=public, public=public, **how)
+
+
+@contextmanager
+def encoded_beside(
+    path: Path, encoder: Encoder, classes: Sequence[str | int] | None, out: Path
+) -> Iterator[Path]:
+    """Private examples as an `.emb` folder beside them, the owner's alone, until the release `out` is there.
+
+    It is gone afterwards. What a killed run had encoded stays, and the same command goes on from there.
+    """
+    found = examples_in(path, encoder, classes)
+    if found.labels is None or found.classes is None:
+        raise DataError(
+            f"'{path}': private examples must have labels; these have none. "
+            "Use a folder per class, or a CSV with a column 'label'."
+        )
+
+    def refuse(names: Sequence[str]) -> None:
+        allowed = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
+        refuse_problems(names, path, remedy=f"Repair or remove them, or encode first: {allowed}.")
+
+    home = path if os.access(path.absolute().parent, os.W_OK) else out
+    rows = _beside(home, f".rows-of-{out.name}.emb")  # a name that is nobody else's
+    try:
+        report = encode_to(rows, found, encoder, refuse=refuse, overwrite=True)
+        refuse(report.unreadable)
+        yield rows
+    finally:
+        shutil.rmtree(rows, ignore_errors=True)
 
 
 def unrecognised(paths: Sequence[Path]) -> list[str]:
@@ -71,45 +133,35 @@ def unrecognised(paths: Sequence[Path]) -> list[str]:
     return bad
 
 
-def refuse_unreadable(names: Sequence[str], *, remedy: str) -> None:
-    """Raise if there are any, and name them: for images that somebody asks about, not for private ones."""
-    if names:
-        rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        listed = ", ".join(f"'{name}'" for name in names[:_NAMED])
-        raise DataError(f"Images must be readable; {len(names)} cannot be read: {listed}{rest}. {remedy}")
+def note_problems(names: Sequence[str], beside: Path) -> Path | None:
+    """Write the names, one a line, where their owner alone can read them; without names, forget old ones."""
+    from dptransfer.data.owner_only import owner_only
+
+    file = _beside(beside, _PROBLEMS)
+    try:
+        file.unlink(missing_ok=True)  # so that the mode is ours, whoever made the old one
+        if not names:
+            return None
+        with open(file, "x", encoding="utf-8", errors="surrogateescape", opener=owner_only) as stream:
+            stream.writelines(f"{name!r}\n" if "\n" in name else f"{name}\n" for name in names)
+    except OSError as problem:
+        raise DataError(
+            f"The names of unreadable images are written to '{file}', which failed "
+            f"({problem.strerror or problem}). Make that place writable, and run again."
+        ) from None
+    return file
 
 
-@contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar with rate and time left on standard error; silent in a pipe."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-    from rich.text import Text
+def refuse_problems(names: Sequence[str], beside: Path, *, remedy: str) -> None:
+    """Raise if there are any; the message says where their names are."""
+    file = note_problems(names, beside)
+    if file is not None:
+        raise DataError(
+            f"Images must be readable; some are not. Their names are in '{file}', for the owner's eyes. "
+            f"{remedy}"
+        )
 
-    class Rate(ProgressColumn):
-        """Examples a second."""
 
-        def render(self, task: object) -> Text:
-            speed = getattr(task, "finished_speed", None) or getattr(task, "speed", None)
-            return Text(f"{speed:.0f}/s" if speed else "")
-
-    screen = console(err=True)
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=screen, disable=not on_terminal(err=True)) as bar:
-        task = None
-
-        def step(done: int, total: int) -> None:
-            nonlocal task
-            if task is None:
-                task = bar.add_task(what, total=total, completed=done)
-            bar.update(task, completed=done)
-
-        yield step
+def _beside(path: Path, ending: str) -> Path:
+    whole = path.absolute()
+    return whole.with_name(whole.name + ending) if whole.name else whole / ending.lstrip(".")

@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.labelled import labelled_rows
-from dptransfer.cli.screen import bar, say, show_facts, show_json, show_table
+from dptransfer.cli.inputs import labelled_rows
+from dptransfer.cli.screen import say, show_facts, show_json, show_table
 
 if TYPE_CHECKING:
     from dptransfer.release import Evaluation
 
 _MOST_CONFUSIONS = 10
 _WIDEST = 12
+_BAR = 24
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="The release directory.", show_default=False)],
-    test: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...).", show_default=False)],
-    split: options.Split = None,
-    labels: options.LabelFile = None,
-    device: options.ScoringDevice = "cpu",
+    model: options.Release,
+    test: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...).")],
+    split: Annotated[str | None, typer.Option(help="Part of a file that has several.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="An .npy of labels, for rows without.")] = None,
+    device: Annotated[str, typer.Option(help="Where rows are scored: cpu or cuda.")] = "cpu",
     add_to_card: Annotated[
         bool,
         typer.Option(
@@ -42,8 +43,8 @@ def evaluate(
     from dptransfer.release import evaluate as evaluate_model
 
     released = read_release(model)
-    rows, names = labelled_rows(test, released.row_facts, split=split, labels=labels)
-    found = evaluate_model(released, rows.rows, names, name=rows.name or test.name, device=device)
+    rows, truth = labelled_rows(test, released.row_facts, split=split, labels=labels)
+    found = evaluate_model(released, rows.rows, truth, name=rows.name or test.name, device=device)
     if add_to_card:
         amend_release(model, evaluation=found)
     if as_json:
@@ -69,7 +70,7 @@ def _show(found: Evaluation) -> None:
     show_facts(facts)
     say()
     rows = [
-        (name, support, "-" if recall is None else f"{recall:.3f}", bar(recall or 0.0))
+        (name, support, "-" if recall is None else f"{recall:.3f}", "█" * round(_BAR * (recall or 0.0)))
         for name, support, recall in zip(found.classes, found.support, found.recall, strict=True)
     ]
     show_table(("Class", "Rows", "Recall", ""), rows, numbers=(1, 2))

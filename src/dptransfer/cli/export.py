@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.screen import show_facts, show_json
+from dptransfer.cli.screen import tell
 from dptransfer.errors import ArgumentError
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="The release directory.", show_default=False)],
-    onnx: Annotated[Path, typer.Option("--onnx", help="The ONNX file to write.", show_default=False)],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    model: options.Release,
+    onnx: Annotated[Path, typer.Option(help="The ONNX file to write.")],
+    overwrite: options.Overwrite = False,
     unsafe: options.Unsafe = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -34,12 +34,9 @@ def export(
         )
     written = export_onnx(released, onnx, unsafe_for_publication=unsafe)
     facts = {
-        "written": str(written),
+        "written": written,
         "input": f"rows (n, {released.dimension})",
         "outputs": f"scores (n, {len(released.classes)}), label_index (n)",
         "guarantee": str(released.guarantee),
     }
-    if as_json:
-        show_json({**facts, "classes": list(released.classes)})
-    else:
-        show_facts({name.capitalize(): value for name, value in facts.items()})
+    tell(facts, as_json=as_json, classes=list(released.classes))

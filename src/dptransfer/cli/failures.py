@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import re
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,69 +15,21 @@ from typing import Any
 
 import typer
 
-from dptransfer.cli.quick_help import QuickHelp
 from dptransfer.errors import DPTransferError, PrivacyWarning
 
-_UsageError: Any = typer.BadParameter.__mro__[1]  # typer keeps its name to itself
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_RIGHT = {errno.EACCES, errno.EPERM, errno.EROFS}
 _SPELLINGS = (  # what the library's messages say in Python, as it is said here
     (r"classes=\[[^\]]*\]", "--classes a,b,c"),
-    (r"labels=\.\.\.", "--labels labels.npy"),
-    (r"(device|split)='([^']*)'", r"--\1 \2"),
+    (r"labels=\.\.\.", "--set data.labels=labels.npy"),
+    (r"split='([^']*)'", r"--set data.split=\1"),
+    (r"device='([^']*)'", r"--device \1"),
     (r"name=('[^']*'|\"[^\"]*\")", r"--name \1"),
-    (r"new_data_set=True", "--new-data-set"),
+    (r"new_data_set=True", "--set data.new_data_set=true"),
     (r"overwrite=True( \(--overwrite\))?", "--overwrite"),
     (r"unsafe_for_publication=True", "--unsafe-for-publication"),
     (r"Budget\(epsilon=1\.0, delta=1e-5\)", "--epsilon 1 --delta 1e-5"),
 )
-
-
-class OneLineErrors(QuickHelp):
-    """Commands whose expected errors are one line long; `--debug`, anywhere, shows the traceback."""
-
-    def main(
-        self,
-        args: Any = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
-        """Run, and leave with an exit code; a command line that cannot be read is one line as well."""
-        try:
-            outcome = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
-        except _UsageError as problem:
-            if not standalone_mode:
-                raise
-            said = problem.format_message()
-            if said:  # nothing for a group without a command, whose help has been shown
-                _say_error(usage_line(said, getattr(problem.ctx, "command_path", "dptransfer")))
-            sys.exit(problem.exit_code)
-        except typer.Abort:
-            sys.exit(130)
-        return sys.exit(outcome or 0) if standalone_mode else outcome
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take `--debug` from wherever it stands."""
-        kept = [word for word in args if word != "--debug"]
-        return super().parse_args(ctx, ["--debug"] * (len(kept) < len(args)) + kept)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command; say what went wrong, if something did."""
-        try:
-            with one_line_warnings():
-                return super().invoke(ctx)
-        except BrokenPipeError:
-            raise  # the reader of our output is gone; typer leaves quietly
-        except (DPTransferError, OSError, MemoryError, KeyboardInterrupt) as problem:
-            if ctx.params.get("debug"):
-                import traceback
-
-                typer.echo(traceback.format_exc(), err=True)
-            _say_error(one_line(problem))
-            raise typer.Exit(130 if isinstance(problem, KeyboardInterrupt) else 2) from None
 
 
 @contextmanager
@@ -97,8 +48,8 @@ def one_line_warnings() -> Iterator[None]:
         yield
 
 
-def one_line(problem: BaseException) -> str:
-    """The rule, what was found and what to do, on one line.
+def one_line(problem: BaseException, command: str | None = None) -> str:
+    """The rule, what was found and what to do, on one line, with the options of the command it is about.
 
     >>> one_line(FileNotFoundError(2, "No such file or directory", "pool.emb"))
     "'pool.emb' must be usable; no such file or directory. Check the path."
@@ -114,20 +65,7 @@ def one_line(problem: BaseException) -> str:
     text = printable(problem)
     for python, here in _SPELLINGS:
         text = re.sub(rf"(?<![\w.]){python}", here, text)
-    return text
-
-
-def usage_line(said: str, command: str) -> str:
-    """What is wrong with the command line, and where to look it up.
-
-    >>> usage_line("No such option: --epsilom (Possible options: --epsilon, --steps)", "dptransfer plan")
-    'No such option: --epsilom. Did you mean --epsilon, --steps? See: dptransfer plan --help'
-    >>> usage_line("Missing argument 'private'.", "dptransfer fit")
-    "Missing argument 'private'. See: dptransfer fit --help"
-    """
-    text = re.sub(r" ?\(Possible options: ([^()]*)\)$", r". Did you mean \1?", printable(said))
-    text = text.replace(": Value error, ", ": ")
-    return f"{text}{'' if text.endswith(('.', '?')) else '.'} See: {command} --help"
+    return text.replace("--set data.split=", "--split ") if command == "evaluate" else text
 
 
 def printable(text: object) -> str:
@@ -136,7 +74,8 @@ def printable(text: object) -> str:
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in words)
 
 
-def _say_error(line: str) -> None:
+def say_error(line: str) -> None:
+    """Say it on standard error, after the word that everybody looks for."""
     typer.secho("Error: ", fg="red", bold=True, err=True, nl=False)
     typer.echo(line, err=True)
 

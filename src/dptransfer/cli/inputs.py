@@ -1,101 +1,18 @@
-"""Rows from whatever a path holds: embeddings in any format, or images and texts with an encoder."""
+"""Rows that the options of a command name: private, public, labelled; each checked before it is used."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dptransfer.cli.declared import class_list, class_sizes
-from dptransfer.cli.encoding import examples_in, is_table, progress_bar, unrecognised
-from dptransfer.cli.problems import refuse_problems
+from dptransfer.cli.encoding import is_table
 from dptransfer.cli.screen import say
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dptransfer.data import ImageList, PrivateEmbeddings, PublicEmbeddings, TextList
-    from dptransfer.encoders import Encoder
-
-_REMEDY = "Repair or remove them, or pass --allow-unreadable to count each as a row of zeros."
-
-
-@dataclass(frozen=True)
-class Declaration:
-    """What the command line says about private data."""
-
-    classes: str | None = None
-    name: str | None = None
-    size: int | None = None
-    class_counts: str | None = None
-    split: str | None = None
-    labels: Path | None = None
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """How images or texts are to be encoded."""
-
-    encoder: str | None = None
-    image_size: int | None = None
-    device: str = "cpu"
-    batch: int = 32
-    allow_unreadable: bool = False
-
-
-def private_rows(path: Path, told: Declaration, how: Encoding) -> PrivateEmbeddings:
-    """Private labelled rows; images and texts are encoded in memory."""
-    from dptransfer.data import PrivateEmbeddings, read_private
-
-    classes = None if told.classes is None else class_list(told.classes)
-    counts = class_sizes(told.class_counts)
-    if how.encoder is None:
-        require_rows(path)
-        _note_open_folder(path)
-        return read_private(
-            path,
-            classes=classes,
-            name=told.name,
-            size=told.size,
-            class_counts=counts,
-            labels=told.labels,
-            split=told.split,
-        )
-    if is_table(path):
-        raise ArgumentError(f"--encoder is for images and texts; '{path}' holds rows already. Leave it out.")
-    from dptransfer.encoders import get_encoder
-
-    encoder = get_encoder(how.encoder, size=how.image_size, device=how.device)
-    found = examples_in(path, encoder, classes)
-    if found.labels is None or found.classes is None:
-        raise DataError(
-            f"'{path}': private examples must have labels; these have none. "
-            "Use a folder per class, or a CSV with a column 'label'."
-        )
-
-    def refuse(names: Sequence[str]) -> None:
-        refuse_problems(names, path, remedy=_REMEDY)
-
-    rows = encoded(found, encoder, batch=how.batch, refuse=None if how.allow_unreadable else refuse)
-    return PrivateEmbeddings(
-        rows,
-        class_names(found.classes, found.labels),
-        classes=found.classes,
-        name=told.name,
-        encoder=encoder.identity,
-        size=told.size,
-        class_counts=counts,
-    )
-
-
-def _note_open_folder(path: Path) -> None:
-    """Say it, once and in fixed words, where other users of the machine may read a private `.emb` folder."""
-    from dptransfer.data.owner_only import others_may_look
-
-    if path.suffix == ".emb" and path.is_dir() and others_may_look(path):
-        say(f"Note: other users of this machine may read '{path}'. Close it: chmod -R go= {path}", err=True)
+    from dptransfer.data import Facts, Labelled, PublicEmbeddings
 
 
 def labelled_shots(path: Path, classes: Sequence[str | int] | None) -> PublicEmbeddings:
@@ -122,26 +39,27 @@ def beside(pool: PublicEmbeddings | None, shots: PublicEmbeddings | None) -> Pub
     return pool.with_shots(shots)
 
 
-def encoded(
-    found: ImageList | TextList,
-    encoder: Encoder,
-    *,
-    batch: int,
-    refuse: Callable[[Sequence[str]], None] | None,
-) -> NDArray[Any]:
-    """Rows of the images or texts, in memory; `refuse` raises if it is given names of unreadable images."""
-    from dptransfer.data import ImageList
-    from dptransfer.encoders import encode_images_in_memory, encode_texts_in_memory
+def labelled_rows(
+    path: Path, facts: Facts, *, split: str | None = None, labels: Path | None = None
+) -> tuple[PublicEmbeddings, Labelled]:
+    """Test rows and their labels; rows of another encoder, dimension or class list are refused."""
+    from dptransfer.data import Labelled, read_public
 
-    if not isinstance(found, ImageList):
-        return encode_texts_in_memory(found.texts, encoder, batch=batch)
-    if refuse is not None:
-        refuse(unrecognised(found.paths))
-    with progress_bar("encoding") as step:
-        rows, unreadable = encode_images_in_memory(found, encoder, batch=batch, progress=step)
-    if refuse is not None:
-        refuse([str(found.paths[place]) for place in unreadable])
-    return rows
+    require_rows(path)
+    rows = read_public(path, classes=facts.classes, split=split, labels=labels)
+    if rows.labels is None:
+        raise DataError(
+            f"'{path}': test rows must have labels; these have none. "
+            "Use a file that has them, or 'dptransfer evaluate' with --labels labels.npy."
+        )
+    rows.require_match(facts)
+    return rows, Labelled(rows.labels, facts.classes)
+
+
+def require_new(out: Path) -> None:
+    """Raise for a file that is there already, be it a broken link."""
+    if os.path.lexists(out):
+        raise ArgumentError(f"--out must name a new file; '{out}' exists. Choose another name.")
 
 
 def require_other_than(private: Path, path: Path | None, option: str, why: str) -> None:
@@ -162,9 +80,9 @@ def require_rows(path: Path) -> None:
         )
 
 
-def class_names(classes: Sequence[str | int], positions: NDArray[Any]) -> NDArray[Any]:
-    """Labels as names, which are understood whether classes are words or numbers."""
-    import numpy as np
+def note_open_folder(path: Path) -> None:
+    """Say it, once and in fixed words, where other users of the machine may read a private `.emb` folder."""
+    from dptransfer.data.owner_only import others_may_look
 
-    named: NDArray[Any] = np.asarray(classes)[positions]
-    return named
+    if path.suffix == ".emb" and path.is_dir() and others_may_look(path):
+        say(f"Note: other users of this machine may read '{path}'. Close it: chmod -R go= {path}", err=True)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dptransfer.cli import budgets, ledger_record, options
-from dptransfer.cli.ledger_view import entry_json, entry_words, open_ledger, summary_json
-from dptransfer.cli.quick_help import QuickHelp
-from dptransfer.cli.screen import say, show_facts, show_json, show_table
-from dptransfer.errors import LedgerError
-from dptransfer.privacy import Relation
+from dptransfer.cli import options
+from dptransfer.cli.commands import Group
+from dptransfer.cli.inputs import require_new
+from dptransfer.cli.screen import say, show_facts, show_json, show_table, tell
+from dptransfer.errors import ArgumentError, LedgerError
+from dptransfer.privacy import Relation, event_to_dict, event_words
 
 if TYPE_CHECKING:
-    from dptransfer.ledger import DataSet, Ledger
+    from dptransfer.ledger import DataSet, DatasetSummary, Entry, Ledger
 
-app = typer.Typer(cls=QuickHelp, no_args_is_help=True)
-_One = typer.Argument(help="Its name, or the first digits of its id.", show_default=False)
+app = typer.Typer(cls=Group, no_args_is_help=True)
+_One = typer.Argument(help="Its name, or the first digits of its id.")
 _Which = Annotated[str | None, _One]
 
 
@@ -39,14 +41,11 @@ def show(dataset: _Which = None, ledger: options.LedgerFile = None, as_json: opt
     wanted = None if dataset is None else book.find(dataset).id
     found = [one for one in book.datasets() if wanted in (None, one.dataset.id)]
     if as_json:
-        show_json(
-            {"ledger": str(book.path), "head": book.head, "datasets": [summary_json(one) for one in found]}
-        )
-        return
+        datasets = [summary_json(one) for one in found]
+        return show_json({"ledger": book.path, "head": book.head, "datasets": datasets})
     show_facts({"Ledger": book.path})
     if not found:
-        say("Nothing is on record yet.")
-        return
+        return say("Nothing is on record yet.")
     rows = [
         (one.dataset.name or "-", one.dataset.short, one.charges, one.unfinished, one.sentence)
         for one in found
@@ -69,38 +68,30 @@ def history(
     book = open_ledger(ledger, must_exist=True)
     entries = book.history(None if dataset is None else book.find(dataset))
     if as_json:
-        show_json(
-            {"ledger": str(book.path), "head": book.head, "entries": [entry_json(one) for one in entries]}
-        )
-        return
+        told = [entry_json(one) for one in entries]
+        return show_json({"ledger": book.path, "head": book.head, "entries": told})
     show_facts({"Ledger": book.path, "Head": book.head[:12]})
-    told = [(one, *entry_words(one)) for one in entries]
     rows = [
-        (one.number, one.time[:19].replace("T", " "), one.dataset.name or one.dataset.short, what, how)
-        for one, what, how in told
-        if what
+        (one.number, one.time[:19].replace("T", " "), one.dataset.name or one.dataset.short, *words)
+        for one in entries
+        if any(words := entry_words(one))
     ]
-    if rows:
-        show_table(("#", "Time (UTC)", "Data set", "What", "Outcome or note"), rows, numbers=(0,))
-    else:
-        say("Nothing is on record yet.")
+    if not rows:
+        return say("Nothing is on record yet.")
+    show_table(("#", "Time (UTC)", "Data set", "What", "Outcome or note"), rows, numbers=(0,))
 
 
 @app.command()
 def budget(
     dataset: Annotated[str, _One],
-    epsilon: budgets.Epsilon = None,
-    delta: budgets.Delta = None,
-    rho: budgets.Rho = None,
-    mu: budgets.Mu = None,
-    relation: budgets.Neighbours = Relation.ADD_REMOVE,
-    note: Annotated[str, typer.Option("--note", help="Why, for the record.")] = "",
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    other_budget: options.OtherBudget = None,
+    relation: options.Neighbours = Relation.ADD_REMOVE,
+    note: Annotated[str, typer.Option(help="Why, for the record.")] = "",
     rule: Annotated[
         str | None,
-        typer.Option(
-            "--rule",
-            help="How charges after the first are counted: gaussian or renyi. Before the first charge only.",
-        ),
+        typer.Option(help="How later charges are counted, set before the first one: gaussian or renyi."),
     ] = None,
     ledger: options.LedgerFile = None,
     as_json: options.AsJson = False,
@@ -109,22 +100,67 @@ def budget(
 
     Example: dptransfer ledger budget clinic-a --epsilon 3 --delta 1e-5
     """
-    setting = any(amount is not None for amount in (epsilon, delta, rho, mu, rule))
-    limit = budgets.budget_from(epsilon, delta, rho, mu, relation) if setting else None
+    setting = any(amount is not None for amount in (epsilon, delta, other_budget, rule))
+    limit = options.budget_from(epsilon, delta, other_budget, relation) if setting else None
     book = open_ledger(ledger, must_exist=not setting)
     if limit is not None:
         book.set_budget(_known_or_new(book, dataset), limit, note=note, rule=rule)
     found = book.find(dataset)
     summary = next(one for one in book.datasets() if one.dataset.id == found.id)
     if as_json:
-        show_json({"ledger": str(book.path), **summary_json(summary)})
-        return
+        return show_json({"ledger": book.path, **summary_json(summary)})
     limits = summary.budget or "none: everything is recorded, nothing refused"
     show_facts({"Ledger": book.path, "Data set": found, "Budget": limits, "Account": summary.sentence})
 
 
-app.command()(ledger_record.verify)
-app.command()(ledger_record.export)
+@app.command()
+def verify(
+    head: Annotated[str | None, typer.Option(help="A head kept elsewhere, such as a release's.")] = None,
+    ledger: options.LedgerFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Check the hash chain; with --head also that the record has that entry still.
+
+    Without a head that was kept elsewhere a ledger that was rewritten as a whole passes too.
+
+    Example: dptransfer ledger verify --head 3f9a...
+    """
+    if head is not None and not (len(head) == 64 and set(head.lower()) <= set("0123456789abcdef")):
+        raise ArgumentError(
+            "--head must be a whole head, 64 hexadecimal digits; this is not. "
+            "A release has one in release.json, as ledger_head."
+        )
+    book = open_ledger(ledger, must_exist=True)
+    book.verify(known_head=None if head is None else head.lower())
+    entries = len(book.history(None))
+    tell({"ledger": book.path, "entries": entries, "head": book.head}, as_json=as_json, known_head=head)
+    if not as_json:
+        known = "" if head is None else ", and the given head is in it"
+        say(f"The chain holds{known}.", style="green")
+
+
+@app.command()
+def export(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The JSON Lines file to write.")],
+    ledger: options.LedgerFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write every entry as a line of JSON; the file is for its owner's eyes only.
+
+    Names, notes and times of charges are not protected by any guarantee.
+
+    Example: dptransfer ledger export --out record.jsonl
+    """
+    from dptransfer.data.owner_only import owner_only
+
+    require_new(out)
+    book = open_ledger(ledger, must_exist=True)
+    entries = book.history(None)
+    with open(out, "x", encoding="utf-8", opener=owner_only) as file:
+        for entry in entries:
+            file.write(json.dumps(entry_json(entry), ensure_ascii=False) + "\n")
+    facts = {"ledger": book.path, "out": out, "entries": len(entries), "head": book.head}
+    tell(facts, as_json=as_json)
 
 
 def _known_or_new(book: Ledger, text: str) -> DataSet | str:
@@ -133,3 +169,66 @@ def _known_or_new(book: Ledger, text: str) -> DataSet | str:
         return book.find(text)
     except LedgerError:
         return text
+
+
+def open_ledger(path: Path | None, *, must_exist: bool = False, strict_names: bool = False) -> Ledger:
+    """The ledger at `path`, the user's own without one; with `must_exist` no new one is made.
+
+    Who only wants to read must not be shown an empty ledger because a path was mistyped.
+    """
+    from dptransfer.ledger import Ledger
+
+    where = Ledger.default_path() if path is None else path
+    if must_exist and not where.exists():
+        raise ArgumentError(
+            f"A ledger is made by the first budget or charge; there is none at '{where}'. "
+            "Check --ledger, or without it the environment variable DPTRANSFER_LEDGER."
+        )
+    return Ledger(where, strict_names=strict_names)
+
+
+def summary_json(summary: DatasetSummary) -> dict[str, Any]:
+    """One data set's account."""
+    plain = {name: getattr(summary, name) for name in ("charges", "unfinished", "rule", "sentence")}
+    return {
+        "id": summary.dataset.id,
+        "name": summary.dataset.name,
+        "spent": None if summary.spent is None else summary.spent.to_dict(),
+        "budget": None if summary.budget is None else summary.budget.to_dict(),
+        "merged": list(summary.merged),
+        **plain,
+    }
+
+
+def entry_json(entry: Entry) -> dict[str, Any]:
+    """One entry of the record, whatever its kind; what only the ledger needs is left out."""
+    from dptransfer.ledger import BudgetChange, Charge
+
+    told: dict[str, Any] = {"dataset": {"id": entry.dataset.id, "name": entry.dataset.name}}
+    names = ["number", "time", "version", "process", "hash"]
+    if isinstance(entry, Charge):
+        told |= {"kind": "charge", "events": [event_to_dict(event) for event in entry.events]}
+        told["apart_from"] = list(entry.apart_from)
+        names += ["label", "rule", "outcome", "status", "detail"]
+    elif isinstance(entry, BudgetChange):
+        told |= {"kind": "budget", "budget": entry.budget.to_dict()}
+        names += ["note", "rule"]
+    else:
+        told["kind"] = "closing"
+        names += ["charge", "outcome", "detail"]
+    return {**told, **{name: getattr(entry, name) for name in names}}
+
+
+def entry_words(entry: Entry) -> tuple[str, str]:
+    """What an entry did and how it ended, in words."""
+    from dptransfer.ledger import BudgetChange, Charge
+
+    if isinstance(entry, Charge):
+        steps = "; ".join(map(event_words, entry.events)) or "no private row used, nothing spent"
+        if entry.apart_from:
+            steps += f"; said to be other people than {', '.join(one[:12] for one in entry.apart_from)}"
+        return f"{entry.label}: {steps}", entry.status + (f" ({entry.detail})" if entry.detail else "")
+    if isinstance(entry, BudgetChange):
+        rule = "" if entry.rule is None else f", counted by '{entry.rule}'"
+        return f"budget set to {entry.budget}{rule}", entry.note
+    return "", ""

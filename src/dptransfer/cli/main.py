@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
@@ -23,11 +22,11 @@ from dptransfer.cli import (
     predict,
     verify,
 )
-from dptransfer.cli.failures import OneLineErrors
+from dptransfer.cli.commands import Commands
 
 app = typer.Typer(
     name="dptransfer",
-    cls=OneLineErrors,
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -54,20 +53,12 @@ def dptransfer(
     """
 
 
-app.command()(demo.demo)
-app.command()(methods.methods)
-app.command()(plan.plan)
-app.command()(encode.encode)
-app.command()(fit.fit)
-app.command()(predict.predict)
-app.command()(evaluate.evaluate)
-app.command()(attack.attack)
-app.command()(card.card)
-app.command()(verify.verify)
-app.command()(export.export)
+for command in (
+    demo.demo, methods.methods, plan.plan, encode.encode, fit.fit, predict.predict, evaluate.evaluate,
+    attack.attack, card.card, verify.verify, export.export,
+):  # fmt: skip
+    app.command()(command)
 app.add_typer(ledger.app, name="ledger")
-for found in entry_points(group="dptransfer.commands"):
-    app.add_typer(found.load(), name=found.name)
 
 
 def run() -> None:

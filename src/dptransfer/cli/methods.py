@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 
 def methods(
-    name: Annotated[
-        str | None, typer.Argument(help="One of them, for its settings.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="One of them, for its settings.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the methods, those of installed packages among them; with a name, tell more of one.
@@ -26,8 +24,7 @@ def methods(
     from dptransfer.methods import METHODS
 
     if name is not None:
-        _tell(_facts(METHODS.find(name)), as_json)
-        return
+        return _tell(_facts(METHODS.find(name)), as_json)
     found = [_facts(method) for method in METHODS.values()]
     if as_json:
         show_json(found)
@@ -42,13 +39,13 @@ def methods(
 
 def _tell(facts: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        show_json(facts)
-        return
+        return show_json(facts)
     settings = facts.pop("settings").items()
     show_facts({name.capitalize(): value for name, value in facts.items() if value})
     say()
     rows = [(name, "" if one["default"] is None else one["default"], one["about"]) for name, one in settings]
     show_table(("--set", "Default", ""), rows)
+    say("Of the feature map: --set axes=64 keeps so many public axes, --set pool=4 averages neighbours.")
 
 
 def _facts(method: type[PrivateMethod]) -> dict[str, Any]:

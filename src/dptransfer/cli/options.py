@@ -1,184 +1,107 @@
-"""The options that several commands share, each written once."""
+"""The options that several commands share, each written once, and the budget that some of them name."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from dptransfer.errors import ArgumentError
 from dptransfer.methods import METHODS
+from dptransfer.privacy import Budget, Relation
 
-_METHOD, _DECLARED, _ENCODING = "Method", "Declared public", "Encoding"
-
-_of_other_packages = "".join(f", {name}" for name in METHODS.names if name not in METHODS.own)
-
-LedgerFile = Annotated[
-    Path | None,
-    typer.Option("--ledger", help="Ledger file; default yours, or $DPTRANSFER_LEDGER.", show_default=False),
+Release = Annotated[Path, typer.Argument(help="The release directory.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+Unsafe = Annotated[
+    bool, typer.Option("--unsafe-for-publication", help="Allow a seeded model, which must stay unpublished.")
 ]
+LedgerFile = Annotated[Path | None, typer.Option(help="Ledger file; default yours, or $DPTRANSFER_LEDGER.")]
+DataSetName = Annotated[str | None, typer.Option(help="What the ledger calls this data set.")]
+Title = Annotated[str | None, typer.Option(help="What the card calls the data, in public.")]
+Contact = Annotated[str | None, typer.Option(help="Whom the card says to ask.")]
+PublicPool = Annotated[Path | None, typer.Option(help="Public rows, such as pool.emb.")]
+LabelledShots = Annotated[Path | None, typer.Option(help="A few labelled public rows, such as shots.emb.")]
+Classes = Annotated[str | None, typer.Option(help="A number, a,b,c, or a file with one name per line.")]
+
+
+def _budget(*names: str, help: str, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel="Budget")
+
+
+Epsilon = Annotated[float | None, _budget("--epsilon", "-e", help="ε; alone it is pure DP.")]
+Delta = Annotated[float | None, _budget("--delta", "-d", help="δ, below 0.1; usual is 1e-5.")]
+OtherBudget = Annotated[
+    str | None,
+    _budget("--budget", metavar="rho=R|mu=M", help="ρ of zCDP or μ of Gaussian DP, in place of ε."),
+]
+Neighbours = Annotated[Relation, _budget(help="What a neighbour is.")]
+
+
+def _method(*names: str, help: str, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel="Method")
+
+
 MethodName = Annotated[
     str,
-    typer.Option(
+    _method(
         "--method",
         "-m",
-        help="From sums: mean, mean-estimation, coinpress, public-prior. From public rows: public, top-k. "
-        "Linear heads: noisy-gd, fully-private, dpsgd, global-adapt, least-squares, newton, "
-        "feature-covariance; with --shots adamix, ngd, ppgd. Without private rows: only-public, language. "
-        f"Or auto{_of_other_packages}, or package.module:Class. In words: dptransfer methods.",
-        rich_help_panel=_METHOD,
+        help=f"{', '.join(METHODS.names)}, or package.module:Class. In their own words: dptransfer methods",
     ),
 ]
-Axes = Annotated[
-    int | None, typer.Option("--axes", help="Public axes that are kept.", rich_help_panel=_METHOD)
-]
-Pool = Annotated[
-    int | None, typer.Option("--pool", help="Neighbouring features averaged.", rich_help_panel=_METHOD)
-]
-Prototypes = Annotated[int | None, typer.Option("--k", help="Prototypes per class.", rich_help_panel=_METHOD)]
-Mechanism = Annotated[
-    str | None, typer.Option("--mechanism", help="How public rows are chosen.", rich_help_panel=_METHOD)
-]
-Lowest = Annotated[
-    float | None, typer.Option("--lowest", help="Smallest similarity counted.", rich_help_panel=_METHOD)
-]
-Highest = Annotated[
-    float | None, typer.Option("--highest", help="Largest similarity counted.", rich_help_panel=_METHOD)
-]
-NoiseMultiplier = Annotated[
-    float | None,
-    typer.Option("--noise-multiplier", help="Noise of a step ÷ clip.", rich_help_panel=_METHOD),
-]
-Steps = Annotated[int | None, typer.Option("--steps", help="Noisy steps.", rich_help_panel=_METHOD)]
-Clip = Annotated[
-    float | None, typer.Option("--clip", help="Longest gradient of one example.", rich_help_panel=_METHOD)
-]
-SamplingRate = Annotated[
-    float | None,
-    typer.Option("--sampling-rate", help="Chance of an example to be in a step.", rich_help_panel=_METHOD),
-]
-Start = Annotated[
-    str | None,
-    typer.Option("--start", help="Where a head starts: zero, shots or names.", rich_help_panel=_METHOD),
-]
-Assignments = Annotated[
+Settings = Annotated[
     list[str] | None,
-    typer.Option(
+    _method(
         "--set",
         metavar="FIELD=VALUE",
-        help="Any other field of the method, such as pace.reach=20.",
-        rich_help_panel=_METHOD,
+        help="A field of the method, such as k=5 or pace.reach=20; or of the data, such as data.size=5000.",
     ),
 ]
 Tune = Annotated[
     list[str] | None,
-    typer.Option(
-        "--tune",
+    _method(
         metavar="FIELD=A,B,...",
-        help="Choose a setting on the private rows; the budget pays for it.",
-        rich_help_panel=_METHOD,
+        help="Choose a setting on the private rows; the budget pays for it. "
+        "With --set tune_on_public=true on the public rows, for nothing.",
     ),
-]
-TuneOnPublic = Annotated[
-    bool,
-    typer.Option(
-        "--tune-on-public", help="Choose it on the public rows instead, for nothing.", rich_help_panel=_METHOD
-    ),
-]
-MeanTrials = Annotated[
-    float | None,
-    typer.Option("--mean-trials", help="How often to try, on average; default 10.", rich_help_panel=_METHOD),
 ]
 MethodDevice = Annotated[
-    str | None,
-    typer.Option(
-        "--device",
-        help="Where the method computes: cpu or cuda.",
-        rich_help_panel=_METHOD,
-        show_default=False,
-    ),
+    str | None, _method(help="cpu or cuda: where the method computes if it can, and the encoder.")
 ]
-PublicPool = Annotated[
-    Path | None, typer.Option("--public", help="Public rows, such as pool.emb.", show_default=False)
-]
-LabelledShots = Annotated[
-    Path | None,
-    typer.Option("--shots", help="A few labelled public rows, such as shots.emb.", show_default=False),
-]
-Classes = Annotated[
-    str | None,
-    typer.Option(
-        "--classes",
-        help="A number, a,b,c, or a file with one name per line.",
-        rich_help_panel=_DECLARED,
-        show_default=False,
-    ),
-]
-DeclaredSize = Annotated[
-    int | None, typer.Option("--size", help="About how many examples.", rich_help_panel=_DECLARED)
-]
-ClassCounts = Annotated[
-    str | None,
-    typer.Option("--class-counts", metavar="A,B,...", help="Exact class sizes.", rich_help_panel=_DECLARED),
-]
+
+
+def _encoding(*names: str, help: str, min: int | None = None) -> Any:
+    return typer.Option(*names, help=help, min=min, rich_help_panel="Encoding")
+
+
 EncoderName = Annotated[
     str | None,
-    typer.Option(
-        "--encoder",
-        help="Such as efficientnet-lite0, a model folder, an .onnx file or package.module:Class.",
-        rich_help_panel=_ENCODING,
-        show_default=False,
-    ),
+    _encoding(help="Such as efficientnet-lite0, minilm, hf:ORG/NAME, a model folder or an .onnx file."),
 ]
-ImageSize = Annotated[
-    int | None,
-    typer.Option("--image-size", help="Side of the pictures, such as 128.", rich_help_panel=_ENCODING),
-]
-AllowUnreadable = Annotated[
-    bool,
-    typer.Option(
-        "--allow-unreadable", help="Unreadable images become rows of zeros.", rich_help_panel=_ENCODING
-    ),
-]
-Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1 or mps.", rich_help_panel=_ENCODING)]
-FitDevice = Annotated[
-    str | None,
-    typer.Option(
-        "--device",
-        help="cpu, cuda, cuda:1 or mps: for the encoder, and the method where it can.",
-        rich_help_panel=_METHOD,
-        show_default=False,
-    ),
-]
-ScoringDevice = Annotated[str, typer.Option("--device", help="Where rows are scored: cpu or cuda.")]
-Batch = Annotated[
-    int, typer.Option("--batch", min=1, help="Examples encoded at a time.", rich_help_panel=_ENCODING)
-]
-DataSetName = Annotated[
-    str | None, typer.Option("--name", help="What the ledger calls this data set.", show_default=False)
-]
-NewDataSet = Annotated[
-    bool, typer.Option("--new-data-set", help="Rows the ledger has under another name are other people's.")
-]
-StrictNames = Annotated[
-    bool, typer.Option("--strict-names", help="Names alone tell data sets apart; rows are not compared.")
-]
-Split = Annotated[
-    str | None, typer.Option("--split", help="Part of a file that has several.", show_default=False)
-]
-LabelFile = Annotated[
-    Path | None, typer.Option("--labels", help="An .npy of labels, for rows without.", show_default=False)
-]
-Title = Annotated[
-    str | None,
-    typer.Option("--title", help="What the card calls the data, in public.", show_default=False),
-]
-Contact = Annotated[
-    str | None, typer.Option("--contact", help="Whom the card says to ask.", show_default=False)
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
-Unsafe = Annotated[
-    bool,
-    typer.Option("--unsafe-for-publication", help="Allow a seeded model, which must stay unpublished."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ImageSize = Annotated[int | None, _encoding("--image-size", help="Side of the pictures, such as 128.")]
+Device = Annotated[str, _encoding(help="cpu, cuda, cuda:1 or mps.")]
+Batch = Annotated[int, _encoding(min=1, help="Examples encoded at a time.")]
+
+
+def budget_from(epsilon: float | None, delta: float | None, other: str | None, relation: Relation) -> Budget:
+    """The budget the options name; δ is 0 for ε alone and 1e-5 for ρ and μ, unless given.
+
+    >>> print(budget_from(1.0, None, None, Relation.ADD_REMOVE))
+    epsilon = 1, add/remove
+    >>> print(budget_from(None, None, "rho=0.5", Relation.ADD_REMOVE))
+    rho = 0.5 zCDP, add/remove
+    """
+    amounts = {"epsilon": epsilon, "rho": None, "mu": None}
+    if other is not None:
+        currency, _, amount = other.partition("=")
+        try:
+            amounts[{"rho": "rho", "mu": "mu"}[currency.strip()]] = float(amount)
+        except (KeyError, ValueError):
+            raise ArgumentError(
+                f"--budget takes rho=NUMBER or mu=NUMBER; got '{other}'. Example: --budget rho=0.5"
+            ) from None
+    if delta is None:
+        delta = 1e-5 if epsilon is None and other is not None else 0.0
+    return Budget(**amounts, delta=delta, relation=relation)

@@ -5,28 +5,36 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.new_rows import rows_to_predict
-from dptransfer.cli.screen import on_terminal, say, show_json, show_table
-from dptransfer.errors import ArgumentError
+from dptransfer.cli.encoding import examples_in, is_table, unrecognised
+from dptransfer.cli.inputs import require_new
+from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, show_table
+from dptransfer.errors import ArgumentError, DataError, Incompatible
+
+if TYPE_CHECKING:
+    from dptransfer.arrays import AnyArray
+    from dptransfer.encoders import Encoder
+    from dptransfer.release import PrivateClassifier
+
+    NamedRows = tuple[list[str], AnyArray]
 
 _LINES = (".jsonl", ".ndjson", ".json")
+_COLUMNS = ("input", "label", "score")
+_NAMED = 5
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="The release directory.", show_default=False)],
-    inputs: Annotated[
-        list[Path], typer.Argument(help="Images, a folder, a text or CSV file, or rows.", show_default=False)
-    ],
-    top: Annotated[int, typer.Option("--top", min=1, help="Classes per input, likeliest first.")] = 1,
+    model: options.Release,
+    inputs: Annotated[list[Path], typer.Argument(help="Images, a folder, a text or CSV file, or rows.")],
+    top: Annotated[int, typer.Option(min=1, help="Classes per input, likeliest first.")] = 1,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="A .csv or .jsonl file to write instead.", show_default=False),
+        Path | None, typer.Option("--out", "-o", help="A .csv or .jsonl file to write instead.")
     ] = None,
     encoder: options.EncoderName = None,
     device: options.Device = "cpu",
@@ -40,61 +48,138 @@ def predict(
 
     Example: dptransfer predict model/ new/*.jpg --top 3
     """
-    _require_new(out)
+    if out is not None:
+        require_new(out)
+        if out.suffix.lower() not in (".csv", *_LINES):
+            raise ArgumentError(f"--out must end in .csv or .jsonl; got '{out.name}'. Name it so.")
 
     from dptransfer.compute.device import DEVICES
     from dptransfer.release import read_release
 
     released = read_release(model)
-    names, rows = rows_to_predict(released, inputs, encoder, device, batch)
+    names, rows = _rows(released, inputs, encoder, device, batch)
     # Scores know these two devices; an encoder may run on others.
     chances = released.predict_proba(rows, device=device if device in DEVICES else "cpu")
     order = (-chances).argsort(axis=1, kind="stable")[:, :top].tolist()
-    found = [
-        (name, rank, released.classes[place], float(chances[row, place]))
+    found: list[dict[str, Any]] = [
+        {"input": name, "rank": rank, "label": released.classes[place], "score": float(chances[row, place])}
         for row, (name, places) in enumerate(zip(names, order, strict=True))
         for rank, place in enumerate(places, start=1)
     ]
-    ranked = top > 1
+    if out is None and not as_json and not as_csv and on_terminal():
+        cells = [("" if one["rank"] > 1 else one["input"], one["label"], one["score"]) for one in found]
+        rounded = [(name, label, f"{score:.3f}") for name, label, score in cells]
+        return show_table(("Input", "Label", "Score"), rounded, numbers=(2,))
+    if top == 1:
+        for one in found:
+            del one["rank"]
     if out is not None:
         as_lines = out.suffix.lower() in _LINES
-        out.write_text(_json_lines(found, ranked) if as_lines else _csv(found, ranked), encoding="utf-8")
+        lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in found)
+        out.write_text("".join(lines) if as_lines else _csv(found), encoding="utf-8")
         say(f"Written: {out}, {len(names)} inputs", err=True)
     elif as_json:
-        show_json([_fields(one, ranked) for one in found])
-    elif as_csv or not on_terminal():
-        typer.echo(_csv(found, ranked), nl=False)
+        show_json(found)
     else:
-        rounded = [("" if rank > 1 else name, label, f"{score:.3f}") for name, rank, label, score in found]
-        show_table(("Input", "Label", "Score"), rounded, numbers=(2,))
+        typer.echo(_csv(found), nl=False)
 
 
-_Found = tuple[str, int, str | int, float]
-
-
-def _require_new(out: Path | None) -> None:
-    if out is None:
-        return
-    if out.suffix.lower() not in (".csv", *_LINES):
-        raise ArgumentError(f"--out must end in .csv or .jsonl; got '{out.name}'. Name it so.")
-    if out.exists():
-        raise ArgumentError(f"--out must name a new file; '{out}' exists. Choose another name.")
-
-
-def _fields(one: _Found, ranked: bool) -> dict[str, Any]:
-    name, rank, label, score = one
-    return {"input": name, **({"rank": rank} if ranked else {}), "label": label, "score": score}
-
-
-def _csv(found: list[_Found], ranked: bool) -> str:
+def _csv(found: Sequence[dict[str, Any]]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("input", *(("rank",) if ranked else ()), "label", "score"))
-    for one in found:
-        *words, score = _fields(one, ranked).values()
-        writer.writerow((*words, f"{score:.6f}"))
+    writer = csv.DictWriter(text, list(found[0]) if found else _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**one, "score": f"{one['score']:.6f}"} for one in found)
     return text.getvalue()
 
 
-def _json_lines(found: list[_Found], ranked: bool) -> str:
-    return "".join(json.dumps(_fields(one, ranked), ensure_ascii=False) + "\n" for one in found)
+def _rows(
+    released: PrivateClassifier, inputs: Sequence[Path], spec: str | None, device: str, batch: int
+) -> NamedRows:
+    """Names and rows of all inputs, in order; images and texts are encoded as the release records."""
+    import numpy as np
+
+    for path in inputs:
+        path.stat()  # a missing file is an error before the encoder is loaded
+    tables = [is_table(path) for path in inputs]
+    if any(tables) and not all(tables):
+        raise ArgumentError(
+            "Inputs must be all rows or all images; these are mixed. Predict them separately."
+        )
+    if all(tables):
+        parts = [_from_table(released, path) for path in inputs]
+    else:
+        encoder = _encoder(released, spec, device)
+        parts = [_from_examples(group, encoder, batch) for group in _grouped(inputs)]
+    return [name for names, _ in parts for name in names], np.concatenate([rows for _, rows in parts])
+
+
+def _from_table(released: PrivateClassifier, path: Path) -> NamedRows:
+    from dptransfer.data import read_table, require_same_encoder
+
+    table = read_table(path)
+    require_same_encoder(released.encoder, table.encoder, names=("The model", f"'{path}'"))
+    if table.rows.shape[1] != released.dimension:
+        raise Incompatible(
+            f"Rows must have the model's dimension, {released.dimension}; those in '{path}' have "
+            f"{table.rows.shape[1]}. Encode them with the model's encoder."
+        )
+    names = table.sources or tuple(f"{path}:{number}" for number in range(len(table.rows)))
+    return list(names), table.rows
+
+
+def _encoder(released: PrivateClassifier, spec: str | None, device: str) -> Encoder:
+    from dptransfer.encoders import encoder_of, get_encoder
+
+    delta = released.encoder_delta
+    recorded = released.facts.encoder if delta is None else delta.base
+    if recorded is not None:
+        return encoder_of(recorded, device=device, spec=spec, delta=delta)
+    if spec is None:
+        raise ArgumentError(
+            "Images and texts need the encoder the model was fitted with, and the release names none. "
+            "Name it yourself, for example: --encoder efficientnet-lite0"
+        )
+    encoder = get_encoder(spec, device=device)
+    if encoder.dimension != released.dimension:
+        raise Incompatible(
+            f"The encoder must give rows of the model's dimension, {released.dimension}; "
+            f"'{spec}' gives {encoder.dimension}. Name the one the model was fitted with."
+        )
+    return encoder
+
+
+def _grouped(inputs: Sequence[Path]) -> list[Path | Sequence[Path]]:
+    """Single images together, so that they share batches; anything else by itself."""
+    from dptransfer.data.images import IMAGE_ENDINGS
+
+    if all(path.is_file() and path.suffix.lower() in IMAGE_ENDINGS for path in inputs):
+        return [inputs]
+    return list(inputs)
+
+
+def _from_examples(group: Path | Sequence[Path], encoder: Encoder, batch: int) -> NamedRows:
+    from dptransfer.data import ImageList, find_images
+    from dptransfer.encoders import encode_images_in_memory, encode_texts_in_memory
+
+    if isinstance(group, Path):
+        found = examples_in(group, encoder, None, labelled=False)
+    else:
+        found = find_images(group)
+    if not isinstance(found, ImageList):
+        return list(found.texts), encode_texts_in_memory(found.texts, encoder, batch=batch)
+    _refuse_unreadable(unrecognised(found.paths))
+    with progress_bar("Encoding") as step:
+        rows, unreadable = encode_images_in_memory(found, encoder, batch=batch, progress=step)
+    _refuse_unreadable([str(found.paths[place]) for place in unreadable])
+    return [str(path) for path in found.paths], rows
+
+
+def _refuse_unreadable(names: Sequence[str]) -> None:
+    """Raise if there are any, and name them: the answers would name them too."""
+    if names:
+        rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        listed = ", ".join(f"'{name}'" for name in names[:_NAMED])
+        raise DataError(
+            f"Images must be readable; {len(names)} cannot be read: {listed}{rest}. "
+            "Repair them, or leave them out."
+        )

@@ -1,4 +1,4 @@
-"""What commands print with: a console, small tables and JSON, all of which work in a pipe.
+"""What commands print with: a console, a progress bar, small tables and JSON, all of which work in a pipe.
 
 Nothing is read as markup: class names and file names come from users and may contain anything.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _PIPE_WIDTH = 120
-_BAR = 24
 
 
 def console(*, err: bool = False) -> Console:
@@ -44,6 +44,28 @@ def working(what: str) -> Iterator[None]:
         return
     with console(err=True).status(what):
         yield
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[..., None]]:
+    """A bar with the time left on standard error, nothing in a pipe; yields what is told (done, total, unit).
+
+    It moves while nothing is counted, and fills once something is.
+    """
+    if not on_terminal(err=True):
+        yield lambda done, total, unit="": None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console(err=True), transient=True) as shown:
+        task = shown.add_task(what, total=None)
+
+        def tell(done: int, total: int, unit: str = "") -> None:
+            words = f"{what}, {unit} {done} of {total}".replace(",  ", ", ")
+            shown.update(task, completed=done, total=total, description=words)
+
+        yield tell
 
 
 def show_table(
@@ -78,6 +100,14 @@ def show_facts(facts: Mapping[str, object]) -> None:
     console().print(table)
 
 
+def tell(facts: Mapping[str, object], *, as_json: bool, **only_json: object) -> None:
+    """Facts with names in small letters: for people, one a line; as JSON with what only a program wants."""
+    if as_json:
+        show_json({**facts, **only_json})
+    else:
+        show_facts({name.capitalize(): value for name, value in facts.items()})
+
+
 def say(text: object = "", *, style: str | None = None, err: bool = False) -> None:
     """A paragraph; in a pipe, one line."""
     console(err=err).print(printable(text), style=style, soft_wrap=not on_terminal(err=err))
@@ -90,16 +120,9 @@ def show_json(value: Any) -> None:
     typer.echo(text)
 
 
-def bar(share: float) -> str:
-    """A share as a bar.
-
-    >>> bar(0.25)
-    '██████'
-    """
-    return "█" * round(_BAR * share)
-
-
 def _finite(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):

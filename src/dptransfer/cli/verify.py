@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
 from dptransfer.cli import options
@@ -12,10 +9,7 @@ from dptransfer.cli.screen import say, show_json, show_table
 from dptransfer.privacy import number, rounded_up
 
 
-def verify(
-    model: Annotated[Path, typer.Argument(help="The release directory.", show_default=False)],
-    as_json: options.AsJson = False,
-) -> None:
+def verify(model: options.Release, as_json: options.AsJson = False) -> None:
     """Recompute ε, plan the steps again and check every file.
 
     Exit code 1 if a check fails; 3 if none does but the steps could not be planned again.

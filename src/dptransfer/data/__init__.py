@@ -1,7 +1,7 @@
 """Embeddings and pictures, private and public: types, files, image and text lists."""
 
 from dptransfer.data.decode import open_image
-from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings, content_digest
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.images import ImageList, find_images
@@ -12,10 +12,12 @@ from dptransfer.data.pictures import PrivateImages, PublicImages
 from dptransfer.data.private_data import PrivateData, PublicData
 from dptransfer.data.readers import read_table
 from dptransfer.data.store import read_store, write_embeddings
-from dptransfer.data.table import RawTable
+from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable
 from dptransfer.data.texts import TextList, find_texts
 
 __all__ = [
+    "LABEL_NAMES",
+    "ROW_NAMES",
     "EncoderIdentity",
     "Facts",
     "ImageList",
@@ -28,6 +30,7 @@ __all__ = [
     "PublicImages",
     "RawTable",
     "TextList",
+    "content_digest",
     "find_images",
     "find_texts",
     "long_tail",

@@ -1,4 +1,4 @@
-"""What a declared class may be called."""
+"""The declared list of classes: words or whole numbers, and what they may be called."""
 
 from __future__ import annotations
 

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dptransfer.arrays import Labels as Labels
-from dptransfer.arrays import Rows, array_or_none
+from dptransfer.arrays import Labels, Rows, array_or_none
 from dptransfer.data.class_names import declared_classes as declared_classes
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
@@ -61,7 +60,7 @@ class PrivateEmbeddings:
         class_counts: Sequence[int] | None = None,
         fingerprint: str | None = None,
     ) -> None:
-        self.rows = _rows(x, "x")
+        self.rows = rows_of(x, "x")
         self.facts = Facts(
             classes=Labelled.of(y).classes if classes is None else declared_classes(classes),
             shape=self.rows.shape[1:],
@@ -121,7 +120,7 @@ class PublicEmbeddings:
         sources: Sequence[str | Path] | None = None,
         fingerprint: str | None = None,
     ) -> None:
-        self.rows = _rows(x, "x")
+        self.rows = rows_of(x, "x")
         self.name = name
         self.encoder = encoder
         self.sources = None if sources is None else tuple(str(source) for source in sources)
@@ -234,7 +233,8 @@ class PublicEmbeddings:
         return shots.rows, Labelled(shots.labels, shots.classes).among(facts.classes).positions
 
 
-def _rows(x: ArrayLike, name: str) -> Rows:
+def rows_of(x: ArrayLike, name: str) -> Rows:
+    """Real numbers with two dimensions, as floats, or an error that calls them by this name."""
     rows = array_or_none(x)
     if rows is None or rows.ndim != 2:
         found = "lists of unequal length" if rows is None else rows.ndim

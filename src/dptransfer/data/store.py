@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Labels
 from dptransfer.data.class_names import declared_classes
-from dptransfer.data.embeddings import content_digest
+from dptransfer.data.embeddings import content_digest, rows_of
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labelled import Labelled
 from dptransfer.data.numpy_files import load_array
@@ -84,12 +84,12 @@ def write_embeddings(
     """
     from dptransfer.data.manifest import Manifest  # pydantic: heavy, and not needed to start
 
-    target = Path(path)
-    array = np.asarray(rows)
-    positions, listed = _checked(target, array, labels, classes, sources)
+    target = require_target(path, overwrite=overwrite)
+    array = rows_of(rows, "rows")
+    positions, listed = _labels_to_write(len(array), labels, classes)
+    if sources is not None and len(sources) != len(array):
+        raise DataError("rows and sources must have one entry per example; their lengths differ.")
     _check.one_of("dtype", dtype, ("float16", "float32", "float64"))
-    if target.exists() or target.is_symlink():
-        _may_replace(target, overwrite)
     opener = None if public else owner_only
     try:
         with replaced_whole(target, Path.mkdir if public else make_owner_folder) as folder:
@@ -146,22 +146,19 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
     rows = _mapped(folder / ROWS)
     if rows.shape != (manifest.rows, manifest.dimension) or rows.dtype != manifest.dtype:
         raise unreadable(folder / ROWS, "shape and type must be those in the manifest; they are not.", _AGAIN)
-    labels: AnyArray | None = None
+    labels: Labels | None = None
     if LABELS in manifest.files:
         stored = _mapped(folder / LABELS)
         if stored.shape != (manifest.rows,) or stored.dtype != np.int64:
             raise unreadable(folder / LABELS, "there must be one int64 label per row; there is not.", _AGAIN)
         labels = np.array(stored)  # not before: of elements without a size any number may be declared
-    sources: tuple[str, ...] | None = None
-    if SOURCES in manifest.files:
-        sources = _read_sources(folder / SOURCES, manifest.rows)
     return RawTable(
         rows=rows,
         labels=labels,
         classes=manifest.classes,
         labels_are_positions=manifest.classes is not None,
         encoder=manifest.encoder,
-        sources=sources,
+        sources=_read_sources(folder / SOURCES, manifest.rows) if SOURCES in manifest.files else None,
         name=manifest.name,
         fingerprint=manifest.fingerprint if manifest.classes is not None else None,
         rows_fingerprint=manifest.rows_fingerprint,
@@ -171,42 +168,13 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
 _AGAIN = "Restore the folder from a copy, or encode the data again."
 
 
-def _checked(
-    target: Path,
-    rows: AnyArray,
-    labels: ArrayLike | Labelled | None,
-    classes: Sequence[str | int] | None,
-    sources: Sequence[str | Path] | None,
-) -> tuple[Labels | None, tuple[str | int, ...] | None]:
+def require_target(path: str | Path, *, overwrite: bool) -> Path:
+    """The folder to be written, or an error; worth asking before rows are made that would have no place."""
+    target = Path(path)
     if target.suffix != ".emb":
         raise DataError(f"The folder's name must end in '.emb'; got '{target.name}'. Rename it.")
-    if rows.ndim != 2 or rows.shape[1] == 0:
-        raise DataError(f"rows must have two dimensions, (examples, features); got {rows.ndim}.")
-    if rows.dtype.kind not in "fiub":
-        raise DataError(
-            f"rows must hold real numbers; got the type {rows.dtype}. Convert them, say to float32."
-        )
-    listed = None if classes is None else declared_classes(classes)
-    positions: Labels | None = None
-    if labels is not None:
-        if isinstance(labels, Labelled) or classes is not None:
-            labelled = Labelled.of(labels, classes)
-            positions, listed = labelled.positions, labelled.classes
-        else:
-            given = np.asarray(labels)
-            if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-                raise DataError(
-                    "Labels that are not whole numbers need the declared class list. Pass classes=[...]."
-                )
-            positions = given.astype(np.int64)
-        if len(positions) != len(rows):
-            raise DataError("rows and labels must have one entry per example; their lengths differ.")
-    if sources is not None and len(sources) != len(rows):
-        raise DataError("rows and sources must have one entry per example; their lengths differ.")
-    return positions, listed
-
-
-def _may_replace(target: Path, overwrite: bool) -> None:
+    if not os.path.lexists(target):
+        return target
     if not overwrite:
         raise DataError(
             f"'{target}' exists already. Pass overwrite=True to replace it, or choose another name."
@@ -219,6 +187,28 @@ def _may_replace(target: Path, overwrite: bool) -> None:
         raise DataError(
             f"Only an .emb folder may be overwritten; '{target}' has no {MANIFEST}. Remove it yourself."
         )
+    return target
+
+
+def _labels_to_write(
+    count: int, labels: ArrayLike | Labelled | None, classes: Sequence[str | int] | None
+) -> tuple[Labels | None, tuple[str | int, ...] | None]:
+    listed = None if classes is None else declared_classes(classes)
+    if labels is None:
+        return None, listed
+    if isinstance(labels, Labelled) or listed is not None:
+        labelled = Labelled.of(labels, listed)
+        positions, listed = labelled.positions, labelled.classes
+    else:
+        given = np.asarray(labels)
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            raise DataError(
+                "Labels that are not whole numbers need the declared class list. Pass classes=[...]."
+            )
+        positions = given.astype(np.int64)
+    if len(positions) != count:
+        raise DataError("rows and labels must have one entry per example; their lengths differ.")
+    return positions, listed
 
 
 def _write_rows(file: Path, array: AnyArray, dtype: str, opener: Opener | None) -> str:

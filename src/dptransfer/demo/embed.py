@@ -127,20 +127,16 @@ def _encode(
 
 def _write_pictures(folder: Path, pictures: PictureSet, classes: tuple[str, ...] | None) -> ImageList:
     """One PNG a picture, in a folder per class where there are classes; a right file is left alone."""
-    paths = []
-    for name in classes or ("",):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    for place, (pixels, name) in enumerate(zip(pictures.pixels, pictures.names, strict=True)):
-        home = folder
-        if classes is not None and pictures.labels is not None:
-            home = folder / classes[pictures.labels[place]]
-        path = home / f"{name}.png"
+    labelled = None if classes is None or pictures.labels is None else Labelled(pictures.labels, classes)
+    homes = [""] * len(pictures) if labelled is None else labelled.names.tolist()
+    for home in classes or ("",):
+        (folder / home).mkdir(parents=True, exist_ok=True)
+    paths = [folder / home / f"{name}.png" for home, name in zip(homes, pictures.names, strict=True)]
+    for path, pixels in zip(paths, pictures.pixels, strict=True):
         content = _png(pixels)
         # An unchanged file keeps its time, by which an interrupted encoding recognises it.
         if not path.is_file() or path.read_bytes() != content:
             path.write_bytes(content)
-        paths.append(path)
-    labelled = None if classes is None or pictures.labels is None else Labelled(pictures.labels, classes)
     return ImageList(tuple(paths), labelled, root=folder)
 
 

@@ -1,7 +1,7 @@
 """What could be had without privacy, and without private data: the two lines to compare with.
 
-NOT PRIVATE: the probe on private rows follows every row it saw. It is there to be compared with and never
-saved.
+The probe on private rows is unprotected and follows every row it saw. It is there to be compared with, on
+pictures that are public in truth, and never saved.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ def clean(part: str) -> str:
 
 def visible(text: str) -> str:
     """The text with a mark in place of every character that nobody would see."""
+    if text.isprintable():
+        return text
     return "".join("\ufffd" if _hidden(letter) else letter for letter in text)
 
 

@@ -3,6 +3,7 @@
 from dptransfer.encoders.base import Encoder, ImageEncoder
 from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.extract import EncodeReport, encode_images, encode_texts
+from dptransfer.encoders.hub import reachable
 from dptransfer.encoders.in_memory import (
     EncodedImages,
     encode_images_in_memory,
@@ -33,6 +34,7 @@ __all__ = [
     "encode_texts_in_memory",
     "encoder_of",
     "get_encoder",
+    "reachable",
     "rows_depend_on_neighbours",
     "transformers_encoder",
 ]

@@ -29,7 +29,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.data.decode import without_warnings
 from dptransfer.data.images import ImageList
-from dptransfer.data.store import write_embeddings
+from dptransfer.data.store import require_target, write_embeddings
 from dptransfer.data.texts import TextList
 from dptransfer.encoders.base import Encoder, Kind
 from dptransfer.encoders.in_memory import Progress, encode_filled, require_kind
@@ -191,13 +191,7 @@ def _finish(
 def _checked(encoder: Encoder, kind: Kind, count: int, out: str | Path, batch: int, overwrite: bool) -> Path:
     require_kind(encoder, kind)
     _check.whole("batch", batch)
-    target = Path(out)
-    if target.suffix != ".emb":
-        raise DataError(f"The folder's name must end in '.emb'; got '{target.name}'. Rename it.")
-    if target.exists() and not overwrite:
-        raise DataError(
-            f"'{target}' exists already. Pass overwrite=True to replace it, or choose another name."
-        )
+    target = require_target(out, overwrite=overwrite)
     if count == 0:
         raise DataError(f"There must be at least one {kind} to encode; there is none. Check the source.")
     return target

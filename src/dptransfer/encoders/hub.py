@@ -1,4 +1,4 @@
-"""Where a Hugging Face model's files are: a local folder, the local cache, or the hub when it can be reached.
+"""A Hugging Face model, from a local folder, the local cache, or the hub when it can be reached.
 
 Only JSON, vocabulary and safetensors files are fetched or loaded: no pickled weights, no remote code.
 """

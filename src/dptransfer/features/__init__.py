@@ -2,6 +2,7 @@
 
 from dptransfer.features.base import Features, FittedFeatures, apply, describe, read_features
 from dptransfer.features.on_lattice import OnLattice
+from dptransfer.features.principal_axes import cache_folder
 from dptransfer.features.public_map import FittedPublicMap, PublicMap
 from dptransfer.features.unit_norm import FittedUnitNorm, UnitNorm
 
@@ -14,6 +15,7 @@ __all__ = [
     "PublicMap",
     "UnitNorm",
     "apply",
+    "cache_folder",
     "describe",
     "read_features",
 ]

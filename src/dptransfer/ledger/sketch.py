@@ -39,6 +39,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dptransfer.arrays import Floats32
+
 KEPT = 256
 SHARE = 20  # one row in so many of the smaller set makes an overlap
 _NUMBERS = 32
@@ -101,7 +103,7 @@ def _hash(content: memoryview, key: bytes) -> bytes:
     return hashlib.blake2b(content, key=key, digest_size=8, person=_PURPOSE).digest()
 
 
-def _signs(dimension: int, key: bytes) -> NDArray[np.float32]:
+def _signs(dimension: int, key: bytes) -> Floats32:
     """The ledger's own signs, the same for ever: coordinate j goes into sum j modulo the number of sums."""
     stream = hashlib.shake_256(_PURPOSE + key).digest(dimension)
     signs = 1 - 2 * (np.frombuffer(stream, dtype=np.uint8) % 2).astype(np.float32)
@@ -109,7 +111,7 @@ def _signs(dimension: int, key: bytes) -> NDArray[np.float32]:
     return signs[:whole].reshape(-1, min(dimension, _NUMBERS))
 
 
-def _cells(rows: Any, signs: NDArray[np.float32]) -> Iterator[NDArray[np.int32]]:
+def _cells(rows: Any, signs: Floats32) -> Iterator[NDArray[np.int32]]:
     """The coarse numbers of all rows that have content, chunk by chunk."""
     dimension = math.prod(rows.shape[1:])
     step = max(1, _CHUNK_ELEMENTS // dimension)

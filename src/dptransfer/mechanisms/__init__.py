@@ -4,7 +4,7 @@ from dptransfer.mechanisms.base import Mechanism, Step
 from dptransfer.mechanisms.gaussian import GaussianMechanism
 from dptransfer.mechanisms.gaussian_shares import GaussianShares, SharesLeft
 from dptransfer.mechanisms.joint_rounds import JointRounds, jointly, rounds_of
-from dptransfer.mechanisms.rounds import GaussianRounds, Rounds
+from dptransfer.mechanisms.rounds import GaussianRounds, RoundsLeft
 from dptransfer.mechanisms.selection import (
     SELECTIONS,
     ExponentialMechanism,
@@ -24,7 +24,7 @@ __all__ = [
     "LaplaceNoisyMax",
     "Mechanism",
     "PermuteAndFlip",
-    "Rounds",
+    "RoundsLeft",
     "Selection",
     "SharesLeft",
     "Step",

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
-from dptransfer.data.embeddings import Labels
+from dptransfer.arrays import AnyArray, Labels
 from dptransfer.errors import BudgetError
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Event
-from dptransfer.queries.base import RawRows
 
 ROUND_UP = 1 + 2.0**-40
 """Noise scales are multiplied by it, so that the rounding of a float product errs on the private side."""
@@ -36,7 +35,7 @@ class Step(Protocol):
 class Mechanism(Step, Protocol):
     """A noisy answer about private rows."""
 
-    def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Any:
+    def release(self, rows: AnyArray, labels: Labels, *, noise: NoiseSource) -> Any:
         """The noisy answer; the only thing that leaves."""
         ...
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dptransfer.data.embeddings import Labels
+from dptransfer.arrays import AnyArray, Floats, Labels
 from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.base import ROUND_UP, require_noise
 from dptransfer.noise import NoiseSource, lattice_epsilon
 from dptransfer.privacy import GaussianEvent, Relation
-from dptransfer.queries.base import L2Query, RawRows
+from dptransfer.queries.base import L2Query
 
 
 @dataclass(frozen=True)
@@ -60,11 +57,11 @@ class GaussianMechanism:
             unit=self.query.unit,
         )
 
-    def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> NDArray[np.float64]:
+    def release(self, rows: AnyArray, labels: Labels, *, noise: NoiseSource) -> Floats:
         """Answer and noise are added as integers; scaling back is post-processing."""
         return noise.once(self.query.label, lambda: self._draw(rows, labels, noise))
 
-    def _draw(self, rows: RawRows, labels: Labels, noise: NoiseSource) -> NDArray[np.float64]:
+    def _draw(self, rows: AnyArray, labels: Labels, noise: NoiseSource) -> Floats:
         # The noise first: if it cannot be drawn, no row was read.
         draws = noise.discrete_gaussian(self.scale * self.query.grid * ROUND_UP, self.query.shape)
         row_shares.note(self, self.query, rows, labels)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dptransfer import _check
-from dptransfer.data.embeddings import Labels
+from dptransfer.arrays import AnyArray, Floats, Labels
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms.gaussian import GaussianMechanism
 from dptransfer.noise import NoiseSource, lattice_epsilon
 from dptransfer.privacy import GaussianEvent, Relation
-from dptransfer.queries.base import L2Query, RawRows
+from dptransfer.queries.base import L2Query
 
 _ROUNDING = 1e-9  # shares are floats; a sum of 1 + 1e-9 is still 1, and is paid for by `_HAIR`
 _HAIR = 1 + 1e-9
@@ -59,7 +56,7 @@ class GaussianShares:
         """
         sensitivity = self.query.l2_sensitivity(self.relation)
         # A query's sensitivity in steps may be smaller than the largest query's, down to half of it (checked
-        # by the purse).
+        # by `SharesLeft`).
         scale = self.noise_multiplier * sensitivity * self.query.grid / 2
         shares = 2 if self.relation is Relation.REPLACE_ONE else 1
         return GaussianEvent(
@@ -88,7 +85,7 @@ class SharesLeft:
     noise: NoiseSource
     left: tuple[float, float] = (1.0, 1.0)
 
-    def release(self, query: L2Query, share: float, rows: RawRows, labels: Labels) -> NDArray[np.float64]:
+    def release(self, query: L2Query, share: float, rows: AnyArray, labels: Labels) -> Floats:
         """The query's noisy answer on these rows, for `share` of the budget."""
         _check.positive("share", share)
         largest, relation = self.budget.query, self.budget.relation

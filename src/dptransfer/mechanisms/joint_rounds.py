@@ -28,7 +28,7 @@ class JointRounds:
                    for persons, of whom nothing is proven: their parts are paid for one by one.
     Sensitivity:   √reach, of the answers each divided by its own sensitivity and weighted so that all have
                    noise of one scale and the weights' squares add up to 1. `queries.joint_reach` proves it.
-    Assumes:       all parts ask about the same rows, on the grid of `SoftmaxGradient` (checked by `Rounds`).
+    Assumes:       all parts ask about the same rows, on the grid of `SoftmaxGradient` (checked).
     Reference:     Smith and Thakurta (2022) for sums of squares bounded path by path.
 
     Attributes:

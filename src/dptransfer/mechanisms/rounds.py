@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
-from dptransfer.data.embeddings import Labels
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import OnLattice
 from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.base import ROUND_UP, require_noise
 from dptransfer.noise import NoiseSource, lattice_epsilon
 from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent
-from dptransfer.queries.base import L2Query, RawRows
+from dptransfer.queries.base import L2Query
 from dptransfer.queries.joint_reach import kind_of, width_of
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
@@ -100,20 +99,20 @@ class GaussianRounds:
             return SampledGaussianEvent(sampling_rate=self.sampling_rate, **shared)
         return GaussianEvent(**shared)
 
-    def open(self, *, noise: NoiseSource) -> Rounds:
+    def open(self, *, noise: NoiseSource) -> RoundsLeft:
         """Start asking."""
-        return Rounds(self, noise)
+        return RoundsLeft(self, noise)
 
 
 @dataclass
-class Rounds:
+class RoundsLeft:
     """What is left of a `GaussianRounds`; refuses to answer more often than was paid for."""
 
     paid: GaussianRounds
     noise: NoiseSource
     asked: int = 0
 
-    def release(self, query: L2Query, rows: RawRows, labels: Labels) -> NDArray[np.float64]:
+    def release(self, query: L2Query, rows: AnyArray, labels: Labels) -> Floats:
         """The query's noisy answer on these rows, or on a fresh Poisson sample of them."""
         planned, relation = self.paid.query, self.paid.relation
         if self.asked >= self.paid.times:
@@ -136,7 +135,7 @@ class Rounds:
         self.asked += 1
         return self.noise.once(query.label, lambda: self._draw(query, rows, labels))
 
-    def _draw(self, query: L2Query, rows: RawRows, labels: Labels) -> NDArray[np.float64]:
+    def _draw(self, query: L2Query, rows: AnyArray, labels: Labels) -> Floats:
         # The noise first: if it cannot be drawn, no row was read.
         draws = self.noise.discrete_gaussian(self.paid.scale * query.grid * ROUND_UP, query.shape)
         row_shares.note(replace(self.paid, times=1), query, rows, labels)
@@ -153,7 +152,7 @@ def _fits_a_part(query: L2Query, planned: L2Query) -> bool:
     return kind_of(query) == kind_of(planned) and on_grid and width_of(query) <= width_of(planned)
 
 
-def _at(rows: Any, chosen: NDArray[np.int64]) -> Any:
+def _at(rows: Any, chosen: Integers) -> Any:
     """These rows, wherever they are."""
     if isinstance(rows, np.ndarray):
         return rows[chosen]

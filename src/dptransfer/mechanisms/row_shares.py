@@ -14,16 +14,12 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dptransfer.data.embeddings import Labels
+from dptransfer.arrays import AnyArray, Floats, Labels
 from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms.base import Step
 from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
-from dptransfer.queries.base import RawRows
 from dptransfer.queries.contributions import contribution_norms, contribution_ranges, largest_contribution
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +34,7 @@ class RowShares:
     """
 
     event: Event
-    shares: FloatArray
+    shares: Floats
     is_part: bool = False
 
 
@@ -56,7 +52,7 @@ def recording() -> Iterator[list[RowShares]]:
         _RECORD.reset(token)
 
 
-def note(step: Step, query: Any, rows: RawRows, labels: Labels) -> None:
+def note(step: Step, query: Any, rows: AnyArray, labels: Labels) -> None:
     """Write a release down, if somebody asked for it; `step` costs what this one release does."""
     record = _RECORD.get()
     if record is not None:
@@ -66,20 +62,20 @@ def note(step: Step, query: Any, rows: RawRows, labels: Labels) -> None:
 
 
 @singledispatch
-def shares_of(event: Event, query: Any, rows: RawRows, labels: Labels) -> FloatArray:
+def shares_of(event: Event, query: Any, rows: AnyArray, labels: Labels) -> Floats:
     """Each row's share in a release of this kind."""
     raise ArgumentError(f"A {event.kind} step has no losses by row; use a method without one.")
 
 
 @shares_of.register
-def _(event: SelectionEvent, query: Any, rows: RawRows, labels: Labels) -> FloatArray:
+def _(event: SelectionEvent, query: Any, rows: AnyArray, labels: Labels) -> Floats:
     ranges = contribution_ranges(query, rows, labels)
     # Two rows exchanged: scores of one class move by both, or those of two classes by one each.
     return (ranges + 1) / 2 if event.relation is Relation.REPLACE_ONE else ranges
 
 
 @shares_of.register
-def _(event: GaussianEvent, query: Any, rows: RawRows, labels: Labels) -> FloatArray:
+def _(event: GaussianEvent, query: Any, rows: AnyArray, labels: Labels) -> Floats:
     norms = contribution_norms(query, rows, labels)
     if event.relation is Relation.REPLACE_ONE:
         largest = largest_contribution(query)
@@ -90,7 +86,7 @@ def _(event: GaussianEvent, query: Any, rows: RawRows, labels: Labels) -> FloatA
 
 
 @shares_of.register
-def _(event: SampledGaussianEvent, query: Any, rows: RawRows, labels: Labels) -> FloatArray:
+def _(event: SampledGaussianEvent, query: Any, rows: AnyArray, labels: Labels) -> Floats:
     norms = contribution_norms(query, rows, labels)
     if event.relation is Relation.REPLACE_ONE:  # priced by the longer of the two
         norms = np.maximum(norms, largest_contribution(query))

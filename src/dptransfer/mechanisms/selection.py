@@ -17,13 +17,13 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from dptransfer import _check
+from dptransfer.arrays import AnyArray, Integers, Labels
 from dptransfer.compute.cores import usable_cores
-from dptransfer.data.embeddings import Labels
 from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.base import ROUND_UP
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Relation, SelectionEvent
-from dptransfer.queries.base import Integers, RawRows, ScoreQuery
+from dptransfer.queries.base import ScoreQuery
 
 _Chosen = TypeVar("_Chosen")
 _COLUMNS = 8  # eight int64 are one line of the cache
@@ -59,11 +59,11 @@ class Selection:
             self.epsilon, self.relation, self.bounded_range, self.name, query.label, query.unit
         )
 
-    def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Integers:
+    def release(self, rows: AnyArray, labels: Labels, *, noise: NoiseSource) -> Integers:
         """(classes,) positions of the chosen candidates."""
         return noise.once(self.query.label, lambda: self._draw(rows, labels, noise))
 
-    def _draw(self, rows: RawRows, labels: Labels, noise: NoiseSource) -> Integers:
+    def _draw(self, rows: AnyArray, labels: Labels, noise: NoiseSource) -> Integers:
         row_shares.note(self, self.query, rows, labels)
         scores = self.query(rows, labels)
         return np.array(for_each_class(self.choose, scores, noise), dtype=np.int64)
@@ -148,13 +148,13 @@ def for_each_class(choose: Callable[..., _Chosen], scores: Integers, noise: Nois
     workers = 1 if noise.seeded else usable_cores()
     with ThreadPoolExecutor(workers) as pool:
         for start in range(0, scores.shape[1], _COLUMNS):
-            some = scores[:, start : start + _COLUMNS]
-            columns = np.empty(some.shape[::-1], dtype=np.int64)
+            block = scores[:, start : start + _COLUMNS]
+            columns = np.empty(block.shape[::-1], dtype=np.int64)
 
-            def copy(first: int, some: Integers = some, columns: Integers = columns) -> None:
-                columns[:, first : first + _ROWS] = some[first : first + _ROWS].T
+            def copy(first: int, block: Integers = block, columns: Integers = columns) -> None:
+                columns[:, first : first + _ROWS] = block[first : first + _ROWS].T
 
-            for _ in pool.map(copy, range(0, len(some), _ROWS)):
+            for _ in pool.map(copy, range(0, len(block), _ROWS)):
                 pass
             chosen += pool.map(lambda column: choose(column, noise=noise), columns)
     return chosen

@@ -7,17 +7,16 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
-from dptransfer.data.embeddings import Labels
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.base import ROUND_UP
 from dptransfer.mechanisms.selection import for_each_class
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Relation, SelectionEvent
-from dptransfer.queries.base import Integers, RawRows, ScoreQuery
+from dptransfer.queries.base import ScoreQuery
 
 _ROUNDING_STEPS = 4
 _LARGEST_WEIGHT = (
@@ -81,12 +80,12 @@ class TopKMechanism:
         """What it costs, for all classes together."""
         return SelectionEvent(self.epsilon, self.relation, True, self.name, self.query.label, self.query.unit)
 
-    def release(self, rows: RawRows, labels: Labels, *, noise: NoiseSource) -> Integers:
+    def release(self, rows: AnyArray, labels: Labels, *, noise: NoiseSource) -> Integers:
         """(classes, K) positions of the chosen candidates, each row in increasing order."""
         _ = self.scale  # refuses, where it has to, before a row is read
         return noise.once(self.query.label, lambda: self._draw(rows, labels, noise))
 
-    def _draw(self, rows: RawRows, labels: Labels, noise: NoiseSource) -> Integers:
+    def _draw(self, rows: AnyArray, labels: Labels, noise: NoiseSource) -> Integers:
         row_shares.note(self, self.query, rows, labels)
         return np.stack(for_each_class(self.choose, self.query(rows, labels), noise))
 
@@ -132,7 +131,7 @@ def set_weights(candidates: int, k: int, scale: float) -> Integers:
 
 
 @lru_cache(maxsize=8)
-def log_sets_with_worst_rank(candidates: int, k: int) -> NDArray[np.float64]:
+def log_sets_with_worst_rank(candidates: int, k: int) -> Floats:
     """Log C(y−1, K−1) for y = K..candidates, as a sum of K−1 logarithms; `log_error` bounds its error.
 
     >>> np.exp(log_sets_with_worst_rank(5, 3)).round(6).tolist()

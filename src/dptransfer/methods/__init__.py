@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dptransfer.methods.base import ImageMethod as ImageMethod
     from dptransfer.methods.base import Plan as Plan
     from dptransfer.methods.base import PrivateMethod as PrivateMethod
+    from dptransfer.methods.base import configuration_of as configuration_of
     from dptransfer.methods.coinpress import CoinPressPrototypes as CoinPressPrototypes
     from dptransfer.methods.descent import Pace as Pace
     from dptransfer.methods.dpsgd import DPSGDProbe as DPSGDProbe
@@ -70,6 +71,7 @@ _PARTS = (
     "base:ImageMethod",
     "base:Plan",
     "base:PrivateMethod",
+    "base:configuration_of",
     "descent:Pace",
     "private_tuning:PrivateTuning",
     "start:FromNames",

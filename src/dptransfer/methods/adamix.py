@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import Floats, Integers
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
@@ -28,8 +28,6 @@ from dptransfer.noise import NoiseSource
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER
 from dptransfer.queries import ClassCounts, SoftmaxGradient
 from dptransfer.queries.base import L2Query
-
-FloatArray = NDArray[np.float64]
 
 SMALLEST_CLIP = 1e-3  # shots that are fitted well have no gradient left to take a quantile of
 
@@ -155,9 +153,7 @@ class AdaMix(GradientHead):
         weights = self.descended(guide, paid, head_rows(features, private, self.device), noise)
         return Outcome(self.finished(weights, features, private.facts, public), plan.events)
 
-    def _log_sizes(
-        self, counting: Sequence[Step], private: PrivateEmbeddings, noise: NoiseSource
-    ) -> FloatArray:
+    def _log_sizes(self, counting: Sequence[Step], private: PrivateEmbeddings, noise: NoiseSource) -> Floats:
         """Logarithms of the classes' sizes, as far as they are known; an empty class counts as one row."""
         facts = private.facts
         sizes = np.ones(len(facts.classes))
@@ -167,7 +163,7 @@ class AdaMix(GradientHead):
             assert isinstance(paid, GaussianRounds)
             noisy = paid.open(noise=noise).release(paid.query, private.rows, private.labels)
             sizes = count_estimates(noisy, paid.scale)
-        log_sizes: FloatArray = np.log(np.maximum(sizes, 1.0))
+        log_sizes: Floats = np.log(np.maximum(sizes, 1.0))
         return log_sizes
 
     def _axes_of(self, width: int, classes: int) -> int:
@@ -195,17 +191,17 @@ class _PublicGuide:
     `offset` is what the private rows' logits have beyond the shots': the log of their classes' sizes.
     """
 
-    start: FloatArray
-    rows: FloatArray
-    labels: NDArray[np.int64]
+    start: Floats
+    rows: Floats
+    labels: Integers
     quantile: float | None
     clip: float
-    axes: FloatArray | None
+    axes: Floats | None
     public_weight: float
-    offset: FloatArray
-    public_gradient: FloatArray | None = None
+    offset: Floats
+    public_gradient: Floats | None = None
 
-    def question(self, weights: FloatArray, features: FittedFeatures) -> L2Query:
+    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """The private gradient, clipped and projected as the public one says."""
         residual = residuals(weights, self.rows, self.labels)
         self.public_gradient = residual.T @ self.rows
@@ -214,12 +210,12 @@ class _PublicGuide:
             self.clip = max(float(np.quantile(norms, self.quantile)), SMALLEST_CLIP)
         return SoftmaxGradient(features, weights, self.offset, clip=self.clip, projection=self.axes)
 
-    def gradient(self, weights: FloatArray, answer: FloatArray) -> FloatArray:
+    def gradient(self, weights: Floats, answer: Floats) -> Floats:
         """The private gradient, back from its axes and units, and the public one."""
         assert self.public_gradient is not None
         private = answer if self.axes is None else answer @ self.axes.T
         return self.clip * private + self.public_weight * self.public_gradient
 
-    def noise_norm(self, answer: FloatArray, scale: float) -> float:
+    def noise_norm(self, answer: Floats, scale: float) -> float:
         """The answer is in units of the step's clip, and carrying it back from its axes lengthens nothing."""
         return self.clip * scale * math.sqrt(answer.size)

@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import Floats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import BudgetError
@@ -185,7 +185,7 @@ def _why_not_tried(candidates: tuple[PrivateMethod, ...], public: PublicEmbeddin
     return ""
 
 
-def _winner(accuracy: NDArray[np.float64], needed: Sequence[float]) -> int:
+def _winner(accuracy: Floats, needed: Sequence[float]) -> int:
     """The best on average of those that beat the default by what is needed and lose to it on no task."""
     ahead = accuracy - accuracy[0]
     fit = (ahead.mean(axis=1) > np.array(needed)) & (ahead.min(axis=1) >= 0)
@@ -213,7 +213,7 @@ class _Trial:
 
 
 @lru_cache(maxsize=4)
-def _tried(trial: _Trial) -> NDArray[np.float64]:
+def _tried(trial: _Trial) -> Floats:
     """(candidates, tasks) balanced accuracies, each candidate fitted as on real rows."""
     classes = len(trial.facts.classes)
     size = _size(trial.facts)

@@ -15,27 +15,25 @@ is b_j·t/(t + v_j). If all of it may be noise, t is 0 and the pool's mean stays
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import Floats
 from dptransfer.features import FittedPublicMap
-
-FloatArray = NDArray[np.float64]
 
 # Of the squared shift, all axes together; a shift of mapped rows is hardly longer than the rows.
 _ENERGIES = np.array([0.0, *np.geomspace(1e-4, 1.0, 40)])
 
 
-def class_weights(counts: FloatArray) -> FloatArray:
+def class_weights(counts: Floats) -> Floats:
     """1 for classes up to the typical size, the geometric mean of all; less in proportion for larger ones.
 
     >>> class_weights(np.array([10.0, 100.0, 1000.0]))
     array([1. , 1. , 0.1])
     """
-    weights: FloatArray = np.minimum(1.0, np.exp(np.log(counts).mean()) / counts)
+    weights: Floats = np.minimum(1.0, np.exp(np.log(counts).mean()) / counts)
     return weights
 
 
-def recentred(features: FittedPublicMap, total: FloatArray, size: float, scale: float) -> FittedPublicMap:
+def recentred(features: FittedPublicMap, total: Floats, size: float, scale: float) -> FittedPublicMap:
     """The map around total ÷ size, as far as that can be told from noise.
 
     Args:
@@ -53,11 +51,11 @@ def recentred(features: FittedPublicMap, total: FloatArray, size: float, scale: 
     return features.recentred(features.centre() + axes @ (shrunk / np.maximum(stretch**2, 1e-12)))
 
 
-def _trusted(observed: FloatArray, noise: FloatArray) -> FloatArray:
+def _trusted(observed: Floats, noise: Floats) -> Floats:
     """Which part of each observed shift is likely no noise."""
     energies = _ENERGIES / len(observed)
     variance = energies[:, None] + noise
     evidence = -0.5 * (observed**2 / variance + np.log(variance)).sum(axis=1)
     energy = energies[evidence.argmax()]
-    trusted: FloatArray = energy / (energy + noise)
+    trusted: Floats = energy / (energy + noise)
     return trusted

@@ -78,7 +78,7 @@ class CoinPressPrototypes(EmbeddingMethod):
         if facts.class_counts is None:
             raise ArgumentError(
                 "CoinPress needs declared class sizes; none were declared. Pass class_counts=[...] "
-                "(on the command line: --class-counts 120,80,...) if they are public, or use the "
+                "(on the command line: --set data.class_counts=120,80,...) if they are public, or use the "
                 "method 'mean'."
             )
         outline, classes = self.outline(facts, public), len(facts.classes)

@@ -16,11 +16,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
-
-FloatArray = NDArray[np.float64]
+from dptransfer.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Pace:
 class Descent:
     """The state of one descent: weights, and their average so far."""
 
-    def __init__(self, start: FloatArray, steps: int, pace: Pace) -> None:
+    def __init__(self, start: Floats, steps: int, pace: Pace) -> None:
         self.weights = start
         self._start, self._steps, self._pace = start, steps, pace
         self._away = np.zeros_like(start)
@@ -57,7 +55,7 @@ class Descent:
         self._taken = 0
         self._average = np.zeros_like(start)
 
-    def step(self, gradient: FloatArray, noise: float) -> None:
+    def step(self, gradient: Floats, noise: float) -> None:
         """One step against a gradient that holds noise of this norm."""
         self._taken += 1
         unit = math.sqrt(len(self._start))
@@ -75,11 +73,11 @@ class Descent:
         self._average += (2 * self._taken / (self._steps * (self._steps + 1))) * away
 
     @property
-    def average(self) -> FloatArray:
+    def average(self) -> Floats:
         """The weighted average of the iterates, once all steps are taken."""
         return self._start + self._average
 
 
-def _length(matrix: FloatArray) -> float:
+def _length(matrix: Floats) -> float:
     """Frobenius norm, without linear algebra: its threads would go on waiting, on the next step's time."""
     return math.sqrt(float(np.einsum("ij,ij->", matrix, matrix)))

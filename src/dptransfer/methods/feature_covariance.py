@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import Floats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError
@@ -27,8 +27,6 @@ from dptransfer.privacy import Budget
 from dptransfer.queries import SecondMoments
 from dptransfer.queries.second_moments import OfAll
 from dptransfer.release.heads import LinearHead
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -118,12 +116,12 @@ class FeatureCovariance(NoisyGD):
 class _InMetric(PlainGuide):
     """The private gradient, times a released matrix."""
 
-    metric: FloatArray
+    metric: Floats
 
-    def gradient(self, weights: FloatArray, answer: FloatArray) -> FloatArray:
+    def gradient(self, weights: Floats, answer: Floats) -> Floats:
         """The answer in the metric."""
         return answer @ self.metric
 
-    def noise_norm(self, answer: FloatArray, scale: float) -> float:
+    def noise_norm(self, answer: Floats, scale: float) -> float:
         """Each class's noise has the covariance scale²·metric², whose trace is the squared norm to expect."""
         return scale * float(np.linalg.norm(self.metric)) * math.sqrt(len(answer))

@@ -81,7 +81,7 @@ class GlobalAdapt(DPSGDProbe):
             raise ArgumentError(
                 "'global-adapt' divides a count by the expected sample size, so it needs an approximate "
                 "number of examples that may be public; none is declared. "
-                "Pass size=..., on the command line --size."
+                "Pass size=..., on the command line --set data.size=5000."
             )
 
     @property

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.accounting import fits, largest_times, noise_multiplier_for
+from dptransfer.arrays import Floats
 from dptransfer.compute.device import DEVICES
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
@@ -28,7 +28,6 @@ from dptransfer.queries import SoftmaxGradient
 from dptransfer.queries.base import L2Query
 from dptransfer.release.heads import LinearHead
 
-FloatArray = NDArray[np.float64]
 STEPS_SEE = "every step saw the private rows only through a sum of clipped gradients with Gaussian noise"
 STEP_OPTIONS = {"steps": "Noisy steps.", "noise_multiplier": "Noise of a step ÷ clip."}
 
@@ -40,19 +39,19 @@ class Guide(Protocol):
     """
 
     @property
-    def start(self) -> FloatArray:
+    def start(self) -> Floats:
         """(classes, dimension)."""
         ...
 
-    def question(self, weights: FloatArray, features: FittedFeatures) -> L2Query:
+    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """What to ask at these weights; of the planned shape and sensitivity."""
         ...
 
-    def gradient(self, weights: FloatArray, answer: FloatArray) -> FloatArray:
+    def gradient(self, weights: Floats, answer: Floats) -> Floats:
         """The direction to step against, from the noisy answer; (classes, dimension)."""
         ...
 
-    def noise_norm(self, answer: FloatArray, scale: float) -> float:
+    def noise_norm(self, answer: Floats, scale: float) -> float:
         """About the norm of the noise in that gradient, if the answer has noise of this scale."""
         ...
 
@@ -157,7 +156,7 @@ class GradientHead(EmbeddingMethod):
         weights = self.descended(guide, paid, head_rows(features, private, self.device), noise)
         return Outcome(self.finished(weights, features, private.facts, public), plan.events)
 
-    def descended(self, guide: Guide, paid: GaussianRounds, seen: HeadRows, noise: NoiseSource) -> FloatArray:
+    def descended(self, guide: Guide, paid: GaussianRounds, seen: HeadRows, noise: NoiseSource) -> Floats:
         """The loop: ask, make a gradient of the answer, step; the averaged weights."""
         rounds = paid.open(noise=noise)
         descent = Descent(guide.start, paid.times, self.pace)
@@ -170,7 +169,7 @@ class GradientHead(EmbeddingMethod):
 
     def finished(
         self,
-        weights: FloatArray,
+        weights: Floats,
         features: FittedFeatures,
         facts: Facts,
         public: PublicEmbeddings | None,
@@ -183,17 +182,17 @@ class GradientHead(EmbeddingMethod):
 class PlainGuide:
     """The private gradient as it is, clipped at one fixed norm."""
 
-    start: FloatArray
+    start: Floats
     clip: float
 
-    def question(self, weights: FloatArray, features: FittedFeatures) -> L2Query:
+    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """The clipped gradient at these weights."""
         return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.clip)
 
-    def gradient(self, weights: FloatArray, answer: FloatArray) -> FloatArray:
+    def gradient(self, weights: Floats, answer: Floats) -> Floats:
         """The answer itself; its length does not matter."""
         return answer
 
-    def noise_norm(self, answer: FloatArray, scale: float) -> float:
+    def noise_norm(self, answer: Floats, scale: float) -> float:
         """That of the answer's noise."""
         return scale * math.sqrt(answer.size)

@@ -24,9 +24,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from dptransfer.arrays import Floats
 
 _WITHIN_POWER = 0.25
 _PRIOR_POWERS = (0.5, 1.0, 1.5, 2.0)
@@ -50,19 +49,19 @@ class Posterior:
         counts: (classes,) posterior mean counts.
     """
 
-    means: FloatArray
-    uncertainty: FloatArray
-    within: FloatArray
-    counts: FloatArray
+    means: Floats
+    uncertainty: Floats
+    within: Floats
+    counts: Floats
 
-    def predictive(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def predictive(self) -> tuple[Floats, Floats, Floats]:
         """(linear, offset, precision) of −½ Σ [(x − mean)²/S + log S] with S = within + uncertainty."""
         spread = self.within + self.uncertainty
         offset = -0.5 * (self.means**2 / spread + np.log(spread)).sum(axis=1)
         return self.means / spread, offset, 1 / spread
 
 
-def count_estimates(counts: FloatArray, scale: float) -> FloatArray:
+def count_estimates(counts: Floats, scale: float) -> Floats:
     """Posterior mean class counts from the noisy counts alone; never negative.
 
     >>> count_estimates(np.array([1000.0, 1010.0, 990.0]), scale=3.0).round(-1).tolist()
@@ -74,7 +73,7 @@ def count_estimates(counts: FloatArray, scale: float) -> FloatArray:
 
 
 def posterior(
-    sums: FloatArray, counts: FloatArray, sum_scale: float, count_scale: float, moment: FloatArray
+    sums: Floats, counts: Floats, sum_scale: float, count_scale: float, moment: Floats
 ) -> Posterior:
     """Empirical-Bayes posterior of the class means; see the module docstring for the model.
 
@@ -91,7 +90,7 @@ def posterior(
     models = [(power, energy) for power in _PRIOR_POWERS for energy in _PRIOR_ENERGIES]
     mean = np.zeros(sums.shape[1])  # m₀
 
-    def variances(power: float, energy: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def variances(power: float, energy: float) -> tuple[Floats, Floats, Floats]:
         """t·P, w·W and v(n) for every n of the grid."""
         between = energy * _to_sum_one(moment**power)
         within = max(1.0 - energy - float(mean @ mean), _LEAST_WITHIN) * _to_sum_one(moment**_WITHIN_POWER)
@@ -121,19 +120,19 @@ def posterior(
     )
 
 
-def _to_sum_one(values: FloatArray) -> FloatArray:
-    scaled: FloatArray = values / values.sum()
+def _to_sum_one(values: Floats) -> Floats:
+    scaled: Floats = values / values.sum()
     return scaled
 
 
-def _count_likelihood(counts: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
+def _count_likelihood(counts: Floats, scale: float) -> tuple[Floats, Floats]:
     """A log grid of n, and log N(count; n, scale² + (half a grid cell)²) for each class and n."""
     grid = np.geomspace(0.5, max(float(counts.max()), 0.0) + 5 * scale + 2, _COUNT_GRID)
     spread = np.hypot(scale, 0.5 * grid * np.log(grid[1] / grid[0]))
     return grid, -0.5 * ((counts[:, None] - grid) / spread) ** 2 - np.log(spread)
 
 
-def _mean_counts(chances: FloatArray, grid: FloatArray, counts: FloatArray, scale: float) -> FloatArray:
+def _mean_counts(chances: Floats, grid: Floats, counts: Floats, scale: float) -> Floats:
     """E[n] of each class, as precise as its count where that is finer than the grid.
 
     The grid saw the count with extra variance h², half a cell's; moving towards the count by h²/(h² + scale²)
@@ -141,13 +140,11 @@ def _mean_counts(chances: FloatArray, grid: FloatArray, counts: FloatArray, scal
     """
     mean = chances @ grid
     cell = (0.5 * mean * np.log(grid[1] / grid[0])) ** 2
-    means: FloatArray = np.maximum(mean + cell / (cell + scale**2) * (counts - mean), grid[0])
+    means: Floats = np.maximum(mean + cell / (cell + scale**2) * (counts - mean), grid[0])
     return means
 
 
-def _fit_counts(
-    log_likelihood: FloatArray, grid: FloatArray, counts: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _fit_counts(log_likelihood: Floats, grid: Floats, counts: Floats) -> tuple[Floats, Floats]:
     """Fit the log-normal prior of counts for a stack of (models, classes, grid) log-likelihoods.
 
     E step: the chance of each n given the class's data. M step: log ν and τ² are mean and variance of log n

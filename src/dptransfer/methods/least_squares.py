@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import Floats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
@@ -25,8 +25,6 @@ from dptransfer.queries import ClassSums, SecondMoments
 from dptransfer.queries.base import L2Query
 from dptransfer.queries.second_moments import OfAll, OfClasses
 from dptransfer.release.heads import LinearHead
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -123,6 +121,6 @@ def _queries(features: FittedFeatures, classes: int) -> tuple[SecondMoments, Sec
     )
 
 
-def _temperature(weights: FloatArray) -> float:
+def _temperature(weights: Floats) -> float:
     """Scores of least squares are not log odds: spread them by their usual size."""
     return max(0.1 * float(np.linalg.norm(weights)) / math.sqrt(len(weights)), 1e-12)

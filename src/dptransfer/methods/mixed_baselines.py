@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import Floats, Integers
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.features import FittedFeatures
@@ -25,8 +25,6 @@ from dptransfer.privacy import Budget
 from dptransfer.queries import SoftmaxGradient
 from dptransfer.queries.base import L2Query
 from dptransfer.release.heads import LinearHead
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -202,7 +200,7 @@ class PPGD(GradientHead):
 
     def finished(
         self,
-        weights: FloatArray,
+        weights: Floats,
         features: FittedFeatures,
         facts: Facts,
         public: PublicEmbeddings | None,
@@ -217,10 +215,10 @@ class PPGD(GradientHead):
 class _MeanClipGuide(PlainGuide):
     """The private gradient, clipped to the norm of the mean public one; `clip` is the least it may be."""
 
-    rows: FloatArray
-    labels: NDArray[np.int64]
+    rows: Floats
+    labels: Integers
 
-    def question(self, weights: FloatArray, features: FittedFeatures) -> L2Query:
+    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """The clipped gradient at these weights."""
         mean = clipped_gradient(weights, self.rows, self.labels) / len(self.rows)
         clip = max(float(np.linalg.norm(mean)), self.clip)

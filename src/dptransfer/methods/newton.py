@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
@@ -24,8 +23,6 @@ from dptransfer.progress import steps as counted
 from dptransfer.queries import SecondMoments, SoftmaxGradient
 from dptransfer.queries.second_moments import OfProbabilities
 from dptransfer.release.heads import LinearHead
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

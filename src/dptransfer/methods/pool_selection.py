@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.accounting import selection_epsilon_for
+from dptransfer.arrays import Floats
 from dptransfer.compute.device import DEVICES, require_cuda
 from dptransfer.compute.similarity import GRID_NORM
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
@@ -60,7 +60,7 @@ class PoolSelection(EmbeddingMethod):
         """The mechanism that chooses, at this ε."""
 
     @abstractmethod
-    def head(self, prototypes: NDArray[np.float64]) -> Head:
+    def head(self, prototypes: Floats) -> Head:
         """The head on (classes, chosen, dimension) prototypes."""
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:

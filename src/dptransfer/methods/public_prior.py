@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import AnyArray, Floats, Labels
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.embeddings import Labels
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError
 from dptransfer.features import (
@@ -136,7 +135,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         (shares,) = plan.mechanisms
         assert isinstance(shares, GaussianShares)
         purse = shares.open(noise=noise)
-        rows: NDArray[Any] = private.rows
+        rows: AnyArray = private.rows
         labels = private.labels
 
         counting = ClassCounts(len(private.facts.classes))
@@ -205,9 +204,9 @@ class PublicPriorPrototypes(EmbeddingMethod):
     def _recentred(
         self,
         features: FittedPublicMap,
-        counts: NDArray[np.float64],
+        counts: Floats,
         purse: SharesLeft,
-        rows: NDArray[Any],
+        rows: AnyArray,
         labels: Labels,
     ) -> FittedPublicMap:
         """The map around a mean of the private rows in which no class outweighs the typical one."""
@@ -230,7 +229,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         return features.first(axes)
 
     def _takes_steps(
-        self, features: FittedFeatures, smallest: float, counts: NDArray[np.float64], purse: SharesLeft
+        self, features: FittedFeatures, smallest: float, counts: Floats, purse: SharesLeft
     ) -> bool:
         """Whether the smallest class, and all rows together, are large enough beside the noise of gradients.
 
@@ -249,7 +248,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         return purse.scale(purse.budget.query, share) * math.sqrt(dimension)
 
     def _descend(
-        self, model: Posterior, purse: SharesLeft, mapped: NDArray[Any], private: PrivateEmbeddings
+        self, model: Posterior, purse: SharesLeft, mapped: AnyArray, private: PrivateEmbeddings
     ) -> QuadraticHead:
         """Softmax steps on top of the tempered posterior; the last half of the iterates is averaged.
 

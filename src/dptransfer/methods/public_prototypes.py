@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dptransfer import _check
+from dptransfer.arrays import Floats
 from dptransfer.mechanisms import SELECTIONS, Selection
 from dptransfer.methods.about import VERMILION, About
 from dptransfer.methods.citations import PROTOTYPES
@@ -65,6 +63,6 @@ class PublicPrototypes(PoolSelection):
             query, epsilon, budget.relation
         )
 
-    def head(self, prototypes: NDArray[np.float64]) -> CosineHead:
+    def head(self, prototypes: Floats) -> CosineHead:
         """Cosine to the one prototype of each class."""
         return CosineHead(prototypes[:, 0])

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from dptransfer.data import PublicEmbeddings
+from dptransfer.document import one_line
 from dptransfer.errors import DPTransferError
 from dptransfer.features.lattice import require_exact_norms
 from dptransfer.mechanisms.base import at_noise_of
@@ -32,7 +33,6 @@ from dptransfer.methods.recorded import UnknownType, method_from_configuration
 from dptransfer.privacy import Budget, Event, event_to_dict
 from dptransfer.release import PrivateClassifier
 from dptransfer.release.bundle import read_release
-from dptransfer.release.card import clean
 from dptransfer.release.manifest import current_versions
 from dptransfer.release.verify import STEPS, Check, Verification, verify_files
 
@@ -84,7 +84,7 @@ def check_steps(model: PrivateClassifier) -> Check:
     written = _other_version(model.provenance.versions)
     if written is not None and not understated:
         return _not_checked(f"written by {written}, which may plan otherwise than what is here: {problem}")
-    return Check(STEPS, False, clean(problem))
+    return Check(STEPS, False, one_line(problem))
 
 
 def _other_version(recorded: Mapping[str, str]) -> str | None:
@@ -171,7 +171,7 @@ def _understates(recorded: Event, planned: Event) -> bool:
 
 
 def _not_checked(why: str) -> Check:
-    return Check(STEPS, False, clean(f"not checked: {why}"), required=False)
+    return Check(STEPS, False, one_line(f"not checked: {why}"), required=False)
 
 
 class _RowsNeeded(DPTransferError):

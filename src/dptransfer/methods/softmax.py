@@ -7,31 +7,26 @@ functions are the definition in real numbers.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-from dptransfer.data.embeddings import Labels
-
-FloatArray = NDArray[np.float64]
+from dptransfer.arrays import Floats, Labels
 
 
-def residuals(weights: FloatArray, rows: FloatArray, labels: Labels) -> FloatArray:
+def residuals(weights: Floats, rows: Floats, labels: Labels) -> Floats:
     """softmax(rows·weightsᵀ) − onehot(labels): (rows, classes)."""
-    found: FloatArray = softmax(rows @ weights.T, axis=1)
+    found: Floats = softmax(rows @ weights.T, axis=1)
     found[np.arange(len(rows)), labels] -= 1.0
     return found
 
 
-def gradient_norms(residual: FloatArray, rows: FloatArray) -> FloatArray:
+def gradient_norms(residual: Floats, rows: Floats) -> Floats:
     """Norm of each example's gradient residual ⊗ row: the product of two norms."""
-    norms: FloatArray = np.linalg.norm(residual, axis=1) * np.linalg.norm(rows, axis=1)
+    norms: Floats = np.linalg.norm(residual, axis=1) * np.linalg.norm(rows, axis=1)
     return norms
 
 
-def clipped_gradient(
-    weights: FloatArray, rows: FloatArray, labels: Labels, clip: float = np.inf
-) -> FloatArray:
+def clipped_gradient(weights: Floats, rows: Floats, labels: Labels, clip: float = np.inf) -> Floats:
     """Sum over the rows of their gradients, each clipped to norm `clip`; (classes, dimension).
 
     >>> rows, labels = np.array([[3.0, 4.0]]), np.array([0])
@@ -42,17 +37,17 @@ def clipped_gradient(
     residual = residuals(weights, rows, labels)
     norms = gradient_norms(residual, rows)
     scale = np.minimum(1.0, clip / np.maximum(norms, np.finfo(np.float64).tiny))
-    gradient: FloatArray = (residual * scale[:, None]).T @ rows
+    gradient: Floats = (residual * scale[:, None]).T @ rows
     return gradient
 
 
-def fitted_softmax(rows: FloatArray, labels: Labels, centre: FloatArray, strength: float) -> FloatArray:
+def fitted_softmax(rows: Floats, labels: Labels, centre: Floats, strength: float) -> Floats:
     """Argmin over W of the mean loss + ½·strength·‖W − centre‖²; (classes, dimension).
 
     A class without a row stays where the centre puts it, but for being pushed away from the others' rows.
     """
 
-    def objective(flat: FloatArray) -> tuple[float, FloatArray]:
+    def objective(flat: Floats) -> tuple[float, Floats]:
         weights = flat.reshape(centre.shape)
         logits = rows @ weights.T
         loss = float(np.mean(logsumexp(logits, axis=1) - logits[np.arange(len(rows)), labels]))

@@ -7,26 +7,25 @@ left of them from being divided by.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from dptransfer.arrays import Floats
 
 
-def solved(matrix: FloatArray, target: FloatArray, ridge: float) -> FloatArray:
+def solved(matrix: Floats, target: Floats, ridge: float) -> Floats:
     """(matrix⁺ + ridge)⁻¹ target, for one target."""
     values, vectors = _floored(matrix, ridge)
-    solution: FloatArray = vectors @ ((vectors.T @ target) / values)
+    solution: Floats = vectors @ ((vectors.T @ target) / values)
     return solution
 
 
-def inverse(matrix: FloatArray, ridge: float) -> FloatArray:
+def inverse(matrix: Floats, ridge: float) -> Floats:
     """(matrix⁺ + ridge)⁻¹ itself, for many targets."""
     values, vectors = _floored(matrix, ridge)
-    inverted: FloatArray = (vectors / values) @ vectors.T
+    inverted: Floats = (vectors / values) @ vectors.T
     return inverted
 
 
-def _floored(matrix: FloatArray, ridge: float) -> tuple[FloatArray, FloatArray]:
+def _floored(matrix: Floats, ridge: float) -> tuple[Floats, Floats]:
     """Eigenvalues of matrix⁺ + ridge, and the eigenvectors."""
     values, vectors = np.linalg.eigh(matrix)
     return np.maximum(values, 0.0) + ridge, vectors

@@ -7,16 +7,14 @@ from functools import lru_cache
 from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import Floats, Floats32, Integers
 from dptransfer.data import PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.features import FittedFeatures, apply
 from dptransfer.methods.softmax import fitted_softmax
-
-FloatArray = NDArray[np.float64]
 
 
 class Start(Protocol):
@@ -26,7 +24,7 @@ class Start(Protocol):
         """Raise, before anything is charged, if what the start needs is not there."""
         ...
 
-    def weights(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> FloatArray:
+    def weights(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Floats:
         """(classes, dimension of the mapped rows)."""
         ...
 
@@ -40,7 +38,7 @@ class FromZero:
     def require(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """It needs nothing."""
 
-    def weights(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> FloatArray:
+    def weights(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Floats:
         """Zeros."""
         return np.zeros((len(facts.classes), features.dimension))
 
@@ -64,7 +62,7 @@ class FromShots:
         """Labelled public rows of declared classes."""
         mapped_shots(None, facts, public)
 
-    def weights(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> FloatArray:
+    def weights(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Floats:
         """The fit to convergence."""
         rows, labels = mapped_shots(features, facts, public)
         zero = np.zeros((len(facts.classes), features.dimension))
@@ -109,14 +107,14 @@ class FromNames:
             )
         encoded_names(self, facts.classes, facts.dimension)
 
-    def weights(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> FloatArray:
+    def weights(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Floats:
         """The mapped names, each of length `scale`."""
         return self.scale * apply(features, encoded_names(self, facts.classes, facts.dimension))
 
 
 def mapped_shots(
     features: FittedFeatures | None, facts: Facts, public: PublicEmbeddings | None
-) -> tuple[FloatArray, NDArray[np.int64]]:
+) -> tuple[Floats, Integers]:
     """The labelled public rows, mapped (or as they are, without a map), and their labels."""
     if public is None:
         raise ArgumentError(
@@ -128,7 +126,7 @@ def mapped_shots(
 
 
 @lru_cache(maxsize=4)
-def encoded_names(start: FromNames, classes: tuple[str | int, ...], dimension: int) -> NDArray[np.float32]:
+def encoded_names(start: FromNames, classes: tuple[str | int, ...], dimension: int) -> Floats32:
     """One row per class, from its name."""
     from dptransfer.encoders import get_encoder
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer.accounting import epsilon_of_mu, mu_for
+from dptransfer.arrays import AnyArray, Floats32, Integers
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.imbalance import long_tail_counts
 from dptransfer.privacy import Budget
@@ -62,8 +61,8 @@ class Surrogate:
 
     private: PrivateEmbeddings
     public: PublicEmbeddings
-    test_rows: NDArray[np.float32]
-    test_labels: NDArray[np.int64]
+    test_rows: Floats32
+    test_labels: Integers
 
 
 def surrogate_size(size: int) -> int:
@@ -123,7 +122,7 @@ def surrogates(
         yield Surrogate(private, pool, test_rows, tests)
 
 
-Source = Callable[[NDArray[np.int64]], NDArray[np.float32]]
+Source = Callable[[Integers], Floats32]
 """Gives an example of each of these classes; asked again, other examples where it can."""
 
 
@@ -140,7 +139,7 @@ def _labelled_classes(public: PublicEmbeddings, classes: int, rng: np.random.Gen
     members = [rng.permutation(np.flatnonzero(labels == name)) for name in chosen]
     given = np.zeros(classes, dtype=np.int64)
 
-    def examples(of: NDArray[np.int64]) -> NDArray[np.float32]:
+    def examples(of: Integers) -> Floats32:
         places = np.empty(len(of), dtype=np.int64)
         for number, own in enumerate(members):
             wanted = np.flatnonzero(of == number)
@@ -157,7 +156,7 @@ def _made_classes(public: PublicEmbeddings, classes: int, family: Family, rng: n
     shared = _unit(public.rows[rng.integers(0, len(public), -(-classes // _RELATED))])
     own = (1 - family.kinship) * own + family.kinship * shared[np.arange(classes) // _RELATED]
 
-    def examples(of: NDArray[np.int64]) -> NDArray[np.float32]:
+    def examples(of: Integers) -> Floats32:
         other = _unit(public.rows[np.sort(rng.integers(0, len(public), len(of)))])
         mixed = family.class_part * own[of] + (1 - family.class_part) * rng.permutation(other)
         return mixed.astype(np.float32)
@@ -165,15 +164,15 @@ def _made_classes(public: PublicEmbeddings, classes: int, family: Family, rng: n
     return examples
 
 
-def _counts(classes: int, size: int, imbalance: float, rng: np.random.Generator) -> NDArray[np.int64]:
+def _counts(classes: int, size: int, imbalance: float, rng: np.random.Generator) -> Integers:
     shape = long_tail_counts(1_000_000, imbalance, classes).astype(np.float64)
     return rng.permutation(np.maximum(1, np.rint(size * shape / shape.sum()))).astype(np.int64)
 
 
-def _unit(rows: NDArray[Any]) -> NDArray[np.float32]:
+def _unit(rows: AnyArray) -> Floats32:
     # By the largest entry first: a float64 pool may hold what float32, or its squares, cannot.
     wide = rows.astype(np.float64)
     peak = np.maximum(np.abs(wide).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
     narrow = (wide / peak).astype(np.float32)
-    unit: NDArray[np.float32] = narrow / np.maximum(np.linalg.norm(narrow, axis=1, keepdims=True), 1e-30)
+    unit: Floats32 = narrow / np.maximum(np.linalg.norm(narrow, axis=1, keepdims=True), 1e-30)
     return unit

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dptransfer import _check
+from dptransfer.arrays import Floats
 from dptransfer.data import PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError
@@ -74,6 +72,6 @@ class TopKPrototypes(PoolSelection):
         """The exponential mechanism over sets of k."""
         return TopKMechanism(query, self.k, epsilon, budget.relation)
 
-    def head(self, prototypes: NDArray[np.float64]) -> MeanCosineHead:
+    def head(self, prototypes: Floats) -> MeanCosineHead:
         """Mean cosine to the k prototypes of each class (equation 10)."""
         return MeanCosineHead(prototypes)

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray
 from dptransfer.data.owner_only import make_owner_folder, others_may_look, owner_only
 from dptransfer.errors import DPTransferError, WorkspaceError
 from dptransfer.noise import NoiseSource
@@ -114,7 +114,7 @@ class Workspace:
             )
         return known["charge"]
 
-    def once(self, number: int, what: str, draw: Callable[[], NDArray[Any]] | None) -> NDArray[Any]:
+    def once(self, number: int, what: str, draw: Callable[[], AnyArray] | None) -> AnyArray:
         """The answer with this number: as it is on disk, else as drawn, and then on disk before it returns.
 
         Args:
@@ -140,7 +140,7 @@ class Workspace:
             self._file.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", row)
         return _array(content)
 
-    def kept(self, what: str, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
         """A private intermediate: from its file if it is there and whole, else computed and written."""
         file = self.path / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.npy"
         try:
@@ -183,16 +183,16 @@ class RecordedNoise:
         """As the source's."""
         return self._noise.seeded
 
-    def once(self, what: str, draw: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    def once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
         """The run's next answer."""
         self._asked += 1
         return self._workspace.once(self._asked, what, None if self._finished else lambda: self._draw(draw))
 
-    def kept(self, what: str, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
         """A private intermediate, computed once."""
         return self._workspace.kept(what, compute)
 
-    def _draw(self, draw: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    def _draw(self, draw: Callable[[], AnyArray]) -> AnyArray:
         self._drawing = True
         try:
             return draw()
@@ -209,12 +209,12 @@ class RecordedNoise:
         return getattr(self._noise, name)
 
 
-def _bytes(array: NDArray[Any]) -> bytes:
+def _bytes(array: AnyArray) -> bytes:
     stream = io.BytesIO()
     np.save(stream, np.asarray(array), allow_pickle=False)
     return stream.getvalue()
 
 
-def _array(content: bytes) -> NDArray[Any]:
-    array: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+def _array(content: bytes) -> AnyArray:
+    array: AnyArray = np.load(io.BytesIO(content), allow_pickle=False)
     return array

@@ -49,7 +49,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.arrays import Floats, Integers, Words
+from dptransfer.arrays import Floats, Integers, RandomWords
 from dptransfer.noise.coin import below_exponential
 from dptransfer.noise.stream import WordStream
 
@@ -149,7 +149,7 @@ def proposal(power: int, scale: float) -> Proposal:
     return Proposal(power, scale, shift, reach, ceiling, weights, slots, thresholds)
 
 
-def judged(first: Words, second: Words, table: Proposal) -> tuple[Integers, NDArray[np.bool_]]:
+def judged(first: RandomWords, second: RandomWords, table: Proposal) -> tuple[Integers, NDArray[np.bool_]]:
     """What each pair of uniform words proposes, and whether it is kept.
 
     The first word holds slot (16 bits), one unused bit and U (47 bits), the second the place in the bin.

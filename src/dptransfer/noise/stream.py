@@ -16,7 +16,7 @@ import os
 
 import numpy as np
 
-from dptransfer.arrays import Words
+from dptransfer.arrays import RandomWords
 
 _KEY_BYTES = 32
 _ZEROS = memoryview(bytes(2**19))  # to encrypt a zero is to see the cipher's own bits
@@ -36,7 +36,7 @@ class WordStream:
         key, first_counter = os.urandom(_KEY_BYTES), bytes(16)
         self._cipher = Cipher(algorithms.AES(key), modes.CTR(first_counter)).encryptor()
 
-    def words(self, count: int) -> Words:
+    def words(self, count: int) -> RandomWords:
         """The next `count` words of the stream; read-only."""
         size = 8 * count
         zeros = _ZEROS[:size] if size <= len(_ZEROS) else bytes(size)

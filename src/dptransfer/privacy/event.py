@@ -11,7 +11,7 @@ JSON, under another relation and for a group; `accounting.steps` says in what te
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -115,23 +115,21 @@ def event_words(event: Event, digits: int = 5) -> str:
 def same_relation(events: Iterable[Event]) -> Relation:
     """The relation all events share; mixing relations raises, and so does mixing units."""
     events = tuple(events)
-    found = {event.relation for event in events}
-    if len(found) != 1:
-        names = " and ".join(sorted(relation.value for relation in found)) or "no events at all"
+    same_unit(events)
+    if any(event.relation is not events[0].relation for event in events):
         raise RelationMismatch(
-            f"Events must share one neighbouring relation; got {names}. "
+            "Events must share one neighbouring relation; got add/remove and replace-one. "
             "Re-plan the mechanisms under a single relation."
         )
-    same_unit(events)
-    return found.pop()
+    return events[0].relation
 
 
-def same_unit(events: Iterable[Event]) -> Unit:
+def same_unit(events: Sequence[Event]) -> Unit:
     """The unit all events share; mixing units raises."""
-    found = {event.unit for event in events}
-    if len(found) != 1:
-        names = " and ".join(sorted(unit.value for unit in found)) or "no events at all"
+    if not events:
+        raise RelationMismatch("Events must share one neighbouring relation; got no events at all. Name it.")
+    if any(event.unit is not events[0].unit for event in events):
         raise RelationMismatch(
-            f"Events must protect one unit; got {names}. Ask all queries for the unit of the data."
+            "Events must protect one unit; got person and row. Ask all queries for the unit of the data."
         )
-    return found.pop()
+    return events[0].unit

@@ -6,16 +6,10 @@ A query answers in integers: it maps each row to the lattice through a public fe
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dptransfer.data.embeddings import Labels
+from dptransfer.arrays import AnyArray, Integers, Labels
 from dptransfer.privacy import Relation, Unit
-
-Integers = NDArray[np.int64]
-RawRows = NDArray[Any]
 
 
 class Query(Protocol):
@@ -49,7 +43,7 @@ class L2Query(Query, Protocol):
         """Largest L2 distance, in units, between the answers on two neighbours."""
         ...
 
-    def __call__(self, rows: RawRows, labels: Labels) -> Integers:
+    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """The exact answer, in grid steps."""
         ...
 
@@ -66,6 +60,6 @@ class ScoreQuery(Query, Protocol):
         """Largest contribution of one example to one score, in grid steps; the smallest is 0."""
         ...
 
-    def __call__(self, rows: RawRows, labels: Labels) -> Integers:
+    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """(candidates, classes) scores, in grid steps."""
         ...

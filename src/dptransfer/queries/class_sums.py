@@ -7,17 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels
 from dptransfer.compute.device import use_cuda
 from dptransfer.compute.sums import add_by_class, class_sums
-from dptransfer.data.embeddings import Labels
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.features.on_device import lattice_on_device
 from dptransfer.privacy import Relation, Unit
-from dptransfer.queries.base import Integers, RawRows
-from dptransfer.queries.contributions import FloatArray, whole_norms
+from dptransfer.queries.contributions import whole_norms
 
 _GRID = 2**SUM_BITS
 
@@ -56,7 +55,7 @@ class ClassSums:
         """1 under add/remove, 2 under replace-one."""
         return 1.0 if relation is Relation.ADD_REMOVE else 2.0
 
-    def __call__(self, rows: RawRows, labels: Labels) -> Integers:
+    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """Sums in steps of 2⁻³⁰."""
         if use_cuda(self.device, rows):
             on_device = lattice_on_device(self.features, _GRID)
@@ -70,11 +69,11 @@ class ClassSums:
             add_by_class(sums, integers, own)
         return sums
 
-    def contribution_norms(self, rows: RawRows, labels: Labels) -> FloatArray:
+    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """The mapped rows' norms."""
 
-        def norms(chunk: slice) -> FloatArray:
-            own: FloatArray = whole_norms(self.features.lattice(rows[chunk], _GRID)) / _GRID
+        def norms(chunk: slice) -> Floats:
+            own: Floats = whole_norms(self.features.lattice(rows[chunk], _GRID)) / _GRID
             return own
 
         found = over_chunks(norms, len(rows), self.features.input_dimension)
@@ -110,12 +109,12 @@ class ClassCounts:
         """1 under add/remove, √2 under replace-one."""
         return 1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2)
 
-    def __call__(self, rows: RawRows, labels: Labels) -> Integers:
+    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """Counts in steps of 2⁻³⁰, fine enough for lattice noise."""
         counts: Integers = np.bincount(labels, minlength=self.classes).astype(np.int64) * _GRID
         return counts
 
-    def contribution_norms(self, rows: RawRows, labels: Labels) -> FloatArray:
+    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """One for each example."""
         return np.ones(len(labels))
 
@@ -175,15 +174,15 @@ class ClassSumsAndCounts:
             return one
         return math.sqrt(2) * one if self.exact_weight > 1 else 2.0
 
-    def __call__(self, rows: RawRows, labels: Labels) -> Integers:
+    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """Sums and weighted counts in steps of 2⁻³⁰."""
         sums = ClassSums(self.features, self.classes, self.device)(rows, labels)
         counts = ClassCounts(self.classes)(rows, labels) // 2**16 * int(self.weight * 2**16)
         return np.column_stack([sums, counts])
 
-    def contribution_norms(self, rows: RawRows, labels: Labels) -> FloatArray:
+    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """Norms of the mapped rows with the weight behind."""
-        own: FloatArray = np.hypot(
+        own: Floats = np.hypot(
             ClassSums(self.features, self.classes).contribution_norms(rows, labels), self.exact_weight
         )
         return own

@@ -11,32 +11,29 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dptransfer.data.embeddings import Labels
+from dptransfer.arrays import AnyArray, Floats, Labels
 from dptransfer.privacy import Relation
-from dptransfer.queries.base import L2Query, RawRows, ScoreQuery
-
-FloatArray = NDArray[np.float64]
+from dptransfer.queries.base import L2Query, ScoreQuery
 
 
-def contribution_norms(query: L2Query, rows: RawRows, labels: Labels) -> FloatArray:
+def contribution_norms(query: L2Query, rows: AnyArray, labels: Labels) -> Floats:
     """L2 norm, in units of the answer, of what each row contributes."""
     at_once = getattr(query, "contribution_norms", None)
     if at_once is not None:
-        norms: FloatArray = at_once(rows, labels)
+        norms: Floats = at_once(rows, labels)
         return norms
     return one_by_one(lambda x, y: np.linalg.norm(query(x, y).astype(np.float64)) / query.grid, rows, labels)
 
 
-def contribution_ranges(query: ScoreQuery, rows: RawRows, labels: Labels) -> FloatArray:
+def contribution_ranges(query: ScoreQuery, rows: AnyArray, labels: Labels) -> Floats:
     """Largest minus smallest of what each row adds to the scores of its class, ÷ `score_range`.
 
     A constant added to all scores changes no selection, so this, and not the largest, is what a row can do.
     """
     at_once = getattr(query, "contribution_ranges", None)
     if at_once is not None:
-        ranges: FloatArray = at_once(rows, labels)
+        ranges: Floats = at_once(rows, labels)
         return ranges
     return one_by_one(lambda x, y: np.ptp(query(x, y)[:, y[0]]) / query.score_range, rows, labels)
 
@@ -50,13 +47,13 @@ def largest_contribution(query: L2Query) -> float:
     return query.l2_sensitivity(Relation.ADD_REMOVE) if own is None else own
 
 
-def one_by_one(measure: Callable[[RawRows, Labels], Any], rows: RawRows, labels: Labels) -> FloatArray:
+def one_by_one(measure: Callable[[AnyArray, Labels], Any], rows: AnyArray, labels: Labels) -> Floats:
     """`measure` of each row as a data set of its own."""
     found = [float(measure(rows[i : i + 1], labels[i : i + 1])) for i in range(len(rows))]
     return np.array(found, dtype=np.float64)
 
 
-def whole_norms(rows: NDArray[Any]) -> FloatArray:
+def whole_norms(rows: AnyArray) -> Floats:
     """Norms of integer rows whose squares add up to less than 2⁶³; exact up to the square root."""
-    norms: FloatArray = np.sqrt(np.einsum("ij,ij->i", rows, rows).astype(np.float64))
+    norms: Floats = np.sqrt(np.einsum("ij,ij->i", rows, rows).astype(np.float64))
     return norms

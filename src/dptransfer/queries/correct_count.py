@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels
 from dptransfer.compute.softmax_gradient import IntegerLogits, largest_coefficient, logit_steps
-from dptransfer.data.embeddings import Labels
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.on_lattice import lattice_floats
 from dptransfer.privacy import Relation, Unit
-from dptransfer.queries.base import Integers, RawRows
 from dptransfer.queries.softmax_gradient import ROW_NORM
-
-FloatArray = NDArray[np.float64]
 
 _SPREAD = 2.0**16  # scores are stretched to this size, so that steps of 2⁻¹⁰ tell any two of them apart
 
@@ -36,9 +32,9 @@ class CorrectCount:
     """
 
     features: FittedFeatures
-    linear: FloatArray
-    offset: FloatArray
-    precision: FloatArray | None = None
+    linear: Floats
+    offset: Floats
+    precision: Floats | None = None
 
     label = "number of examples classified correctly"
     unit = Unit.ROW
@@ -49,7 +45,7 @@ class CorrectCount:
         """1 under either relation."""
         return 1.0
 
-    def __call__(self, rows: RawRows, labels: Labels) -> Integers:
+    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """The count, in steps of 2⁻³⁰."""
         stretch = _SPREAD / max(largest_coefficient(self.linear, self.offset, self.precision), 1e-300)
         precision = None if self.precision is None else self.precision * stretch

@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels
 from dptransfer.compute.softmax_gradient import norms_above, residuals
-from dptransfer.data.embeddings import Labels
 from dptransfer.errors import ArgumentError
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.on_lattice import lattice_floats
 from dptransfer.privacy import Relation, Unit
-from dptransfer.queries.base import Integers, RawRows
 from dptransfer.queries.softmax_gradient import ROW_NORM, SoftmaxGradient
 
 
@@ -66,18 +65,18 @@ class GradientAndExcess:
         """√(1 + weight²) under add/remove, √(4 + weight²) under replace-one."""
         return math.hypot(self.gradient.l2_sensitivity(relation), self._steps / self.grid)
 
-    def __call__(self, rows: RawRows, labels: Labels) -> Integers:
+    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """Gradient and count, in grid steps."""
         count = sum(int(long.sum()) for long in self._long_ones(rows, labels))
         return np.append(self.gradient(rows, labels).ravel(), count * self._steps)
 
-    def contribution_norms(self, rows: RawRows, labels: Labels) -> NDArray[np.float64]:
+    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """Gradients' norms, with the weight where one is counted."""
         counted = np.concatenate([np.zeros(0), *self._long_ones(rows, labels)]) * (self._steps / self.grid)
-        norms: NDArray[np.float64] = np.hypot(self.gradient.contribution_norms(rows, labels), counted)
+        norms: Floats = np.hypot(self.gradient.contribution_norms(rows, labels), counted)
         return norms
 
-    def _long_ones(self, rows: RawRows, labels: Labels) -> Iterator[NDArray[np.bool_]]:
+    def _long_ones(self, rows: AnyArray, labels: Labels) -> Iterator[NDArray[np.bool_]]:
         """For each chunk, whose gradients are longer than the threshold."""
         asked = self.gradient
         logits = asked.logits

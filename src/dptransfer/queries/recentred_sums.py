@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels
 from dptransfer.compute.sums import add_by_class
-from dptransfer.data.embeddings import Labels
 from dptransfer.errors import RelationMismatch
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import SUM_BITS, clipped_lattice
 from dptransfer.privacy import Relation, Unit
-from dptransfer.queries.base import Integers, RawRows
 from dptransfer.queries.contributions import whole_norms
 
 _ROW_NORM = 2**26
@@ -40,8 +38,8 @@ class RecentredSums:
     """
 
     features: FittedFeatures
-    centres: NDArray[np.float64]
-    radii: NDArray[np.float64]
+    centres: Floats
+    radii: Floats
 
     label = "class sums around released centres"
     unit = Unit.ROW
@@ -62,19 +60,19 @@ class RecentredSums:
             )
         return 2.0
 
-    def __call__(self, rows: RawRows, labels: Labels) -> Integers:
+    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """Sums in steps of 2⁻³⁰; a centre is rounded to the rows' grid, so the difference is exact."""
         sums = np.zeros(self.shape, dtype=np.int64)
         for unit, own in self._clipped(rows, labels):
             add_by_class(sums, unit, own)
         return sums
 
-    def contribution_norms(self, rows: RawRows, labels: Labels) -> NDArray[np.float64]:
+    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """Norms of the clipped differences."""
         norms = [whole_norms(unit) / self.grid for unit, _ in self._clipped(rows, labels)]
         return np.concatenate([np.zeros(0), *norms])
 
-    def _clipped(self, rows: RawRows, labels: Labels) -> Iterator[tuple[Integers, Labels]]:
+    def _clipped(self, rows: AnyArray, labels: Labels) -> Iterator[tuple[Integers, Labels]]:
         """Each chunk's differences on the lattice, and its labels."""
         centres = np.rint(np.clip(self.centres, -(2.0**20), 2.0**20) * _ROW_NORM)
 

@@ -8,23 +8,19 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels
 from dptransfer.compute.softmax_gradient import IntegerLogits, probabilities
-from dptransfer.data.embeddings import Labels
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import clipped_lattice
 from dptransfer.features.on_lattice import lattice_floats
 from dptransfer.privacy import Relation, Unit
-from dptransfer.queries.base import Integers, RawRows
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
 _FINE_NORM = 2**14  # grid norm of rows in the products
 _WEIGHT_NORM = 2**8
 _DIAGONAL, _OFF_DIAGONAL = 29, 41  # 41/29 is just below √2
-
-FloatArray = NDArray[np.float64]
 
 
 class Weights(Protocol):
@@ -35,7 +31,7 @@ class Weights(Protocol):
         """How many moments are taken."""
         ...
 
-    def __call__(self, rows: FloatArray, labels: Labels) -> FloatArray:
+    def __call__(self, rows: Floats, labels: Labels) -> Floats:
         """(rows, blocks) integer weights; each row's a function of that row alone."""
         ...
 
@@ -46,7 +42,7 @@ class OfAll:
 
     blocks: int = 1
 
-    def __call__(self, rows: FloatArray, labels: Labels) -> FloatArray:
+    def __call__(self, rows: Floats, labels: Labels) -> Floats:
         """Ones."""
         return np.full((len(rows), 1), float(_WEIGHT_NORM))
 
@@ -57,7 +53,7 @@ class OfClasses:
 
     blocks: int
 
-    def __call__(self, rows: FloatArray, labels: Labels) -> FloatArray:
+    def __call__(self, rows: Floats, labels: Labels) -> Floats:
         """Ones at the labels."""
         return _WEIGHT_NORM * np.eye(self.blocks)[labels]
 
@@ -66,7 +62,7 @@ class OfClasses:
 class OfProbabilities:
     """One block per class: a row counts its probability under a linear softmax head."""
 
-    linear: FloatArray
+    linear: Floats
 
     def __post_init__(self) -> None:
         """Refuse weights that no logits can be made of, before rows are read."""
@@ -81,7 +77,7 @@ class OfProbabilities:
     def _logits(self) -> IntegerLogits:
         return IntegerLogits.coarse(self.linear, np.zeros(len(self.linear)), ROW_NORM)
 
-    def __call__(self, rows: FloatArray, labels: Labels) -> FloatArray:
+    def __call__(self, rows: Floats, labels: Labels) -> Floats:
         """The probabilities, whose norm is at most 1, rounded toward zero."""
         return clipped_lattice(probabilities(rows, self._logits).T, _WEIGHT_NORM, clip=1.0).astype(np.float64)
 
@@ -123,7 +119,7 @@ class SecondMoments:
         """29 under add/remove, 29·√2 under replace-one."""
         return _DIAGONAL * (1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2))
 
-    def __call__(self, rows: RawRows, labels: Labels) -> Integers:
+    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """The upper triangles, in grid steps."""
         width = self.features.dimension
         above = np.triu_indices(width)
@@ -143,22 +139,22 @@ class SecondMoments:
         answer: Integers = moments[:, above[0], above[1]] * scale
         return answer
 
-    def contribution_norms(self, rows: RawRows, labels: Labels) -> FloatArray:
+    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """‖w‖·√(29²·Σ xᵢ⁴ + 41²·Σ_{i<j} xᵢ²xⱼ²), where the second sum is half of (Σ xᵢ²)² − Σ xᵢ⁴."""
 
-        def norms(chunk: slice) -> FloatArray:
+        def norms(chunk: slice) -> Floats:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
             squares = np.trunc(mapped * (_FINE_NORM / ROW_NORM)) ** 2
             weights = np.linalg.norm(self.weights(mapped, labels[chunk]), axis=1)
             fourth = (squares**2).sum(axis=1)
             mixed = (squares.sum(axis=1) ** 2 - fourth) / 2
-            own: FloatArray = weights * np.sqrt(_DIAGONAL**2 * fourth + _OFF_DIAGONAL**2 * mixed) / self.grid
+            own: Floats = weights * np.sqrt(_DIAGONAL**2 * fourth + _OFF_DIAGONAL**2 * mixed) / self.grid
             return own
 
         found = over_chunks(norms, len(rows), self.features.input_dimension)
         return np.concatenate([np.zeros(0), *found])
 
-    def symmetric(self, answer: FloatArray) -> FloatArray:
+    def symmetric(self, answer: Floats) -> Floats:
         """(blocks, d, d) symmetric matrices from a noisy answer; noise on the diagonal has its scale ÷ 29."""
         width = self.features.dimension
         first, second = np.triu_indices(width)
@@ -177,7 +173,7 @@ class SecondMoments:
         return 2 * self.entry_scale(scale) * math.sqrt(self.features.dimension)
 
 
-def _moment(rows: FloatArray, weights: FloatArray) -> Integers:
+def _moment(rows: Floats, weights: Floats) -> Integers:
     """Σ w·x xᵀ over the rows that count."""
     counted = weights != 0
     rows, weights = rows[counted], weights[counted]

@@ -9,15 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels
 from dptransfer.compute import class_similarity
 from dptransfer.compute.device import DEVICES
 from dptransfer.compute.similarity import GRID_DTYPE, GRID_NORM
-from dptransfer.data.embeddings import Labels
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.privacy import Unit
-from dptransfer.queries.base import Integers, RawRows
-from dptransfer.queries.contributions import FloatArray
 
 GridRows = NDArray[np.integer[Any]]
 
@@ -93,7 +91,7 @@ class SimilarityScores:
         low, high = self.caps
         return high - low
 
-    def __call__(self, rows: RawRows, labels: Labels) -> Integers:
+    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """(candidates, classes) scores."""
         low, high = self.caps
         return class_similarity(
@@ -107,7 +105,7 @@ class SimilarityScores:
             device=self.device,
         )
 
-    def contribution_ranges(self, rows: RawRows, labels: Labels) -> FloatArray:
+    def contribution_ranges(self, rows: AnyArray, labels: Labels) -> Floats:
         """Largest minus smallest contribution of each row over all candidates, ÷ `score_range`.
 
         Products stay below 2²⁴, partial sums too, so float32 holds them exactly.
@@ -122,11 +120,11 @@ class SimilarityScores:
             largest = np.maximum(largest, near.max(axis=1))
         # The cap is monotone, so the ends of the products are the ends of the contributions.
         ends = [np.clip(self.norm**2 + end, low, high) for end in (smallest, largest)]
-        ranges: FloatArray = (ends[1] - ends[0]) / self.score_range
+        ranges: Floats = (ends[1] - ends[0]) / self.score_range
         return ranges
 
 
-def grid_rows(features: FittedFeatures, rows: RawRows, precision: str) -> GridRows:
+def grid_rows(features: FittedFeatures, rows: AnyArray, precision: str) -> GridRows:
     """Mapped rows on the precision's grid in its smallest type: 2 or 1 bytes a coordinate.
 
     The map gives eight-byte integers, so it is applied some rows at a time.

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels
 from dptransfer.compute.softmax_gradient import (
     MOST_ROWS,
     RESIDUAL_NORM,
@@ -18,22 +18,18 @@ from dptransfer.compute.softmax_gradient import (
     residual_lattice,
     residuals,
 )
-from dptransfer.data.embeddings import Labels
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import clipped_lattice
 from dptransfer.features.on_lattice import lattice_floats
 from dptransfer.privacy import Relation, Unit
-from dptransfer.queries.base import Integers, RawRows
 from dptransfer.queries.contributions import whole_norms
 
 ROW_NORM = 2**16
 """Grid norm of the rows; with residuals of grid norm 2¹⁴ one example moves the sum by at most 2³⁰ steps."""
 
 _AXIS_NORM = 2**34  # of an integer projection axis: products with rows stay below 2⁵²
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +61,11 @@ class SoftmaxGradient:
     """
 
     features: FittedFeatures
-    linear: FloatArray
-    offset: FloatArray
-    precision: FloatArray | None = None
+    linear: Floats
+    offset: Floats
+    precision: Floats | None = None
     clip: float = 1.0
-    projection: FloatArray | None = None
+    projection: Floats | None = None
 
     label = "softmax gradient"
     unit = Unit.ROW
@@ -96,7 +92,7 @@ class SoftmaxGradient:
         """1 under add/remove, 2 under replace-one."""
         return 1.0 if relation is Relation.ADD_REMOVE else 2.0
 
-    def __call__(self, rows: RawRows, labels: Labels) -> Integers:
+    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """The summed gradient in steps of clip·2⁻³⁰; rows on a GPU (see `methods.head_rows`) stay there."""
         logits = self.logits
         if not isinstance(rows, np.ndarray):
@@ -113,11 +109,11 @@ class SoftmaxGradient:
             gradient += summand
         return gradient
 
-    def contribution_norms(self, rows: RawRows, labels: Labels) -> FloatArray:
+    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """A contribution is a product of two integer vectors, so its norm is that of theirs."""
         logits = self.logits
 
-        def norms(chunk: slice) -> FloatArray:
+        def norms(chunk: slice) -> Floats:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
             inputs = mapped if self.projection is None else self._projected(mapped)
             residual = residual_lattice(residuals(mapped, labels[chunk], logits), self.clip)
@@ -136,12 +132,12 @@ class SoftmaxGradient:
         return gradient
 
     @cached_property
-    def _axes(self) -> FloatArray:
+    def _axes(self) -> Floats:
         """The projection's axes as integers of norm at most 2³⁴; the same for every chunk of rows."""
         assert self.projection is not None
         return clipped_lattice(self.projection.T, _AXIS_NORM, clip=1.0).T.astype(np.float64)
 
-    def _projected(self, mapped: FloatArray) -> FloatArray:
+    def _projected(self, mapped: Floats) -> Floats:
         """Integer rows in the projection's axes, of norm at most `ROW_NORM` whatever the axes are."""
         # Exact: |row · axis| ≤ 2¹⁶ · 2³⁴. The second clip makes up for axes that are not quite orthonormal.
         projected = (mapped @ self._axes) * (1.0 / _AXIS_NORM)

@@ -6,16 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dptransfer.data.embeddings import Labels
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.privacy import Relation, Unit
-from dptransfer.queries.base import Integers, RawRows
-from dptransfer.queries.contributions import FloatArray, whole_norms
+from dptransfer.queries.contributions import whole_norms
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +36,7 @@ class WeightedTotal:
     """
 
     features: FittedFeatures
-    weights: NDArray[np.float64]
+    weights: Floats
 
     label = "weighted sum of all rows"
     unit = Unit.ROW
@@ -58,19 +56,19 @@ class WeightedTotal:
         """1 under add/remove, 2 under replace-one."""
         return 1.0 if relation is Relation.ADD_REMOVE else 2.0
 
-    def __call__(self, rows: RawRows, labels: Labels) -> Integers:
+    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """The sum in steps of 2⁻³⁰."""
         total = np.zeros(self.shape, dtype=np.int64)
         for weighted in self._weighted(rows, labels):
             total += weighted.sum(axis=0)
         return total
 
-    def contribution_norms(self, rows: RawRows, labels: Labels) -> FloatArray:
+    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """The weighted rows' norms."""
         norms = [whole_norms(weighted) / self.grid for weighted in self._weighted(rows, labels)]
         return np.concatenate([np.zeros(0), *norms])
 
-    def _weighted(self, rows: RawRows, labels: Labels) -> Iterable[Integers]:
+    def _weighted(self, rows: AnyArray, labels: Labels) -> Iterable[Integers]:
         """Each chunk's weighted rows on the lattice."""
 
         def part(chunk: slice) -> Integers:

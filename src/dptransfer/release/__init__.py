@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dptransfer.release.amend import amend_release
     from dptransfer.release.bundle import read_evaluation, read_release, write_release
     from dptransfer.release.card import Card, card_of
-    from dptransfer.release.evaluation import Evaluation, evaluate
+    from dptransfer.release.evaluation import Evaluation, evaluate, evaluate_scores
     from dptransfer.release.files import require_target
     from dptransfer.release.manifest import Manifest, current_versions
     from dptransfer.release.onnx_export import export_onnx
@@ -45,6 +45,7 @@ __all__ = [
     "card_of",
     "current_versions",
     "evaluate",
+    "evaluate_scores",
     "export_onnx",
     "read_evaluation",
     "read_release",
@@ -58,7 +59,7 @@ _HOMES = {
     "amend": ("amend_release",),
     "bundle": ("read_evaluation", "read_release", "write_release"),
     "card": ("Card", "card_of"),
-    "evaluation": ("Evaluation", "evaluate"),
+    "evaluation": ("Evaluation", "evaluate", "evaluate_scores"),
     "files": ("require_target",),
     "manifest": ("Manifest", "current_versions"),
     "onnx_export": ("export_onnx",),

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray
 from dptransfer.document import one_line
 from dptransfer.errors import DPTransferError, ReleaseError, UnsafeRelease
 from dptransfer.features import describe, read_features
@@ -231,7 +231,7 @@ def _restored(manifest: Manifest, directory: Path) -> PrivateClassifier:
     return model
 
 
-def _delta(manifest: Manifest, arrays: Mapping[str, NDArray[Any]]) -> EncoderDelta | None:
+def _delta(manifest: Manifest, arrays: Mapping[str, AnyArray]) -> EncoderDelta | None:
     """What the release changes in an encoder, if it does; most do not, and need no encoder's code."""
     if manifest.encoder_delta is None:
         return None

@@ -20,7 +20,6 @@ from dptransfer.document import (
     Table,
     Text,
     Words,
-    one_line,
 )
 from dptransfer.privacy import Guarantee, number, typeset
 from dptransfer.release.card_figures import recall_bars
@@ -37,7 +36,6 @@ from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.evaluation import Evaluation
 
 Card = Document
-clean = one_line
 
 NOT_SHOWN = (
     "No check of files can show that the noise was really drawn and added, that the private rows were read "

@@ -116,13 +116,14 @@ def _neighbours(guarantee: Guarantee) -> str:
 
 
 def _attacker(model: PrivateClassifier) -> Section:
-    from dptransfer.accounting import membership_advantage, true_positive_rate
+    from dptransfer.accounting import membership_advantage
 
     events = model.events
-    advantage = membership_advantage(events)
+    points, advantage = attack_points(events), membership_advantage(events)
+    found = dict(points)
     limits = (
-        ("members found, at 1% false alarms", true_positive_rate(events, 0.01)),
-        ("members found, at 0.1% false alarms", true_positive_rate(events, 0.001)),
+        ("members found, at 1% false alarms", found[0.01]),
+        ("members found, at 0.1% false alarms", found[0.001]),
         ("membership advantage (hits minus false alarms)", advantage),
         ("right guesses, where a coin flip gets 50%", (1 + advantage) / 2),
     )
@@ -137,7 +138,7 @@ def _attacker(model: PrivateClassifier) -> Section:
             Table(
                 ("Attack", "At most"), tuple((name, percent_up(limit)) for name, limit in limits), align="lr"
             ),
-            attack_curve(attack_points(events)),
+            attack_curve(points),
         ),
     )
 
@@ -146,9 +147,7 @@ def _covered(model: PrivateClassifier) -> Section:
     from dptransfer.accounting import epsilon_of
 
     delta, unit = model.guarantee.delta, model.guarantee.unit
-    person = (
-        "several examples of one person or correlated examples" if unit is Unit.ROW else "people together"
-    )
+    group = "several examples of one person or correlated ones" if unit is Unit.ROW else "several people"
     groups = tuple(
         (str(size), up(epsilon_of([for_group(event, size) for event in model.events], delta)), up(delta))
         for size in (1, 2, 5)
@@ -172,7 +171,7 @@ def _covered(model: PrivateClassifier) -> Section:
                     "facts declared public, and having been counted in them;",
                     "what follows about a person from patterns that hold without their example;",
                     "other releases from the same data: their losses add, see the ledger;",
-                    f"{person}, beyond these numbers:",
+                    f"{group}, beyond these numbers:",
                 )
             ),
             Table((f"{_MANY[unit].capitalize()} in the group", "ε", "at δ"), groups, align="lrr"),

@@ -1,4 +1,4 @@
-"""The fitted, public thing: what `fit` returns, what a release holds, what predicts."""
+"""The fitted classifier, which is public: what `fit` returns, what a release holds, what predicts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 
+from dptransfer.arrays import AnyArray, Floats, Integers
 from dptransfer.compute.device import on_cuda, use_cuda
 from dptransfer.compute.stream import gathered
 from dptransfer.data.facts import Facts
@@ -116,13 +117,13 @@ class PrivateClassifier:
         return replace(self.facts, shape=(self.dimension,), encoder=self.encoder)
 
     @cached_property
-    def weights(self) -> dict[str, NDArray[Any]]:
+    def weights(self) -> dict[str, AnyArray]:
         """The released arrays by name; the public map's are 'features.…', the encoder delta's 'encoder.…'."""
         maps = {f"features.{name}": array for name, array in self.features.arrays().items()}
         changed = {} if self.encoder_delta is None else self.encoder_delta.arrays
         return {**head_arrays(self.head), **maps, **{f"encoder.{name}": changed[name] for name in changed}}
 
-    def scores(self, x: Any, *, device: str = "cpu") -> NDArray[np.float64]:
+    def scores(self, x: Any, *, device: str = "cpu") -> Floats:
         """One score per row and class, higher for likelier; rows are handled in chunks.
 
         Args:
@@ -132,11 +133,11 @@ class PrivateClassifier:
         """
         return self._over_rows(x, device, lambda scores: scores, len(self.classes), np.float64)
 
-    def predict(self, x: Any, *, device: str = "cpu") -> NDArray[Any]:
+    def predict(self, x: Any, *, device: str = "cpu") -> AnyArray:
         """The likeliest declared class of each row, the first of equals; arguments as for `scores`."""
         return class_names(self._chosen(x, device), self.classes)
 
-    def predict_proba(self, x: Any, *, device: str = "cpu") -> NDArray[np.float64]:
+    def predict_proba(self, x: Any, *, device: str = "cpu") -> Floats:
         """Softmax of the scores; a ranking with a public temperature, not a calibrated probability."""
         return probabilities(self.scores(x, device=device), self.head.temperature)
 
@@ -151,14 +152,14 @@ class PrivateClassifier:
 
         return write_release(self, path, unsafe_for_publication=unsafe_for_publication, **extra)
 
-    def _chosen(self, x: Any, device: str) -> NDArray[np.int64]:
+    def _chosen(self, x: Any, device: str) -> Integers:
         """The position of each row's likeliest class; no more than a chunk of scores is kept."""
         best = self._over_rows(x, device, lambda scores: scores.argmax(axis=1, keepdims=True), 1, np.int64)
         return best[:, 0]
 
     def _over_rows(
         self, x: Any, device: str, answer: Callable[[Any], Any], columns: int, kind: DTypeLike
-    ) -> NDArray[Any]:
+    ) -> AnyArray:
         """(rows, columns) of what `answer` makes of the scores, a chunk of rows at a time."""
         rows = _numeric_rows(x)
         require_width(self.features, tuple(rows.shape))
@@ -173,7 +174,7 @@ class PrivateClassifier:
         return result
 
 
-def probabilities(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+def probabilities(scores: Floats, temperature: float) -> Floats:
     """Softmax of scores ÷ `temperature`.
 
     >>> probabilities(np.array([[0.0, 0.0]]), temperature=1.0)
@@ -181,7 +182,7 @@ def probabilities(scores: NDArray[np.float64], temperature: float) -> NDArray[np
     """
     logits = scores / temperature
     logits -= logits.max(axis=1, keepdims=True)
-    weights: NDArray[np.float64] = np.exp(logits)
+    weights: Floats = np.exp(logits)
     weights /= weights.sum(axis=1, keepdims=True)
     return weights
 

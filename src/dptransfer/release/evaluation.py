@@ -125,24 +125,52 @@ def evaluate(
         name: whose rows these are, for the card.
         device: where the rows are scored, 'cpu' or 'cuda'.
     """
-    truth = class_positions(y, model.classes)
+    return evaluate_scores(
+        model.scores(x, device=device),
+        y,
+        classes=model.classes,
+        temperature=model.head.temperature,
+        minority_of=model.facts.class_counts if minority_of is None else minority_of,
+        name=name,
+    )
+
+
+def evaluate_scores(
+    scores: NDArray[np.float64],
+    y: ArrayLike,
+    *,
+    classes: tuple[str | int, ...],
+    temperature: float = 1.0,
+    minority_of: Mapping[str | int, int] | Sequence[int] | None = None,
+    name: str = "",
+) -> Evaluation:
+    """The evaluation of any model's scores, say those of a reference without privacy.
+
+    Args:
+        scores: one row per test row and one column per class, higher for likelier ones.
+        y: the rows' classes.
+        classes: the classes, in the order of the columns.
+        temperature: probabilities are the softmax of the scores divided by it.
+        minority_of: class sizes of the training set, as for `evaluate`; default those of the test set.
+        name: whose rows these are.
+    """
+    truth = class_positions(y, classes)
     if len(truth) == 0:
         raise DataError("An evaluation needs at least one test row; got none.")
-    scores = model.scores(x, device=device)
     if len(scores) != len(truth):
         raise DataError(f"y must label each of the {len(scores)} test rows; got {len(truth)} labels.")
-    count = len(model.classes)
+    count = len(classes)
     chosen = scores.argmax(axis=1)
     confusion = np.bincount(truth * count + chosen, minlength=count * count).reshape(count, count)
     support, hits = confusion.sum(axis=1), confusion.diagonal()
     present = np.flatnonzero(support)
     intervals = {int(c): wilson(int(hits[c]), int(support[c])) for c in present}
     recall = {c: float(hits[c] / support[c]) for c in intervals}
-    sizes, source = _class_sizes(model, minority_of, support)
+    sizes, source = _class_sizes(classes, minority_of, support)
     small = _smallest_quarter(sizes)
     seen = [c for c in small if c in recall]
     f1 = 2 * hits[present] / (support[present] + confusion.sum(axis=0)[present])
-    chances = probabilities(scores, model.head.temperature)
+    chances = probabilities(scores, temperature)
     return Evaluation(
         name=name,
         size=len(truth),
@@ -154,15 +182,15 @@ def evaluate(
         minority_interval=_mean_interval([recall[c] for c in seen], [intervals[c] for c in seen])
         if seen
         else None,
-        minority_classes=tuple(model.classes[c] for c in small),
+        minority_classes=tuple(classes[c] for c in small),
         minority_source=source,
         macro_f1=float(f1.mean()),
         calibration_error=_calibration_error(chances[np.arange(len(truth)), chosen], chosen == truth),
-        classes=model.classes,
+        classes=classes,
         support=tuple(support.tolist()),
         recall=tuple(recall.get(c) for c in range(count)),
         recall_intervals=tuple(intervals.get(c) for c in range(count)),
-        worst_class=model.classes[min(recall, key=lambda c: recall[c])],
+        worst_class=classes[min(recall, key=lambda c: recall[c])],
         confusion=tuple(tuple(row) for row in confusion.tolist()),
     )
 
@@ -197,23 +225,22 @@ def _mean_interval(values: Sequence[float], intervals: Sequence[Interval]) -> In
 
 
 def _class_sizes(
-    model: PrivateClassifier,
-    given: Mapping[str | int, int] | Sequence[int] | None,
+    classes: tuple[str | int, ...],
+    declared: Mapping[str | int, int] | Sequence[int] | None,
     support: NDArray[np.int64],
 ) -> tuple[list[int], str]:
-    declared = model.facts.class_counts if given is None else given
     if declared is None:
         return support.tolist(), "test set sizes"
     if isinstance(declared, Mapping):
-        if set(declared) != set(model.classes):
+        if set(declared) != set(classes):
             raise ArgumentError(
                 "minority_of must give a size for each declared class and no other; it does not."
             )
-        return [int(declared[name]) for name in model.classes], "declared sizes"
+        return [int(declared[name]) for name in classes], "declared sizes"
     sizes = [int(size) for size in declared]
-    if len(sizes) != len(model.classes):
+    if len(sizes) != len(classes):
         raise ArgumentError(
-            f"minority_of must give one size per declared class ({len(model.classes)}); got {len(sizes)}."
+            f"minority_of must give one size per declared class ({len(classes)}); got {len(sizes)}."
         )
     return sizes, "declared sizes"
 

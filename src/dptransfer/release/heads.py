@@ -14,11 +14,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray, Floats
 from dptransfer.errors import ArgumentError
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +28,11 @@ class CosineHead:
         temperature: spread of the probabilities.
     """
 
-    prototypes: FloatArray
+    prototypes: Floats
     temperature: float = 0.05
     kind: ClassVar[str] = "cosine"
 
-    def scores(self, rows: FloatArray) -> FloatArray:
+    def scores(self, rows: Floats) -> Floats:
         """(rows, classes) cosines."""
         return unit_rows(rows) @ unit_rows(self.prototypes).T
 
@@ -50,13 +48,13 @@ class MeanCosineHead:
         temperature: spread of the probabilities.
     """
 
-    prototypes: FloatArray
+    prototypes: Floats
     temperature: float = 0.05
     kind: ClassVar[str] = "mean-cosine"
 
-    def scores(self, rows: FloatArray) -> FloatArray:
+    def scores(self, rows: Floats) -> Floats:
         """(rows, classes) mean cosines."""
-        means: FloatArray = unit_rows(self.prototypes).mean(axis=1)
+        means: Floats = unit_rows(self.prototypes).mean(axis=1)
         return unit_rows(rows) @ means.T
 
 
@@ -69,13 +67,13 @@ class EuclideanHead:
         temperature: spread of the probabilities.
     """
 
-    centres: FloatArray
+    centres: Floats
     temperature: float = 0.05
     kind: ClassVar[str] = "euclidean"
 
-    def scores(self, rows: FloatArray) -> FloatArray:
+    def scores(self, rows: Floats) -> Floats:
         """(rows, classes) scores, without the term that is the same for all classes."""
-        halves: FloatArray = 0.5 * (self.centres * self.centres).sum(axis=1)
+        halves: Floats = 0.5 * (self.centres * self.centres).sum(axis=1)
         return rows @ self.centres.T - halves
 
 
@@ -89,12 +87,12 @@ class LinearHead:
         temperature: spread of the probabilities.
     """
 
-    weights: FloatArray
-    offset: FloatArray
+    weights: Floats
+    offset: Floats
     temperature: float = 1.0
     kind: ClassVar[str] = "linear"
 
-    def scores(self, rows: FloatArray) -> FloatArray:
+    def scores(self, rows: Floats) -> Floats:
         """(rows, classes) logits."""
         return self.offset + rows @ self.weights.T
 
@@ -110,13 +108,13 @@ class QuadraticHead:
         temperature: spread of the probabilities.
     """
 
-    linear: FloatArray
-    offset: FloatArray
-    precision: FloatArray
+    linear: Floats
+    offset: Floats
+    precision: Floats
     temperature: float = 1.0
     kind: ClassVar[str] = "quadratic"
 
-    def scores(self, rows: FloatArray) -> FloatArray:
+    def scores(self, rows: Floats) -> Floats:
         """(rows, classes) log scores."""
         return self.offset + rows @ self.linear.T - 0.5 * (rows * rows) @ self.precision.T
 
@@ -127,7 +125,7 @@ HEADS: dict[str, type[Head]] = {
 }
 
 
-def quadratic_form(head: Head) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+def quadratic_form(head: Head) -> tuple[Floats, Floats, Floats | None]:
     """(linear, offset, precision) with the head's order of classes on rows of unit norm.
 
     >>> quadratic_form(CosineHead(np.array([[3.0, 4.0]])))[0]
@@ -140,11 +138,11 @@ def quadratic_form(head: Head) -> tuple[FloatArray, FloatArray, FloatArray | Non
     if isinstance(head, EuclideanHead):
         return head.centres, -0.5 * np.square(head.centres).sum(axis=1), None
     unit = unit_rows(head.prototypes)
-    linear: FloatArray = unit.mean(axis=1) if isinstance(head, MeanCosineHead) else unit
+    linear: Floats = unit.mean(axis=1) if isinstance(head, MeanCosineHead) else unit
     return linear, np.zeros(len(linear)), None
 
 
-def head_arrays(head: Head) -> dict[str, FloatArray]:
+def head_arrays(head: Head) -> dict[str, Floats]:
     """The released arrays by name."""
     values = {field.name: getattr(head, field.name) for field in fields(head)}
     return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
@@ -165,7 +163,7 @@ def scores_on_device(head: Head, device: str = "cuda") -> Callable[[Any], Any]:
     return replace(head, **moved).scores
 
 
-def read_head(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Head:
+def read_head(arrays: Mapping[str, AnyArray], settings: Mapping[str, Any]) -> Head:
     """Restore a head from a release."""
     kind = settings.get("kind")
     if kind not in HEADS:
@@ -177,8 +175,8 @@ def read_head(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -
         raise ArgumentError(f"The {kind} head could not be restored: {problem}.") from None
 
 
-def unit_rows(rows: FloatArray) -> FloatArray:
+def unit_rows(rows: Floats) -> Floats:
     """Rows scaled to unit length along the last axis; zero rows stay zero."""
     norms = (rows * rows).sum(axis=-1, keepdims=True) ** 0.5
-    unit: FloatArray = rows / (norms + (norms == 0))
+    unit: Floats = rows / (norms + (norms == 0))
     return unit

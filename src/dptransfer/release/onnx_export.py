@@ -18,7 +18,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dptransfer.errors import MissingDependency, ReleaseError
+from dptransfer import _check
+from dptransfer.errors import ReleaseError
 from dptransfer.features import FittedFeatures, FittedPublicMap, FittedUnitNorm
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.release.bundle import require_publishable
@@ -183,14 +184,9 @@ def _metadata(model: PrivateClassifier) -> dict[str, str]:
 
 
 def _onnx() -> Any:
-    try:
-        import onnx
-        import onnx.checker
-        import onnx.helper
-        import onnx.numpy_helper
-    except ImportError:
-        raise MissingDependency("onnx", "onnx", "Exporting to ONNX") from None
-    return onnx
+    for part in ("checker", "helper", "numpy_helper"):
+        _check.installed(f"onnx.{part}", "onnx", "Exporting to ONNX")
+    return _check.installed("onnx", "onnx", "Exporting to ONNX")
 
 
 def _write(path: Path, content: bytes) -> Path:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray
 from dptransfer.errors import ReleaseError
 from dptransfer.release.files import open_file
 from dptransfer.release.manifest import OF_ENCODER, WEIGHTS_NAME, ArrayEntry, Manifest
@@ -28,7 +28,7 @@ _BYTES = {"float64": 8, "int32": 4, "float32": 4}
 _AGAIN = "Fetch the release again from where it came from."
 
 
-def weights_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+def weights_bytes(arrays: Mapping[str, AnyArray]) -> bytes:
     """The file's content; types that a release does not hold are refused, and so is a NaN."""
     from safetensors.numpy import save
 
@@ -42,7 +42,7 @@ def weights_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
 
-def describe_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
+def describe_arrays(arrays: Mapping[str, AnyArray]) -> list[dict[str, Any]]:
     """What the manifest records about the arrays."""
     return [
         {"name": name, "dtype": array.dtype.name, "shape": list(array.shape)}
@@ -50,7 +50,7 @@ def describe_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def read_weights(directory: Path, manifest: Manifest) -> dict[str, NDArray[Any]]:
+def read_weights(directory: Path, manifest: Manifest) -> dict[str, AnyArray]:
     """The arrays of a release, after header, size and checksum were found to be as the manifest says."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -70,7 +70,7 @@ def read_weights(directory: Path, manifest: Manifest) -> dict[str, NDArray[Any]]
     if hashlib.sha256(content).hexdigest() != recorded.sha256:
         raise ReleaseError(f"'{WEIGHTS_NAME}' must have the recorded SHA-256; it does not. {_AGAIN}")
     try:
-        arrays: dict[str, NDArray[Any]] = load(content)
+        arrays: dict[str, AnyArray] = load(content)
     except SafetensorError as problem:
         raise ReleaseError(f"'{WEIGHTS_NAME}' must be readable; it is not ({problem}). {_AGAIN}") from None
     for name, array in arrays.items():
@@ -114,7 +114,7 @@ def _require_header(file: BinaryIO, size: int, entries: Sequence[ArrayEntry]) ->
         )
 
 
-def _require_finite(name: str, array: NDArray[Any]) -> None:
+def _require_finite(name: str, array: AnyArray) -> None:
     if not np.isfinite(array).all():
         raise ReleaseError(
             f"Released arrays hold finite numbers; '{name}' does not. Do not use this model, and report "

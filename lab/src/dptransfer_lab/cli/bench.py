@@ -8,13 +8,11 @@ from typing import Annotated
 
 import typer
 
-from dptransfer.cli import options
-from dptransfer.cli.quick_help import QuickHelp
-from dptransfer.cli.screen import console, say, show_json, show_table
+from dptransfer.cli import AsJson, Overwrite, PublicPool, console, say, show_json, show_table
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer_lab.cli import report
 
-app = typer.Typer(cls=QuickHelp, no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
@@ -34,8 +32,8 @@ def new(
     data: Annotated[
         Path | None, typer.Option("--data", help="Your labelled rows (.emb, .npz, ...).", show_default=False)
     ] = None,
-    public: options.PublicPool = None,
-    overwrite: options.Overwrite = False,
+    public: PublicPool = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write a commented study to start from: on the demo data, or on yours.
 
@@ -81,7 +79,7 @@ def run(
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Leave out data sets that are not there, and say so.")
     ] = False,
-    as_json: options.AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a study; what is finished is kept, and the same command goes on where it stopped.
 
@@ -126,25 +124,27 @@ def compare(
     second: Annotated[Path, typer.Argument(help="Another.", show_default=False)],
     metric: Annotated[str, typer.Option("--metric", help="What to compare.")] = "balanced_accuracy",
     level: Annotated[float, typer.Option("--level", help="Chance of one false alarm in all.")] = 0.05,
-    as_json: options.AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say which cells of two runs differ by more than their noise.
 
     Example: dptransfer bench compare old/ new/
     """
-    from dptransfer_lab.cli.view import comparison_json, show_comparison
+    from dataclasses import asdict
+
+    from dptransfer_lab.cli.view import show_comparison
     from dptransfer_lab.compare import compare_runs
     from dptransfer_lab.results import read_results
 
     found = compare_runs(read_results(first), read_results(second), metric=metric, level=level)
     if as_json:
-        show_json(comparison_json(found))
+        show_json(asdict(found))
     else:
         show_comparison(found, str(first), str(second))
 
 
 @app.command(name="list")
-def list_studies(as_json: options.AsJson = False) -> None:
+def list_studies(as_json: AsJson = False) -> None:
     """List the built-in studies.
 
     Example: dptransfer bench list

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dptransfer.cli import options
-from dptransfer.cli.screen import say, show_json, show_table, working
+from dptransfer.cli import AsJson, PublicPool, say, show_json, show_table, working
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
@@ -28,16 +28,19 @@ def report(
         Path | None,
         typer.Option("--data", help="Where data files are; default $DPTRANSFER_DATA.", show_default=False),
     ] = None,
-    as_json: options.AsJson = False,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Write PDF figures and LaTeX tables too, to paper/.")
+    ] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Write report.html and report.md: tables, figures, claims, and how to run it again.
+    """Write report.html and report.md: who won, tables, figures, claims, and how to run it again.
 
     Example: dptransfer bench report sweep/
     """
     from dptransfer_lab.report import write_report
 
     with working("Drawing figures"):
-        written = write_report(folder, study=study, out=out, data=data)
+        written = write_report(folder, study=study, out=out, data=data, paper=paper)
     if as_json:
         show_json({"reports": [str(path) for path in written]})
     else:
@@ -45,7 +48,7 @@ def report(
 
 
 def explore(
-    public: options.PublicPool = None,
+    public: PublicPool = None,
     sample: Annotated[
         Path | None,
         typer.Option("--sample", help="Labelled PUBLIC rows of your own task.", show_default=False),
@@ -65,7 +68,7 @@ def explore(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the figure.", show_default=False)
     ] = None,
-    as_json: options.AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Predict accuracy against ε for your sizes from public rows alone; no private row is read.
 
@@ -78,7 +81,7 @@ def explore(
     from dptransfer.privacy import Budget
     from dptransfer_lab.explore import Sizes
     from dptransfer_lab.explore import explore as predict
-    from dptransfer_lab.figures.outlook import place, predicted_curve, span
+    from dptransfer_lab.figures.outlook import predicted_curve
 
     if public is None and sample is None:
         raise ArgumentError(
@@ -104,32 +107,25 @@ def explore(
     sizes = Sizes(classes, rows, imbalance)
     with working("Simulating"):
         outlook = predict(pool, sizes, budgets, chosen, sample=labelled)
-        drawing = predicted_curve(outlook)
-    files = [] if out is None else drawing.save(out)
-    found = [
-        (one, place(one), span(one.accuracies) if one.accuracies else None) for one in outlook.predictions
-    ]
+        fitted = outlook.predictions["accuracy"].notna().any()
+        files = predicted_curve(outlook).save(out) if out is not None and fitted else []
+    found = outlook.summary().rename(columns={"at_epsilon": "epsilon"})
     if as_json:
-        lines = [
-            {
-                "method": one.method,
-                "epsilon": epsilon,
-                "lowest": None if ends is None else ends[0],
-                "median": None if ends is None else ends[1],
-                "highest": None if ends is None else ends[2],
-                "tasks": len(one.accuracies),
-                "refusal": one.refusal,
-            }
-            for one, epsilon, ends in found
-        ]
+        lines = loads(found.to_json(orient="records"))
         show_json({"prediction": lines, "how": outlook.how, "files": [str(file) for file in files]})
         return
+    names = ("lowest", "mean", "highest")
     shown = [
-        (one.method, f"{epsilon:.3g}", *("–" if ends is None else f"{ends[at]:.1%}" for at in range(3)))
-        for one, epsilon, ends in found
+        (
+            line["method"],
+            f"{line['epsilon']:.3g}",
+            *(f"{line[name]:.1%}" if line["tasks"] else "–" for name in names),
+        )
+        for line in found.to_dict("records")
     ]
-    show_table(("Method", "ε", "lowest", "median", "highest"), shown, numbers=(1, 2, 3, 4))
-    for name, refusal in dict.fromkeys((one.method, one.refusal) for one, _, _ in found if one.refusal):
+    show_table(("Method", "ε", *names), shown, numbers=(1, 2, 3, 4))
+    refused = found.dropna(subset="refusal").drop_duplicates(["method", "refusal"])
+    for name, refusal in zip(refused["method"], refused["refusal"], strict=True):
         say(f"'{name}' cannot be fitted: {refusal}")
     say()
     say(f"PREDICTION. {outlook.how}")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli.screen import say, show_facts, show_table
+from dptransfer.cli import say, show_facts, show_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,65 +52,50 @@ def tally_json(tally: Tally, folder: Path) -> dict[str, Any]:
 
 def show_comparison(found: Comparison, first: str, second: str) -> None:
     """What changed, what cannot be told, and what is in one run only."""
-    unknown = [change for change in found.shared if change.p is None and change.before != change.after]
+    from dptransfer_lab.cells import in_words
+
+    moved = [change for change in found.shared if change.before != change.after]
     say(
         f"{found.metric}: {len(found.changed)} of {len(found.shared)} groups of cells changed beyond their "
         f"noise (t tests, Holm's correction, chance of one false alarm {found.level:g})."
     )
     if found.changed:
-        show_table(_HEADER, [_row(change) for change in found.changed[:_SHOWN]], numbers=(1, 2, 3, 4))
-    elif moved := [
-        change for change in found.shared if change.p is not None and change.before != change.after
-    ]:
+        _show(found.changed[:_SHOWN])
+    elif within := [change for change in moved if change.p is not None]:
         say("The largest differences, all within what seeds make of them:")
-        show_table(_HEADER, [_row(change) for change in moved[:_WITHIN]], numbers=(1, 2, 3, 4))
+        _show(within[:_WITHIN])
     if len(found.changed) > _SHOWN:
         say(f"... and {len(found.changed) - _SHOWN} more; --json gives all of them.")
-    if unknown:
+    if unknown := [change for change in moved if change.p is None]:
         say(f"{len(unknown)} differ but have one seed, which tells nothing about noise:")
-        show_table(_HEADER, [_row(change) for change in unknown[:_SHOWN]], numbers=(1, 2, 3, 4))
-    if any(not change.same_data for change in found.shared):
+        _show(unknown[:_SHOWN])
+    if not all(change.same_data for change in found.shared):
         say("Some groups were run on other data than before: their fingerprints differ.")
     if others := [change for change in found.shared if change.other_settings]:
         names = sorted({name for change in others for name in change.other_settings})
         say(
             f"Settings differ ({', '.join(names)}) in {len(others)} of {len(found.shared)} groups, such as "
-            f"{described(others[0].where)}."
+            f"{in_words(others[0].where)}."
         )
     for where, before, after in found.other_status:
-        say(f"{described(where)}: {before} in '{first}', {after} in '{second}'.")
+        say(f"{in_words(where)}: {before} in '{first}', {after} in '{second}'.")
     for name, places in ((first, found.only_first), (second, found.only_second)):
         if places:
-            say(f"{len(places)} groups are in '{name}' only, such as {described(places[0])}.")
+            say(f"{len(places)} groups are in '{name}' only, such as {in_words(places[0])}.")
 
 
-def comparison_json(found: Comparison) -> dict[str, Any]:
-    """JSON-ready form."""
-    return asdict(found)
+def _show(changes: Sequence[Change]) -> None:
+    from dptransfer_lab.cells import in_words
 
-
-_HEADER = ("Cells", "Before", "After", "Change", "p", "Test")
-
-
-def _row(change: Change) -> tuple[str, ...]:
-    gap = change.after - change.before
-    p = "" if change.p is None else f"{change.p:.2g}"
-    return (
-        described(change.where),
-        f"{change.before:.4g}",
-        f"{change.after:.4g}",
-        f"{gap:+.4g}",
-        p,
-        change.test,
-    )
-
-
-def described(where: Mapping[str, Any]) -> str:
-    """A group of cells in a few words."""
-    budget = where["budget"]
-    signs = {"epsilon": "ε", "rho": "ρ", "mu": "μ"}
-    amount = next(f"{sign} = {budget[name]:g}" for name, sign in signs.items() if budget[name])
-    words = [f"{where['data']} ({where['encoder']})"]
-    words += [f"ratio {where['imbalance']:g}"] if where["imbalance"] else []
-    words += [f"{where['shots']} shots"] if where["shots"] else []
-    return ", ".join([*words, amount, str(where["label"])])
+    rows = [
+        (
+            in_words(one.where),
+            f"{one.before:.4g}",
+            f"{one.after:.4g}",
+            f"{one.after - one.before:+.4g}",
+            "" if one.p is None else f"{one.p:.2g}",
+            one.test,
+        )
+        for one in changes
+    ]
+    show_table(("Cells", "Before", "After", "Change", "p", "Test"), rows, numbers=(1, 2, 3, 4))

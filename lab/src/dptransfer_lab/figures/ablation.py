@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from dptransfer_lab.figures.curves import thinned
-from dptransfer_lab.figures.drawing import Drawing, labelled, sheet, titled
-from dptransfer_lab.figures.points import (
-    METRIC_WORDS,
-    axis_epsilon,
-    by,
-    by_label,
-    caption,
-    done,
-    figure_name,
-    opening,
-    slug,
-    split,
-    spread,
-    value_of,
-)
-from dptransfer_lab.figures.style import INK, Style
-from dptransfer_lab.results import Record
+import pandas as pd
+import seaborn as sns
+
+from dptransfer_lab.figures.drawing import LETTER, Drawing, finished, percent
+from dptransfer_lab.figures.style import INK, Style, shown_in, styled
+from dptransfer_lab.intervals import interval, mean_of
+from dptransfer_lab.points import METRIC_WORDS, caption, figure_name, opening, split, thinned
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _MOST_BUDGETS = 3
-_BANDS = "the bar is the mean, the whisker its 95 % interval (Student's t over seeds), none with one seed"
 
 
+@styled()
 def ablation(
-    records: Sequence[Record],
+    frame: pd.DataFrame,
     styles: Mapping[str, Style],
     *,
     metric: str = "balanced_accuracy",
@@ -37,78 +30,59 @@ def ablation(
     """Bars by label, one panel per budget (three at most); a figure for each setting with two labels or more.
 
     Args:
-        records: any records.
+        frame: finished cells, as `placed` gives them.
         styles: how each label is drawn.
-        metric: a metric of the record.
+        metric: a metric.
         error: draw 1 − the metric.
     """
-    usable = [record for record in done(records) if value_of(record, metric) is not None]
-    groups = (members for members in split(usable) if len(by_label(members)) > 1)
-    return [_figure(members, styles, metric, error) for members in groups]
-
-
-def _figure(records: list[Record], styles: Mapping[str, Style], metric: str, error: bool) -> Drawing:
-    budgets = by(records, lambda record: axis_epsilon(record["budget"]))
-    chosen = thinned(list(budgets), most=_MOST_BUDGETS)
-    shown = [style for label, style in styles.items() if label in by_label(records)]
-    figure, [panels] = sheet(1, len(chosen), width=2.6, height=0.6 + 0.27 * len(shown))
+    usable = frame[frame[metric].notna()]
+    if error:
+        usable = usable.assign(**{metric: 1 - usable[metric]})
     words = f"1 − {METRIC_WORDS[metric]}" if error else METRIC_WORDS[metric]
-    for place, (axes, budget) in enumerate(zip(panels, chosen, strict=True)):
-        _bars(axes, budgets[budget], shown, metric, error)
-        axes.set_yticks(range(len(shown)), [style.words for style in shown])
-        axes.set_ylim(len(shown) - 0.4, -0.6)
-        axes.tick_params(axis="y", length=0, labelleft=place == 0)
-        titled(axes, f"ε = {budget:.3g}")
-        labelled(axes, x=words)
-    first = records[0]
-    what = f"{opening(words)} of each variant on {first['data']}, at {_listed(chosen)}"
-    return Drawing(
-        name=figure_name(("ablation", metric, "error" if error else ""), records),
-        title=f"Variants side by side: {first['data']}",
-        caption=caption(what, records, bands=_BANDS),
-        figure=figure,
+    name = ("ablation", metric, "error" if error else "")
+    several = (cells for cells in split(usable) if cells["label"].nunique() > 1)
+    return [_bars(cells, styles, metric, words, name) for cells in several]
+
+
+def _bars(
+    cells: pd.DataFrame, styles: Mapping[str, Style], metric: str, words: str, name: tuple[str, ...]
+) -> Drawing:
+    chosen = thinned(cells["at_epsilon"], most=_MOST_BUDGETS)
+    shown = shown_in(cells, styles)
+    grid = sns.catplot(
+        cells, kind="bar", x=metric, y="label", order=[one.label for one in shown], col="at_epsilon",
+        col_order=chosen, errorbar=interval, err_kws={"color": INK, "linewidth": 1.1}, capsize=0.25,
+        width=0.72, height=0.9 + 0.27 * len(shown), aspect=2.6 / (0.9 + 0.27 * len(shown)), sharex=True,
+    )  # fmt: skip
+    grid.figure.set_figwidth(2.4 * len(chosen) + LETTER * max(len(style.words) for style in shown))
+    for budget, axes in grid.axes_dict.items():
+        _dress(axes, cells[cells["at_epsilon"] == budget], shown, metric)
+        axes.set(title=f"ε = {budget:.3g}", xlabel=words, ylabel="")
+    data = cells.iloc[0]["data"]
+    budgets = " and ".join(f"ε = {budget:.3g}" for budget in chosen)
+    whiskers = "the bar is the mean over seeds, the whisker its 95 % interval, none with one seed"
+    return finished(
+        grid.figure,
+        shown,
+        name=figure_name(*name, cells=cells),
+        title=f"Variants side by side: {data}",
+        caption=caption(f"{opening(words)} of each variant on {data}, at {budgets}", cells, bands=whiskers),
+        bars=None,
     )
 
 
-def _bars(axes: object, records: Sequence[Record], shown: Sequence[Style], metric: str, error: bool) -> None:
-    from matplotlib.axes import Axes
-
-    assert isinstance(axes, Axes)
-    labels = by_label(records)
-    reach = 0.0
+def _dress(axes: Axes, cells: pd.DataFrame, shown: Sequence[Style], metric: str) -> None:
+    """Each bar in the look of its label, with its number at the end of its whisker."""
+    there = [place for place, style in enumerate(shown) if style.label in set(cells["label"])]
+    for patch, place in zip(axes.patches, there, strict=True):
+        patch.set(**shown[place].bar())
     for place, style in enumerate(shown):
-        point = spread(labels.get(style.label, []), metric)
-        if point is None:
-            axes.text(0.01, place, "no result", va="center", fontsize=7, color=INK)
-            continue
-        mean = 1 - point["mean"] if error else point["mean"]
-        axes.barh(place, mean, height=0.72, gid=slug("bar", style.label), **style.bar())
-        if point["low"] is not None:
-            half = point["mean"] - point["low"]
-            axes.errorbar(mean, place, xerr=half, color=INK, linewidth=1.1, capsize=2.5)
-            reach = max(reach, mean + half)
-        reach = max(reach, mean)
-    for place, style in enumerate(shown):
-        point = spread(labels.get(style.label, []), metric)
-        if point is not None:
-            mean = 1 - point["mean"] if error else point["mean"]
-            half = 0.0 if point["low"] is None else point["mean"] - point["low"]
-            edge = mean + half + 0.015 * reach
-            axes.text(edge, place, f"{100 * mean:.1f}", va="center", fontsize=7, color=INK)
-    axes.set_xlim(0, min(max(reach * 1.22, 1e-3), 1.2))  # a share; a whisker beyond it says little
+        point = mean_of(cells.loc[cells["label"] == style.label, metric])
+        end = max(point.mean, point.high) if point.n > 1 else point.mean
+        text, at = (f" {100 * point.mean:.1f}", end) if point.n else (" no result", 0.0)
+        axes.text(at, place, text, va="center", fontsize=7)
+    axes.set_yticks(range(len(shown)), [style.words for style in shown])
+    axes.tick_params(axis="y", length=0)
     axes.grid(False)
-    percent_x(axes)
-
-
-def percent_x(axes: object) -> None:
-    """Shares on the horizontal axis, as percentages."""
-    from matplotlib.axes import Axes
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
-
-    assert isinstance(axes, Axes)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 2.5, 5, 10]))
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol="%"))
-
-
-def _listed(budgets: Sequence[float]) -> str:
-    return " and ".join(f"ε = {budget:.3g}" for budget in budgets)
+    axes.set_xlim(0, min(1.15 * axes.get_xlim()[1], 1.15))
+    percent(axes, "x")

@@ -1,145 +1,150 @@
-"""A heat map of the best method in each cell of the grid, with the margin to the next one."""
+"""What does best where: a map of the winners, and the number of prototypes per class that wins at each ε."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from json import loads
 from typing import Any
 
-from dptransfer_lab.figures.drawing import Drawing, labelled, legend, sheet
-from dptransfer_lab.figures.points import (
-    METRIC_WORDS,
-    axis_epsilon,
-    by,
-    by_label,
-    caption,
-    done,
-    figure_name,
-    slug,
-    split,
-    spread,
-)
-from dptransfer_lab.figures.style import INK, PAPER, Style
-from dptransfer_lab.results import Record
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+
+from dptransfer_lab.figures.drawing import LETTER, Drawing, finished
+from dptransfer_lab.figures.lines import epsilon_axis
+from dptransfer_lab.figures.style import PAPER, Style, styled
+from dptransfer_lab.points import METRIC_WORDS, brief, caption, figure_name, ratio_words, split
+from dptransfer_lab.who_won import Winner, winner_of
 
 _WHOLE = ("data", "encoder", "classes", "dimension", "rows", "pool", "pool_rows", "imbalance")
 
 
-@dataclass(frozen=True)
-class Winner:
-    """Who is best in one cell.
-
-    Attributes:
-        label: the label with the largest mean over seeds.
-        mean: that mean.
-        margin: the distance to the second best mean; None where there is no second.
-        clear: whether the 95 % intervals of the two means do not overlap.
-    """
-
-    label: str
-    mean: float
-    margin: float | None
-    clear: bool
-
-
-def winner_of(records: Sequence[Record], metric: str) -> Winner | None:
-    """The best private label among these records; what is not private does not compete."""
-    rivals = [record for record in done(records) if not record["marks"]["not_private"]]
-    found = {label: spread(members, metric) for label, members in by_label(rivals).items()}
-    ranked = sorted(((point["mean"], label, point) for label, point in found.items() if point), reverse=True)
-    if not ranked:
-        return None
-    best, label, first = ranked[0]
-    if len(ranked) == 1:
-        return Winner(label, best, None, False)
-    second = ranked[1][2]
-    known = first["low"] is not None and second["high"] is not None
-    return Winner(label, best, best - second["mean"], bool(known and first["low"] > second["high"]))
-
-
+@styled()
 def best_methods(
-    records: Sequence[Record], styles: Mapping[str, Style], *, metric: str = "balanced_accuracy"
+    frame: pd.DataFrame, styles: Mapping[str, Style], *, metric: str = "balanced_accuracy"
 ) -> list[Drawing]:
     """One map per currency: data sets and imbalance ratios down, ε across; two methods or more are needed."""
-    figures = []
-    for members in split(done(records), over=_WHOLE):
-        rivals = {record["label"] for record in members if not record["marks"]["not_private"]}
-        if len(rivals) > 1 and len({axis_epsilon(record["budget"]) for record in members}) > 1:
-            figures.append(_figure(members, styles, metric))
-    return figures
+    return [
+        _map(cells, styles, metric)
+        for cells in split(frame, over=_WHOLE)
+        if cells["label"][~cells["not_private"]].nunique() > 1 and cells["at_epsilon"].nunique() > 1
+    ]
 
 
-def _figure(records: list[Record], styles: Mapping[str, Style], metric: str) -> Drawing:
-    lines = by(
-        records, lambda record: (record["data"], record["encoder"], record["pool"] or "", record["imbalance"])
-    )
-    budgets = sorted({axis_epsilon(record["budget"]) for record in records})
-    winners: dict[tuple[Any, float], Winner] = {}
-    for line, members in lines.items():
-        for budget, cell in by(members, lambda record: axis_epsilon(record["budget"])).items():
-            if (found := winner_of(cell, metric)) is not None:
-                winners[line, budget] = found
-    figure, [[axes]] = sheet(width=1.6 + 0.7 * len(budgets), height=0.42 * len(lines) + 0.5)
-    axes.grid(False)
-    for row, line in enumerate(lines):
+def _map(cells: pd.DataFrame, styles: Mapping[str, Style], metric: str) -> Drawing:
+    lines = cells.groupby(["data", "encoder", "pool", "imbalance"], dropna=False)
+    budgets = sorted(cells["at_epsilon"].unique())
+    names = _line_words([key for key, _ in lines])
+    width = 0.7 * len(budgets) + LETTER * max(map(len, names)) + 0.8
+    figure, axes = plt.subplots(figsize=(width, 0.42 * lines.ngroups + 1.0))
+    boxes: dict[str, list[tuple[int, int]]] = {}
+    for row, (_, line) in enumerate(lines):
         for column, budget in enumerate(budgets):
-            _cell(axes, row, column, winners.get((line, budget)), styles)
+            winner = winner_of(line[line["at_epsilon"] == budget], metric)
+            text = _words(winner)
+            plate = {"facecolor": PAPER, "edgecolor": "none", "boxstyle": "round,pad=0.12", "alpha": 0.92}
+            axes.text(
+                column, row, text, ha="center", va="center", fontsize=7.5, linespacing=0.95,
+                bbox=plate if winner else None,
+            )  # fmt: skip
+            if winner:
+                boxes.setdefault(winner.label, []).append((row, column))
+    for label, places in boxes.items():
+        rows, columns = np.array(places).T
+        axes.barh(rows, 0.96, left=columns - 0.48, height=0.92, **styles[label].bar())
     axes.set_xlim(-0.5, len(budgets) - 0.5)
-    axes.set_ylim(len(lines) - 0.5, -0.5)
+    axes.set_ylim(lines.ngroups - 0.5, -0.5)
     axes.set_xticks(range(len(budgets)), [f"{budget:.3g}" for budget in budgets])
-    axes.set_yticks(range(len(lines)), [_words(line, list(lines)) for line in lines])
+    axes.set_yticks(range(lines.ngroups), names)
     axes.tick_params(length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    labelled(axes, x="ε (smaller promises more)")
-    shown = {winner.label for winner in winners.values()}
-    legend(figure, [style for label, style in styles.items() if label in shown], bars=True)
+    axes.grid(False)
+    sns.despine(ax=axes, left=True, bottom=True)
+    axes.set_xlabel("ε (smaller promises more)")
     words = METRIC_WORDS[metric]
     what = (
         f"Which label has the largest mean {words} in each cell: the large number is that mean in percent, "
-        "the small one its lead over the second best in points, with a star where the two 95 % intervals do "
-        "not overlap"
+        "the small one its lead over the second best in points, with a star where a paired t test with "
+        "Holm's correction tells it from every other label"
     )
-    what += (
-        "; what is not private does not compete" if any(r["marks"]["not_private"] for r in records) else ""
-    )
-    return Drawing(
-        name=figure_name(("best", metric), records, over=_WHOLE),
+    what += "; what is not private does not compete" if cells["not_private"].any() else ""
+    return finished(
+        figure,
+        [style for label, style in styles.items() if label in boxes],
+        name=figure_name("best", metric, cells=cells, over=_WHOLE),
         title=f"Best method per cell by {words}",
-        caption=caption(what, records, bands="means over seeds", vary=_WHOLE),
-        figure=figure,
+        caption=caption(what, cells, bands="means over seeds", vary=_WHOLE),
+        bars=True,
     )
 
 
-def _cell(axes: Any, row: int, column: int, winner: Winner | None, styles: Mapping[str, Style]) -> None:
-    from matplotlib.patches import Rectangle
-
+def _words(winner: Winner | None) -> str:
     if winner is None:
-        axes.text(column, row, "–", ha="center", va="center", fontsize=8, color=INK)
-        return
-    style = styles[winner.label]
-    box = Rectangle(
-        (column - 0.48, row - 0.46),
-        0.96,
-        0.92,
-        facecolor=style.colour.light,
-        hatch=style.hatch,
-        edgecolor=PAPER,
-        gid=slug("cell", row, column, winner.label),
-    )
-    axes.add_patch(box)
-    plate = {"facecolor": PAPER, "edgecolor": "none", "boxstyle": "round,pad=0.12", "alpha": 0.92}
-    lead = "" if winner.margin is None else f"+{100 * winner.margin:.1f}{'*' if winner.clear else ''}"
-    text = f"{100 * winner.mean:.1f}\n{lead}" if lead else f"{100 * winner.mean:.1f}"
-    axes.text(
-        column, row, text, ha="center", va="center", fontsize=7.5, color=INK, bbox=plate, linespacing=0.95
-    )
+        return "–"
+    lead = "" if np.isnan(winner.lead) else f"\n+{100 * winner.lead:.1f}{'*' if winner.clear else ''}"
+    return f"{100 * winner.mean:.1f}{lead}"
 
 
-def _words(line: tuple[Any, ...], lines: list[tuple[Any, ...]]) -> str:
-    """The line's own data and ratio; encoder and pool only where they tell lines apart."""
-    data, encoder, pool, imbalance = line
-    words = [str(data)]
-    words += [str(encoder)] if len({other[1] for other in lines if other[0] == data}) > 1 else []
-    words += [str(pool or "no pool")] if len({other[2] for other in lines if other[0] == data}) > 1 else []
-    return ", ".join(words) + (f", ratio {imbalance:g}" if imbalance else "")
+def _line_words(lines: list[tuple[Any, ...]]) -> list[str]:
+    """Each line's own data and ratio; encoder and pool only where they tell lines apart."""
+    found = []
+    for data, encoder, pool, ratio in lines:
+        kin = [line for line in lines if line[0] == data]
+        words = [data]
+        words += [encoder] if len({line[1] for line in kin}) > 1 else []
+        words += [pool if pd.notna(pool) else "no pool"] if len({str(line[2]) for line in kin}) > 1 else []
+        found.append(", ".join([*map(brief, words), *([f"ratio {ratio:g}"] if ratio else [])]))
+    return found
+
+
+def best_k(frame: pd.DataFrame, *, metric: str = "balanced_accuracy") -> pd.DataFrame:
+    """The K with the largest mean over seeds by `imbalance` and `at_epsilon`; ties go to the smaller K."""
+    means = with_k(frame).groupby(["imbalance", "at_epsilon", "k"])[metric].mean().dropna().reset_index()
+    return means.loc[means.groupby(["imbalance", "at_epsilon"])[metric].idxmax()]
+
+
+def with_k(frame: pd.DataFrame) -> pd.DataFrame:
+    """The cells whose methods have a number of prototypes, with that number as the column `k`."""
+    k = frame["settings"].map(lambda settings: loads(settings).get("k"))
+    return frame.assign(k=k)[k.map(lambda number: isinstance(number, int)).astype(bool)].astype({"k": int})
+
+
+@styled()
+def optimal_k(frame: pd.DataFrame, *, metric: str = "balanced_accuracy") -> list[Drawing]:
+    """The best K against ε, a line per imbalance ratio; a figure per data set where several K were tried."""
+    return [
+        _k_curve(cells, metric)
+        for cells in split(with_k(frame), over=("imbalance",))
+        if cells["k"].nunique() > 1 and cells["at_epsilon"].nunique() > 1
+    ]
+
+
+def _k_curve(cells: pd.DataFrame, metric: str) -> Drawing:
+    found = best_k(cells, metric=metric)
+    ratios, known = sorted(found["imbalance"].unique()), sorted(cells["k"].unique())
+    apart = {ratio: 1 + 0.05 * (place - (len(ratios) - 1) / 2) for place, ratio in enumerate(ratios)}
+    found = found.assign(shown=found["k"] * found["imbalance"].map(apart))  # lines that agree stay visible
+    figure, axes = plt.subplots(figsize=(5.6, 3.4))
+    sns.lineplot(
+        found.assign(ratio=found["imbalance"].map(ratio_words)), x="at_epsilon", y="shown", hue="ratio",
+        style="ratio", markers=list("os^DvPh<>pd")[: len(ratios)], dashes=False, palette="colorblind",
+    )  # fmt: skip
+    axes.set_yscale("log")
+    axes.set_yticks(known, [str(k) for k in known])
+    axes.set_ylim(known[0] / 1.25, known[-1] * 1.25)
+    epsilon_axis(axes, cells)
+    axes.set_ylabel("best K")
+    axes.legend(title=None)
+    data = cells.iloc[0]["data"]
+    what = (
+        f"The K, of {', '.join(map(str, known))}, with the largest mean {METRIC_WORDS[metric]} at each ε on "
+        f"{data}; lines are moved apart by a few percent where they agree. The choice looks at test results, "
+        "so it is oracle-tuned: no release may use it without paying"
+    )
+    return finished(
+        figure,
+        [],
+        name=figure_name("best-k", metric, cells=cells, over=("imbalance",)),
+        title=f"Best number of prototypes against ε: {data}",
+        caption=caption(what, cells, bands="means over seeds", vary=("imbalance", "rows")),
+    )

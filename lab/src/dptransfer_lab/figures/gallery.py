@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from dptransfer_lab.figures.curves import thinned
-from dptransfer_lab.figures.drawing import Drawing, sheet
-from dptransfer_lab.figures.points import axis_epsilon, by, caption, done, figure_name, split
-from dptransfer_lab.figures.style import INK, QUIET, Style
-from dptransfer_lab.results import Record
+from dptransfer.errors import DataError
+from dptransfer_lab.figures.drawing import Drawing, finished
+from dptransfer_lab.figures.style import QUIET, Style, styled
+from dptransfer_lab.points import brief, caption, figure_name, split, telling, thinned
 
 Picture = NDArray[np.uint8]
 Pictures = Callable[[str, str, int, int], Picture | None]
@@ -23,6 +24,109 @@ _MOST_CLASSES = 10
 _MOST_BUDGETS = 4
 _SIDE = 96
 _IMAGES = {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
+
+
+@styled()
+def gallery(frame: pd.DataFrame, styles: Mapping[str, Style], pictures: Pictures) -> list[Drawing]:
+    """A row of pictures per ε, a column per class: what the first seed chose.
+
+    Args:
+        frame: finished cells; those of methods that choose from the pool name the rows they chose.
+        styles: which labels there are.
+        pictures: where pictures come from.
+    """
+    usable = telling(frame[frame["pool"].notna()], "prototypes")
+    found = (
+        _figure(cells, label, pictures)
+        for label in styles
+        for cells in split(usable[usable["label"] == label])
+    )
+    return [drawing for drawing in found if drawing is not None]
+
+
+def _figure(cells: pd.DataFrame, label: str, pictures: Pictures) -> Drawing | None:
+    cells = cells[cells["seed"] == cells["seed"].min()]
+    chosen = cells.drop_duplicates("at_epsilon").set_index("at_epsilon")
+    budgets = thinned(chosen.index, most=_MOST_BUDGETS)
+    rows = [_row(chosen.loc[epsilon], pictures) for epsilon in budgets]
+    if all(picture is None for row in rows for picture in row.values()):
+        return None
+    names = list(rows[0])
+    size = 0.82 * len(names) + 0.3, 0.86 * len(rows) + 0.25
+    figure, grid = plt.subplots(len(rows), len(names), squeeze=False, figsize=size)
+    for line, epsilon, row in zip(grid, budgets, rows, strict=True):
+        for axes, name in zip(line, names, strict=True):
+            _show(axes, row.get(name))
+        line[0].set_ylabel(f"ε = {epsilon:.3g}", fontsize=8, color=QUIET)
+    for axes, name in zip(grid[0], names, strict=True):
+        axes.set_title(brief(name, most=9), fontsize=8, loc="center")
+    first = cells.iloc[0]
+    count = first["classes"]
+    shown = f"the first {len(names)} of {count} classes" if count > len(names) else f"all {count} classes"
+    what = (
+        f"Public pictures that '{label}' chose as prototypes for {shown} of {first['data']}, by ε; "
+        f"seed {first['seed']} alone, and the first prototype where a class has several. No private picture "
+        "is shown"
+    )
+    return finished(
+        figure,
+        [],
+        name=figure_name("gallery", label, cells=cells),
+        title=f"Prototypes chosen by {label}: {first['data']}",
+        caption=caption(what, cells),
+    )
+
+
+def _row(cell: pd.Series, pictures: Pictures) -> dict[str, Picture | None]:
+    rows = list(cell["extra"]["prototypes"].items())[:_MOST_CLASSES]
+    pool = cell["pool"], cell["encoder"], int(cell["pool_rows"])
+    return {str(name): pictures(*pool, int(places[0])) if places else None for name, places in rows}
+
+
+def _show(axes: Any, picture: Picture | None) -> None:
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+    if picture is None:
+        axes.text(0.5, 0.5, "–", ha="center", va="center", color=QUIET, transform=axes.transAxes)
+    else:
+        axes.imshow(picture, cmap="gray", interpolation="nearest")
+
+
+def pictures_of(study: Mapping[str, Any], folders: Sequence[Path]) -> Pictures:
+    """The pictures behind the study's pools: drawn glyphs, or files that the pool names; otherwise none."""
+    sources = {pool["name"]: pool["source"] for pool in study.get("pool", ())}
+    known: dict[tuple[str, str], Sequence[Any] | None] = {}
+
+    def look(pool: str, encoder: str, size: int, row: int) -> Picture | None:
+        if (pool, encoder) not in known:
+            known[pool, encoder] = _rows(sources.get(pool, {}).get(encoder), folders)
+        rows = known[pool, encoder]
+        if rows is None or len(rows) != size:  # of a part of a pool, row 3 is not row 3 of the pool
+            return None
+        return picture_file(rows[row]) if isinstance(rows[row], str) else rows[row]
+
+    return look
+
+
+def _rows(source: Any, folders: Sequence[Path]) -> Sequence[Any] | None:
+    """A picture or a file name for each row of the pool."""
+    name = source.get("train") if isinstance(source, Mapping) else source
+    if name == "demo":
+        from dptransfer_lab.demo_data import demo_glyphs
+
+        rows = demo_glyphs("pixels").rows
+        side = round(rows.shape[1] ** 0.5)
+        glyphs: Picture = (255 * rows).astype(np.uint8).reshape(len(rows), side, side)
+        return list(glyphs)
+    if not isinstance(name, str):
+        return None
+    from dptransfer.data import read_public
+
+    path = next((folder / name for folder in folders if (folder / name).exists()), None)
+    try:
+        return None if path is None else read_public(path).sources
+    except DataError:
+        return None
 
 
 def picture_file(source: str) -> Picture | None:
@@ -39,89 +143,3 @@ def picture_file(source: str) -> Picture | None:
             return np.asarray(small)
     except (OSError, UnidentifiedImageError):
         return None
-
-
-def gallery(records: Sequence[Record], styles: Mapping[str, Style], pictures: Pictures) -> list[Drawing]:
-    """A row of pictures per ε, a column per class: what the first seed chose.
-
-    Args:
-        records: any records; those of methods that choose from the pool name the rows they chose.
-        styles: which labels there are.
-        pictures: where pictures come from.
-    """
-    usable = [record for record in done(records) if record["extra"].get("prototypes") and record["pool"]]
-    figures = []
-    for label in styles:
-        own = [record for record in usable if record["label"] == label]
-        for members in split(own):
-            if (figure := _figure(members, label, pictures)) is not None:
-                figures.append(figure)
-    return figures
-
-
-def _figure(records: list[Record], label: str, pictures: Pictures) -> Drawing | None:
-    first_seed = min(record["seed"] for record in records)
-    chosen = by(
-        (r for r in records if r["seed"] == first_seed), lambda record: axis_epsilon(record["budget"])
-    )
-    budgets = thinned(list(chosen), most=_MOST_BUDGETS)
-    rows: dict[float, dict[str, Picture | None]] = {
-        epsilon: _row(chosen[epsilon][0], pictures) for epsilon in budgets
-    }
-    if not any(picture is not None for row in rows.values() for picture in row.values()):
-        return None
-    names = list(next(iter(rows.values())))
-    figure, grid = sheet(len(rows), len(names), width=0.82, height=0.92, share_y=False)
-    for line, (epsilon, row) in zip(grid, rows.items(), strict=True):
-        for axes, name in zip(line, names, strict=True):
-            _show(axes, row.get(name))
-            if line is grid[0]:
-                axes.set_title(_short(name), fontsize=8, color=INK)
-        line[0].set_ylabel(f"ε = {epsilon:.3g}", fontsize=8, color=QUIET)
-    first = records[0]
-    classes = first["classes"]
-    shown = (
-        f"the first {len(names)} of {classes} classes" if classes > len(names) else f"all {classes} classes"
-    )
-    what = (
-        f"Public pictures that '{label}' chose as prototypes for {shown} of {first['data']}, by ε; seed "
-        f"{first_seed} alone, and the first prototype where a class has several. No private picture is shown"
-    )
-    return Drawing(
-        name=figure_name(("gallery", label), records),
-        title=f"Prototypes chosen by {label}: {first['data']}",
-        caption=caption(what, [record for some in chosen.values() for record in some]),
-        figure=figure,
-    )
-
-
-def _row(record: Record, pictures: Pictures) -> dict[str, Picture | None]:
-    rows: dict[str, list[int]] = record["extra"]["prototypes"]
-    some = list(rows.items())[:_MOST_CLASSES]
-    return {
-        str(name): pictures(record["pool"], record["encoder"], record["pool_rows"], int(places[0]))
-        if places
-        else None
-        for name, places in some
-    }
-
-
-def _show(axes: Any, picture: Picture | None) -> None:
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.grid(False)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    if picture is None:
-        axes.text(0.5, 0.5, "–", ha="center", va="center", color=QUIET, transform=axes.transAxes)
-    else:
-        axes.imshow(picture, cmap="gray", interpolation="nearest")
-
-
-def _short(name: str) -> str:
-    """A class name that fits above a small picture.
-
-    >>> _short("forget-me-not"), _short("cat")
-    ('forget-m…', 'cat')
-    """
-    return name if len(name) <= 9 else f"{name[:8]}…"

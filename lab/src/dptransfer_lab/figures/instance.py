@@ -2,103 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-import numpy as np
+import pandas as pd
 
-from dptransfer_lab.figures.curves import thinned
-from dptransfer_lab.figures.drawing import Drawing, labelled, legend, sheet
-from dptransfer_lab.figures.points import (
-    axis_epsilon,
-    by,
-    by_label,
-    caption,
-    done,
-    figure_name,
-    slug,
-    split,
-)
-from dptransfer_lab.figures.style import INK, QUIET, Style
-from dptransfer_lab.instance_loss import PERCENTILES, losses_by_size
-from dptransfer_lab.results import Record
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from dptransfer.privacy import number, typeset
+from dptransfer_lab.figures.drawing import Drawing, finished
+from dptransfer_lab.figures.lines import line_panels
+from dptransfer_lab.figures.style import INK, QUIET, Style, shown_in, styled
+from dptransfer_lab.instance_loss import losses_by_size
+from dptransfer_lab.points import caption, figure_name, split, telling, thinned
 
 _MOST_BUDGETS = 3
-_SIZES = ("smallest\n25 %", "small", "large", "largest\n25 %")
+_SORTED, _BY_SIZE = "examples, from the least to the most exposed, %", "classes by their number of examples"
+_QUARTERS = ("smallest\n25 %", "small", "large", "largest\n25 %")
 NOT_FOR_RELEASE = (
     "The losses are computed from the private rows and no guarantee covers them: they must not be published "
     "with a release."
 )
 
 
-def loss_curves(records: Sequence[Record], styles: Mapping[str, Style]) -> list[Drawing]:
+@styled()
+def loss_curves(frame: pd.DataFrame, styles: Mapping[str, Style]) -> list[Drawing]:
     """Sorted ε of the examples, a line per label, with the promised ε as a level line; a figure per budget.
 
     Where class sizes differ a second panel shows the median loss from small classes to large ones.
     """
-    usable = [record for record in done(records) if record["extra"].get("instance_loss")]
-    figures = []
-    for members in split(usable):
-        budgets = by(members, lambda record: axis_epsilon(record["budget"]))
-        figures += [_figure(budgets[one], styles, one) for one in thinned(list(budgets), most=_MOST_BUDGETS)]
-    return figures
+    return [
+        _figure(cells[cells["at_epsilon"] == epsilon], styles, epsilon)
+        for cells in split(telling(frame, "instance_loss"))
+        for epsilon in thinned(cells["at_epsilon"], most=_MOST_BUDGETS)
+    ]
 
 
-def _figure(records: list[Record], styles: Mapping[str, Style], epsilon: float) -> Drawing:
-    lines = by_label(records)
-    shown = [style for label, style in styles.items() if label in lines]
-    sizes = any(losses_by_size(record["extra"]["instance_loss"]) for record in records)
-    figure, [panels] = sheet(1, 1 + sizes, width=3.9 if sizes else 5.4, height=3.1)
-    for style in shown:
-        found = [record["extra"]["instance_loss"] for record in lines[style.label]]
-        _line(panels[0], PERCENTILES, [one["percentiles"] for one in found], style, every=10)
-        groups = [group for one in found if (group := losses_by_size(one))]
-        if groups:
-            _line(panels[1], range(len(_SIZES)), groups, style)
-    promised = max(record["extra"]["instance_loss"]["promised"] for record in records)
-    for axes in panels:
+def _figure(cells: pd.DataFrame, styles: Mapping[str, Style], epsilon: float) -> Drawing:
+    data = pd.DataFrame(_points(cells))
+    order = [panel for panel in (_SORTED, _BY_SIZE) if panel in set(data["panel"])]
+    figure, panels = line_panels(
+        data, styles, x="x", y="loss", panel="panel", order=order, errorbar=("pi", 100),
+        size=(3.9, 3.1) if len(order) > 1 else (5.4, 3.1), sharex=False,
+    )  # fmt: skip
+    promised = max(extra["instance_loss"]["promised"] for extra in cells["extra"])
+    for panel, axes in panels.items():
         axes.axhline(promised, color=INK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
-        axes.set_ylim(0, 1.12 * promised)
-    panels[0].annotate(
-        f"promised: ε = {promised:.3g}",
-        (0, promised),
-        xytext=(3, 3),
-        textcoords="offset points",
-        fontsize=8,
-        color=QUIET,
-    )
-    panels[0].set_xlim(0, 100)
-    delta = records[0]["budget"]["delta"]
-    labelled(
-        panels[0], x="examples, from the least to the most exposed, %", y=f"privacy loss ε at δ = {delta:g}"
-    )
-    if sizes:
-        panels[1].set_xticks(range(len(_SIZES)), _SIZES)
-        labelled(panels[1], x="classes by their number of examples")
-    legend(figure, shown)
+        axes.set(ylim=(0, 1.12 * promised), xlabel=panel)
+    first = panels[_SORTED]
+    for line in first.lines:
+        line.set_markevery(10)
+    first.text(2, promised * 1.02, f"promised: ε = {promised:.3g}", fontsize=8, color=QUIET)
+    first.set(xlim=(0, 100), ylabel=f"privacy loss ε at δ = {typeset(number(cells.iloc[0]['delta']))}")
+    if _BY_SIZE in panels:
+        panels[_BY_SIZE].set_xticks(range(len(_QUARTERS)), _QUARTERS)
+    name = cells.iloc[0]["data"]
+    sizes = "; right, medians within classes, averaged over quarters of the classes" if len(order) > 1 else ""
     what = (
-        f"Each example's own privacy loss on {records[0]['data']} under the run that it was in, sorted, at a "
-        f"budget of ε = {epsilon:.3g}; dashed is what was promised to all"
-        f"{'; right, medians within classes, averaged over quarters of the classes' if sizes else ''}. "
-        + NOT_FOR_RELEASE
+        f"Each example's own privacy loss on {name} under the run that it was in, sorted, at a budget of ε = "
+        f"{epsilon:.3g}; dashed is what was promised to all{sizes}. {NOT_FOR_RELEASE}"
     )
-    return Drawing(
-        name=figure_name(("instance-loss", epsilon), records),
-        title=f"Per-instance privacy loss at ε = {epsilon:.3g}: {records[0]['data']}",
-        caption=caption(
-            what, records, bands="the line is the mean over seeds, the band reaches to the extremes"
-        ),
-        figure=figure,
+    bands = "the line is the mean over seeds, the band reaches to the extremes"
+    return finished(
+        figure,
+        shown_in(cells, styles),
+        name=figure_name("instance-loss", epsilon, cells=cells),
+        title=f"Per-instance privacy loss at ε = {epsilon:.3g}: {name}",
+        caption=caption(what, cells, bands=bands),
     )
 
 
-def _line(
-    axes: Axes, x: Sequence[int], seeds: Sequence[Sequence[float]], style: Style, *, every: int = 1
-) -> None:
-    """Mean and extremes over seeds."""
-    y = np.array(seeds)
-    axes.fill_between(x, y.min(axis=0), y.max(axis=0), color=style.colour.light, alpha=0.16, linewidth=0)
-    axes.plot(x, y.mean(axis=0), gid=slug("line", style.label), **{**style.line(), "markevery": every})
+def _points(cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    for label, extra in zip(cells["label"], cells["extra"], strict=True):
+        losses = extra["instance_loss"]
+        panels = {_SORTED: losses["percentiles"], _BY_SIZE: losses_by_size(losses) or ()}
+        for panel, values in panels.items():
+            for x, loss in enumerate(values):
+                yield {"label": label, "panel": panel, "x": x, "loss": loss}

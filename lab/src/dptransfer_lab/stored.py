@@ -1,0 +1,107 @@
+"""Arrays that are decoded once: kept as `.npy` in the cache folder, and memory-mapped by every worker."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.data import EncoderIdentity
+from dptransfer.features import cache_folder
+from dptransfer_lab.record_file import canonical
+
+Arrays = Mapping[str, NDArray[Any]]
+_FORMAT = 1  # a change of what is stored makes new folders
+_NOTE = "set.json"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A data set or a pool, as arrays on disk.
+
+    Attributes:
+        fingerprint: SHA-256 of everything in it.
+        files: where each array is: 'rows' of a pool; 'rows', 'labels', 'test_rows', 'test_labels' of a data
+            set.
+        classes: the class list of a data set.
+        encoder: who made the rows, where the file said so.
+        rows_fingerprint: SHA-256 of the rows alone, as the library computes it.
+    """
+
+    fingerprint: str
+    files: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    classes: tuple[str | int, ...] = ()
+    encoder: Mapping[str, str] | None = field(default=None, hash=False)
+    rows_fingerprint: str | None = None
+
+    def open(self) -> Arrays:
+        """The arrays; rows are memory-mapped, labels are read."""
+        return {
+            name: np.load(file, mmap_mode="r" if name.endswith("rows") else None, allow_pickle=False)
+            for name, file in self.files.items()
+        }
+
+    @property
+    def identity(self) -> EncoderIdentity | None:
+        """Who made the rows."""
+        return EncoderIdentity.from_dict(None if self.encoder is None else dict(self.encoder))
+
+
+def kept(key: Mapping[str, Any], make: Callable[[], tuple[Stored, Arrays]]) -> Stored:
+    """What the cache has under this key, or what `make` gives, kept there from now on.
+
+    Args:
+        key: what the arrays are a function of, JSON-ready.
+        make: returns the description, without files, and the arrays by name.
+    """
+    digest = hashlib.sha256(canonical({"format": _FORMAT, **key}).encode()).hexdigest()
+    folder = cache_folder() / "bench" / digest[:24]
+    found = _read(folder)
+    if found is None:
+        _write(folder, *make())
+        found = _read(folder)
+        assert found is not None
+    return found
+
+
+def _read(folder: Path) -> Stored | None:
+    """What is there; a folder that is missing or damaged is as good as none."""
+    try:
+        note = json.loads((folder / _NOTE).read_text(encoding="utf-8"))
+        files = {name: str(folder / f"{name}.npy") for name in note.pop("arrays")}
+    except (OSError, ValueError, KeyError):
+        return None
+    if not all(Path(file).is_file() for file in files.values()):
+        return None
+    return Stored(**{**note, "classes": tuple(note.get("classes", ())), "files": files})
+
+
+def _write(folder: Path, described: Stored, arrays: Arrays) -> None:
+    """A folder appears whole or not at all; two processes that make the same one do no harm."""
+    staging = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    staging.parent.mkdir(parents=True, exist_ok=True)
+    staging.mkdir(mode=0o700)  # a study may name files that are not public
+    try:
+        for name, array in arrays.items():
+            np.save(staging / f"{name}.npy", array, allow_pickle=False)
+        note = {**asdict(described), "arrays": list(arrays)}
+        del note["files"]
+        (staging / _NOTE).write_text(json.dumps(note, ensure_ascii=False), encoding="utf-8")
+        if _read(folder) is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        try:
+            os.rename(staging, folder)
+        except OSError:
+            if _read(folder) is None:
+                raise
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)

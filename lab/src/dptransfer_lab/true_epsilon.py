@@ -1,0 +1,212 @@
+"""The true ε of printed mechanisms: exact on a worst pair of neighbours, beside what was claimed.
+
+The pairs:
+
+- *Printed class mean.* n rows of one class whose mean is m, against the same rows and one more, opposite to
+  m: N(0, s²) against N(Δ, t²) in d dimensions with s = 2/(n·√(2ρ)), t = 2/((n + 1)·√(2ρ)) and Δ = 2/(n + 1).
+  The privacy loss is a quadratic form in the output, a‖x − c‖² + b, so its law is a noncentral χ² with d
+  degrees of freedom and δ(ε) is one integral.
+- *Printed theorem.* Sums and counts together move by √2: Gaussian noise of deviation σ is μ-GDP with μ =
+  √2/σ.
+- *Script of DPPL-Public.* An empty class, where all candidates tie, against one row that is most similar to
+  one candidate and least similar to the others.
+- *Printed weights.* All candidates tie; the neighbour raises every score but that of one member of a set.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.accounting import epsilon_of_mu, mu_for
+from dptransfer_lab.printed import printed_mean_deviation, printed_steps, printed_theorem_noise
+
+FloatArray = NDArray[np.float64]
+MEAN, THEOREM = "as-published-mean", "as-published-mean-estimation"
+PUBLIC = "as-published-public"
+TOP_K, FROM_ZERO = "as-published-top-k", "as-published-top-k-from-zero"
+STEPS = "as-published-noisy-gd"
+MECHANISMS = (MEAN, THEOREM, PUBLIC, TOP_K, FROM_ZERO, STEPS)
+_NODES = 8001
+_REACH = 14  # deviations on either side of the mean; beyond them nothing counts at δ above 1e-15
+
+
+@dataclass(frozen=True)
+class PrintedClaim:
+    """What is printed of one mechanism, and what is true.
+
+    Attributes:
+        mechanism: its name in studies.
+        where: the setting, in words.
+        claimed: ε as printed.
+        exact: ε on the worst pair given here, from its law; infinite where an outcome is possible on one side
+            only.
+        delta: δ at which both hold; 0 for pure DP.
+        audited: lower bound on ε from running the mechanism, at 95 % confidence; None where it was not run.
+        audited_where: the setting of the audit, where it is another one.
+    """
+
+    mechanism: str
+    where: str
+    claimed: float
+    exact: float
+    delta: float
+    audited: float | None = None
+    audited_where: str = ""
+
+    @property
+    def unsafe(self) -> bool:
+        """Whether the truth is above the claim."""
+        return self.exact > self.claimed * (1 + 1e-9)
+
+
+def mean_epsilon(rho: float, size: int, dimension: int, delta: float) -> float:
+    """True ε of the printed class mean between `size` and `size` + 1 rows, the larger of both directions.
+
+    >>> round(mean_epsilon(0.125, 500, 1280, 1e-5), 2)
+    2.07
+    """
+    wide, narrow = (float(printed_mean_deviation(rho, np.array([n]))[0]) for n in (size, size + 1))
+    pairs = [GaussianPair(s, t, 2.0 / (size + 1), dimension) for s, t in ((wide, narrow), (narrow, wide))]
+    return max(_smallest(pair.delta, delta) for pair in pairs)
+
+
+class GaussianPair:
+    """The privacy loss of N(0, first²) against N(shift, second²), both spherical, with different deviations.
+
+    With a = 1/2t² − 1/2s² the loss L(x) = d·ln(t/s) + ‖x − v‖²/2t² − ‖x‖²/2s² is a·‖x − c‖² + b, where c =
+    v/(2t²a) and b = d·ln(t/s) + ‖v‖²/2t² − a‖c‖². Under the first law ‖x − c‖²/s² is a noncentral χ² with
+    noncentrality ‖c‖²/s², whose density is laid on a fine grid once.
+    """
+
+    def __init__(self, first: float, second: float, shift: float, dimension: int) -> None:
+        from scipy.stats import ncx2
+
+        s, t = first, second
+        a = 1 / (2 * t * t) - 1 / (2 * s * s)
+        centre = shift / (2 * t * t * a)
+        b = dimension * math.log(t / s) + shift**2 / (2 * t * t) - a * centre**2
+        away = (centre / s) ** 2
+        mean, deviation = dimension + away, math.sqrt(2 * (dimension + 2 * away))
+        grid = np.linspace(max(1e-12, mean - _REACH * deviation), mean + _REACH * deviation, _NODES)
+        self.loss: FloatArray = a * s * s * grid + b
+        self.mass: FloatArray = ncx2.pdf(grid, dimension, away) * (grid[1] - grid[0])
+
+    def delta(self, epsilon: float) -> float:
+        """δ(ε) = E[(1 − e^(ε − L))₊]."""
+        return float((self.mass * -np.expm1(np.minimum(0.0, epsilon - self.loss))).sum())
+
+
+def _smallest(delta_at: Callable[[float], float], delta: float) -> float:
+    """The ε at which a falling curve of δ reaches `delta`."""
+    low, high = 0.0, 1.0
+    while delta_at(high) > delta:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if delta_at(middle) > delta else (low, middle)
+    return high
+
+
+def theorem_epsilon(epsilon: float, delta: float) -> float:
+    """True ε of sums and counts with the printed theorem's noise, under add/remove.
+
+    >>> round(theorem_epsilon(1.0, 1e-5), 2)
+    5.15
+    """
+    return epsilon_of_mu(math.sqrt(2) / printed_theorem_noise(epsilon, delta), delta)
+
+
+def public_epsilon(epsilon: float, candidates: int) -> float:
+    """Log-ratio that DPPL-Public's script reaches on two neighbours when it is given `epsilon`.
+
+    It weighs by exp(2ε·u). In an empty class each of N candidates has P = 1/N; a row with u = 1 for one of
+    them and u = 0 for the others makes that one e^(2ε)/(N − 1 + e^(2ε)). The quotient is e^(2ε) ÷ (1 +
+    (e^(2ε) − 1)/N). No pair exceeds e^(2ε): the choice is 2ε-DP.
+
+    >>> round(public_epsilon(1.0, 1_281_167), 4)
+    2.0
+    """
+    rate = 2 * epsilon
+    return rate - math.log1p(math.expm1(rate) / candidates)
+
+
+def top_k_epsilon(epsilon: float, k: int, candidates: int) -> float:
+    """Log-ratio that the printed weight C(y, K)·exp(ε·u/2) reaches on two neighbours.
+
+    All N candidates tie and a set S holds the first K. It has the worst rank K, weight C(K, K) and nobody to
+    share it with: P(S) = 1/C(N + 1, K + 1). The neighbour raises every score by 1 but that of one member of
+    S, which falls to rank N: P'(S) = [C(N, K)/C(N − 1, K − 1)] ÷ [e^(ε/2)·C(N, K + 1) + C(N, K)], and
+    C(N, K)/C(N − 1, K − 1) = N/K.
+
+    >>> round(top_k_epsilon(1.0, 5, 1_281_167), 2)
+    11.95
+    """
+    before = -_log_binomial(candidates + 1, k + 1)
+    whole = np.logaddexp(epsilon / 2 + _log_binomial(candidates, k + 1), _log_binomial(candidates, k))
+    after = math.log(candidates / k) - float(whole)
+    return abs(after - before)
+
+
+def _log_binomial(n: int, k: int) -> float:
+    return math.fsum(math.log((n - k + i) / i) for i in range(1, k + 1))
+
+
+def steps_epsilon(epsilon: float, delta: float, noise_multiplier: float = 20.0) -> tuple[int, int, float]:
+    """Steps by the printed ρ = T²/2σ², steps that the budget pays for, and ε that the printed steps spend.
+
+    >>> steps_epsilon(1.0, 1e-5)[:2]
+    (5, 28)
+    """
+    mu = mu_for(epsilon, delta)
+    printed = printed_steps(mu**2 / 2, noise_multiplier)
+    allowed = math.floor((noise_multiplier * mu) ** 2 * (1 + 1e-12))
+    spent = epsilon_of_mu(math.sqrt(max(1, printed)) / noise_multiplier, delta)
+    return printed, allowed, spent
+
+
+def printed_claims(
+    only: Collection[str] = MECHANISMS,
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    dimension: int = 1280,
+    candidates: int = 1_281_167,
+    k: int = 5,
+) -> Iterator[PrintedClaim]:
+    """Printed mechanisms at one claimed ε; classes of 5, 50 and 500 for the one that depends on their size.
+
+    Args:
+        only: which mechanisms; default all.
+        epsilon: the claim.
+        delta: δ of the claim.
+        dimension: width of the rows.
+        candidates: size of the pool.
+        k: prototypes per class.
+    """
+    from dptransfer_lab.true_epsilon_audit import audited_mean, audited_public, audited_theorem, audited_top_k
+
+    pool, rho = f"{candidates:,} candidates", mu_for(epsilon, delta) ** 2 / 2
+    for size in (5, 50, 500) if MEAN in only else ():
+        true, bound = (law(rho, size, dimension, delta) for law in (mean_epsilon, audited_mean))
+        where = f"a class of {size} rows, {dimension} dimensions"
+        yield PrintedClaim(MEAN, where, epsilon, true, delta, bound)
+    if THEOREM in only:
+        true, bound = (law(epsilon, delta) for law in (theorem_epsilon, audited_theorem))
+        yield PrintedClaim(THEOREM, "any class", epsilon, true, delta, bound)
+    if PUBLIC in only:
+        true = public_epsilon(epsilon, candidates)
+        yield PrintedClaim(PUBLIC, f"{pool}, pure", epsilon, true, 0.0, *audited_public(epsilon))
+    if TOP_K in only:
+        true = top_k_epsilon(epsilon, k, candidates)
+        yield PrintedClaim(TOP_K, f"{pool}, K = {k}, pure", epsilon, true, 0.0, *audited_top_k(epsilon))
+    if FROM_ZERO in only:
+        audit = audited_top_k(epsilon, from_zero=True, candidates=8, runs=100_000)
+        yield PrintedClaim(FROM_ZERO, "any pool, pure", epsilon, math.inf, 0.0, *audit)
+    if STEPS in only:
+        printed, allowed, spent = steps_epsilon(epsilon, delta)
+        yield PrintedClaim(STEPS, f"{printed} steps where {allowed} are paid for", epsilon, spent, delta)

@@ -1,0 +1,101 @@
+import pytest
+
+from dptransfer_lab.points import (
+    axis_epsilon,
+    axis_rho,
+    caption,
+    done,
+    each_setting,
+    figure_name,
+    held_fixed,
+    placed,
+    seeds_words,
+    split,
+    thinned,
+)
+from dptransfer_lab.results import frame_of
+
+from .synthetic import cells, grid, record
+
+
+def test_the_two_axes_agree_on_gaussian_noise():
+    for epsilon in (0.1, 1.0, 8.0):
+        rho = axis_rho(epsilon, None, None, 1e-5)
+        assert axis_epsilon(None, rho, None, 1e-5) == pytest.approx(epsilon, rel=1e-6)
+        assert axis_epsilon(None, None, (2 * rho) ** 0.5, 1e-5) == pytest.approx(epsilon, rel=1e-6)
+    assert axis_rho(None, None, 2.0, 1e-5) == 2.0
+    assert axis_rho(2.0, None, None, 0.0) == 0.5  # a selection's, not a Gaussian's
+
+
+def test_every_cell_gets_its_place_and_keeps_its_order():
+    records = [
+        record(epsilon=0.125, flavour="zcdp"),
+        record(epsilon=2.0, status="failed"),
+        record(epsilon=1.0),
+    ]
+    frame = placed(frame_of(records))
+    assert frame["at_epsilon"].tolist() == [pytest.approx(1.99, abs=0.01), 2.0, 1.0]
+    assert frame["at_rho"].iloc[0] == 0.125
+    assert list(frame["cell"]) == [one["cell"] for one in records]
+    assert len(done(frame)) == 2
+    assert placed(frame_of([]))["at_epsilon"].tolist() == []
+
+
+def test_currencies_and_settings_never_share_a_figure():
+    frame = cells(
+        [
+            record(epsilon=1.0),
+            record(epsilon=2.0),
+            record(epsilon=1.0, relation="replace-one"),
+            record(epsilon=1.0, flavour="pure"),
+            record(epsilon=1.0, flavour="zcdp"),
+            record(epsilon=1.0, data="other"),
+            record(epsilon=1.0, imbalance=10.0, rows=900),
+        ]
+    )
+    assert sorted(map(len, split(frame))) == [1, 1, 1, 1, 1, 2]
+    assert sorted(map(len, split(frame, over=("imbalance",)))) == [1, 1, 1, 1, 3]
+    assert sorted(map(len, each_setting(frame))) == [1] * 7
+    names = {figure_name("x", cells=some) for some in split(frame)}
+    assert len(names) == 6
+
+
+def test_a_pool_that_is_missing_is_a_setting_like_any_other():
+    frame = cells([record(pool=None, pool_rows=0), record(pool=None, pool_rows=0, seed=1), record()])
+    assert sorted(map(len, split(frame))) == [1, 2]
+    assert "pool" not in held_fixed(split(frame)[0])
+
+
+def test_a_caption_says_seeds_bands_what_is_fixed_and_marks():
+    text = caption(
+        "Something", cells(grid(("mean", "as-published-mean"), seeds=3)), bands="the band is a band"
+    )
+    assert "3 seeds per point; the band is a band." in text
+    assert "data flowers, encoder lite0, pool glyphs, 2,000 public rows, 10 classes" in text
+    assert "imbalance ratio 1" in text
+    assert "δ = 10⁻⁵, neighbours by add/remove" in text
+    assert "NOT PRIVATE" in text
+    assert "seeded" in text
+    assert "NOT PRIVATE" not in caption("Something", cells(grid(("mean",), seeds=3)))
+    assert "oracle-tuned" in caption("Something", cells([record(oracle_tuned=True)]))
+
+
+def test_unequal_numbers_of_seeds_are_a_range():
+    records = [*grid(("mean",), seeds=3), *grid(("public",), seeds=5)]
+    assert seeds_words(cells(records)) == "3 to 5 seeds per point"
+    assert seeds_words(cells(grid(("mean",), seeds=1))) == "1 seed per point"
+    assert seeds_words(cells([])) == "no seeds"
+
+
+def test_what_varies_is_not_said_to_be_fixed():
+    frame = cells(grid(imbalance=[1.0, 10.0]))
+    assert "imbalance" not in held_fixed(frame, vary=("imbalance",))
+    assert "imbalance ratio 1 and imbalance ratio 10" in held_fixed(frame)
+
+
+def test_many_ticks_are_thinned_and_keep_their_ends():
+    values = [0.01 * 1.5**step for step in range(20)]
+    kept = thinned(values)
+    assert (kept[0], kept[-1]) == (values[0], values[-1])
+    assert len(kept) <= 8
+    assert thinned([2.0, 1.0, 2.0]) == [1.0, 2.0]

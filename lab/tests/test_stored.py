@@ -1,0 +1,53 @@
+import os
+
+import numpy as np
+
+from dptransfer_lab.stored import Stored, kept
+
+
+def make(value=1.0, calls=None):
+    def made():
+        if calls is not None:
+            calls.append(1)
+        return Stored("f", classes=("a",)), {"rows": np.full((2, 3), value)}
+
+    return made
+
+
+def test_arrays_are_made_once_per_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path))
+    calls = []
+    first = kept({"file": "x"}, make(1.0, calls))
+    assert kept({"file": "x"}, make(2.0, calls)) == first
+    assert len(calls) == 1
+    assert kept({"file": "y"}, make(2.0)).open()["rows"][0, 0] == 2.0
+    assert isinstance(first.open()["rows"], np.memmap)
+    assert not [path for path in (tmp_path / "bench").iterdir() if path.name.startswith(".")]
+
+
+def test_who_made_the_rows_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path))
+    identity = {"name": "vit", "weights": "0" * 64, "transform": "none"}
+    made = kept({"file": "x"}, lambda: (Stored("f", {}, ("a", "b"), identity, "r"), {}))
+    assert made == Stored("f", {}, ("a", "b"), identity, "r")
+    assert made.identity.name == "vit"
+    assert Stored("f").identity is None
+
+
+def test_a_folder_with_a_missing_array_is_made_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path))
+    first = kept({"file": "x"}, make())
+    (tmp_path / first.files["rows"]).unlink()
+    assert kept({"file": "x"}, make()).open()["rows"].shape == (2, 3)
+
+
+def test_what_is_kept_is_the_owners_alone(tmp_path, monkeypatch):
+    """A study may name files that are not public."""
+    monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path))
+    before = os.umask(0)
+    try:
+        kept({"file": "x"}, make())
+    finally:
+        os.umask(before)
+    (folder,) = (tmp_path / "bench").iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700

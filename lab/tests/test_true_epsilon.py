@@ -1,0 +1,87 @@
+import math
+
+import numpy as np
+import pytest
+from scipy.special import comb
+
+from dptransfer.accounting import delta_of_mu
+from dptransfer_lab.printed import printed_log_weights
+from dptransfer_lab.true_epsilon import (
+    MECHANISMS,
+    GaussianPair,
+    mean_epsilon,
+    printed_claims,
+    public_epsilon,
+    steps_epsilon,
+    theorem_epsilon,
+    top_k_epsilon,
+)
+
+
+@pytest.mark.parametrize(("size", "expected"), [(5, 97.6), (50, 5.33), (500, 2.07)])
+def test_the_printed_mean_is_far_from_its_claim_for_small_classes(size, expected):
+    assert mean_epsilon(0.125, size, 1280, 1e-5) == pytest.approx(expected, rel=0.005)
+
+
+def test_the_pairs_curve_agrees_with_simulation_and_with_equal_deviations():
+    rng = np.random.default_rng(0)
+    pair = GaussianPair(1.0, 0.8, 0.5, 3)
+    x = rng.standard_normal((400_000, 3))
+    v = np.array([0.5, 0, 0])
+    loss = 3 * math.log(0.8) + ((x - v) ** 2).sum(axis=1) / (2 * 0.64) - (x**2).sum(axis=1) / 2
+    for epsilon in (0.0, 0.5, 2.0):
+        expected = np.maximum(0, -np.expm1(epsilon - loss)).mean()
+        assert pair.delta(epsilon) == pytest.approx(expected, rel=0.02)
+    nearly = GaussianPair(1.0, 1.0 - 1e-3, 0.5, 1)
+    assert nearly.delta(0.3) == pytest.approx(delta_of_mu(0.5, 0.3), rel=0.02)
+
+
+def test_top_k_loss_is_that_of_enumerated_sets():
+    n, k, epsilon = 7, 3, 1.0
+    weights = np.exp(printed_log_weights(n, k))
+
+    def chance(scores, members):
+        """Probability of one set under the printed sampler."""
+        order = np.argsort(-scores, kind="stable")
+        rank = {int(candidate): place + 1 for place, candidate in enumerate(order)}
+        worst = max(rank[m] for m in members)
+        whole = (weights * np.exp(epsilon / 2 * scores[order])).sum()
+        drawn = weights[worst - 1] * np.exp(epsilon / 2 * scores[order[worst - 1]]) / whole
+        return drawn / comb(worst - 1, k - 1)
+
+    tied, risen = np.zeros(n), np.ones(n)
+    risen[k - 1] = 0.0
+    ratio = math.log(chance(risen, range(k)) / chance(tied, range(k)))
+    assert top_k_epsilon(epsilon, k, n) == pytest.approx(abs(ratio))
+    assert top_k_epsilon(1.0, 5, 1_281_167) == pytest.approx(11.95, abs=0.01)
+
+
+def test_the_theorems_noise_is_too_small_for_sums_and_counts():
+    true = theorem_epsilon(1.0, 1e-5)
+    assert delta_of_mu(math.sqrt(2) / 1.2306435, true) == pytest.approx(1e-5, rel=1e-3)
+    assert true > 5
+
+
+def test_printed_steps_waste_budget():
+    assert steps_epsilon(1.0, 1e-5)[:2] == (5, 28)
+    assert steps_epsilon(3.0, 1e-5)[:2] == (14, 206)
+    assert steps_epsilon(1.0, 1e-5)[2] < 0.5
+
+
+def test_claims_are_unsafe_but_for_the_wasteful_one():
+    found = list(printed_claims(["as-published-mean-estimation", "as-published-noisy-gd"], epsilon=1.0))
+    assert [one.mechanism for one in found] == ["as-published-mean-estimation", "as-published-noisy-gd"]
+    assert [one.unsafe for one in found] == [True, False]
+    assert found[0].claimed < found[0].audited < found[0].exact
+    assert len(MECHANISMS) == 6
+
+
+def test_the_script_of_public_prototypes_selects_at_twice_its_epsilon():
+    n, epsilon = 5, 0.5
+    raised = np.exp(2 * epsilon * np.eye(n)[0])
+    ratio = math.log(raised[0] / raised.sum() * n)
+    assert public_epsilon(epsilon, n) == pytest.approx(ratio)
+    assert public_epsilon(1.0, 1_281_167) == pytest.approx(2.0, abs=1e-5)
+    (found,) = printed_claims(["as-published-public"], epsilon=1.0)
+    assert found.unsafe
+    assert found.claimed < found.audited <= public_epsilon(1.0, 30)

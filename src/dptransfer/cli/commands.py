@@ -1,0 +1,138 @@
+"""Groups of commands: help at once, errors in one line, and the commands of installed plug-ins.
+
+A package adds a command with an entry point in the group `dptransfer.commands`: the command's name, and a
+`typer.Typer` or a function with typer's annotations. It is loaded when it is asked for, or listed in the
+help; one that cannot be loaded says so itself and leaves the others alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from dptransfer.cli.failures import one_line, one_line_warnings, say_error
+from dptransfer.cli.usage import usage_line
+from dptransfer.errors import ArgumentError, DPTransferError
+from dptransfer.plugins import Registry
+
+_UsageError: Any = typer.BadParameter.__mro__[1]  # typer keeps its name to itself
+_ELSEWHERE = {"bench": "dptransfer[lab]"}  # commands that come with a package of their own
+
+
+class Group(TyperGroup):
+    """A group whose help is there at once, and which names the command that was meant."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The group's own `--help`, which is off unless it is given.
+
+        Typer leaves it undecided, and loads pydantic, a third of the whole time, to find out what that means
+        for a switch.
+        """
+        option = super().get_help_option(ctx)
+        if option is not None and option.default is None:
+            option.default = False
+        return option
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is asked for; the nearest name if there is none such."""
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
+            meant = f"Did you mean '{close[0]}'?" if close else f"See: {ctx.command_path} --help"
+            ctx.fail(f"there is no command '{args[0]}'. {meant}")
+        return super().resolve_command(ctx, args)
+
+
+def _command(name: str, found: Any, **how: Any) -> Any:
+    """Typer's command of what a package adds: its own class of groups, if it has one, stays."""
+    holder = typer.Typer()
+    if isinstance(found, typer.Typer):
+        own = found.info.cls
+        holder.add_typer(found, name=name, cls=own if isinstance(own, type) else Group)
+    else:
+        holder.command(name=name, **how)(found)
+    return typer.main.get_group(holder).commands[name]
+
+
+_ADDED: Registry[Any] = Registry("command", "dptransfer.commands", {}, _command)
+
+
+def _broken(name: str, problem: Exception) -> Any:
+    """A command in the place of one that does not load, which says so."""
+
+    def fail() -> None:
+        raise problem
+
+    anything = {"allow_extra_args": True, "ignore_unknown_options": True}
+    return _command(name, fail, help=f"Broken: {problem}", context_settings=anything)
+
+
+class Commands(Group):
+    """All commands, with the plug-ins'; expected errors are one line, `--debug` shows the traceback."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The library's own in the order of the story, then those of plug-ins."""
+        return [*self.commands, *(name for name in _ADDED.names if name not in self.commands)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The library's own command of that name, or else a plug-in's."""
+        own = super().get_command(ctx, cmd_name)
+        if own is not None:
+            return own
+        if cmd_name in _ADDED.names:
+            try:
+                return _ADDED[cmd_name]
+            except ArgumentError as problem:
+                return _broken(cmd_name, problem)
+        if cmd_name in _ELSEWHERE:
+            raise ArgumentError(
+                f"'dptransfer {cmd_name}' comes with a package that is not installed. "
+                f"Install it: pip install '{_ELSEWHERE[cmd_name]}'"
+            )
+        return None
+
+    def main(
+        self,
+        args: Any = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run, and leave with an exit code; a command line that cannot be read is one line as well."""
+        words = list(sys.argv[1:] if args is None else args)
+        try:
+            outcome = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        except _UsageError as problem:
+            if not standalone_mode:
+                raise
+            if type(problem).__name__ != "NoArgsIsHelpError":  # whose help has been shown
+                typer.echo(usage_line(problem, words, self), err=True)
+            sys.exit(problem.exit_code)
+        except typer.Abort:
+            sys.exit(130)
+        return sys.exit(outcome or 0) if standalone_mode else outcome
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take `--debug` from wherever it stands."""
+        kept = [word for word in args if word != "--debug"]
+        return super().parse_args(ctx, ["--debug"] * (len(kept) < len(args)) + kept)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; say what went wrong, if something did."""
+        try:
+            with one_line_warnings():
+                return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # the reader of our output is gone; typer leaves quietly
+        except (DPTransferError, OSError, MemoryError, KeyboardInterrupt) as problem:
+            if ctx.params.get("debug"):
+                import traceback
+
+                typer.echo(traceback.format_exc(), err=True)
+            say_error(one_line(problem, ctx.invoked_subcommand))
+            raise typer.Exit(130 if isinstance(problem, KeyboardInterrupt) else 2) from None

@@ -1,0 +1,97 @@
+"""Spending with care: room for the release before the charge, a way out after it, one line if interrupted."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dptransfer.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from dptransfer.data import Facts
+    from dptransfer.ledger import Ledger
+    from dptransfer.methods import PrivateMethod
+    from dptransfer.release import PrivateClassifier
+
+_CHUNK = 2**20
+
+
+def room_for(facts: Facts, method: PrivateMethod) -> int:
+    """Bytes that a release of this method may take, on the safe side."""
+    kinds = getattr(method, "candidates", ()) or (method,)
+    prototypes = max(int(getattr(kind, "k", None) or 1) for kind in kinds)
+    return 24 * facts.dimension * len(facts.classes) * prototypes + 4 * facts.dimension * 1024 + _CHUNK
+
+
+def require_writable(target: Path, *, overwrite: bool, room: int = _CHUNK) -> None:
+    """Raise unless a release of `room` bytes can be written at `target` now.
+
+    The room is really taken, in a file without a name, and given back at once: only that finds a full disk,
+    a quota and a read-only folder alike.
+    """
+    from dptransfer.release import require_target
+
+    require_target(target, overwrite=overwrite)
+    parents = [parent for parent in target.absolute().parents if parent.exists()]
+    try:
+        with tempfile.TemporaryFile(dir=parents[0]) as probe:
+            for start in range(0, room, _CHUNK):
+                probe.write(bytes(min(_CHUNK, room - start)))
+            probe.flush()
+    except OSError as problem:
+        raise ReleaseError(
+            f"A release must be writable before anything is charged; '{target}' is not "
+            f"({problem.strerror or problem}). Nothing was charged; free some space or choose another path."
+        ) from problem
+
+
+def save_or_rescue(model: PrivateClassifier, target: Path, **options: Any) -> Path:
+    """Write the release; a model that is paid for is put elsewhere rather than lost."""
+    try:
+        return model.save(target, **options)
+    except ReleaseError as problem:
+        try:
+            rescued = model.save(Path(tempfile.mkdtemp(prefix="dptransfer-")) / target.name, **options)
+        except (ReleaseError, OSError):
+            raise ReleaseError(f"{problem} The charge stands, and the model is lost.") from problem
+        raise ReleaseError(
+            f"{problem} The charge stands, so the model was kept: move '{rescued}' to where it belongs."
+        ) from problem
+
+
+@contextmanager
+def told_if_interrupted(book: Ledger, workspace: Path | None = None) -> Iterator[None]:
+    """Let an interruption say whether the budget is spent: it is, once the ledger was charged.
+
+    A run in a workspace was perhaps charged by an earlier process, and goes on without another charge.
+    """
+    before = _entries(book)
+    try:
+        yield
+    except KeyboardInterrupt:
+        from dptransfer.ledger import Charge
+
+        if workspace is not None:
+            raise KeyboardInterrupt(
+                "Interrupted; no release was written. The same command with "
+                f"--workspace {workspace} goes on, and what it has charged is not charged again."
+            ) from None
+        new = book.history()[before:] if _entries(book) else []
+        own = [entry for entry in new if isinstance(entry, Charge) and entry.process == os.getpid()]
+        if not own:
+            raise KeyboardInterrupt("Interrupted before any charge; no release was written.") from None
+        paid = own[-1]
+        spent = "it cost nothing" if not paid.events else "its budget is spent"
+        raise KeyboardInterrupt(
+            f"Interrupted in the middle of a fit: {spent} (entry {paid.number} of the ledger {book.path}), "
+            "and no release was written. Fitting again is charged again."
+        ) from None
+
+
+def _entries(book: Ledger) -> int:
+    """How many there are; a file that is not there yet is not made for it."""
+    return len(book.history()) if book.path is not None and book.path.exists() else 0

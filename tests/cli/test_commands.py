@@ -1,0 +1,111 @@
+"""Commands of plug-ins: found by entry point, loaded when needed, harmless when broken."""
+
+import sys
+from importlib.metadata import EntryPoint
+from types import ModuleType
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from dptransfer.cli.commands import Group
+from dptransfer.cli.main import app
+from dptransfer.errors import DataError
+
+GROUP = "dptransfer.commands"
+HELLO = typer.Typer(no_args_is_help=True)
+
+
+@HELLO.callback()
+def hello() -> None:
+    """Greet people."""
+
+
+@HELLO.command()
+def once(times: int = 1) -> None:
+    """Greet once.
+
+    Example: dptransfer hello once --times 2
+    """
+    print("hello " * times)
+
+
+@HELLO.command()
+def twice() -> None:
+    """Greet twice."""
+
+
+def shout(word: str) -> None:
+    """Say a word aloud."""
+    if word == "nothing":
+        raise DataError("A word must be audible; this is not. Choose another.")
+    print(word.upper())
+
+
+@pytest.fixture(autouse=True)
+def plug_ins(monkeypatch):
+    """A group, a function, one that cannot be imported, and one that is called as a command of ours."""
+    module = ModuleType("a_plug_in")
+    module.HELLO, module.shout = HELLO, shout
+    monkeypatch.setitem(sys.modules, "a_plug_in", module)
+    values = {
+        "hello": "a_plug_in:HELLO",
+        "shout": "a_plug_in:shout",
+        "broken": "no_such_package.cli:app",
+        "verify": "a_plug_in:shout",
+    }
+    found = [EntryPoint(name, value, GROUP) for name, value in values.items()]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda *, group: found if group == GROUP else [])
+
+
+def test_a_group_and_a_function_are_commands(cli):
+    assert cli("hello", "once", "--times", "2").stdout.split() == ["hello", "hello"]
+    assert cli("shout", "fire").stdout == "FIRE\n"
+
+
+def test_they_come_last_in_the_help_with_their_own_words(cli):
+    shown = cli("--help").stdout
+    assert "Greet people." in shown
+    assert "Say a word aloud." in shown
+    assert shown.index("│ ledger ") < shown.index("│ broken ") < shown.index("│ hello ")
+    assert "Usage: dptransfer hello" in cli("hello", "-h").stdout
+
+
+def test_a_broken_one_says_so_and_leaves_the_others_alone(cli):
+    assert "│ broken " in cli("--help").stdout
+    said = cli("broken", "--any", "word", code=2).stderr
+    assert said.startswith("Error: What a package adds must load; the command 'broken'")
+    assert "(ModuleNotFoundError: No module named 'no_such_package')" in said
+    assert cli("hello", "once").stdout.strip() == "hello"
+
+
+def test_a_command_of_ours_cannot_be_replaced(cli):
+    assert "A release is a directory" in cli("verify", "nowhere", code=2).stderr
+
+
+def test_their_errors_are_one_line_too(cli):
+    assert cli("shout", "nothing", code=2).stderr.startswith("Error: A word must be audible")
+    assert cli("hello", "onec", code=2).stderr == (
+        "dptransfer hello: there is no command 'onec'. Did you mean 'once'?\n"
+    )
+    assert cli("hello", "once", "--times", "x", code=2).stderr == (
+        "dptransfer hello once: --times takes a whole number; got 'x'. Example: --times 2\n"
+    )
+    assert cli("hello", "once", "--times", code=2).stderr.startswith("dptransfer hello once: --times takes a")
+
+
+def test_without_the_laboratory_its_command_says_how_to_get_it(cli):
+    said = cli("bench", "run", "demo", code=2).stderr
+    assert said == (
+        "Error: 'dptransfer bench' comes with a package that is not installed. "
+        "Install it: pip install 'dptransfer[lab]'\n"
+    )
+
+
+def test_every_group_has_help_at_once():
+    """A group that were left out would load pydantic for each of its commands' help."""
+    whole = typer.main.get_command(app)
+    groups = [whole.get_command(None, name) for name in whole.list_commands(None)]
+    groups = [one for one in groups if isinstance(one, TyperGroup)]
+    assert {group.name for group in groups} == {"ledger", "hello"}
+    assert all(isinstance(group, Group) for group in (whole, *groups))

@@ -1,0 +1,226 @@
+"""`--tune`, a choice that is paid for, and `--device`, which reaches every method that can compute there."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from dptransfer.accounting import epsilon_of
+from dptransfer.cli import method as subject
+from dptransfer.cli.method import devices_of, method_from, on_device
+from dptransfer.errors import ArgumentError
+from dptransfer.features import PublicMap
+from dptransfer.ledger import Ledger
+from dptransfer.methods import METHODS, AdaMix, CoinPressPrototypes, LeastSquares, NoisyGD, PrivateTuning
+from dptransfer.release import read_release
+
+BUDGET = ("--epsilon", "2", "--delta", "1e-5")
+PLAN = ("plan", *BUDGET, "--classes", "3", "--dim", "16")
+STEPS = ("-m", "noisy-gd", "--tune", "steps=2,5")
+
+
+def made(name, *fields, **settings):
+    return method_from(name, settings, fields)
+
+
+def test_every_combination_of_the_listed_values_is_a_candidate():
+    tuned = made("noisy-gd", "steps=2,5", "axes=8,16", clip=0.5)
+    wanted = [(steps, axes) for steps in (2, 5) for axes in (8, 16)]
+    assert tuned == PrivateTuning(
+        candidates=tuple(NoisyGD(features=PublicMap(axes=a), steps=s, clip=0.5) for s, a in wanted)
+    )
+    assert made("noisy-gd") == NoisyGD()  # nothing to tune is no tuning
+
+
+def test_parts_words_and_values_with_commas_can_be_tuned():
+    tuned = made("noisy-gd", "pace.reach=10,20", "start=zero,shots")
+    assert [(c.pace.reach, c.start.kind) for c in tuned.candidates] == [
+        (reach, kind) for reach in (10.0, 20.0) for kind in ("zero", "shots")
+    ]
+    tuned = made("coinpress", "shares=[[0.5, 0.5], [0.25, 0.75]]")
+    assert tuned.candidates == tuple(CoinPressPrototypes(shares=s) for s in ((0.5, 0.5), (0.25, 0.75)))
+
+
+def test_the_number_of_trials_and_the_public_way_reach_the_method():
+    assert made("noisy-gd", "steps=2,5", mean_trials=3.0).mean_trials == 3.0
+    assert made("noisy-gd", "steps=2,5", tune_on_public=True).tune_on_public
+
+
+def test_a_plan_shows_the_price_before_any_data(cli, cli_json):
+    alone = cli_json(*PLAN, "-m", "noisy-gd", "--set", "steps=5")
+    told = cli_json(*PLAN, *STEPS)
+    (event,) = told["events"]
+    assert (told["method"], event["kind"], event["mean_trials"]) == ("private-tuning", "best-of-many", 10.0)
+    assert told["epsilon"] <= 2
+    five = event["candidates"][1][0]
+    assert five["times"] == 5
+    assert five["noise_multiplier"] > 1.5 * alone["events"][0]["noise_multiplier"]
+    assert "'noisy-gd' with steps 2 or 5" in told["notes"][0]
+    assert "about 10 trials" in " ".join(cli(*PLAN, *STEPS).stdout.split())
+
+
+def test_fewer_trials_leave_more_for_each(cli_json):
+    few, many = (
+        cli_json(*PLAN, *STEPS, "--set", f"mean_trials={mean}")["events"][0]["candidates"][0][0][
+            "noise_multiplier"
+        ]
+        for mean in (2, 50)
+    )
+    assert few < many
+
+
+def test_a_tuned_fit_is_charged_as_what_it_is_and_its_card_says_so(cli, cli_json, data, ledger):
+    words = (*BUDGET, "--classes", "cat,dog,bird", *STEPS, "--set", "mean_trials=2", "--out", "model")
+    planned = cli_json(*PLAN, *STEPS, "--set", "mean_trials=2")
+    told = cli_json("fit", data / "private.npz", *words)
+    assert told["events"] == planned["events"]
+    (charge,) = [entry for entry in Ledger(ledger).history() if hasattr(entry, "events")]
+    assert epsilon_of(charge.events, 1e-5) == pytest.approx(told["epsilon"])
+    card = " ".join(cli("card", "model").stdout.split())
+    assert "chosen on private data among 2 public candidates; the choice is paid for" in card
+    assert "'noisy-gd' with steps 2 or 5" in card
+    assert "a trial's fit has epsilon" in card
+    assert "The best trial was of 'noisy-gd' with steps" in card
+    assert "Verified" in cli("verify", "model").stdout
+
+
+def test_tuning_on_public_rows_costs_what_the_winner_costs_alone(cli, cli_json, data):
+    np.savez("pool.npz", x=np.random.default_rng(9).normal(size=(220, 16)).astype(np.float32))
+    words = (*STEPS, "--set", "tune_on_public=true", "--public", "pool.npz", "--set", "data.size=300")
+    told = cli_json(*PLAN, *words)
+    assert told["method"] == "noisy-gd"
+    assert told["configuration"]["steps"] in (2, 5)
+    alone = cli_json(*PLAN, "-m", "noisy-gd", "--set", f"steps={told['configuration']['steps']}")
+    assert told["events"] == alone["events"]
+    assert "no private row was read" in told["notes"][0]
+    cli("fit", data / "private.npz", *BUDGET, "--classes", "cat,dog,bird", *words, "--out", "model")
+    assert read_release("model").provenance.configuration["steps"] == told["configuration"]["steps"]
+    assert "none was chosen on private data" in cli("card", "model").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--tune", "stps=2,5"), "--tune stps=2: A setting must be a field of the method; 'noisy-gd' has no"),
+        (("--tune", "k=2,5"), "'noisy-gd' has no 'k'"),
+        (("--tune", "steps="), "--tune must list values; got 'steps='"),
+        (("--tune", "steps=[]"), "--tune must list values"),
+        (("--tune", "steps=2,,5"), "--tune must list values"),
+        (("--tune", "steps"), "--tune takes field=value,value; got 'steps'"),
+        (("--tune", "=2,5"), "--tune takes field=value,value"),
+        (("--tune", "steps=2,0"), "--tune steps=0: steps must be"),
+        (("--tune", "steps=2,many"), "--tune steps=many: 'steps' must be of the type"),
+        (("--tune", "start=zero,shot"), "Did you mean 'shots'?"),
+        (("--tune", "steps=2"), "two configurations at least"),
+        (("--tune", "steps=2,2"), "two of these are the same"),
+        (("--tune", "steps=2,5", "--set", "steps=3"), "'steps' is both"),
+        (("--tune", "steps=2,5", "--tune", "steps=7,8"), "'steps' is there twice"),
+        (("--tune", "steps=" + ",".join(map(str, range(1, 103)))), "at most 100 configurations"),
+        (("--tune", "steps=2,5", "--set", "stps=3"), "Error: A setting must be a field of the method"),
+        (("--tune", "noise_multiplier=0.5,1"), "must pay for about 10 trials"),
+        (("--tune", "steps=2,5", "--set", "mean_trials=0.5"), "mean_trials must be at least 1"),
+        (("--tune", "steps=2,5", "--set", "tune_on_public=true"), "Pass public=PublicEmbeddings(...)"),
+        (
+            ("--tune", "steps=2,5", "--set", "tune_on_public=true", "--set", "mean_trials=3"),
+            "mean_trials is for tuning on",
+        ),
+        (("--set", "tune_on_public=true"), "--set tune_on_public needs something to tune"),
+        (("--set", "mean_trials=3"), "--set mean_trials needs something to tune"),
+    ],
+)
+def test_refusals(cli, words, said):
+    assert said in cli(*PLAN, "-m", "noisy-gd", *words, code=2).stderr
+
+
+def test_a_refused_fit_charges_nothing(cli, data, ledger):
+    words = (*BUDGET, "--classes", "cat,dog,bird", "-m", "mean", "--tune", "steps=2,5", "--out", "model")
+    assert "'mean' has no 'steps'" in cli("fit", data / "private.npz", *words, code=2).stderr
+    assert not ledger.exists()
+
+
+def test_a_budget_without_delta_is_refused_with_the_reason(cli):
+    words = ("plan", "--budget", "rho=0.1", "--classes", "3", "--dim", "16", *STEPS)
+    assert "accounted for in (epsilon, delta)" in cli(*words, code=2).stderr
+
+
+ONE = ("--epsilon", "1", "--delta", "1e-5")
+ON = ("plan", *ONE, "--classes", "3", "--dim", "16")
+ABLE = [name for name, kind in METHODS.items() if "cuda" in devices_of(kind())]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_moves_or_says_that_it_cannot(name):
+    if name in ABLE:
+        assert on_device(METHODS[name](), "cuda").device == "cuda"
+        return
+    with pytest.raises(ArgumentError, match=f"'{name}', as it is set, computes on cpu alone"):
+        on_device(METHODS[name](), "cuda")
+
+
+def test_the_methods_that_have_a_choice_are_these():
+    assert {"mean", "mean-estimation", "public", "top-k", "noisy-gd", "dpsgd", "ngd"} <= set(ABLE)
+    without = {name for name, kind in METHODS.items() if "device" not in {one.name for one in fields(kind)}}
+    assert {"least-squares", "newton", "only-public"} <= without
+    assert not without & set(ABLE)
+
+
+def test_a_setting_decides_whether_a_method_can_move():
+    assert on_device(AdaMix(), "cuda").device == "cuda"
+    with pytest.raises(ArgumentError, match="as it is set"):
+        on_device(AdaMix(axes=64), "cuda")
+
+
+def test_no_device_and_the_cpu_change_nothing():
+    for device in (None, "cpu"):
+        assert on_device(LeastSquares(), device) == LeastSquares()
+
+
+def test_of_a_choice_each_moves():
+    tuned = method_from("noisy-gd", {}, ["steps=2,5"], device="cuda")
+    assert [one.device for one in tuned.candidates] == ["cuda", "cuda"]
+
+
+def test_behind_an_encoder_a_method_follows_where_it_can(monkeypatch):
+    assert on_device(LeastSquares(), "cuda", encodes=True) == LeastSquares()
+    assert on_device(NoisyGD(), "mps", encodes=True) == NoisyGD()
+    for there, device in ((True, "cuda"), (False, "cpu")):
+        monkeypatch.setattr(subject, "_all_there", lambda there=there: there)
+        assert on_device(NoisyGD(), "cuda", encodes=True).device == device
+
+
+def test_what_methods_need_of_a_gpu_is_asked_of_the_machine(monkeypatch):
+    def missing():
+        raise ArgumentError("device='cuda' needs Triton; it is not installed.")
+
+    monkeypatch.setattr("dptransfer.compute.device.require_cuda", missing)
+    assert on_device(NoisyGD(), "cuda", encodes=True).device == "cpu"
+    monkeypatch.setattr("dptransfer.compute.device.require_cuda", lambda: None)
+    assert on_device(NoisyGD(), "cuda", encodes=True).device == "cuda"
+
+
+def test_a_plan_takes_it_and_costs_the_same(cli_json):
+    there = cli_json(*ON, "-m", "noisy-gd", "--device", "cuda")
+    assert there["configuration"]["device"] == "cuda"
+    assert there["events"] == cli_json(*ON, "-m", "noisy-gd")["events"]
+
+
+def test_refused_devices_name_those_that_can(cli, data, ledger):
+    said = cli(*ON, "-m", "newton", "--device", "cuda", code=2).stderr
+    assert "'newton', as it is set, computes on cpu alone" in said
+    assert ", ".join(ABLE) in said
+    assert "computes on cpu or cuda alone" in cli(*ON, "-m", "mean", "--device", "cuda:1", code=2).stderr
+    words = (*ONE, "--classes", "cat,dog,bird", "-m", "newton", "--device", "cuda", "--out", "model")
+    assert "computes on cpu alone" in cli("fit", data / "private.npz", *words, code=2).stderr
+    assert not ledger.exists()
+
+
+def test_a_gpu_that_is_not_there_is_missed_before_the_charge(cli, data, monkeypatch):
+    def missing():
+        raise ArgumentError("device='cuda' needs a CUDA device; torch finds none. Use device='cpu'.")
+
+    monkeypatch.setattr("dptransfer.compute.device.require_cuda", missing)
+    words = (*ONE, "--classes", "cat,dog,bird", "-m", "noisy-gd", "--device", "cuda", "--out", "model")
+    said = cli("fit", data / "private.npz", *words, code=2).stderr
+    assert "--device cuda needs a CUDA device; torch finds none. Use --device cpu" in said
+    assert "Nothing" not in said
+    assert cli("ledger", "show").stdout.count("noisy-gd") == 0
