@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data import EncoderIdentity, PrivateEmbeddings, PublicEmbeddings, long_tail
+from dptransfer.data import EncoderIdentity, Labelled, PrivateEmbeddings, PublicEmbeddings, long_tail
 from dptransfer.errors import DataError
 from dptransfer_lab.cells import TaskKey
 from dptransfer_lab.draws import drawn_by_class
@@ -59,16 +59,15 @@ class Task:
         """Private rows per class."""
         return tuple(np.bincount(self.labels, minlength=len(self.classes)).tolist())
 
-    def named(self, positions: Positions) -> NDArray[Any]:
+    def labelled(self, positions: Positions) -> Labelled:
         """Labels as the library takes them."""
-        return named(positions, self.classes)
+        return Labelled(positions, self.classes)
 
     def private(self, declare: str) -> PrivateEmbeddings:
         """The rows as their owner would hand them to a method, with what is declared about them."""
         return PrivateEmbeddings(
             self.rows,
-            self.named(self.labels),
-            classes=self.classes,
+            self.labelled(self.labels),
             name="bench",
             encoder=self.encoder,
             size=len(self.rows) if declare != "nothing" else None,
@@ -122,11 +121,6 @@ def task_of(key: TaskKey, data: Stored, pool: Stored | None) -> Task:
     )
 
 
-def named(positions: Positions, classes: tuple[str | int, ...]) -> NDArray[Any]:
-    """Labels as the library takes them: names where classes are numbers, which positions look like."""
-    return np.asarray(classes)[positions] if isinstance(classes[0], int) else positions
-
-
 def _public(
     key: TaskKey,
     stored: Stored | None,
@@ -140,7 +134,7 @@ def _public(
     if labelled is None:
         return pool
     rows, labels = labelled
-    shots = PublicEmbeddings(rows, named(labels, classes), classes=classes, encoder=encoder, name="shots")
+    shots = PublicEmbeddings(rows, Labelled(labels, classes), encoder=encoder, name="shots")
     return shots if pool is None else pool.with_shots(shots)
 
 
