@@ -14,9 +14,11 @@ from dptransfer.methods.base import ImageMethod, Outcome
 from dptransfer.privacy import Relation, Unit
 from dptransfer.release.heads import LinearHead
 
-SIZE = 8
+from .samples import SIDE
+
 _GRID = 2**SUM_BITS
 _WIDTHS = (6, 12)
+_PACE = 0.1
 _TRAINED = ("1.weight", "1.bias", "4.weight", "4.bias")  # of the two normalisation layers
 
 
@@ -27,11 +29,11 @@ def tiny_encoder():
         first, second = torch.nn.Conv2d(3, _WIDTHS[0], 3, stride=2), torch.nn.Conv2d(*_WIDTHS, 3)
     norms = [torch.nn.BatchNorm2d(width) for width in _WIDTHS]
     network = torch.nn.Sequential(first, norms[0], torch.nn.ReLU(), second, norms[1], torch.nn.ReLU())
-    return TorchModuleEncoder(network, _input, name="tiny-net", transform_name=f"rgb {SIZE} bicubic x/255")
+    return TorchModuleEncoder(network, _input, name="tiny-net", transform_name=f"rgb {SIDE} bicubic x/255")
 
 
 def _input(image):
-    return np.asarray(image.resize((SIZE, SIZE), 3), dtype=np.float32).transpose(2, 0, 1) / 255
+    return np.asarray(image.resize((SIDE, SIDE), 3), dtype=np.float32).transpose(2, 0, 1) / 255
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +82,10 @@ class NormalisationGradient:
 
 
 def split(values, classes):
-    """One vector as the state of the normalisation layers and the head."""
-    *state, head = torch.split(values, [*np.repeat(_WIDTHS, 2).tolist(), classes * _WIDTHS[1]])
-    return dict(zip(_TRAINED, state, strict=True)), head.reshape(classes, -1)
+    """One vector, from zero on, as the state of the normalisation layers, which move slowly, and the head."""
+    *moved, head = torch.split(values, [*np.repeat(_WIDTHS, 2).tolist(), classes * _WIDTHS[1]])
+    state = {name: name.endswith("weight") + _PACE * part for name, part in zip(_TRAINED, moved, strict=True)}
+    return state, head.reshape(classes, -1)
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ class Normalisation(ImageMethod):
     """
 
     steps: int = 20
-    length: float = 4.0
+    length: float = 6.0
     name: ClassVar[str] = "normalisation"
 
     def plan(self, facts, budget, public=None):
@@ -111,7 +114,7 @@ class Normalisation(ImageMethod):
     def run(self, plan, prepared, private, noise, public):
         (paid,) = plan.mechanisms
         classes, rounds, network = len(private.facts.classes), paid.open(noise=noise), prepared.module
-        values = np.concatenate([[1.0] * 6, [0.0] * 6, [1.0] * 12, [0.0] * 12, [0.0] * 12 * classes])
+        values = np.zeros(paid.query.shape)
         for step in range(self.steps):
             question = NormalisationGradient(network, values, classes)
             answer = rounds.release(question, private.pixels, private.labels)

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import logsumexp
 
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import PrivateEmbeddings, PrivateImages, PublicEmbeddings
 from dptransfer.ledger import Ledger
 from dptransfer.methods.replan import verify_release
 from dptransfer.noise import SeededNoise
@@ -12,6 +12,7 @@ from dptransfer.release.verify import STEPS
 
 CLASSES = ("ant", "bee", "cat")
 WIDTH = 8
+SIDE = 8  # of a picture
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
 
@@ -43,6 +44,19 @@ def muddled(count=900, seed=3):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 3, count)
     return rng.normal(size=(count, WIDTH)) + np.eye(3, WIDTH)[y], y
+
+
+def pictures(count=90, seed=0):
+    """Noisy pictures whose class is a colour."""
+    rng, labels = np.random.default_rng(seed), np.arange(count) % 3
+    pixels = rng.integers(0, 120, (count, SIDE, SIDE, 3))
+    pixels[np.arange(count), ..., labels] += 100
+    return pixels.astype(np.uint8), labels
+
+
+def images(**named):
+    pixels, labels = pictures()
+    return PrivateImages(pixels, labels, classes=["red", "green", "blue"], **{"name": "photos"} | named)
 
 
 def unit(x):

@@ -17,26 +17,13 @@ from dptransfer.privacy import Budget
 from dptransfer.release import card_of, evaluate, export_onnx
 from release.models import rewrite
 
-from .samples import Repeatable, released
+from .samples import SIDE, Repeatable, images, pictures, released
 
 pytest.importorskip("torch")
 
-from .normalisation import SIZE, Normalisation, NormalisationGradient, tiny_encoder  # torch is there
+from .normalisation import Normalisation, NormalisationGradient, tiny_encoder  # torch is there
 
 BUDGET = Budget(epsilon=6.0, delta=1e-5)
-
-
-def pictures(count=90, seed=0):
-    """Noisy pictures whose class is a colour."""
-    rng, labels = np.random.default_rng(seed), np.arange(count) % 3
-    pixels = rng.integers(0, 120, (count, SIZE, SIZE, 3))
-    pixels[np.arange(count), ..., labels] += 100
-    return pixels.astype(np.uint8), labels
-
-
-def images(**named):
-    pixels, labels = pictures()
-    return dpt.PrivateImages(pixels, labels, classes=["red", "green", "blue"], **{"name": "photos"} | named)
 
 
 def fitted(method, data, public=None, **given):
@@ -70,7 +57,7 @@ def test_pictures_are_planned_charged_and_released_with_the_encoder_that_they_ch
     assert seen.events == Normalisation().plan(images().facts, BUDGET).events
     path = released(seen, tmp_path)
     fields = json.loads((path / "release.json").read_text())
-    assert fields["facts"]["shape"] == [SIZE, SIZE, 3]
+    assert fields["facts"]["shape"] == [SIDE, SIDE, 3]
     assert fields["encoder_delta"]["base"] == tiny_encoder().identity.to_dict()
     assert {one["name"]: one["dtype"] for one in fields["arrays"]}["encoder.1.weight"] == "float32"
     loaded = dpt.load(path)
@@ -109,7 +96,7 @@ def test_pictures_from_files_give_the_same_model_as_their_array(tmp_path):
     found = find_images(tmp_path)
     order = np.argsort(labels, kind="stable")
     array = dpt.PrivateImages(pixels[order], labels[order], classes=["a", "b", "c"], name="array")
-    files = dpt.PrivateImages(found, resolution=SIZE, name="files")
+    files = dpt.PrivateImages(found, resolution=SIDE, name="files")
     models = [fitted(Normalisation(steps=2), data) for data in (array, files)]
     assert (models[0].weights["encoder.4.weight"] == models[1].weights["encoder.4.weight"]).all()
     assert (models[0].weights["weights"] == models[1].weights["weights"]).all()
