@@ -137,7 +137,7 @@ def evaluate(
 
 def evaluate_scores(
     scores: NDArray[np.float64],
-    y: ArrayLike,
+    y: ArrayLike | Labelled,
     *,
     classes: tuple[str | int, ...],
     temperature: float = 1.0,
