@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dptransfer import _check
-from dptransfer.errors import ArgumentError
+from dptransfer.errors import ArgumentError, MissingDependency
 
 
 @pytest.mark.parametrize("value", [1e-12, 1, 0.3, 1e12, np.float32(2)])
@@ -22,3 +22,9 @@ def test_others_do_not_and_zero_only_where_it_may(value):
     else:
         with pytest.raises(ArgumentError, match="0, or a number"):
             _check.moderate("alpha", value, or_zero=True)
+
+
+def test_a_package_that_is_not_installed_is_named_with_the_extra_that_installs_it():
+    assert _check.installed("math", "none", "Counting").pi == math.pi
+    with pytest.raises(MissingDependency, match=r"Flying needs the package 'no_such'.*dptransfer\[wings\]"):
+        _check.installed("no_such.package", "wings", "Flying")

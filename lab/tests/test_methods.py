@@ -25,3 +25,9 @@ def test_settings_of_printed_mechanisms_are_checked():
         method_of("as-published-nonsense", {})
     with pytest.raises(ArgumentError, match="name that one"):
         method_of("as-published-top-k", {"from_zero": True})
+
+
+def test_a_method_of_any_package_is_named_by_its_place():
+    place = "dptransfer.methods.top_k_prototypes:TopKPrototypes"
+    assert method_of(place, {"k": 2}) == method_of("top-k", {"k": 2})
+    assert is_private(place)

@@ -38,6 +38,12 @@ def test_a_position_that_is_none_cannot_exist(positions):
     assert len(Labelled(np.zeros(0, np.int64), ("a", "b"))) == 0
 
 
+@pytest.mark.parametrize("positions", [[0, 1], np.array([0.0, 1.0]), np.zeros((2, 2), np.int64)])
+def test_what_are_no_positions_is_refused_with_the_way_out(positions):
+    with pytest.raises(DataError, match=r"Labelled\.of"):
+        Labelled(positions, ("a", "b"))
+
+
 def test_a_list_is_never_read_off_the_labels():
     for make in (Labelled.of, lambda y: PrivateEmbeddings(ROWS, y), lambda y: PublicEmbeddings(ROWS, y)):
         with pytest.raises(DataError, match="never inferred"):

@@ -125,6 +125,9 @@ def test_a_ledger_counts_persons_and_names_them():
     assert "(add/remove, by person) is spent" in sentence
     assert sentence.endswith("add/remove, by person")
     ledger.verify()
+    ledger.set_budget("unused", Budget(epsilon=2.0, delta=1e-5), unit=Unit.PERSON)
+    ledger.charge("unused", [], label="fit")
+    assert ledger.spent("unused").unit is Unit.PERSON
     with pytest.raises(BudgetExceeded, match=r"\(add/remove, by person\), .*above its budget"):
         ledger.charge("clinic", [PERSON] * 9, label="fit")
 

@@ -56,18 +56,11 @@ def starting_point(target: Path, data: Path | None = None, pool: Path | None = N
         text, trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )
     demo = '{ pixels = "demo" }'
-    if data is None:
-        return template.render(
-            name=_word(target), ratios="[1, 10]", data="digits", source=demo, pool="glyphs", pool_source=demo
-        )
-    return template.render(
-        name=_word(target),
-        ratios="[0]",
-        data=_word(data),
-        source=_source(data, target),
-        pool=None if pool is None else _word(pool),
-        pool_source=None if pool is None else _source(pool, target),
-    )
+    given = {"ratios": "[1, 10]", "data": "digits", "source": demo, "pool": "glyphs", "pool_source": demo}
+    if data is not None:
+        given = {"ratios": "[0]", "data": _word(data), "source": _source(data, target), "pool": ""}
+        given |= {} if pool is None else {"pool": _word(pool), "pool_source": _source(pool, target)}
+    return str(template.render(name=_word(target), **given))
 
 
 def _word(path: Path) -> str:

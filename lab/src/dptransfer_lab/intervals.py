@@ -36,7 +36,7 @@ def mean_of(values: Iterable[float], *, top: float = 1.0) -> Mean:
     """The mean and its interval, of numbers between 0 and `top`; an infinite `top` cuts Student's at 0.
 
     >>> [round(number, 3) for number in mean_of([0.5, 0.7, 0.6])]
-    [3, 0.6, 0.347, 0.809]
+    [3, 0.6, 0.357, 0.802]
     >>> mean_of([0.5])
     Mean(n=1, mean=0.5, low=nan, high=nan)
     """

@@ -208,7 +208,7 @@ def _map_once(method: PrivateMethod, task: Task, clock: _Clock) -> None:
 
 
 def _evaluated(model: PrivateClassifier | Unprotected, task: Task) -> Evaluation:
-    labels = task.named(task.test_labels)
+    labels = task.labelled(task.test_labels)
     if isinstance(model, PrivateClassifier):
         return evaluate(model, task.test_rows, labels, minority_of=task.sizes)
     return evaluate_scores(
@@ -224,8 +224,8 @@ def _attacked(model: PrivateClassifier | Unprotected, task: Task) -> dict[str, A
     """The loss-threshold attack on rows it was fitted on, against as many of each class that it was not."""
     if task.members is None or task.others is None or not len(task.members):
         return {}
-    inside = task.rows[task.members], task.named(task.labels[task.members])
-    outside = task.others[0], task.named(task.others[1])
+    inside = task.rows[task.members], task.labelled(task.labels[task.members])
+    outside = task.others[0], task.labelled(task.others[1])
     if isinstance(model, PrivateClassifier):
         found = membership_attack(model, inside, outside).to_dict()
         return {name: value for name, value in found.items() if name != "guarantee"}

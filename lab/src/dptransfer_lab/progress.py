@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,8 @@ class TimeLeft:
 
     def __init__(self, workers: int) -> None:
         self._workers = max(1, workers)
-        self._spent, self._seen = Counter[str](), Counter[str]()
+        self._spent: defaultdict[str, float] = defaultdict(float)
+        self._seen: Counter[str] = Counter()
         self._began = time.monotonic()
         self._wall = 0.0
 

@@ -37,8 +37,9 @@ from dptransfer_lab.who_won import who_won
 
 _SIZES = {**SIZE_WORDS, "imbalance": "ratios", "shots": "shots"}
 _CLAIMS = (
-    "Each claim is tested on the cells of this study, which are not the papers' own data and encoders unless "
-    "the names say so. 'Confirmed' means that it holds here in the share of cells it asks for; it is no proof."
+    "Each claim is tested on the cells of this study, which are not the papers' own data and encoders "
+    "unless the names say so. 'Confirmed' means that it holds here in the share of cells it asks for; it is "
+    "no proof."
 )
 _MARKS = {
     "not_private": "NOT PRIVATE, no guarantee, run in the laboratory alone for comparison: {}.",

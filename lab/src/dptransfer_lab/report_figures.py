@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,25 +44,18 @@ class FigureEntry(BaseModel):
     def drawn(self, frame: pd.DataFrame, styles: Mapping[str, Style], pictures: Pictures) -> list[Drawing]:
         """The figures of this kind that these cells have."""
         cells, metric = self.where.of(frame), self.metric or "balanced_accuracy"
-        match self.kind:
-            case "curves":
-                return curves(cells, styles, metric=metric, over=self.over, error=self.error)
-            case "best":
-                return best_methods(cells, styles, metric=metric)
-            case "ablation":
-                return ablation(cells, styles, metric=metric, error=self.error)
-            case "cost":
-                return cost(cells, styles, cost=self.metric or "fit_seconds")
-            case "boost":
-                return performance_boost(cells, styles)
-            case "attack":
-                return attack_trade(cells, styles)
-            case "instance-loss":
-                return loss_curves(cells, styles)
-            case "best-k":
-                return optimal_k(cells, metric=metric)
-            case "gallery":
-                return gallery(cells, styles, pictures)
+        kinds: dict[Kind, Callable[[], list[Drawing]]] = {
+            "curves": lambda: curves(cells, styles, metric=metric, over=self.over, error=self.error),
+            "best": lambda: best_methods(cells, styles, metric=metric),
+            "ablation": lambda: ablation(cells, styles, metric=metric, error=self.error),
+            "cost": lambda: cost(cells, styles, cost=self.metric or "fit_seconds"),
+            "boost": lambda: performance_boost(cells, styles),
+            "attack": lambda: attack_trade(cells, styles),
+            "instance-loss": lambda: loss_curves(cells, styles),
+            "best-k": lambda: optimal_k(cells, metric=metric),
+            "gallery": lambda: gallery(cells, styles, pictures),
+        }
+        return kinds[self.kind]()
 
 
 def drawings_of(

@@ -5,14 +5,14 @@ Labels are read freely: this is for benchmarks on data whose labels are known, n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data import EncoderIdentity, PrivateEmbeddings, PublicEmbeddings, long_tail
+from dptransfer.data import EncoderIdentity, Labelled, PrivateEmbeddings, PublicEmbeddings, long_tail
 from dptransfer.errors import DataError
 from dptransfer_lab.cells import TaskKey
 from dptransfer_lab.draws import drawn_by_class
@@ -59,16 +59,15 @@ class Task:
         """Private rows per class."""
         return tuple(np.bincount(self.labels, minlength=len(self.classes)).tolist())
 
-    def named(self, positions: Positions) -> NDArray[Any]:
-        """Labels as the library takes them: names where classes are numbers, which positions look like."""
-        return np.asarray(self.classes)[positions] if isinstance(self.classes[0], int) else positions
+    def labelled(self, positions: Positions) -> Labelled:
+        """Labels as the library takes them."""
+        return Labelled(positions, self.classes)
 
     def private(self, declare: str) -> PrivateEmbeddings:
         """The rows as their owner would hand them to a method, with what is declared about them."""
         return PrivateEmbeddings(
             self.rows,
-            self.named(self.labels),
-            classes=self.classes,
+            self.labelled(self.labels),
             name="bench",
             encoder=self.encoder,
             size=len(self.rows) if declare != "nothing" else None,
@@ -108,32 +107,35 @@ def task_of(key: TaskKey, data: Stored, pool: Stored | None) -> Task:
     members, unused, tested = _attacked(chosen_rows, left, labels, kept_test, test_labels, key)
     parts = _cut(whole["rows"], unused, width), _cut(whole["test_rows"], tested, width)
     labelled = (_cut(whole["rows"], shots, width), labels[shots]) if len(shots) else None
-    task = Task(
+    return Task(
         rows=_cut(whole["rows"], chosen_rows, width),
         labels=labels[chosen_rows].astype(np.int64),
         classes=classes,
         test_rows=_cut(whole["test_rows"], kept_test, width),
         test_labels=test_labels[kept_test].astype(np.int64),
+        public=_public(key, pool, width, labelled, classes, data.identity),
         shots=labelled,
         encoder=data.identity,
         members=np.searchsorted(chosen_rows, members),
         others=(np.concatenate(parts), np.concatenate([labels[unused], test_labels[tested]])),
     )
-    public = None
-    if pool is not None:
-        seed = None if key.pool_rows is None else key.seed
-        public = _pool(pool, key.pool, key.pool_rows, width, seed)
-    return _with_public(task, public)
 
 
-def _with_public(task: Task, pool: PublicEmbeddings | None) -> Task:
-    if task.shots is not None:
-        rows, labels = task.shots
-        shots = PublicEmbeddings(
-            rows, task.named(labels), classes=task.classes, encoder=task.encoder, name="shots"
-        )
-        pool = shots if pool is None else pool.with_shots(shots)
-    return replace(task, public=pool)
+def _public(
+    key: TaskKey,
+    stored: Stored | None,
+    width: int,
+    labelled: tuple[Rows, Positions] | None,
+    classes: tuple[str | int, ...],
+    encoder: EncoderIdentity | None,
+) -> PublicEmbeddings | None:
+    seed = None if key.pool_rows is None else key.seed
+    pool = None if stored is None else _pool(stored, key.pool, key.pool_rows, width, seed)
+    if labelled is None:
+        return pool
+    rows, labels = labelled
+    shots = PublicEmbeddings(rows, Labelled(labels, classes), encoder=encoder, name="shots")
+    return shots if pool is None else pool.with_shots(shots)
 
 
 @lru_cache(maxsize=2)

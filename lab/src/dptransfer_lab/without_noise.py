@@ -46,10 +46,9 @@ class Paragon:
         else:
             model = LogisticRegression(C=1 / (self.strength * len(rows)), max_iter=2000, tol=1e-3)
             fitted = model.fit(rows, labels)
-            found = fitted.coef_, fitted.intercept_
-            if len(seen) == 2:  # scikit-learn keeps one row of weights for two classes
-                found = tuple(np.concatenate([-part, part]) / 2 for part in found)
-            weights[seen], offset[seen] = found
+            for ours, theirs in ((weights, fitted.coef_), (offset, fitted.intercept_)):
+                two = len(seen) == 2  # of which scikit-learn keeps one row of weights
+                ours[seen] = np.concatenate([-theirs, theirs]) / 2 if two else theirs
         return Unprotected(weights, offset, temperature=1.0)
 
 

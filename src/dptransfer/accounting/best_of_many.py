@@ -108,5 +108,4 @@ def _repeated(trial: Divergences, mean: float, shape: float) -> Divergences:
         extra = (1 + shape) * ((1 - 1 / orders) * trial - math.log(gamma) / orders)
         log_mean = math.log(max(mean, mean_trials_of(gamma, shape)))
         whole = trial + float(extra.min()) + log_mean / (orders - 1)
-    rising: Divergences = np.minimum.accumulate(whole[::-1])[::-1] * (1 + 1e-12)
-    return rising
+    return np.minimum.accumulate(whole[::-1])[::-1] * (1 + 1e-12)

@@ -17,7 +17,7 @@ from dptransfer.accounting.compose import (
     mu_of,
     pure_epsilon_of,
     quick_delta_of,
-    rho_of,
+    rho_or_none,
 )
 from dptransfer.accounting.search import largest, largest_whole, smallest, smallest_root
 from dptransfer.accounting.steps import Steps
@@ -68,10 +68,8 @@ def fits(events: Sequence[Event], budget: Budget) -> bool:
             f"{budget.relation.value} budget. Plan the mechanisms under the budget's relation."
         )
     if budget.rho is not None:
-        try:
-            return rho_of(events) <= budget.rho
-        except BudgetError:
-            return False
+        rho = rho_or_none(events)
+        return rho is not None and rho <= budget.rho
     if budget.mu is not None:
         mu = mu_of(events)
         return mu is not None and mu <= budget.mu

@@ -198,7 +198,8 @@ def guarantee_of(
         relation, unit = found, own
     pure, mu = pure_epsilon_of(events), mu_of(events)
     if pure is None and budget_delta == 0:
-        raise BudgetError(why_never_pure(events))
+        by_renyi = Steps.of(events).by_renyi
+        raise BudgetError(by_renyi[0].nothing_else if by_renyi else NO_PURE_GAUSSIAN)
     epsilon, delta = epsilon_of(events, budget_delta), budget_delta
     if pure is not None and pure <= epsilon:
         epsilon, delta = pure, 0.0
@@ -206,17 +207,11 @@ def guarantee_of(
         epsilon=epsilon,
         delta=delta,
         relation=relation,
-        rho=_rho_or_none(events),
+        rho=rho_or_none(events),
         mu=mu if mu is not None and math.isfinite(mu) else None,
         assumptions=tuple(assumptions),
         unit=unit or Unit.ROW,
     )
-
-
-def why_never_pure(events: Sequence[Event]) -> str:
-    """Why no amount of noise gives these events a pure ε."""
-    by_renyi = Steps.of(events).by_renyi
-    return by_renyi[0].nothing_else if by_renyi else NO_PURE_GAUSSIAN
 
 
 def is_gaussian(events: Sequence[Event]) -> bool:
@@ -258,7 +253,8 @@ def composition_words(events: Sequence[Event]) -> str:
     )
 
 
-def _rho_or_none(events: Sequence[Event]) -> float | None:
+def rho_or_none(events: Sequence[Event]) -> float | None:
+    """`rho_of`, or None where there is none."""
     try:
         return rho_of(events)
     except BudgetError:

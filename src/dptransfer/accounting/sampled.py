@@ -201,8 +201,7 @@ def _masses(cuts: Floats) -> Floats:
 
     below, above = ndtr(cuts), ndtr(-cuts)
     between = np.where(cuts[:-1] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
-    masses: Floats = np.concatenate([below[:1], between, above[-1:]])
-    return masses
+    return np.concatenate([below[:1], between, above[-1:]])
 
 
 def sampled_divergences(group: SampledGroup, orders: Floats) -> Floats:
@@ -216,8 +215,7 @@ def sampled_divergences(group: SampledGroup, orders: Floats) -> Floats:
     chords = _chords(orders, *_log_moments(z, q, group.replaces))
     if group.replaces:
         chords = np.minimum(chords, _chords(orders, *_integrated_log_moments(z, q)))
-    divergences: Floats = group.times * np.minimum(whole, chords / (orders - 1))
-    return divergences
+    return group.times * np.minimum(whole, chords / (orders - 1))
 
 
 _Moments = tuple[Floats, Floats]

@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dptransfer import _check
 from dptransfer.accounting import area_ceiling, true_positive_rate
+from dptransfer.arrays import Floats
 from dptransfer.audit.lower_bound import high_limit, low_limit
 from dptransfer.data.labelled import Labelled, class_positions
 from dptransfer.errors import DataError
@@ -32,7 +33,6 @@ FEWEST_ALARMS = 10
 """Expected false alarms below which a rate is left out: too few rows to say where its threshold lies."""
 
 Interval: TypeAlias = tuple[float, float]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -173,18 +173,18 @@ def membership_attack(
     )
 
 
-def row_losses(model: PrivateClassifier, x: ArrayLike, y: ArrayLike | Labelled) -> FloatArray:
+def row_losses(model: PrivateClassifier, x: ArrayLike, y: ArrayLike | Labelled) -> Floats:
     """−log probability of each row's own class, as the model has it."""
     return score_losses(model.scores(x), y, classes=model.classes, temperature=model.head.temperature)
 
 
 def score_losses(
-    scores: FloatArray,
+    scores: Floats,
     y: ArrayLike | Labelled,
     *,
     classes: tuple[str | int, ...],
     temperature: float = 1.0,
-) -> FloatArray:
+) -> Floats:
     """−log probability of each row's own class, exact where the probability itself would round to 0 or 1.
 
     Args:
@@ -206,11 +206,11 @@ def score_losses(
     ahead = logits - logits[own][:, None]  # of each other class before the row's own
     ahead[own] = -np.inf
     # −log(1 ÷ (1 + Σ e^ahead)); kept apart from the 1, a loss of 1e-30 is not rounded to 0.
-    losses: FloatArray = np.logaddexp(0.0, logsumexp(ahead, axis=1))
+    losses: Floats = np.logaddexp(0.0, logsumexp(ahead, axis=1))
     return losses
 
 
-def smaller_share(first: FloatArray, second: FloatArray) -> float:
+def smaller_share(first: Floats, second: Floats) -> float:
     """Share of pairs in which the first is smaller, ties counted half: Mann and Whitney's statistic.
 
     >>> smaller_share(np.array([1.0, 2.0]), np.array([2.0, 3.0]))
@@ -258,7 +258,7 @@ def _edge(distance: Callable[[float], float], inside: float, outside: float) -> 
 
 
 def _point(
-    model: PrivateClassifier, inside: FloatArray, outside: FloatArray, rate: float, error: float
+    model: PrivateClassifier, inside: Floats, outside: Floats, rate: float, error: float
 ) -> OperatingPoint:
     allowed = math.floor(rate * len(outside) * (1 + 1e-12))
     threshold = np.partition(outside, allowed)[allowed]  # `allowed` others at most have a smaller loss

@@ -70,8 +70,9 @@ def one_line(problem: BaseException, command: str | None = None) -> str:
 
 def printable(text: object) -> str:
     """One line without control characters, whatever a file or a user put into it."""
-    words = " ".join(str(text).split())
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in words)
+    from dptransfer.document.visible import one_line as cleaned  # not before there is something to say
+
+    return cleaned(text)
 
 
 def say_error(line: str) -> None:

@@ -80,5 +80,4 @@ def _on_cuda(rows: Any, labels: Any, classes: int, step: int, mapped: Callable[[
     with stream.copying_threads() as copiers:
         for place, slab in stream.slabs(rows, min(step, max(1, len(rows))), copiers):
             sums.index_add_(0, owners[place], mapped(slab).long())
-    result: Integers = sums.cpu().numpy()
-    return result
+    return sums.cpu().numpy()

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer.arrays import Labels, Rows, array_or_none
-from dptransfer.data.class_names import declared_classes as declared_classes
+from dptransfer.data.class_names import declared_classes
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
-from dptransfer.data.labelled import Labelled
-from dptransfer.data.labelled import class_positions as class_positions
+from dptransfer.data.labelled import Labelled, class_positions
 from dptransfer.errors import DataError, Incompatible
 
 _CHUNK_BYTES = 2**24

@@ -37,6 +37,10 @@ class Labelled:
     def __post_init__(self) -> None:
         """Check that each position is one."""
         found = self.positions
+        if not isinstance(found, np.ndarray) or found.ndim != 1 or found.dtype.kind not in "iu":
+            raise DataError(
+                "Labelled takes an array of positions; this is none. Use Labelled.of(labels, classes=[...])."
+            )
         if len(found) and not 0 <= found.min() <= found.max() < len(self.classes):
             raise DataError(  # not which label, nor where: those are private values
                 f"Every label must be one of the {len(self.classes)} declared classes; at least one is not. "
@@ -100,8 +104,7 @@ class LabelledList:
 
 def class_names(positions: ArrayLike, classes: Sequence[str | int]) -> AnyArray:
     """The names at these positions of the list: the inverse of `class_positions`."""
-    named: AnyArray = np.asarray(classes)[np.asarray(positions, dtype=np.int64)]
-    return named
+    return np.asarray(classes)[np.asarray(positions, dtype=np.int64)]
 
 
 def class_positions(y: ArrayLike | Labelled, classes: tuple[str | int, ...]) -> Labels:

@@ -10,8 +10,6 @@ import numpy as np
 from dptransfer.arrays import Labels, PixelArray
 from dptransfer.errors import DataError
 
-Pixels = PixelArray
-
 
 @dataclass(frozen=True, eq=False)
 class PictureSet:

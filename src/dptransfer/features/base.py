@@ -35,24 +35,19 @@ class FittedFeatures(Protocol):
     @property
     def input_dimension(self) -> int:
         """Width of the rows it takes."""
-        ...
 
     @property
     def dimension(self) -> int:
         """Width of the rows it gives."""
-        ...
 
     def lattice(self, rows: AnyArray, norm: int) -> Integers:
         """Integer rows of L2 norm at most `norm`; each depends on its own row alone, bit for bit."""
-        ...
 
     def arrays(self) -> Arrays:
         """The map as named arrays, for a release."""
-        ...
 
     def settings(self) -> dict[str, Any]:
         """The map's numbers and words, JSON-ready, for a release."""
-        ...
 
 
 class Features(Protocol):
@@ -60,11 +55,9 @@ class Features(Protocol):
 
     def fit(self, dimension: int, public: PublicEmbeddings | None) -> FittedFeatures:
         """The map for rows of width `dimension`."""
-        ...
 
     def output_dimension(self, dimension: int, public: PublicEmbeddings | None) -> int:
         """Width of the mapped rows, known before anything is fitted."""
-        ...
 
 
 def apply(features: FittedFeatures, rows: AnyArray) -> Floats:

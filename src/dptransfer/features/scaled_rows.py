@@ -89,5 +89,4 @@ def _lifted(rows: AnyArray) -> Floats:
     # The bits of a subnormal number are its mantissa; it is that times a constant.
     subnormal = np.copysign(sizes * 2.0 ** (kind.minexp - kind.nmant + LIFT), whole)
     normal = np.multiply(rows, 2.0**LIFT, dtype=np.float64)
-    lifted: Floats = np.where(sizes < 1 << kind.nmant, subnormal, normal)
-    return lifted
+    return np.where(sizes < 1 << kind.nmant, subnormal, normal)

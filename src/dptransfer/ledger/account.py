@@ -115,7 +115,8 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
         if delta is None:
             pure = pure_epsilon_of(requests.events) is not None
             delta = (limit.delta if limit else 0.0) or (0.0 if pure else QUOTED_DELTA)
-        return requests.guarantee(delta, relation, _limit(limit, delta))
+        spent = requests.guarantee(delta, relation, _limit(limit, delta))
+        return replace(spent, unit=self.unit or Unit.ROW)  # which charges without any step do not tell
 
     def summary(self) -> DatasetSummary:
         """The account in a line."""
@@ -172,25 +173,22 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
 
 def accounts(entries: Iterable[Entry]) -> dict[str, Account]:
     """Every account of a ledger, by id, in order of first mention."""
-    found: dict[str, DataSet] = {}
-    charges: dict[str, list[Charge]] = {}
-    limits: dict[str, BudgetChange] = {}
-    rules: dict[str, Rule] = {}
+    filed: dict[str, list[Entry]] = {}
     for entry in entries:
-        key = entry.dataset.id
-        found.setdefault(key, entry.dataset)
-        if isinstance(entry, Charge):
-            charges.setdefault(key, []).append(entry)
-        elif isinstance(entry, BudgetChange):
-            limits[key] = entry
-            if entry.rule is not None:
-                rules[key] = entry.rule
-    made = {
-        key: Account(one, tuple(charges.get(key, ())), None, rules.get(key)) for key, one in found.items()
-    }
-    for key, limit in limits.items():
-        made[key] = replace(made[key], budget=limit.budget, budget_unit=limit.unit)
-    return made
+        filed.setdefault(entry.dataset.id, []).append(entry)
+    return {key: _account(own) for key, own in filed.items()}
+
+
+def _account(entries: Sequence[Entry]) -> Account:
+    limits = [entry for entry in entries if isinstance(entry, BudgetChange)]
+    rules = [limit.rule for limit in limits if limit.rule is not None]
+    return Account(
+        dataset=entries[0].dataset,
+        charges=tuple(entry for entry in entries if isinstance(entry, Charge)),
+        budget=limits[-1].budget if limits else None,
+        declared_rule=rules[-1] if rules else None,
+        budget_unit=limits[-1].unit if limits else Unit.ROW,
+    )
 
 
 def _counted_by(requests: Requests, currency: str, *, pure: bool) -> str:

@@ -29,7 +29,6 @@ class Step(Protocol):
     @property
     def event(self) -> Event:
         """What it costs, known before any row is read."""
-        ...
 
 
 class Mechanism(Step, Protocol):
@@ -37,7 +36,6 @@ class Mechanism(Step, Protocol):
 
     def release(self, rows: AnyArray, labels: Labels, *, noise: NoiseSource) -> Any:
         """The noisy answer; the only thing that leaves."""
-        ...
 
 
 def at_noise_of(recorded: Event, step: Step) -> Step:

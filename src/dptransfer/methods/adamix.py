@@ -163,8 +163,7 @@ class AdaMix(GradientHead):
             assert isinstance(paid, GaussianRounds)
             noisy = paid.open(noise=noise).release(paid.query, private.rows, private.labels)
             sizes = count_estimates(noisy, paid.scale)
-        log_sizes: Floats = np.log(np.maximum(sizes, 1.0))
-        return log_sizes
+        return np.log(np.maximum(sizes, 1.0))
 
     def _axes_of(self, width: int, classes: int) -> int:
         """A public gradient has as many singular vectors as its smaller side."""

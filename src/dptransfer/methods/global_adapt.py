@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
+from dptransfer.arrays import Floats
 from dptransfer.data import PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import ArgumentError
@@ -20,8 +20,6 @@ from dptransfer.methods.gradient_head import Guide
 from dptransfer.queries import GradientAndExcess, SoftmaxGradient
 from dptransfer.queries.base import L2Query
 from dptransfer.queries.gradient_and_excess import require_count_weight
-
-FloatArray = NDArray[np.float64]
 
 _LONGEST = math.sqrt(2)  # norm of a softmax residual is at most this
 
@@ -105,17 +103,17 @@ class GlobalAdapt(DPSGDProbe):
 class _AdaptingGuide:
     """Moves the upper clip with each answer's noisy count."""
 
-    start: FloatArray
+    start: Floats
     method: GlobalAdapt
     expected: float
     upper: float
 
-    def question(self, weights: FloatArray, features: FittedFeatures) -> L2Query:
+    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """Gradient in units of the upper clip, and how many are longer."""
         gradient = SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.upper)
         return GradientAndExcess(gradient, self.upper, self.method.count_weight)
 
-    def gradient(self, weights: FloatArray, answer: FloatArray) -> FloatArray:
+    def gradient(self, weights: Floats, answer: Floats) -> Floats:
         """The gradient; the count moves the clip for the next step."""
         share = answer[-1] / self.method.count_weight / self.expected
         above = min(1.0, max(0.0, float(share))) - self.method.tolerance
@@ -123,6 +121,6 @@ class _AdaptingGuide:
         self.upper = min(_LONGEST, max(1e-2, self.upper * growth))
         return answer[:-1].reshape(weights.shape)
 
-    def noise_norm(self, answer: FloatArray, scale: float) -> float:
+    def noise_norm(self, answer: Floats, scale: float) -> float:
         """That of the answer's noise; the count is one entry of thousands."""
         return scale * math.sqrt(answer.size)

@@ -41,19 +41,15 @@ class Guide(Protocol):
     @property
     def start(self) -> Floats:
         """(classes, dimension)."""
-        ...
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """What to ask at these weights; of the planned shape and sensitivity."""
-        ...
 
     def gradient(self, weights: Floats, answer: Floats) -> Floats:
         """The direction to step against, from the noisy answer; (classes, dimension)."""
-        ...
 
     def noise_norm(self, answer: Floats, scale: float) -> float:
         """About the norm of the noise in that gradient, if the answer has noise of this scale."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,7 @@ def clipped_gradient(weights: Floats, rows: Floats, labels: Labels, clip: float 
     residual = residuals(weights, rows, labels)
     norms = gradient_norms(residual, rows)
     scale = np.minimum(1.0, clip / np.maximum(norms, np.finfo(np.float64).tiny))
-    gradient: Floats = (residual * scale[:, None]).T @ rows
-    return gradient
+    return (residual * scale[:, None]).T @ rows
 
 
 def fitted_softmax(rows: Floats, labels: Labels, centre: Floats, strength: float) -> Floats:

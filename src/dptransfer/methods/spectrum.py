@@ -14,15 +14,13 @@ from dptransfer.arrays import Floats
 def solved(matrix: Floats, target: Floats, ridge: float) -> Floats:
     """(matrix⁺ + ridge)⁻¹ target, for one target."""
     values, vectors = _floored(matrix, ridge)
-    solution: Floats = vectors @ ((vectors.T @ target) / values)
-    return solution
+    return vectors @ ((vectors.T @ target) / values)
 
 
 def inverse(matrix: Floats, ridge: float) -> Floats:
     """(matrix⁺ + ridge)⁻¹ itself, for many targets."""
     values, vectors = _floored(matrix, ridge)
-    inverted: Floats = (vectors / values) @ vectors.T
-    return inverted
+    return (vectors / values) @ vectors.T
 
 
 def _floored(matrix: Floats, ridge: float) -> tuple[Floats, Floats]:

@@ -22,11 +22,9 @@ class Start(Protocol):
 
     def require(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Raise, before anything is charged, if what the start needs is not there."""
-        ...
 
     def weights(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Floats:
         """(classes, dimension of the mapped rows)."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -33,43 +33,33 @@ class NoiseSource(Protocol):
     @property
     def seeded(self) -> bool:
         """Whether the draws can be repeated by someone who knows a seed."""
-        ...
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> Integers:
         """Integers k with probability ∝ exp(−k² / 2·scale²), independently."""
-        ...
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> Integers:
         """Integers k with probability ∝ exp(−|k| / scale), independently."""
-        ...
 
     def gumbel_argmax(self, scores: Integers, scale: float) -> int:
         """Position j with probability ∝ exp(scores_j / scale): the exponential mechanism's law."""
-        ...
 
     def exponential_argmax(self, scores: Integers, scale: float) -> int:
         """Position of the largest scores_j + Exponential(scale): permute-and-flip's law."""
-        ...
 
     def subset(self, population: int, size: int) -> Integers:
         """A uniformly random set of `size` of the integers 0..population−1, in increasing order."""
-        ...
 
     def poisson_sample(self, rows: int, rate: float) -> Integers:
         """Increasing positions, each of 0..rows−1 independently with probability `rate` in (0, 1]."""
-        ...
 
     def trials(self, mean: float, shape: float) -> int:
         """Number of repetitions before the best is chosen, by the laws of `noise.trials`."""
-        ...
 
     def once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
         """A noisy answer. A source that keeps a record gives one that is on it, and never draws it again."""
-        ...
 
     def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
         """A private intermediate without noise, which such a source need not compute again."""
-        ...
 
 
 class _WithoutRecord:

@@ -18,12 +18,10 @@ class Query(Protocol):
     @property
     def label(self) -> str:
         """What is released, in words."""
-        ...
 
     @property
     def unit(self) -> Unit:
         """Of what one more moves the answer as far as the query says: an example, or all of one person's."""
-        ...
 
 
 class L2Query(Query, Protocol):
@@ -32,20 +30,16 @@ class L2Query(Query, Protocol):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the answer."""
-        ...
 
     @property
     def grid(self) -> int:
         """Integer steps per unit of the answer."""
-        ...
 
     def l2_sensitivity(self, relation: Relation) -> float:
         """Largest L2 distance, in units, between the answers on two neighbours."""
-        ...
 
     def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """The exact answer, in grid steps."""
-        ...
 
 
 class ScoreQuery(Query, Protocol):
@@ -58,8 +52,6 @@ class ScoreQuery(Query, Protocol):
     @property
     def score_range(self) -> int:
         """Largest contribution of one example to one score, in grid steps; the smallest is 0."""
-        ...
 
     def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """(candidates, classes) scores, in grid steps."""
-        ...

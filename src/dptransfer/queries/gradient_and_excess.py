@@ -73,8 +73,7 @@ class GradientAndExcess:
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """Gradients' norms, with the weight where one is counted."""
         counted = np.concatenate([np.zeros(0), *self._long_ones(rows, labels)]) * (self._steps / self.grid)
-        norms: Floats = np.hypot(self.gradient.contribution_norms(rows, labels), counted)
-        return norms
+        return np.hypot(self.gradient.contribution_norms(rows, labels), counted)
 
     def _long_ones(self, rows: AnyArray, labels: Labels) -> Iterator[NDArray[np.bool_]]:
         """For each chunk, whose gradients are longer than the threshold."""

@@ -29,11 +29,9 @@ class Weights(Protocol):
     @property
     def blocks(self) -> int:
         """How many moments are taken."""
-        ...
 
     def __call__(self, rows: Floats, labels: Labels) -> Floats:
         """(rows, blocks) integer weights; each row's a function of that row alone."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -136,8 +134,7 @@ class SecondMoments:
             for block, moment in found:
                 moments[block] += moment
         scale = np.where(above[0] == above[1], _DIAGONAL, _OFF_DIAGONAL)
-        answer: Integers = moments[:, above[0], above[1]] * scale
-        return answer
+        return moments[:, above[0], above[1]] * scale
 
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """‖w‖·√(29²·Σ xᵢ⁴ + 41²·Σ_{i<j} xᵢ²xⱼ²), where the second sum is half of (Σ xᵢ²)² − Σ xᵢ⁴."""
@@ -177,5 +174,4 @@ def _moment(rows: Floats, weights: Floats) -> Integers:
     """Σ w·x xᵀ over the rows that count."""
     counted = weights != 0
     rows, weights = rows[counted], weights[counted]
-    product: Integers = ((rows * weights[:, None]).T @ rows).astype(np.int64)
-    return product
+    return ((rows * weights[:, None]).T @ rows).astype(np.int64)

@@ -73,7 +73,6 @@ class WeightedTotal:
 
         def part(chunk: slice) -> Integers:
             mapped = self.features.lattice(rows[chunk], self.grid)
-            weighted: Integers = np.trunc(mapped * self.weights[labels[chunk]][:, None]).astype(np.int64)
-            return weighted
+            return np.trunc(mapped * self.weights[labels[chunk]][:, None]).astype(np.int64)
 
         return over_chunks(part, len(rows), self.features.input_dimension)

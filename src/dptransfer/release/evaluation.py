@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dptransfer.arrays import Floats, Integers
 from dptransfer.data.labelled import Labelled, class_positions
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.release.classifier import PrivateClassifier, probabilities
@@ -136,7 +137,7 @@ def evaluate(
 
 
 def evaluate_scores(
-    scores: NDArray[np.float64],
+    scores: Floats,
     y: ArrayLike | Labelled,
     *,
     classes: tuple[str | int, ...],
@@ -227,7 +228,7 @@ def _mean_interval(values: Sequence[float], intervals: Sequence[Interval]) -> In
 def _class_sizes(
     classes: tuple[str | int, ...],
     declared: Mapping[str | int, int] | Sequence[int] | None,
-    support: NDArray[np.int64],
+    support: Integers,
 ) -> tuple[list[int], str]:
     if declared is None:
         return support.tolist(), "test set sizes"
@@ -252,7 +253,7 @@ def _smallest_quarter(sizes: Sequence[int]) -> list[int]:
     return sorted(sorted(range(len(sizes)), key=lambda c: sizes[c])[: math.ceil(len(sizes) / 4)])
 
 
-def _calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
+def _calibration_error(confidence: Floats, right: NDArray[np.bool_]) -> float:
     """Σ over bins of (share of rows in it) · |mean confidence − accuracy|."""
     bins = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
     gaps = np.bincount(bins, weights=confidence - right, minlength=_BINS)

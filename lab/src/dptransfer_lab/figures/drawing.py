@@ -82,7 +82,7 @@ def finished(
     figure.set_layout_engine("constrained")
     if shown and bars is not None:
         handles = [Patch(**one.bar()) if bars else Line2D([], [], **one.line()) for one in shown]
-        room = int(figure.get_figwidth() * 14)  # letters of the legend's size that fit beside each other
+        room = int(figure.get_figwidth() * 16)  # letters of the legend's size that fit beside each other
         columns = max(1, min(len(handles), room // (max(len(one.words) for one in shown) + 8)))
         lines = -(-len(handles) // columns)
         figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * lines)  # panels keep their size
