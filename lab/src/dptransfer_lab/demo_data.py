@@ -34,12 +34,7 @@ def demo_digits(encoder: str = "pixels") -> dict[str, NDArray[Any]]:
     rows = _encoded(np.rint(bunch.images * (255 / _BRIGHTEST)).astype(np.uint8), encoder)
     test = drawn_by_class(labels, lambda _: TEST_PER_CLASS, rng=np.random.default_rng(_SEED))
     rest = np.setdiff1d(np.arange(len(labels)), test)
-    return {
-        "rows": rows[rest],
-        "labels": labels[rest],
-        "test_rows": rows[test],
-        "test_labels": labels[test],
-    }
+    return {"rows": rows[rest], "labels": labels[rest], "test_rows": rows[test], "test_labels": labels[test]}
 
 
 def demo_glyphs(encoder: str = "pixels") -> PublicEmbeddings:
