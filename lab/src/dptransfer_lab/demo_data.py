@@ -39,7 +39,7 @@ def demo_digits(encoder: str = "pixels") -> dict[str, NDArray[Any]]:
 
 def demo_glyphs(encoder: str = "pixels") -> PublicEmbeddings:
     """Letters and digits drawn from fonts: nobody's data."""
-    from dptransfer_lab.demo import draw_glyphs
+    from dptransfer_lab.demo.glyphs import draw_glyphs
 
     drawn = draw_glyphs(GLYPHS, rng=np.random.default_rng(_SEED + 1))
     return PublicEmbeddings(_encoded(drawn.pixels, encoder), name="demo-glyphs")
