@@ -40,7 +40,7 @@ def attack(
 
 
 def _show(found: MembershipResult) -> None:
-    from dptransfer.audit.membership import FEWEST_ALARMS
+    from dptransfer.audit.membership import CONFIDENCE, FEWEST_ALARMS
 
     low, high = found.interval
     say(
@@ -50,7 +50,24 @@ def _show(found: MembershipResult) -> None:
     )
     say()
     if found.points:
-        _show_rates(found)
+        show_table(
+            ("False alarms", "True rate at most", "Members found", "Interval", "Guarantee allows there"),
+            [
+                (
+                    f"{100 * point.false_positive_rate:.4g}%",
+                    f"{point.false_positive_limit:.2%}",
+                    f"{point.true_positive_rate:.2%}",
+                    f"{point.interval[0]:.2%} to {point.interval[1]:.2%}",
+                    f"{point.ceiling_at_limit:.2%}",
+                )
+                for point in found.points
+            ],
+            numbers=range(5),
+        )
+        together = (
+            f"{CONFIDENCE:.0%} confidence (each {found.confidence:.2%}; Clopper and Pearson's for rates)"
+        )
+        say(f"All intervals hold together with {together}.")
         say()
     if found.left_out:
         shown = ", ".join(f"{100 * rate:.4g}%" for rate in found.left_out)
@@ -62,26 +79,3 @@ def _show(found: MembershipResult) -> None:
         say()
     say(found.verdict, style="bold" if found.within_ceiling else "bold red")
     say(f"{found.guarantee} {found.statement}", style="yellow")
-
-
-def _show_rates(found: MembershipResult) -> None:
-    from dptransfer.audit.membership import CONFIDENCE
-
-    show_table(
-        ("False alarms", "True rate at most", "Members found", "Interval", "Guarantee allows there"),
-        [
-            (
-                f"{100 * point.false_positive_rate:.4g}%",
-                f"{point.false_positive_limit:.2%}",
-                f"{point.true_positive_rate:.2%}",
-                f"{point.interval[0]:.2%} to {point.interval[1]:.2%}",
-                f"{point.ceiling_at_limit:.2%}",
-            )
-            for point in found.points
-        ],
-        numbers=(0, 1, 2, 3, 4),
-    )
-    say(
-        f"All intervals hold together with {CONFIDENCE:.0%} confidence (each {found.confidence:.2%}; Clopper "
-        "and Pearson's for rates)."
-    )

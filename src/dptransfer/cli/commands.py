@@ -88,34 +88,25 @@ class Commands(Group):
             except ArgumentError as problem:
                 return _broken(cmd_name, problem)
         if cmd_name in _ELSEWHERE:
-            raise ArgumentError(
-                f"'dptransfer {cmd_name}' comes with a package that is not installed. "
-                f"Install it: pip install '{_ELSEWHERE[cmd_name]}'"
-            )
+            install = f"pip install '{_ELSEWHERE[cmd_name]}'"
+            raise ArgumentError(f"'dptransfer {cmd_name}' needs a package that is not installed: {install}")
         return None
 
-    def main(
-        self,
-        args: Any = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
+    def main(self, *given: Any, **how: Any) -> Any:
         """Run, and leave with an exit code; a command line that cannot be read is one line as well."""
-        words = list(sys.argv[1:] if args is None else args)
+        words = list(sys.argv[1:] if how.get("args") is None else how["args"])
+        standalone = how.pop("standalone_mode", True)
         try:
-            outcome = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            outcome = super().main(*given, **{**how, "standalone_mode": False})
         except _UsageError as problem:
-            if not standalone_mode:
+            if not standalone:
                 raise
             if type(problem).__name__ != "NoArgsIsHelpError":  # whose help has been shown
                 typer.echo(usage_line(problem, words, self), err=True)
             sys.exit(problem.exit_code)
         except typer.Abort:
             sys.exit(130)
-        return sys.exit(outcome or 0) if standalone_mode else outcome
+        return sys.exit(outcome or 0) if standalone else outcome
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take `--debug` from wherever it stands."""

@@ -26,10 +26,7 @@ def evaluate(
     labels: Annotated[Path | None, typer.Option(help="An .npy of labels, for rows without.")] = None,
     device: Annotated[str, typer.Option(help="Where rows are scored: cpu or cuda.")] = "cpu",
     add_to_card: Annotated[
-        bool,
-        typer.Option(
-            "--add-to-card", help="Write the numbers on the release's card; test rows stay unprotected."
-        ),
+        bool, typer.Option("--add-to-card", help="Write the numbers on the card; test rows stay unprotected.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -57,13 +54,13 @@ def evaluate(
 
 def _show(found: Evaluation) -> None:
     facts: dict[str, object] = {
-        "Balanced accuracy": _with_interval(found.balanced_accuracy, found.balanced_interval),
-        "Accuracy": _with_interval(found.accuracy, found.accuracy_interval),
+        "Balanced accuracy": with_interval(found.balanced_accuracy, found.balanced_interval),
+        "Accuracy": with_interval(found.accuracy, found.accuracy_interval),
     }
     if found.minority_accuracy is not None and found.minority_interval is not None:
         smallest = ", ".join(str(name) for name in found.minority_classes[:8])
         facts["Smallest quarter"] = (
-            f"{_with_interval(found.minority_accuracy, found.minority_interval)}, "
+            f"{with_interval(found.minority_accuracy, found.minority_interval)}, "
             f"by {found.minority_source}: {smallest}"
         )
     facts |= {"Macro F1": f"{found.macro_f1:.3f}", "Test rows": f"{found.size} ({found.name})"}
@@ -100,5 +97,6 @@ def _show_confusion(found: Evaluation) -> None:
     show_table(("Rows", "True", "Predicted"), mistakes[:_MOST_CONFUSIONS], numbers=(0,))
 
 
-def _with_interval(value: float, interval: tuple[float, float]) -> str:
+def with_interval(value: float, interval: tuple[float, float]) -> str:
+    """A share with the ends of its interval."""
     return f"{value:.3f} ({interval[0]:.3f} to {interval[1]:.3f})"

@@ -26,8 +26,7 @@ def labelled_shots(path: Path, classes: Sequence[str | int] | None) -> PublicEmb
         raise DataError(f"--shots: {problem}") from problem
     if shots.labels is None:
         raise DataError(
-            f"--shots must name rows with labels; '{path}' has none. "
-            "Encode a folder per class, or pass rows without labels as --public."
+            f"--shots takes rows with labels; '{path}' has none. Pass rows without labels as --public."
         )
     return shots
 
@@ -48,10 +47,8 @@ def labelled_rows(
     require_rows(path)
     rows = read_public(path, classes=facts.classes, split=split, labels=labels)
     if rows.labels is None:
-        raise DataError(
-            f"'{path}': test rows must have labels; these have none. "
-            "Use a file that has them, or 'dptransfer evaluate' with --labels labels.npy."
-        )
+        remedy = "Use a file that has them, or 'dptransfer evaluate' with --labels labels.npy."
+        raise DataError(f"'{path}': test rows must have labels; these have none. {remedy}")
     rows.require_match(facts)
     return rows, Labelled(rows.labels, facts.classes)
 
@@ -65,10 +62,8 @@ def require_new(out: Path) -> None:
 def require_other_than(private: Path, path: Path | None, option: str, why: str) -> None:
     """Raise if an option names the private data themselves."""
     if path is not None and path.exists() and private.exists() and path.samefile(private):
-        raise ArgumentError(
-            f"{option} must name other data than the private ones; '{path}' is the same. {why} "
-            "Give a file of its own."
-        )
+        same = f"'{path}' is the same. {why} Give a file of its own."
+        raise ArgumentError(f"{option} must name other data than the private ones; {same}")
 
 
 def require_rows(path: Path) -> None:
