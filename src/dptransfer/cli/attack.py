@@ -31,8 +31,8 @@ def attack(
 
     require_other_than(members, others, "--others", "A row cannot be told from itself.")
     released = read_release(model)
-    (inside, own), (outside, other) = (labelled_rows(path, released.row_facts) for path in (members, others))
-    found = membership_attack(released, (inside.rows, own), (outside.rows, other))
+    inside, outside = (labelled_rows(path, released.row_facts)[:2] for path in (members, others))
+    found = membership_attack(released, inside, outside)
     if as_json:
         show_json({**found.to_dict(), "statement": found.statement})
     else:

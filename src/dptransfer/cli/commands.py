@@ -95,18 +95,15 @@ class Commands(Group):
     def main(self, *given: Any, **how: Any) -> Any:
         """Run, and leave with an exit code; a command line that cannot be read is one line as well."""
         words = list(sys.argv[1:] if how.get("args") is None else how["args"])
-        standalone = how.pop("standalone_mode", True)
         try:
             outcome = super().main(*given, **{**how, "standalone_mode": False})
         except _UsageError as problem:
-            if not standalone:
-                raise
             if type(problem).__name__ != "NoArgsIsHelpError":  # whose help has been shown
                 typer.echo(usage_line(problem, words, self), err=True)
             sys.exit(problem.exit_code)
         except typer.Abort:
             sys.exit(130)
-        return sys.exit(outcome or 0) if standalone else outcome
+        sys.exit(outcome or 0)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take `--debug` from wherever it stands."""

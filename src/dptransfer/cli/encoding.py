@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,10 +98,9 @@ def encoded_beside(
         remedy = "Use a folder per class, or a CSV with a column 'label'."
         raise DataError(f"'{path}': private examples must have labels; these have none. {remedy}")
 
-    def refuse(names: Sequence[str]) -> None:
-        allowed = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
-        refuse_problems(names, path, remedy=f"Repair or remove them, or encode first: {allowed}.")
-
+    allowed = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
+    remedy = f"Repair or remove them, or encode first: {allowed}."
+    refuse = partial(refuse_problems, beside=path, remedy=remedy)
     home = path if os.access(path.absolute().parent, os.W_OK) else out
     rows = _beside(home, f".rows-of-{out.name}.emb")  # a name that is nobody else's
     try:

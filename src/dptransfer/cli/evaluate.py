@@ -40,8 +40,8 @@ def evaluate(
     from dptransfer.release import evaluate as evaluate_model
 
     released = read_release(model)
-    rows, truth = labelled_rows(test, released.row_facts, split=split, labels=labels)
-    found = evaluate_model(released, rows.rows, truth, name=rows.name or test.name, device=device)
+    rows, truth, name = labelled_rows(test, released.row_facts, split=split, labels=labels)
+    found = evaluate_model(released, rows, truth, name=name, device=device)
     if add_to_card:
         amend_release(model, evaluation=found)
     if as_json:
@@ -58,11 +58,9 @@ def _show(found: Evaluation) -> None:
         "Accuracy": with_interval(found.accuracy, found.accuracy_interval),
     }
     if found.minority_accuracy is not None and found.minority_interval is not None:
+        share = with_interval(found.minority_accuracy, found.minority_interval)
         smallest = ", ".join(str(name) for name in found.minority_classes[:8])
-        facts["Smallest quarter"] = (
-            f"{with_interval(found.minority_accuracy, found.minority_interval)}, "
-            f"by {found.minority_source}: {smallest}"
-        )
+        facts["Smallest quarter"] = f"{share}, by {found.minority_source}: {smallest}"
     facts |= {"Macro F1": f"{found.macro_f1:.3f}", "Test rows": f"{found.size} ({found.name})"}
     show_facts(facts)
     say()
@@ -85,16 +83,14 @@ def _show_confusion(found: Evaluation) -> None:
         header = ("True \\ predicted", *(str(name) for name in found.classes))
         show_table(header, rows, numbers=range(1, len(header)))
         return
-    mistakes = sorted(
-        (
-            (count, found.classes[true], found.classes[guess])
-            for true, counts in enumerate(found.confusion)
-            for guess, count in enumerate(counts)
-            if count and guess != true
-        ),
-        key=lambda mistake: -mistake[0],
-    )
-    show_table(("Rows", "True", "Predicted"), mistakes[:_MOST_CONFUSIONS], numbers=(0,))
+    mistakes = [
+        (count, found.classes[true], found.classes[guess])
+        for true, counts in enumerate(found.confusion)
+        for guess, count in enumerate(counts)
+        if count and guess != true
+    ]
+    worst = sorted(mistakes, key=lambda mistake: -mistake[0])[:_MOST_CONFUSIONS]
+    show_table(("Rows", "True", "Predicted"), worst, numbers=(0,))
 
 
 def with_interval(value: float, interval: tuple[float, float]) -> str:

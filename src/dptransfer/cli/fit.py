@@ -121,10 +121,7 @@ def fit(
                     new_data_set=new_data_set,
                     workspace=workspace,
                 )
-            scores = None
-            if tested is not None:
-                known_as = tested[0].name or Path(str(test)).name
-                scores = evaluate(model, tested[0].rows, tested[1], name=known_as)
+            scores = None if tested is None else evaluate(model, *tested[:2], name=tested[2])
             written = save_or_rescue(
                 model,
                 out,

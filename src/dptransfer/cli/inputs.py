@@ -12,6 +12,7 @@ from dptransfer.cli.screen import say
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
+    from dptransfer.arrays import Rows
     from dptransfer.data import Facts, Labelled, PublicEmbeddings
 
 
@@ -40,8 +41,8 @@ def beside(pool: PublicEmbeddings | None, shots: PublicEmbeddings | None) -> Pub
 
 def labelled_rows(
     path: Path, facts: Facts, *, split: str | None = None, labels: Path | None = None
-) -> tuple[PublicEmbeddings, Labelled]:
-    """Test rows and their labels; rows of another encoder, dimension or class list are refused."""
+) -> tuple[Rows, Labelled, str]:
+    """Test rows, their labels and name; rows of another encoder, dimension or class list are refused."""
     from dptransfer.data import Labelled, read_public
 
     require_rows(path)
@@ -50,7 +51,7 @@ def labelled_rows(
         remedy = "Use a file that has them, or 'dptransfer evaluate' with --labels labels.npy."
         raise DataError(f"'{path}': test rows must have labels; these have none. {remedy}")
     rows.require_match(facts)
-    return rows, Labelled(rows.labels, facts.classes)
+    return rows.rows, Labelled(rows.labels, facts.classes), rows.name or path.name
 
 
 def require_new(out: Path) -> None:

@@ -43,9 +43,9 @@ def require_writable(target: Path, *, overwrite: bool, room: int = _CHUNK) -> No
                 probe.write(bytes(min(_CHUNK, room - start)))
             probe.flush()
     except OSError as problem:
+        why = f"({problem.strerror or problem}). Free some space or choose another path"
         raise ReleaseError(
-            f"A release must be writable before anything is charged; '{target}' is not "
-            f"({problem.strerror or problem}). Nothing was charged; free some space or choose another path."
+            f"Nothing was charged: a release must be writable, '{target}' is not {why}."
         ) from problem
 
 
@@ -58,9 +58,8 @@ def save_or_rescue(model: PrivateClassifier, target: Path, **options: Any) -> Pa
             rescued = model.save(Path(tempfile.mkdtemp(prefix="dptransfer-")) / target.name, **options)
         except (ReleaseError, OSError):
             raise ReleaseError(f"{problem} The charge stands, and the model is lost.") from problem
-        raise ReleaseError(
-            f"{problem} The charge stands, so the model was kept: move '{rescued}' to where it belongs."
-        ) from problem
+        kept = f"The charge stands, so the model was kept: move '{rescued}' to where it belongs."
+        raise ReleaseError(f"{problem} {kept}") from problem
 
 
 @contextmanager
@@ -76,19 +75,17 @@ def told_if_interrupted(book: Ledger, workspace: Path | None = None) -> Iterator
         from dptransfer.ledger import Charge
 
         if workspace is not None:
-            raise KeyboardInterrupt(
-                "Interrupted; no release was written. The same command with "
-                f"--workspace {workspace} goes on, and what it has charged is not charged again."
-            ) from None
+            goes_on = f"The same command with --workspace {workspace} goes on, without another charge."
+            raise KeyboardInterrupt(f"Interrupted; no release was written. {goes_on}") from None
         new = book.history()[before:] if _entries(book) else []
         own = [entry for entry in new if isinstance(entry, Charge) and entry.process == os.getpid()]
         if not own:
             raise KeyboardInterrupt("Interrupted before any charge; no release was written.") from None
         paid = own[-1]
         spent = "it cost nothing" if not paid.events else "its budget is spent"
+        entry = f"(entry {paid.number} of the ledger {book.path}), and no release was written"
         raise KeyboardInterrupt(
-            f"Interrupted in the middle of a fit: {spent} (entry {paid.number} of the ledger {book.path}), "
-            "and no release was written. Fitting again is charged again."
+            f"Interrupted in the middle of a fit: {spent} {entry}. Fitting again is charged again."
         ) from None
 
 
