@@ -11,12 +11,10 @@ from dptransfer.arrays import AnyArray
 from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError
 
-_OBSERVED = "observed"
-
 
 def declared_values(classes: Sequence[Any] | str | None, labels: AnyArray) -> AnyArray:
     """The declared list; the classes in `labels` only where that set is declared to be public."""
-    if isinstance(classes, str) and classes == _OBSERVED:
+    if isinstance(classes, str) and classes == "observed":
         return _observed(labels)
     if classes is None or isinstance(classes, str):
         raise ArgumentError(
@@ -26,10 +24,7 @@ def declared_values(classes: Sequence[Any] | str | None, labels: AnyArray) -> An
         )
     declared = np.asarray(classes)
     if declared.ndim != 1 or len(np.unique(declared)) != len(declared):
-        raise ArgumentError(
-            "classes must be one list of distinct classes; these are something else. "
-            "Pass each class once: classes=['cat', 'dog']."
-        )
+        raise ArgumentError("classes must be one list of distinct classes; it is not. Pass each class once.")
     return declared
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats
@@ -24,7 +24,7 @@ from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import Budget, Guarantee, Relation
 from dptransfer.release import PrivateClassifier as ReleasedClassifier
 from dptransfer.sklearn.classes import class_words, declared_values, with_class_words
-from dptransfer.sklearn.inputs import labels_of, require_one_label_a_row, rows_of
+from dptransfer.sklearn.inputs import labels_of, noted_rows, require_one_label_a_row
 from dptransfer.sklearn.notices import FRONT, SCORES, checked_front, warn_once
 from dptransfer.sklearn.refusal import concerns_privacy, search_stopped
 
@@ -97,14 +97,13 @@ class PrivateClassifier(_BesideTheSettings, ClassifierMixin, BaseEstimator):  # 
         """
         name, budget, method = self._name(), self._budget(), self._method()
         noise = SecureNoise() if self.random_state is None else SeededNoise(self.random_state)
-        rows, labels = rows_of(X), labels_of(y, of=self)
+        rows, labels = noted_rows(self, X, reset=True), labels_of(y, of=self)
         require_one_label_a_row(rows, labels)
         classes = declared_values(self.classes, labels)
         # Positions stand for classes inside, so that classes of any kind can be declared.
         positions = places(labels.tolist(), classes.tolist())
         private = PrivateEmbeddings(rows, positions, classes=class_words(classes), name=name)
         public = with_class_words(self.public, classes)
-        self._note_features(X, rows, reset=True)
         if not checked_front.get():
             warn_once(FRONT)
         if self._clone_since is not None:
@@ -163,13 +162,7 @@ class PrivateClassifier(_BesideTheSettings, ClassifierMixin, BaseEstimator):  # 
 
     def _rows(self, X: ArrayLike) -> AnyArray:
         check_is_fitted(self)
-        rows = rows_of(X)
-        self._note_features(X, rows, reset=False)
-        return rows
-
-    def _note_features(self, X: Any, rows: AnyArray, *, reset: bool) -> None:
-        """Keep, or compare with, the number of features and their names, both of which are public."""
-        validate_data(self, X if hasattr(X, "columns") else rows, skip_check_array=True, reset=reset)
+        return noted_rows(self, X, reset=False)
 
     def _name(self) -> str:
         if not isinstance(self.name, str) or not self.name.strip():
