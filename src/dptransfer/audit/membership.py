@@ -125,11 +125,8 @@ class MembershipResult:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        plain = asdict(self)
-        plain["guarantee"] = self.guarantee.to_dict()
-        plain["points"] = [{**point, "interval": list(point["interval"])} for point in plain["points"]]
-        plain |= {"interval": list(self.interval), "left_out": list(self.left_out)}
-        return {**plain, "within_ceiling": self.within_ceiling, "verdict": self.verdict}
+        told = {"within_ceiling": self.within_ceiling, "verdict": self.verdict}
+        return {**asdict(self), "guarantee": self.guarantee.to_dict(), **told}
 
 
 def membership_attack(

@@ -29,19 +29,8 @@ from dptransfer.sklearn.notices import FRONT, SCORES, checked_front, warn_once
 from dptransfer.sklearn.refusal import concerns_privacy, search_stopped
 
 
-class _BesideTheSettings:
-    """What an estimator has that is no setting: what a fit found, and whether it is a clone."""
-
-    classes_: AnyArray
-    model_: ReleasedClassifier
-    _first_cloned: str | None = None
-    """When the first clone of this one was made; UTC, ISO 8601 as in the ledger."""
-    _clone_since: str | None = None
-    """On a clone: when the first clone of the estimator that the user made was made."""
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateClassifier(_BesideTheSettings, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
+class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
     """Any method of this library as a scikit-learn classifier; each fit is charged to the ledger by name.
 
     >>> import numpy as np
@@ -82,6 +71,14 @@ class PrivateClassifier(_BesideTheSettings, ClassifierMixin, BaseEstimator):  # 
     new_data_set: bool = False
     ledger: Ledger | None = None
     random_state: int | None = None
+
+    # No settings: what a fit found, and whether this is a clone.
+    classes_: AnyArray = field(init=False)
+    model_: ReleasedClassifier = field(init=False)
+    _first_cloned: str | None = field(default=None, init=False)
+    """When the first clone of this one was made; UTC, ISO 8601 as in the ledger."""
+    _clone_since: str | None = field(default=None, init=False)
+    """On a clone: when the first clone of the estimator that the user made was made."""
 
     def _method(self) -> PrivateMethod:
         """What is fitted, from the settings."""
