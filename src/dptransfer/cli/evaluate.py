@@ -76,16 +76,15 @@ def _show(found: Evaluation) -> None:
 
 def _show_confusion(found: Evaluation) -> None:
     """The whole matrix where it fits; the most frequent mistakes otherwise."""
-    if found.confusion is None:  # never so for a fresh evaluation; one read from a release may lack it
-        return
+    confusion = found.confusion or ()  # of a fresh evaluation it is always there
     if len(found.classes) <= _WIDEST:
-        rows = [(name, *counts) for name, counts in zip(found.classes, found.confusion, strict=True)]
+        rows = [(name, *counts) for name, counts in zip(found.classes, confusion, strict=True)]
         header = ("True \\ predicted", *(str(name) for name in found.classes))
         show_table(header, rows, numbers=range(1, len(header)))
         return
     mistakes = [
         (count, found.classes[true], found.classes[guess])
-        for true, counts in enumerate(found.confusion)
+        for true, counts in enumerate(confusion)
         for guess, count in enumerate(counts)
         if count and guess != true
     ]

@@ -13,12 +13,11 @@ from dptransfer.cli.declared import ABOUT_DATA, class_list, settings_of
 from dptransfer.cli.encoding import encoded_beside, is_table
 from dptransfer.cli.evaluate import with_interval
 from dptransfer.cli.inputs import (
-    beside,
     labelled_rows,
-    labelled_shots,
     note_open_folder,
     require_other_than,
     require_rows,
+    with_shots,
 )
 from dptransfer.cli.ledger import open_ledger, summary_json, summary_of
 from dptransfer.cli.method import method_from
@@ -93,8 +92,7 @@ def fit(
     chosen = method_from(method, of_method, tune, device=device, encodes=encoder is not None)
     pool_rows = None if public is None else read_public(public)
     declared = None if classes is None else class_list(classes)
-    if shots is not None:
-        beside(pool_rows, labelled_shots(shots, declared))
+    with_shots(pool_rows, shots, declared)
     book = open_ledger(ledger, strict_names=strict_names)  # like the above, before minutes of encoding
     source: AbstractContextManager[Path] = nullcontext(private)
     if encoder is None:
@@ -107,14 +105,14 @@ def fit(
         source = encoded_beside(private, loaded, declared, out)
     with source as table:
         rows = read_private(table, classes=declared, name=name, **about)
-        shown = None if shots is None else labelled_shots(shots, rows.facts.classes)
+        public_rows = with_shots(pool_rows, shots, rows.facts.classes)
         tested = None if test is None else labelled_rows(test, rows.facts)
         require_writable(out, overwrite=overwrite, room=room_for(rows.facts, chosen))
         with told_if_interrupted(book, workspace):
             with progress_bar(f"Fitting '{chosen.name}'") as step, reported_to(step):
                 model = chosen.fit(
                     rows,
-                    beside(pool_rows, shown),
+                    public_rows,
                     budget=budget,
                     ledger=book,
                     noise=SecureNoise() if seed is None else SeededNoise(seed),

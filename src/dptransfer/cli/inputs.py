@@ -16,10 +16,20 @@ if TYPE_CHECKING:
     from dptransfer.data import Facts, Labelled, PublicEmbeddings
 
 
-def labelled_shots(path: Path, classes: Sequence[str | int] | None) -> PublicEmbeddings:
-    """The labelled public rows that --shots names; `classes` is the list their labels refer to, if known."""
+def with_shots(
+    pool: PublicEmbeddings | None, path: Path | None, classes: Sequence[str | int] | None
+) -> PublicEmbeddings | None:
+    """The public rows: the pool with what --shots names at its side; shots alone are the public rows.
+
+    Args:
+        pool: the public pool, if there is one.
+        path: the labelled public rows, if any are named.
+        classes: the list that their labels refer to, if known.
+    """
     from dptransfer.data import read_public
 
+    if path is None:
+        return pool
     require_rows(path)
     try:
         shots = read_public(path, classes=classes)
@@ -29,14 +39,7 @@ def labelled_shots(path: Path, classes: Sequence[str | int] | None) -> PublicEmb
         raise DataError(
             f"--shots takes rows with labels; '{path}' has none. Pass rows without labels as --public."
         )
-    return shots
-
-
-def beside(pool: PublicEmbeddings | None, shots: PublicEmbeddings | None) -> PublicEmbeddings | None:
-    """The pool with the shots at its side; shots alone are the public rows."""
-    if pool is None or shots is None:
-        return shots if pool is None else pool
-    return pool.with_shots(shots)
+    return shots if pool is None else pool.with_shots(shots)
 
 
 def labelled_rows(

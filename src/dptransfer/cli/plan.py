@@ -9,7 +9,7 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.declared import SIZES, class_list, settings_of
-from dptransfer.cli.inputs import beside, labelled_shots
+from dptransfer.cli.inputs import with_shots
 from dptransfer.cli.method import method_from
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json, working
@@ -54,8 +54,7 @@ def plan(
 
     of_method, sizes = settings_of(settings, SIZES)
     chosen = method_from(method, of_method, tune, device=device)
-    pool_rows = None if public is None else read_public(public)
-    rows = beside(pool_rows, None if shots is None else labelled_shots(shots, names))
+    rows = with_shots(None if public is None else read_public(public), shots, names)
     facts, assumed = _facts(chosen, rows, names, dim, sizes)
     if rows is not None:
         rows.require_match(facts)
