@@ -1,8 +1,9 @@
 """Groups of commands: help at once, errors in one line, and the commands of installed plug-ins.
 
-A package adds a command with an entry point in the group `dptransfer.commands`: the command's name, and a
-`typer.Typer` or a function with typer's annotations. It is loaded when it is asked for, or listed in the
-help; one that cannot be loaded says so itself and leaves the others alone.
+A command is a file of this package, or comes from another with an entry point in the group
+`dptransfer.commands`: the command's name, and a `typer.Typer` or a function with typer's annotations. It is
+loaded when it is asked for, or listed in the help; one that cannot be loaded says so itself and leaves the
+others alone.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Group(TyperGroup):
 
 
 def _command(name: str, found: Any, **how: Any) -> Any:
-    """Typer's command of what a package adds: its own class of groups, if it has one, stays."""
+    """Typer's command of a function or a group, whose own class of groups, if it has one, stays."""
     holder = typer.Typer()
     if isinstance(found, typer.Typer):
         own = found.info.cls
@@ -57,7 +58,11 @@ def _command(name: str, found: Any, **how: Any) -> Any:
     return typer.main.get_group(holder).commands[name]
 
 
-_ADDED: Registry[Any] = Registry("command", "dptransfer.commands", {}, _command)
+_STORY = (
+    "demo", "methods", "plan", "encode", "fit", "predict", "evaluate", "attack", "card", "verify", "export",
+)  # fmt: skip
+_OWN = {name: f"dptransfer.cli.{name}:{name}" for name in _STORY} | {"ledger": "dptransfer.cli.ledger:app"}
+_COMMANDS: Registry[Any] = Registry("command", "dptransfer.commands", _OWN, _command)
 
 
 def _broken(name: str, problem: Exception) -> Any:
@@ -75,22 +80,21 @@ class Commands(Group):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The library's own in the order of the story, then those of plug-ins."""
-        return [*self.commands, *(name for name in _ADDED.names if name not in self.commands)]
+        return list(_COMMANDS.names)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The library's own command of that name, or else a plug-in's."""
-        own = super().get_command(ctx, cmd_name)
-        if own is not None:
-            return own
-        if cmd_name in _ADDED.names:
+        """The command of that name, made when it is first asked for."""
+        if cmd_name not in self.commands:
             try:
-                return _ADDED[cmd_name]
+                self.commands[cmd_name] = _COMMANDS[cmd_name]
             except ArgumentError as problem:
-                return _broken(cmd_name, problem)
-        if cmd_name in _ELSEWHERE:
-            install = f"pip install '{_ELSEWHERE[cmd_name]}'"
-            raise ArgumentError(f"'dptransfer {cmd_name}' needs a package that is not installed: {install}")
-        return None
+                self.commands[cmd_name] = _broken(cmd_name, problem)
+            except KeyError:
+                if cmd_name not in _ELSEWHERE:
+                    return None
+                needs = f"needs a package that is not installed: pip install '{_ELSEWHERE[cmd_name]}'"
+                raise ArgumentError(f"'dptransfer {cmd_name}' {needs}") from None
+        return self.commands[cmd_name]
 
     def main(self, *given: Any, **how: Any) -> Any:
         """Run, and leave with an exit code; a command line that cannot be read is one line as well."""
