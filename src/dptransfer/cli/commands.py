@@ -15,7 +15,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from dptransfer.cli.failures import one_line, one_line_warnings, say_error
+from dptransfer.cli.failures import one_line, one_line_warnings, say_marked
 from dptransfer.cli.usage import usage_line
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.plugins import Registry
@@ -126,5 +126,5 @@ class Commands(Group):
                 import traceback
 
                 typer.echo(traceback.format_exc(), err=True)
-            say_error(one_line(problem, ctx.invoked_subcommand))
+            say_marked("Error: ", "red", one_line(problem, ctx.invoked_subcommand))
             raise typer.Exit(130 if isinstance(problem, KeyboardInterrupt) else 2) from None

@@ -42,8 +42,7 @@ def one_line_warnings() -> Iterator[None]:
         if not issubclass(category, PrivacyWarning):
             usual(message, category, *where, **more)
             return
-        typer.secho("Warning: ", fg="yellow", bold=True, err=True, nl=False)
-        typer.echo(printable(message), err=True)
+        say_marked("Warning: ", "yellow", printable(message))
 
     with warnings.catch_warnings():
         usual, warnings.showwarning = warnings.showwarning, show
@@ -77,9 +76,9 @@ def printable(text: object) -> str:
     return cleaned(text)
 
 
-def say_error(line: str) -> None:
+def say_marked(word: str, colour: str, line: str) -> None:
     """Say it on standard error, after the word that everybody looks for."""
-    typer.secho("Error: ", fg="red", bold=True, err=True, nl=False)
+    typer.secho(word, fg=colour, bold=True, err=True, nl=False)
     typer.echo(line, err=True)
 
 

@@ -13,7 +13,7 @@ from dptransfer.errors import ReleaseError
 
 if TYPE_CHECKING:
     from dptransfer.data import Facts
-    from dptransfer.ledger import Ledger
+    from dptransfer.ledger import Entry, Ledger
     from dptransfer.methods import PrivateMethod
     from dptransfer.release import PrivateClassifier
 
@@ -68,27 +68,26 @@ def told_if_interrupted(book: Ledger, workspace: Path | None = None) -> Iterator
 
     A run in a workspace was perhaps charged by an earlier process, and goes on without another charge.
     """
-    before = _entries(book)
+    before = len(_entries(book))
     try:
         yield
     except KeyboardInterrupt:
         from dptransfer.ledger import Charge
 
-        if workspace is not None:
-            goes_on = f"The same command with --workspace {workspace} goes on, without another charge."
-            raise KeyboardInterrupt(f"Interrupted; no release was written. {goes_on}") from None
-        new = book.history()[before:] if _entries(book) else []
+        new = _entries(book)[before:]
         own = [entry for entry in new if isinstance(entry, Charge) and entry.process == os.getpid()]
-        if not own:
-            raise KeyboardInterrupt("Interrupted before any charge; no release was written.") from None
-        paid = own[-1]
-        spent = "it cost nothing" if not paid.events else "its budget is spent"
-        entry = f"(entry {paid.number} of the ledger {book.path}), and no release was written"
-        raise KeyboardInterrupt(
-            f"Interrupted in the middle of a fit: {spent} {entry}. Fitting again is charged again."
-        ) from None
+        if workspace is not None:
+            goes_on = f"The same command with --workspace {workspace} goes on; nothing is charged twice."
+            said = f"Interrupted; no release was written. {goes_on}"
+        elif not own:
+            said = "Interrupted before any charge; no release was written."
+        else:
+            spent = "its budget is spent" if own[-1].events else "it cost nothing"
+            entry = f"(entry {own[-1].number} of the ledger {book.path}), and no release was written"
+            said = f"Interrupted in the middle of a fit: {spent} {entry}. Fitting again is charged again."
+        raise KeyboardInterrupt(said) from None
 
 
-def _entries(book: Ledger) -> int:
-    """How many there are; a file that is not there yet is not made for it."""
-    return len(book.history()) if book.path is not None and book.path.exists() else 0
+def _entries(book: Ledger) -> list[Entry]:
+    """What is on record; a file that is not there yet is not made for it."""
+    return book.history() if book.path is not None and book.path.exists() else []
