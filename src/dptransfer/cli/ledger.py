@@ -92,8 +92,7 @@ def budget(
     relation: options.Neighbours = Relation.ADD_REMOVE,
     note: Annotated[str, typer.Option(help="Why, for the record.")] = "",
     rule: Annotated[
-        str | None,
-        typer.Option(help="How later charges are counted, set before the first one: gaussian or renyi."),
+        str | None, typer.Option(help="How later charges count, set before the first: gaussian or renyi.")
     ] = None,
     ledger: options.LedgerFile = None,
     as_json: options.AsJson = False,
