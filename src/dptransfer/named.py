@@ -8,7 +8,6 @@ word for its `kind`, and the word alone chooses it ('start=shots').
 
 from __future__ import annotations
 
-import difflib
 import json
 import typing
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +15,7 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.errors import ArgumentError
+from dptransfer.errors import ArgumentError, nearest
 from dptransfer.methods.parts import alternatives
 
 if TYPE_CHECKING:
@@ -138,8 +137,7 @@ def _of_kind(owner: type, name: str, kind: Any) -> Any:
     if kind in (None, "none", "null") and type(None) in typing.get_args(typing.get_type_hints(owner)[name]):
         return None
     if by_word:
-        close = difflib.get_close_matches(str(kind), by_word, n=1)
-        remedy = f"Did you mean '{close[0]}'?" if close else "Choose one of these."
+        remedy = nearest(str(kind), by_word, "Choose one of these.")
         raise ArgumentError(f"'{name}' must be one of {_words(known)}; got '{kind}'. {remedy}")
     inside = ", ".join(f"{name}.{one}" for option in known for one in sorted(_settable(option)))
     raise ArgumentError(f"'{name}' has settings of its own; got '{kind}' for all of them. Set {inside}.")
@@ -165,9 +163,8 @@ def setting_names(value: Any) -> list[str]:
 
 
 def _no_such(of: str, wrong: str, known: list[str]) -> ArgumentError:
-    close = difflib.get_close_matches(wrong, known, n=1)
     listed = f"Its settings are {', '.join(known)}." if known else "It has no settings; leave that out."
-    remedy = f"Did you mean '{close[0]}'?" if close else listed
+    remedy = nearest(wrong, known, listed)
     return ArgumentError(f"A setting must be a field of the method; {of} has no '{wrong}'. {remedy}")
 
 

@@ -8,7 +8,6 @@ others alone.
 
 from __future__ import annotations
 
-import difflib
 import sys
 from typing import Any
 
@@ -17,7 +16,7 @@ from typer.core import TyperGroup
 
 from dptransfer.cli.failures import one_line, one_line_warnings, say_marked
 from dptransfer.cli.usage import usage_line
-from dptransfer.errors import ArgumentError, DPTransferError
+from dptransfer.errors import ArgumentError, DPTransferError, nearest
 from dptransfer.plugins import Registry
 
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer keeps its name to itself
@@ -41,8 +40,7 @@ class Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is asked for; the nearest name if there is none such."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
-            meant = f"Did you mean '{close[0]}'?" if close else f"See: {ctx.command_path} --help"
+            meant = nearest(args[0], self.list_commands(ctx), f"See: {ctx.command_path} --help")
             ctx.fail(f"there is no command '{args[0]}'. {meant}")
         return super().resolve_command(ctx, args)
 
