@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -62,24 +61,13 @@ def _lists(texts: Sequence[str], given: Mapping[str, Any]) -> dict[str, list[Any
     found: dict[str, list[Any]] = {}
     for text in texts:
         field, equals, listed = (part.strip() for part in text.partition("="))
-        values = _values(listed)
+        values = in_type(list[Any], field, listed)  # as JSON, for values that have commas, or by commas
         if not equals or not field or not values or "" in values:
             raise ArgumentError(f"--tune takes field=value,value; got '{text}'. {_EXAMPLE}")
         if field in given or field in found:
-            raise ArgumentError(
-                f"A field is set or tuned, and once; '{field}' is there twice. Leave one out."
-            )
+            raise ArgumentError(f"A field is set or tuned once; '{field}' is there twice. Leave one out.")
         found[field] = values
     return found
-
-
-def _values(listed: str) -> list[Any]:
-    """A JSON list, for values that have commas themselves; else what stands between commas."""
-    try:
-        values = json.loads(listed)
-    except ValueError:
-        values = None
-    return values if isinstance(values, list) else [part.strip() for part in listed.split(",")]
 
 
 def on_device(method: PrivateMethod, device: str | None, *, encodes: bool = False) -> PrivateMethod:
