@@ -125,8 +125,11 @@ class MembershipResult:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        told = {"within_ceiling": self.within_ceiling, "verdict": self.verdict}
-        return {**asdict(self), "guarantee": self.guarantee.to_dict(), **told}
+        plain = asdict(self)
+        plain["guarantee"] = self.guarantee.to_dict()
+        plain["points"] = [{**point, "interval": list(point["interval"])} for point in plain["points"]]
+        plain |= {"interval": list(self.interval), "left_out": list(self.left_out)}
+        return {**plain, "within_ceiling": self.within_ceiling, "verdict": self.verdict}
 
 
 def membership_attack(
