@@ -16,7 +16,7 @@ from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.labelled import places
-from dptransfer.errors import ArgumentError
+from dptransfer.errors import ArgumentError, DataError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod
 from dptransfer.named import as_method
@@ -24,7 +24,7 @@ from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import Budget, Guarantee, Relation
 from dptransfer.release import PrivateClassifier as ReleasedClassifier
 from dptransfer.sklearn.classes import class_words, declared_values, with_class_words
-from dptransfer.sklearn.inputs import labels_of, noted_rows, require_one_label_a_row
+from dptransfer.sklearn.inputs import labels_of, noted_rows
 from dptransfer.sklearn.notices import FRONT, SCORES, checked_front, warn_once
 from dptransfer.sklearn.refusal import concerns_privacy, search_stopped
 
@@ -95,7 +95,6 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         name, budget, method = self._name(), self._budget(), self._method()
         noise = SecureNoise() if self.random_state is None else SeededNoise(self.random_state)
         rows, labels = noted_rows(self, X, reset=True), labels_of(y, of=self)
-        require_one_label_a_row(rows, labels)
         classes = declared_values(self.classes, labels)
         # Positions stand for classes inside, so that classes of any kind can be declared.
         positions = places(labels.tolist(), classes.tolist())
@@ -148,7 +147,10 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         Counted here, because scikit-learn's own count tells lengths and kinds of labels when it refuses.
         """
         scores, labels = self._scores(X), labels_of(y, of=self)
-        require_one_label_a_row(scores, labels)
+        if len(scores) != len(labels):
+            raise DataError(
+                "X and y need one entry per example; their lengths differ. Pass these rows' labels."
+            )
         right = scores.argmax(axis=1) == places(labels.tolist(), self.classes_.tolist())
         weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight)
         return float(np.average(right, weights=weights)) if len(right) else float("nan")

@@ -77,11 +77,3 @@ def labels_of(y: ArrayLike | None, *, of: object) -> AnyArray:
     if labels is None or labels.ndim != 1:
         raise DataError("y should be a 1d array, one class per example; it is something else. Pass a list.")
     return labels
-
-
-def require_one_label_a_row(rows: AnyArray, labels: AnyArray) -> None:
-    """Raise unless there are as many labels as rows, without telling how many."""
-    if len(rows) != len(labels):
-        raise DataError(
-            "X and y need one entry per example; their lengths differ. Pass the labels of these rows."
-        )
