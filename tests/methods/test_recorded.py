@@ -87,6 +87,11 @@ class MeanPrototypes(methods.MeanPrototypes):
 
 
 @dataclass(frozen=True)
+class Pace(methods.MeanPrototypes):
+    name: ClassVar[str] = "part"
+
+
+@dataclass(frozen=True)
 class Theirs(methods.MeanPrototypes):
     speed: Speed = field(default_factory=Speed)
     name: ClassVar[str] = "theirs"
@@ -94,7 +99,7 @@ class Theirs(methods.MeanPrototypes):
 
 
 def test_methods_of_installed_packages_are_known_with_their_parts_and_cannot_pass_for_ours(install):
-    places = {"imposter": "theirs:MeanPrototypes", "theirs": "theirs:Theirs"}
+    places = {"imposter": "theirs:MeanPrototypes", "part": "theirs:Pace", "theirs": "theirs:Theirs"}
     uninstall = install("theirs", {"theirs": THEIRS}, {"dptransfer.methods": places})
     method = METHODS["theirs"]()
     written = json.loads(json.dumps(configuration_of(method)))
@@ -103,6 +108,8 @@ def test_methods_of_installed_packages_are_known_with_their_parts_and_cannot_pas
     assert METHODS["imposter"].name == "imposter"
     ours = method_from_configuration(configuration_of(METHODS["mean"]()))
     assert type(ours) is METHODS["mean"]
+    assert METHODS["part"].__name__ == "Pace"
+    assert method_from_configuration(configuration_of(NoisyGD())) == NoisyGD()  # with the library's own part
     uninstall()
     with pytest.raises(UnknownType, match="'Speed'"):
         method_from_configuration(written)
