@@ -312,7 +312,7 @@ def _require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
         raise ArgumentError(f"budget must be a Budget, such as Budget(epsilon=1.0); got {budget!r}.")
     if not isinstance(ledger, Ledger):
         raise ArgumentError(f"ledger must be a Ledger; got {ledger!r}. Open a file with Ledger(path).")
-    if not hasattr(noise, "seeded"):
+    if not (hasattr(noise, "seeded") and hasattr(noise, "once")):
         raise ArgumentError(f"noise must be a noise source; got {noise!r}. Leave it out for SecureNoise().")
 
 
