@@ -164,10 +164,10 @@ class Workspace:
         try:
             yield
         except OSError as problem:
-            raise self._not_written(problem.strerror) from None
+            raise self._not_written(problem.strerror or problem) from None
         except sqlite3.OperationalError as problem:
             if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:  # of which there are kinds
-                raise self._not_written(str(problem)) from None
+                raise self._not_written(problem) from None
             raise WorkspaceError(
                 f"One process at a time works in a workspace; another has '{self.path}'. "
                 "Wait for it, or name another folder, which is charged for anew."
@@ -177,7 +177,7 @@ class Workspace:
         except sqlite3.DatabaseError:
             raise self._damaged(_FILE) from None
 
-    def _not_written(self, why: str) -> WorkspaceError:
+    def _not_written(self, why: object) -> WorkspaceError:
         return WorkspaceError(
             f"A workspace must be a folder that can be written; '{self.path}': {why}. "
             "Make it so and fit again, which goes on if it was charged; or name another."
