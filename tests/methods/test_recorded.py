@@ -69,6 +69,32 @@ def test_a_configuration_that_is_nested_without_end_is_refused():
         method_from_configuration(nested)
 
 
+LAZY = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from dptransfer import methods
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class Lazy(methods.MeanPrototypes):
+    numbers: Sequence[int] = ()
+    name: ClassVar[str] = "lazy"
+"""
+
+
+def test_a_package_whose_types_cannot_be_read_breaks_no_other_methods_configuration(install):
+    install("lazy", {"lazy": LAZY}, {"dptransfer.methods": {"lazy": "lazy:Lazy"}})
+    assert method_from_configuration(configuration_of(NoisyGD())) == NoisyGD()
+    (problem,) = METHODS.problems
+    assert "'Sequence' is not defined" in problem
+
+
 THEIRS = """
 from dataclasses import dataclass, field
 from typing import ClassVar

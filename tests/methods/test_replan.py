@@ -261,6 +261,16 @@ def test_a_method_that_is_not_ours_is_not_checked_and_the_words_say_so(tmp_path)
     assert (found.failed, found.outcome, found.ok) == ((), "steps not checked", False)
 
 
+def test_a_plan_that_breaks_down_fails_the_check_and_not_the_reader(model, monkeypatch):
+    for error in (AssertionError, RuntimeError, NameError):
+        monkeypatch.setattr(
+            dpt.MeanPrototypes, "plan", lambda *_, error=error: (_ for _ in ()).throw(error("no"))
+        )
+        check = check_steps(model)
+        assert (check.passed, check.required) == (False, True)
+        assert "cannot plan them: no" in check.detail
+
+
 def test_no_word_of_a_release_is_imported(model, tmp_path, monkeypatch):
     (tmp_path / "trap.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
