@@ -299,6 +299,18 @@ def test_a_thread_that_is_refused_lets_no_other_process_in(broken_off, tmp_path)
         assert "One process at a time" in other.stderr
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_a_fork_of_the_process_draws_nothing(tmp_path):
+    forking = (
+        "import os, sys; from dptransfer.methods.workspace import Workspace; w = Workspace(sys.argv[1])\n"
+    )
+    forking += "if os.fork():\n    os.wait()\nelse:\n    w.once(1, 'sum', lambda: print('drawn'))"
+    command = [sys.executable, "-c", forking, str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "One process at a time" in done.stderr
+
+
 def test_a_full_disk_is_told_in_words_and_the_run_goes_on_when_there_is_room(tmp_path):
     with Workspace(tmp_path / "run") as workspace:
         workspace._file.execute("PRAGMA max_page_count = 1")

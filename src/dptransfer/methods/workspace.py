@@ -53,7 +53,7 @@ class Workspace:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._charge = ""
+        self._charge, self._process = "", os.getpid()
         file = self.path / _FILE
         with self._in_words():
             if not self.path.exists():
@@ -118,6 +118,8 @@ class Workspace:
             what: what is asked, in words; an answer on disk must be to the same question.
             draw: gives the answer; None where nothing more may be drawn.
         """
+        if os.getpid() != self._process:  # a fork, which inherits the file and not the lock
+            raise self._taken()
         with self._in_words():
             stored = self._file.execute("SELECT what, sha256, array FROM answers WHERE number = ?", (number,))
             found = stored.fetchone()
@@ -168,10 +170,7 @@ class Workspace:
         except sqlite3.OperationalError as problem:
             if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:  # of which there are kinds
                 raise self._not_written(problem) from None
-            raise WorkspaceError(
-                f"One process at a time works in a workspace; another has '{self.path}'. "
-                "Wait for it, or name another folder, which is charged for anew."
-            ) from None
+            raise self._taken() from None
         except sqlite3.ProgrammingError:  # of a method that asks from several threads
             raise
         except sqlite3.DatabaseError:
@@ -181,6 +180,12 @@ class Workspace:
         return WorkspaceError(
             f"A workspace must be a folder that can be written; '{self.path}': {why}. "
             "Make it so and fit again, which goes on if it was charged; or name another."
+        )
+
+    def _taken(self) -> WorkspaceError:
+        return WorkspaceError(
+            f"One process at a time works in a workspace; another has '{self.path}'. "
+            "Wait for it, or name another folder, which is charged for anew."
         )
 
     def _damaged(self, what: str) -> WorkspaceError:
