@@ -58,7 +58,7 @@ def _command(name: str, found: Any, **how: Any) -> Any:
 
 
 _STORY = (
-    "demo", "methods", "plan", "encode", "fit", "predict", "evaluate", "attack", "card", "verify", "export",
+    "methods", "plan", "encode", "fit", "predict", "evaluate", "attack", "card", "verify", "export",
 )  # fmt: skip
 _OWN = {name: f"dptransfer.cli.{name}:{name}" for name in _STORY} | {"ledger": "dptransfer.cli.ledger:app"}
 _COMMANDS: Registry[Any] = Registry("command", "dptransfer.commands", _OWN, _command)
