@@ -34,10 +34,10 @@ OF_MAP, OF_ENCODER = "features.", "encoder."
 CARD_NAMES = ("CARD.md", "card.html")
 FILE_NAMES = (WEIGHTS_NAME, *CARD_NAMES)
 LARGEST_MANIFEST = 16 * 2**20
+READ_AGAIN = "Fetch the release again from where it came from."
 
 _PACKAGES = ("dptransfer", "numpy", "cryptography", "dp-accounting")
 _NO_DIGEST = "0" * 64
-_READ_AGAIN = "Fetch the release again from where it came from."
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0)]
@@ -217,7 +217,7 @@ def read_manifest(content: bytes) -> Manifest:
         )
     except (ValueError, RecursionError) as problem:
         raise ReleaseError(
-            f"{MANIFEST_NAME} must be plain JSON; it is not ({problem}). {_READ_AGAIN}"
+            f"{MANIFEST_NAME} must be plain JSON; it is not ({problem}). {READ_AGAIN}"
         ) from None
     found = fields.get("schema_version") if isinstance(fields, dict) else None
     if type(found) is int and found > SCHEMA_VERSION:
@@ -236,13 +236,13 @@ def read_manifest(content: bytes) -> Manifest:
         place = ".".join(str(part) for part in first["loc"]) or "the whole file"
         said = first["msg"].removeprefix("Value error, ").rstrip(".")
         raise ReleaseError(
-            f"{MANIFEST_NAME} must follow schema {SCHEMA_VERSION}; at {place}: {said}. {_READ_AGAIN}"
+            f"{MANIFEST_NAME} must follow schema {SCHEMA_VERSION}; at {place}: {said}. {READ_AGAIN}"
         ) from None
     except ValueError as problem:
-        raise ReleaseError(f"{MANIFEST_NAME} must follow its schema; {problem}. {_READ_AGAIN}") from None
+        raise ReleaseError(f"{MANIFEST_NAME} must follow its schema; {problem}. {READ_AGAIN}") from None
     head, mark, tail = content.rpartition(manifest.digest.encode())
     if not mark or hashlib.sha256(head + _NO_DIGEST.encode() + tail).hexdigest() != manifest.digest:
-        raise ReleaseError(f"{MANIFEST_NAME} must have the digest it states; it was changed. {_READ_AGAIN}")
+        raise ReleaseError(f"{MANIFEST_NAME} must have the digest it states; it was changed. {READ_AGAIN}")
     return manifest
 
 
