@@ -24,12 +24,12 @@ from dptransfer.features import FittedFeatures, FittedPublicMap, FittedUnitNorm
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.release.bundle import require_publishable
 from dptransfer.release.classifier import PrivateClassifier
-from dptransfer.release.heads import CosineHead, EuclideanHead, Head, LinearHead, MeanCosineHead, unit_rows
+from dptransfer.release.heads import CosineHead, Head, MeanCosineHead, quadratic_form
 
 _OPSET, _IR = 17, 8  # old enough for every runtime of the last years
 _LARGEST = 2**31 - 2**20  # what a protocol buffer can hold
 _MANTISSA, _HAIR, _TINY = 2.0**24, 1 + 2.0**-40, float(np.finfo(np.float64).tiny)
-_ROW_BITS, _COLUMN_BITS, _FINE_BITS = 26, 25, 30
+_ROW_BITS, _FINE_BITS = 26, 30
 
 
 def export_onnx(
@@ -73,9 +73,7 @@ def export_onnx(
     proto.ir_version = _IR
     onnx.helper.set_model_props(proto, _metadata(model))
     if proto.ByteSize() > _LARGEST:
-        raise ReleaseError(
-            f"An ONNX file may hold at most {_LARGEST} bytes; this one needs {proto.ByteSize()}."
-        )
+        raise ReleaseError(f"An ONNX file may hold at most {_LARGEST} bytes; this needs {proto.ByteSize()}.")
     onnx.checker.check_model(proto)
     return _write(Path(path), proto.SerializeToString())
 
@@ -151,22 +149,15 @@ def _lattice(graph: _Graph, x: str, norm: float) -> str:
 
 
 def _head(graph: _Graph, head: Head, rows: str) -> str:
+    linear, offset, precision = quadratic_form(head)
     if isinstance(head, CosineHead | MeanCosineHead):
-        prototypes = unit_rows(head.prototypes)
-        prototypes = prototypes.mean(axis=1) if isinstance(head, MeanCosineHead) else prototypes
         norms = graph.add("Sqrt", graph.row_sum(graph.add("Mul", rows, rows)))
         rows = graph.add("Div", rows, graph.add("Max", norms, graph.constant(_TINY)))
-        return graph.add("MatMul", rows, graph.constant(prototypes.T))
-    if isinstance(head, EuclideanHead):
-        scores = graph.add("MatMul", rows, graph.constant(head.centres.T))
-        return graph.add("Sub", scores, graph.constant(0.5 * np.square(head.centres).sum(axis=1)))
-    linear = head.weights if isinstance(head, LinearHead) else head.linear
-    scores = graph.add(
-        "Add", graph.add("MatMul", rows, graph.constant(linear.T)), graph.constant(head.offset)
-    )
-    if isinstance(head, LinearHead):
+    products = graph.add("MatMul", rows, graph.constant(linear.T))
+    scores = graph.add("Add", products, graph.constant(offset))
+    if precision is None:
         return scores
-    squares = graph.add("MatMul", graph.add("Mul", rows, rows), graph.constant(0.5 * head.precision.T))
+    squares = graph.add("MatMul", graph.add("Mul", rows, rows), graph.constant(0.5 * precision.T))
     return graph.add("Sub", scores, squares)
 
 
