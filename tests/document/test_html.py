@@ -52,7 +52,7 @@ def test_every_link_of_the_contents_leads_to_a_section_and_no_id_is_given_twice(
     ids = page.values("id")
     assert len(set(ids)) == len(ids)
     links = [target[1:] for target in page.values("href")]
-    assert len(links) == 4 + 1  # sections, and what a drawing refers to
+    assert len(links) == 4 + 2  # sections, and what each drawing refers to
     assert set(links) <= set(ids)
 
 

@@ -1,7 +1,8 @@
 """Embeddings and pictures, private and public: types, files, image and text lists."""
 
 from dptransfer.data.decode import open_image
-from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings, content_digest
+from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.examples import content_digest
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.images import ImageList, find_images

@@ -34,11 +34,6 @@ class ImageList(LabelledList):
     labelled: Labelled | None = None
     root: Path | None = None
 
-    def __post_init__(self) -> None:
-        """Check that the parts fit together."""
-        if self.labelled is not None and len(self.labelled) != len(self.paths):
-            raise DataError("Labelled images need one label per image; there are more or fewer.")
-
     def __len__(self) -> int:
         return len(self.paths)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -82,10 +83,18 @@ class Labelled:
         return f"Labelled({len(self.classes)} declared classes)"
 
 
-class LabelledList:
+class LabelledList(ABC):
     """What lists of images and of texts share: perhaps labels, and no word of them when it is printed."""
 
     labelled: Labelled | None
+
+    def __post_init__(self) -> None:
+        """Check that the parts fit together."""
+        if self.labelled is not None and len(self.labelled) != len(self):
+            raise DataError("A list with labels needs one label per image or text; there are more or fewer.")
+
+    @abstractmethod
+    def __len__(self) -> int: ...
 
     @property
     def labels(self) -> Labels | None:

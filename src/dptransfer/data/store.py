@@ -27,7 +27,8 @@ from numpy.typing import ArrayLike
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Labels
 from dptransfer.data.class_names import declared_classes
-from dptransfer.data.embeddings import content_digest, rows_of
+from dptransfer.data.embeddings import rows_of
+from dptransfer.data.examples import content_digest
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labelled import Labelled
 from dptransfer.data.numpy_files import load_array

@@ -25,11 +25,6 @@ class TextList(LabelledList):
     texts: tuple[str, ...]
     labelled: Labelled | None = None
 
-    def __post_init__(self) -> None:
-        """Check that the parts fit together."""
-        if self.labelled is not None and len(self.labelled) != len(self.texts):
-            raise DataError("Labelled texts need one label per text; there are more or fewer.")
-
     def __len__(self) -> int:
         return len(self.texts)
 
