@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike
 
 from dptransfer.arrays import Labels, Rows, array_or_none
 from dptransfer.data.class_names import declared_classes
-from dptransfer.data.examples import PrivateExamples, PublicExamples
+from dptransfer.data.examples import PrivateData, PublicData
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.labelled import Labelled
 from dptransfer.errors import DataError, Incompatible
 
 
-class PrivateEmbeddings(PrivateExamples):
+class PrivateEmbeddings(PrivateData):
     """Sensitive labelled rows, with what their owner declares public about them.
 
     The object keeps its counsel: printing it shows the declared facts, it has no length, and no method other
@@ -62,7 +62,7 @@ class PrivateEmbeddings(PrivateExamples):
         self._known_fingerprint = fingerprint
 
 
-class PublicEmbeddings(PublicExamples):
+class PublicEmbeddings(PublicData):
     """Rows that are nobody's secret; labels are optional.
 
     >>> PublicEmbeddings([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dptransfer.arrays import Labels
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labelled import Labelled, class_positions
@@ -21,8 +21,11 @@ from dptransfer.errors import DataError
 _CHUNK_BYTES = 2**24
 
 
-class PrivateExamples:
+class PrivateData:
     """Sensitive labelled examples, with what their owner declares public about them.
+
+    `PrivateEmbeddings` and `PrivateImages` are such data. It has no length and prints its declared facts alone:
+    the number of examples is private.
 
     Args:
         examples: an array of them, or what is indexed like one.
@@ -52,14 +55,9 @@ class PrivateExamples:
         """SHA-256 of examples and labels: for the owner's ledger only, never for a release."""
         return self._known_fingerprint or content_digest(self._examples, self.labels)
 
-    @property
-    def units(self) -> Labels | None:
-        """Each example is a unit of its own."""
-        return None
 
-
-class PublicExamples:
-    """Examples that are nobody's secret; labels are optional.
+class PublicData(ABC):
+    """Examples that are nobody's secret, `PublicEmbeddings` or `PublicImages`; labels are optional.
 
     Args:
         examples: an array of them, or what is indexed like one.
@@ -102,6 +100,10 @@ class PublicExamples:
     def __repr__(self) -> str:
         labelled = "unlabelled" if self.classes is None else f"{len(self.classes)} classes"
         return f"{type(self).__name__}({len(self)} {self._what}, {self._extent}, {labelled})"
+
+    @abstractmethod
+    def require_match(self, facts: Facts) -> None:
+        """Raise unless they can stand beside private examples of this kind."""
 
     @cached_property
     def fingerprint(self) -> str:

@@ -82,8 +82,8 @@ def find_images(
         files, words = read_csv(path, "path")
         known = declared_labels(path, words if labelled else None, classes)
         return ImageList(tuple(path.parent / name for name in files), known, root=path.parent)
-    known = path.suffix.lower() in IMAGE_ENDINGS
-    require(known, path, "images must come as a folder, an image file or a CSV.", "Pass one of these.")
+    readable = path.suffix.lower() in IMAGE_ENDINGS
+    require(readable, path, "images must come as a folder, an image file or a CSV.", "Pass one of these.")
     return ImageList((path,), root=path.parent)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from numpy.typing import ArrayLike
 
 from dptransfer.data.class_names import declared_classes
-from dptransfer.data.examples import PrivateExamples, PublicExamples
+from dptransfer.data.examples import PrivateData, PublicData
 from dptransfer.data.facts import Facts
 from dptransfer.data.images import ImageList
 from dptransfer.data.labelled import Labelled
@@ -16,7 +16,7 @@ from dptransfer.data.pixels import pixels_of
 from dptransfer.errors import DataError, Incompatible
 
 
-class PrivateImages(PrivateExamples):
+class PrivateImages(PrivateData):
     """Sensitive labelled pictures, with what their owner declares public about them.
 
     Like `PrivateEmbeddings` it keeps its counsel: it prints the declared facts and has no length.
@@ -59,7 +59,7 @@ class PrivateImages(PrivateExamples):
         super().__init__(self.pixels, given, Facts(declared, self.pixels.shape[1:], size, counts), name)
 
 
-class PublicImages(PublicExamples):
+class PublicImages(PublicData):
     """Pictures that are nobody's secret; labels are optional.
 
     >>> import numpy as np
