@@ -52,11 +52,7 @@ class ImageEncoder(ABC):
 
     identity: EncoderIdentity
     dimension: int
-
-    @property
-    def kind(self) -> Kind:
-        """Images."""
-        return "image"
+    kind: Kind = "image"
 
     @abstractmethod
     def prepare(self, image: Image.Image) -> Floats32:

@@ -52,11 +52,11 @@ class EncoderNote:
         elif device != "cpu":
             raise ArgumentError(f"The encoder '{self.name}' runs on the cpu; got '{device}'. Leave it out.")
         if size is not None:
-            if not self.sized:
-                raise ArgumentError(
-                    f"size does not apply to the encoder '{self.name}', which fixes its own. Leave it out."
-                )
             given["size"] = size
+        if size is not None and not self.sized:
+            raise ArgumentError(
+                f"size does not apply to the encoder '{self.name}'; it has its own. Leave it out."
+            )
         loaded = self.load(**given)
         if not isinstance(loaded, Encoder):
             raise ArgumentError(

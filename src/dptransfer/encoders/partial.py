@@ -126,12 +126,11 @@ class PartialRows:
         write_synced(self._folder / "journal.jsonl", b"".join(kept), mode="wb", opener=owner_only)
 
 
-def _recorded_key(marker: Path) -> str | None:
+def _recorded_key(marker: Path) -> Any:
     try:
-        found: str | None = json.loads(marker.read_text(encoding="utf-8")).get("key")
+        return json.loads(marker.read_text(encoding="utf-8")).get("key")
     except (OSError, ValueError, AttributeError):
         return None
-    return found
 
 
 def _cannot_write(folder: Path, error: OSError) -> DataError:

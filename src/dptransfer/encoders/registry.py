@@ -16,18 +16,16 @@ from dptransfer.plugins import Registry, is_place
 def _accepted(name: str, found: Any) -> EncoderNote:
     """The note itself, or one for a class or a function that makes an encoder and says no more."""
     if isinstance(found, EncoderNote):
-        note = found
-    elif callable(found):
-        first = (found.__doc__ or "").strip().partition("\n")[0]
-        note = EncoderNote(name or getattr(found, "__name__", "encoder"), load=found, summary=first)
-    else:
+        if name and found.name != name:
+            raise ArgumentError(f"An encoder bears the name it is found by; '{name}' is '{found.name}'.")
+        return found
+    if not callable(found):
         raise ArgumentError(
             f"An encoder is an EncoderNote, or a class or function that makes one; got {found!r}. "
             "The page 'Adding a method' shows one."
         )
-    if name and note.name != name:
-        raise ArgumentError(f"An encoder bears the name it is found by; '{name}' is noted as '{note.name}'.")
-    return note
+    first = (found.__doc__ or "").strip().partition("\n")[0]
+    return EncoderNote(name or getattr(found, "__name__", "encoder"), load=found, summary=first)
 
 
 ENCODERS: Registry[EncoderNote] = Registry(
@@ -67,9 +65,7 @@ def get_encoder(
 
             return OnnxEncoder(spec, size=size, device=device)
         if size is not None:
-            raise ArgumentError(
-                f"size does not apply to the encoder '{spec}', which fixes its own. Leave it out."
-            )
+            raise ArgumentError(f"size does not apply to the encoder '{spec}'; it has its own. Leave it out.")
         from dptransfer.encoders.transformers import transformers_encoder
 
         return transformers_encoder(spec, kind=kind, device=device)

@@ -12,7 +12,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.encoders.base import Encoder, ImageEncoder, Kind
+from dptransfer.encoders.base import Encoder, ImageEncoder, Kind, require_rows
 from dptransfer.encoders.device import repeatable, torch_device
 from dptransfer.encoders.hub import load_model, load_part, model_folder, require_transformers
 from dptransfer.encoders.text import TransformersText
@@ -76,9 +76,8 @@ class TransformersImage(ImageEncoder):
     def forward(self, pixels: Floats32) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
         with repeatable():
-            output = self._pooled(self._torch.from_numpy(pixels).to(self._device))
-            rows: EncodedRows = output.float().cpu().numpy()
-        return rows
+            rows = self._pooled(self._torch.from_numpy(pixels).to(self._device)).float().cpu().numpy()
+        return require_rows(rows, len(pixels))
 
     def _pooled(self, pixels: Any) -> Any:
         if hasattr(self._model, "get_image_features"):
