@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,15 +37,12 @@ def open_image(path: str | Path) -> Image.Image:
         return image.convert("RGB")
 
 
-@contextmanager
-def without_warnings() -> Iterator[None]:
+def without_warnings() -> AbstractContextManager[object]:
     """While pictures are opened, nothing is said about any of them: Pillow's warnings tell sizes and tags.
 
     Filters are the whole process's, so this covers the threads that open pictures, and is entered by one.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    return warnings.catch_warnings(action="ignore")
 
 
 def open_image_or_none(path: str | Path) -> Image.Image | None:

@@ -123,12 +123,7 @@ class PublicEmbeddings(PublicData):
         """
         if shots.labels is None:
             raise DataError("Shots must be labelled; these have no labels. Pass y=[...] and classes=[...].")
-        if shots.dimension != self.dimension:
-            raise Incompatible(
-                "Shots and public rows must have one dimension; "
-                f"got {shots.dimension} and {self.dimension}. Encode both with the same encoder."
-            )
-        require_same_encoder(shots.encoder, self.encoder, names=("Shots", "public rows"))
+        self._require_one_space("Shots", shots.encoder, shots.dimension)
         joined = copy(self)
         joined._shots = shots
         joined._known_fingerprint = self.fingerprint
@@ -141,11 +136,14 @@ class PublicEmbeddings(PublicData):
 
     def require_match(self, facts: Facts) -> None:
         """Raise unless these rows live in the space the private facts describe."""
-        require_same_encoder(facts.encoder, self.encoder, names=("Private rows", "public rows"))
-        if self.dimension != facts.dimension:
+        self._require_one_space("Private rows", facts.encoder, facts.dimension)
+
+    def _require_one_space(self, whose: str, encoder: EncoderIdentity | None, dimension: int) -> None:
+        require_same_encoder(encoder, self.encoder, names=(whose, "public rows"))
+        if dimension != self.dimension:
             raise Incompatible(
-                "Private and public rows must have one dimension; "
-                f"got {facts.dimension} and {self.dimension}. Encode both with the same encoder."
+                f"{whose} and public rows must have one dimension; got {dimension} and {self.dimension}. "
+                "Encode both with the same encoder."
             )
 
     def shots_for(self, facts: Facts) -> tuple[Rows, Labels]:
@@ -154,18 +152,18 @@ class PublicEmbeddings(PublicData):
         A class of the private data may have no shot. A shot of another class is an error: both are public.
         """
         shots = self.shots
-        if shots is None or shots.labels is None or shots.classes is None:
+        if shots is None or shots.labelled is None:
             raise DataError(
                 "Labelled public rows are needed; these have no labels. Pass PublicEmbeddings(x, y, "
                 "classes=[...]), or pool.with_shots(...) (on the command line: --shots shots.emb)."
             )
-        unknown = [name for name in shots.classes if name not in facts.classes]
+        unknown = [name for name in shots.labelled.classes if name not in facts.classes]
         if unknown:
             raise DataError(
                 f"Shots must be of declared classes; '{unknown[0]}' is none of the {len(facts.classes)}. "
                 "Declare the same names for both, or drop those shots."
             )
-        return shots.rows, Labelled(shots.labels, shots.classes).among(facts.classes).positions
+        return shots.rows, shots.labelled.among(facts.classes).positions
 
 
 def rows_of(x: ArrayLike, name: str) -> Rows:

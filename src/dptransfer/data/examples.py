@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.data.labelled import Labelled, class_positions
+from dptransfer.data.labelled import Labelled, LabelledList, class_positions
 from dptransfer.errors import DataError
 
 _CHUNK_BYTES = 2**24
@@ -56,7 +56,7 @@ class PrivateData:
         return self._known_fingerprint or content_digest(self._examples, self.labels)
 
 
-class PublicData(ABC):
+class PublicData(LabelledList):
     """Examples that are nobody's secret, `PublicEmbeddings` or `PublicImages`; labels are optional.
 
     Args:
@@ -74,8 +74,7 @@ class PublicData(ABC):
     ) -> None:
         self.name, self._examples = name, examples
         self.sources = None if sources is None else tuple(str(source) for source in sources)
-        self.classes = None if labelled is None else labelled.classes
-        self.labels = None if labelled is None else labelled.positions
+        self.labelled = labelled
         count, what = len(examples), self._what
         if count == 0:
             raise DataError(f"Public {what} must be at least one; got none. Give more, or leave them out.")

@@ -58,10 +58,10 @@ class Facts:
         if len({isinstance(name, str) for name in self.classes}) != 1:
             raise ArgumentError("Declared classes must be all words or all whole numbers, not a mix.")
         if self.class_counts is not None:
-            if len(self.class_counts) != len(self.classes):
+            found, count = len(self.class_counts), len(self.classes)
+            if found != count:
                 raise ArgumentError(
-                    f"class_counts must give one number per declared class ({len(self.classes)}); "
-                    f"got {len(self.class_counts)}."
+                    f"class_counts must give each of the {count} classes a number; got {found}."
                 )
             counts = tuple(_check.whole("class_counts", count, at_least=0) for count in self.class_counts)
             object.__setattr__(self, "class_counts", counts)

@@ -84,7 +84,7 @@ class Labelled:
 
 
 class LabelledList(ABC):
-    """What lists of images and of texts share: perhaps labels, and no word of them when it is printed."""
+    """What public data and lists of images or texts share: perhaps labels, and none of them when printed."""
 
     labelled: Labelled | None
 

@@ -25,8 +25,7 @@ def parsing(path: Path, rule: str, remedy: str) -> Iterator[None]:
     both may quote the file.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     except DPTransferError:
         raise

@@ -170,6 +170,7 @@ def evaluate_scores(
     sizes = support.tolist() if minority_of is None else _class_sizes(classes, minority_of)
     small = _smallest_quarter(sizes)
     seen = [c for c in small if c in recall]
+    minority = _mean_interval([recall[c] for c in seen], [intervals[c] for c in seen]) if seen else None
     f1 = 2 * hits[present] / (support[present] + confusion.sum(axis=0)[present])
     chances = probabilities(scores, temperature)
     return Evaluation(
@@ -180,9 +181,7 @@ def evaluate_scores(
         accuracy=float(hits.sum() / len(truth)),
         accuracy_interval=wilson(int(hits.sum()), len(truth)),
         minority_accuracy=_mean([recall[c] for c in seen]) if seen else None,
-        minority_interval=_mean_interval([recall[c] for c in seen], [intervals[c] for c in seen])
-        if seen
-        else None,
+        minority_interval=minority,
         minority_classes=tuple(classes[c] for c in small),
         minority_source="test set sizes" if minority_of is None else "declared sizes",
         macro_f1=float(f1.mean()),

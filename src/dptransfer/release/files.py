@@ -69,8 +69,7 @@ def write_directory(path: Path, contents: Mapping[str, bytes], *, overwrite: boo
     except OSError as problem:
         raise ReleaseError(
             f"A release is written whole or not at all; writing '{path}' failed "
-            f"({problem.strerror or problem}). "
-            "Nothing was left behind; free some space or choose another path."
+            f"({problem.strerror or problem}). Nothing was left; free some space or choose another path."
         ) from problem
 
 

@@ -9,8 +9,7 @@ and costs no privacy.
 from __future__ import annotations
 
 import json
-import os
-import uuid
+import secrets
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -48,7 +47,7 @@ def export_onnx(
         unsafe_for_publication: export a seeded model all the same.
     """
     require_publishable(model, unsafe_for_publication)
-    onnx = _onnx()
+    onnx = _check.installed("onnx", "onnx", "Exporting to ONNX")
     graph = _Graph(onnx)
     outer = {"float32": onnx.TensorProto.FLOAT, "float64": onnx.TensorProto.DOUBLE}.get(precision)
     if outer is None:
@@ -174,19 +173,13 @@ def _metadata(model: PrivateClassifier) -> dict[str, str]:
     }
 
 
-def _onnx() -> Any:
-    for part in ("checker", "helper", "numpy_helper"):
-        _check.installed(f"onnx.{part}", "onnx", "Exporting to ONNX")
-    return _check.installed("onnx", "onnx", "Exporting to ONNX")
-
-
 def _write(path: Path, content: bytes) -> Path:
     """Write whole or not at all."""
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.part")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part.write_bytes(content)
-        os.replace(part, path)
+        part.replace(path)
     except OSError as problem:
         raise ReleaseError(f"Writing '{path}' failed ({problem.strerror}). Choose another path.") from problem
     finally:

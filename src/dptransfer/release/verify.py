@@ -164,14 +164,15 @@ def _recomputed(manifest: Manifest) -> tuple[Guarantee | None, Check]:
         )
     except DPTransferError as problem:
         return None, Check("guarantee", False, f"it cannot be recomputed: {problem}")
-    said = (
-        f"recorded epsilon {number(recorded.epsilon, 10)}, recomputed {number(found.epsilon, 10)} "
-        f"at delta {number(recorded.delta)}"
-    )
+    said = f"recorded epsilon {number(recorded.epsilon, 10)}, recomputed {number(found.epsilon, 10)}"
+    said += f" at delta {number(recorded.delta)}"
     if found.delta > recorded.delta:
         return found, Check("guarantee", False, f"the steps are stated otherwise: {found}")
-    pairs = [(recorded.epsilon, found.epsilon), (recorded.rho, found.rho), (recorded.mu, found.mu)]
-    for claim, truth in pairs:
+    for claim, truth in (
+        (recorded.epsilon, found.epsilon),
+        (recorded.rho, found.rho),
+        (recorded.mu, found.mu),
+    ):
         if claim is None:
             continue
         if truth is None or truth > claim * (1 + _ROUNDING):
@@ -239,14 +240,12 @@ def _card_text(directory: Path, manifest: Manifest) -> Check:
 
 def _versions(manifest: Manifest) -> Check:
     here = current_versions()
+    versions = manifest.versions.items()
     other = [
-        f"{name} {old} (here {here.get(name, 'absent')})"
-        for name, old in manifest.versions.items()
-        if here.get(name) != old
+        f"{name} {old} (here {here.get(name, 'absent')})" for name, old in versions if here.get(name) != old
     ]
-    told = (
-        f"written under other versions: {', '.join(other)}" if other else "the versions it was written under"
-    )
+    same = "the versions it was written under"
+    told = f"written under other versions: {', '.join(other)}" if other else same
     return Check("versions", not other, told, required=False)
 
 
