@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 def open_image(path: str | Path) -> Image.Image:
     """Read an image file as RGB; raises whatever Pillow raises when it cannot.
 
+    Damaged files reach Pillow's format readers, which raise far more than OSError (struct, index, value and
+    decompression-bomb errors). One bad file must not stop an encoding of private data; so callers catch all.
+
     The orientation tag of a camera is applied, transparency is laid over white, and sixteen-bit greys are
     scaled to eight bits (Pillow alone would cut them off at 255).
     """
@@ -43,15 +46,3 @@ def without_warnings() -> AbstractContextManager[object]:
     Filters are the whole process's, so this covers the threads that open pictures, and is entered by one.
     """
     return warnings.catch_warnings(action="ignore")
-
-
-def open_image_or_none(path: str | Path) -> Image.Image | None:
-    """The image, or None when the file is missing, damaged or no image.
-
-    Damaged files reach Pillow's format readers, which raise far more than OSError (struct, index, value and
-    decompression-bomb errors), and one bad file must not stop an encoding of private data; so all are caught.
-    """
-    try:
-        return open_image(path)
-    except Exception:
-        return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -72,13 +71,8 @@ def read_manifest(path: Path) -> Manifest:
     rule = f"the manifest must have schema version {VERSION} or older; it has {version}."
     require(not newer, path, rule, "Upgrade dptransfer to read it.")
     try:
-        return _reader().validate_json(content)
+        return TypeAdapter(Manifest).validate_json(content)
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole file"
         rule = f"the manifest must follow schema version {VERSION}; the field '{where}' does not."
         raise unreadable(path, rule, "Restore or rewrite it.") from None
-
-
-@cache
-def _reader() -> TypeAdapter[Manifest]:
-    return TypeAdapter(Manifest)

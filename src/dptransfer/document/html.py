@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
-from functools import cache
 from importlib.resources import files
 
 from dptransfer.document import model
@@ -19,6 +18,7 @@ _LONG = 44  # letters from which on a cell asks for room, where a narrow page wo
 def to_html(document: Document) -> str:
     """The whole page."""
     title = escape_html(document.title)
+    style = files("dptransfer.document").joinpath("style.css").read_text(encoding="utf-8")
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -26,7 +26,7 @@ def to_html(document: Document) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <title>{title}</title>
-<style>{_style()}{_dark_colours(document)}</style>
+<style>{style}{_dark_colours(document)}</style>
 </head>
 <body>
 <div class="page">
@@ -48,11 +48,6 @@ def escape_html(text: object) -> str:
     'a &lt; &#x27;b&#x27;'
     """
     return html.escape(one_line(text))
-
-
-@cache
-def _style() -> str:
-    return files("dptransfer.document").joinpath("style.css").read_text(encoding="utf-8")
 
 
 def _contents(document: Document) -> str:

@@ -25,9 +25,6 @@ def to_terminal(document: Document, width: int, *, colour: bool = False) -> str:
         width=width,
         force_terminal=colour,
         color_system="standard" if colour else None,
-        markup=False,
-        highlight=False,
-        emoji=False,
         legacy_windows=False,
     )
     for part in _whole(document):

@@ -8,15 +8,13 @@ CARD.md, card.html  the privacy and model card (see `card`)
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from dptransfer.arrays import AnyArray
 from dptransfer.document import one_line
 from dptransfer.errors import DPTransferError, ReleaseError, UnsafeRelease
 from dptransfer.features import describe, read_features
@@ -41,9 +39,6 @@ from dptransfer.release.manifest import (
     read_manifest,
 )
 from dptransfer.release.weights import describe_arrays, read_weights, weights_bytes
-
-if TYPE_CHECKING:
-    from dptransfer.encoders.delta import EncoderDelta
 
 _LARGEST_CONFUSION = 100
 
@@ -176,8 +171,12 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
         for mark in (OF_MAP, OF_ENCODER)
     )
     own = {name: array for name, array in arrays.items() if not name.startswith((OF_MAP, OF_ENCODER))}
-    fields = manifest.model_dump(mode="json")
+    fields, changed, delta = manifest.model_dump(mode="json"), manifest.encoder_delta, None
     try:
+        if changed is not None:  # most releases change no encoder, and need no encoder's code
+            from dptransfer.encoders.delta import EncoderDelta
+
+            delta = EncoderDelta(changed.base, changed.kind, of_encoder)
         model = PrivateClassifier(
             head=read_head(own, fields["head"]),
             features=read_features(of_map, fields["features"]),
@@ -199,7 +198,7 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
                 summary=manifest.method.summary,
                 reference=manifest.method.reference,
             ),
-            encoder_delta=_delta(manifest, of_encoder),
+            encoder_delta=delta,
         )
         if manifest.evaluation is not None:
             _require_same_classes(Evaluation.from_dict(manifest.evaluation), model)
@@ -211,15 +210,6 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
             f"A release must describe a model that fits together; it does not ({problem}). {READ_AGAIN}"
         ) from None
     return model
-
-
-def _delta(manifest: Manifest, arrays: Mapping[str, AnyArray]) -> EncoderDelta | None:
-    """What the release changes in an encoder, if it does; most do not, and need no encoder's code."""
-    if manifest.encoder_delta is None:
-        return None
-    from dptransfer.encoders.delta import EncoderDelta
-
-    return EncoderDelta(manifest.encoder_delta.base, manifest.encoder_delta.kind, arrays)
 
 
 def _require_same_classes(evaluation: Evaluation, model: PrivateClassifier) -> None:

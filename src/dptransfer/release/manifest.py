@@ -43,7 +43,6 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 RelationName = Literal["add/remove", "replace-one"]
-UnitName = Literal["row", "person"]
 
 
 class _Entry(BaseModel):
@@ -75,7 +74,7 @@ class GuaranteeEntry(_Entry):
     rho: Number | None
     mu: Number | None
     assumptions: tuple[str, ...]
-    unit: UnitName = "row"
+    unit: Literal["row", "person"] = "row"
     sentence: str
 
     @model_validator(mode="after")
