@@ -41,6 +41,7 @@ from dptransfer.release.manifest import (
 from dptransfer.release.weights import describe_arrays, read_weights, weights_bytes
 
 _LARGEST_CONFUSION = 100
+_AS_THEY_ARE = ("seeded", "notes", "public", "ledger_head", "created", "versions", "prototypes")
 
 
 def write_release(
@@ -186,13 +187,7 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
             provenance=Provenance(
                 method=manifest.method.name,
                 configuration=manifest.method.configuration,
-                seeded=manifest.seeded,
-                notes=manifest.notes,
-                public=manifest.public,
-                ledger_head=manifest.ledger_head,
-                created=manifest.created,
-                versions=manifest.versions,
-                prototypes=manifest.prototypes,
+                **{name: getattr(manifest, name) for name in _AS_THEY_ARE},
                 title=manifest.about.title,
                 contact=manifest.about.contact,
                 summary=manifest.method.summary,
