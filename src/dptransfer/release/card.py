@@ -120,21 +120,17 @@ def _benefit_and_cost(model: PrivateClassifier, evaluation: Evaluation | None) -
     one = ONE[guarantee.unit]
     likely = (f"With or without one {one}, no outcome is more than ", *factor(guarantee), " times as likely")
     seen = "rows of numbers" if model.encoder is None else f"what the encoder {model.encoder.name} sees"
-    rows: tuple[tuple[Text, Text], ...] = (
-        (
-            f"It sorts {seen} into {len(model.classes)} classes: {classes}.",
-            f"ε = {up(guarantee.epsilon)}{delta}, for {guarantee.relation.sentence(guarantee.unit)}.",
-        ),
-        (
-            f"Balanced accuracy: {useful.shown} ({useful.note}).",
-            Words((*likely, f"{give_or_take(guarantee)}.")),
-        ),
-        (
-            _weakest(evaluation),
-            f"A guess whether one {one} was used is right at most {right} of the time; a coin flip, 50%.",
-        ),
+    gives = (
+        f"It sorts {seen} into {len(model.classes)} classes: {classes}.",
+        f"Balanced accuracy: {useful.shown} ({useful.note}).",
+        _weakest(evaluation),
     )
-    return Table(("What it gives", "What it costs in privacy"), rows)
+    costs: tuple[Text, ...] = (
+        f"ε = {up(guarantee.epsilon)}{delta}, for {guarantee.relation.sentence(guarantee.unit)}.",
+        Words((*likely, f"{give_or_take(guarantee)}.")),
+        f"A guess whether one {one} was used is right at most {right} of the time; a coin flip, 50%.",
+    )
+    return Table(("What it gives", "What it costs in privacy"), tuple(zip(gives, costs, strict=True)))
 
 
 def _weakest(evaluation: Evaluation | None) -> str:

@@ -132,11 +132,11 @@ def verify_files(path: str | Path) -> Verification:
     recomputed, agreement = _recomputed(manifest)
     checks = (
         Check("schema", True, f"release.json follows schema {manifest.schema_version}"),
-        *(_file(directory, name, manifest) for name in FILE_NAMES),
-        _attempt("model", lambda: _loads(directory)),
+        *(_attempt(f"file {name}", _unchanged, directory, name, manifest) for name in FILE_NAMES),
+        _attempt("model", _loads, directory),
         agreement,
         _publishable(manifest),
-        _attempt("card numbers", lambda: _card_numbers(directory, manifest)),
+        _attempt("card numbers", _card_numbers, directory, manifest),
         _versions(manifest),
         _card_text(directory, manifest),
         _other_files(directory),
@@ -182,12 +182,9 @@ def _recomputed(manifest: Manifest) -> tuple[Guarantee | None, Check]:
     return found, Check("guarantee", True, said)
 
 
-def _file(directory: Path, name: str, manifest: Manifest) -> Check:
-    def look() -> str:
-        read_recorded(directory, name, manifest)
-        return "size and SHA-256 as recorded"
-
-    return _attempt(f"file {name}", look)
+def _unchanged(directory: Path, name: str, manifest: Manifest) -> str:
+    read_recorded(directory, name, manifest)
+    return "size and SHA-256 as recorded"
 
 
 def _loads(directory: Path) -> str:
@@ -221,17 +218,17 @@ def _card_numbers(directory: Path, manifest: Manifest) -> str:
     return f"both cards state {said}, {guarantee.relation}"
 
 
+def _written_again(directory: Path) -> str:
+    card = card_of(read_release(directory), read_evaluation(directory))
+    for name, text in zip(CARD_NAMES, (card.markdown(), card.html()), strict=True):
+        if read_file(directory, name) != text.encode():
+            raise ReleaseError(f"'{name}' is not word for word what this library writes for this release")
+    return "both cards are word for word what this library writes for this release"
+
+
 def _card_text(directory: Path, manifest: Manifest) -> Check:
     """Both cards must be word for word what this library writes; of other versions' that is a note."""
-
-    def look() -> str:
-        card = card_of(read_release(directory), read_evaluation(directory))
-        for name, text in zip(CARD_NAMES, (card.markdown(), card.html()), strict=True):
-            if read_file(directory, name) != text.encode():
-                raise ReleaseError(f"'{name}' is not word for word what this library writes for this release")
-        return "both cards are word for word what this library writes for this release"
-
-    found = _attempt("card text", look)
+    found = _attempt("card text", _written_again, directory)
     if found.passed or manifest.versions == current_versions():
         return found
     said = f"{found.detail}; it names other versions, so only its table of numbers was checked"
@@ -255,8 +252,8 @@ def _other_files(directory: Path) -> Check:
     return Check("other files", not others, detail, required=False)
 
 
-def _attempt(name: str, look: Callable[[], str]) -> Check:
+def _attempt(name: str, look: Callable[..., str], *given: object) -> Check:
     try:
-        return Check(name, True, look())
+        return Check(name, True, look(*given))
     except DPTransferError as problem:
         return Check(name, False, str(problem))
