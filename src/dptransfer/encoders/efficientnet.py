@@ -8,9 +8,8 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats32
-from dptransfer.encoders.note import EncoderNote
-from dptransfer.encoders.torch_module import TorchModuleEncoder
-from dptransfer.encoders.weights import state_digest
+from dptransfer.encoders.registry import EncoderNote
+from dptransfer.encoders.torch_module import TorchModuleEncoder, state_digest
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dptransfer import _check
-from dptransfer.encoders.weights import state_digest
+from dptransfer.encoders.torch_module import state_digest
 from dptransfer.errors import DataError, DPTransferError
 
 _PATTERNS = ["*.json", "*.txt", "*.model", "model*.safetensors"]
