@@ -109,6 +109,12 @@ def out_of_place(header, data):
     return with_header(header, data)
 
 
+def of_another_type(header, data):
+    first = next(iter(header.values()))
+    first.update(dtype="BF16", shape=[(first["data_offsets"][1] - first["data_offsets"][0]) // 2])
+    return with_header(header, data)
+
+
 HEADERS = {
     "not JSON": lambda header, data: with_header(b"{" * 50, data),
     "a list": lambda header, data: with_header([], data),
@@ -124,6 +130,7 @@ HEADERS = {
     "shapes that are no whole numbers": inexact,
     "places that are no numbers": out_of_place,
     "JSON for some parsers": not_quite_json,
+    "a type that NumPy lacks": of_another_type,
     "no header": lambda header, data: b"",
 }
 

@@ -74,7 +74,7 @@ class Labelled:
     @property
     def names(self) -> AnyArray:
         """The class of each example by name."""
-        return class_names(self.positions, self.classes)
+        return np.asarray(self.classes)[self.positions]
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -109,11 +109,6 @@ class LabelledList(ABC):
     def __repr__(self) -> str:
         labelled = "unlabelled" if self.classes is None else f"{len(self.classes)} declared classes"
         return f"{type(self).__name__}({labelled})"
-
-
-def class_names(positions: ArrayLike, classes: Sequence[str | int]) -> AnyArray:
-    """The names at these positions of the list: the inverse of `class_positions`."""
-    return np.asarray(classes)[np.asarray(positions, dtype=np.int64)]
 
 
 def class_positions(y: ArrayLike | Labelled, classes: tuple[str | int, ...]) -> Labels:
