@@ -13,20 +13,13 @@ import numpy as np
 
 from dptransfer.arrays import EncodedRows
 from dptransfer.data.decode import open_image
-from dptransfer.encoders.base import Encoder, ImageEncoder
+from dptransfer.encoders.base import Encoder, ImageEncoder, blank_picture
 
 Batch: TypeAlias = tuple[int, EncodedRows, tuple[int, ...]]
 """A batch's number, its rows, and which of its places were unreadable."""
 
 _AHEAD = 2  # batches in preparation while the model works on one
 _WORKERS = 4
-
-
-def blank_picture() -> Any:
-    """What takes the place of an unreadable picture, and fills the last batch."""
-    from PIL import Image
-
-    return Image.new("RGB", (64, 64))
 
 
 def encoded_batches(

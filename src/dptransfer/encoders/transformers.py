@@ -60,7 +60,11 @@ class TransformersImage(ImageEncoder):
     def __init__(self, folder: Path, *, name: str, device: str = "cpu") -> None:
         self._torch = _check.installed("torch", "transformers", "A transformers encoder")
         self._device = torch_device(device)
-        self._processor = _image_processor(folder, name)
+        # Pillow's resizing everywhere: torchvision's differs in the pixels, and may not be installed.
+        before_five = require_transformers().__version__.startswith("4.")
+        pillow: dict[str, Any] = {"use_fast": False} if before_five else {"backend": "pil"}
+        part = "an image processor"
+        self._processor = load_part("AutoImageProcessor", folder, name, part, other_kind="text", **pillow)
         self._model, digest, self._pooler_is_random = load_model(folder, name, self._device)
         self._pooling = "unknown"
         self.dimension = self.measured_dimension()
@@ -92,13 +96,6 @@ class TransformersImage(ImageEncoder):
         hidden = output.last_hidden_state
         self._pooling = "class token" if hidden.ndim == 3 else "mean pool"
         return hidden[:, 0] if hidden.ndim == 3 else hidden.mean((2, 3))
-
-
-def _image_processor(folder: Path, name: str) -> Any:
-    # Pillow's resizing everywhere: torchvision's differs in the pixels, and may not be installed.
-    before_five = require_transformers().__version__.startswith("4.")
-    backend: dict[str, Any] = {"use_fast": False} if before_five else {"backend": "pil"}
-    return load_part("AutoImageProcessor", folder, name, "an image processor", other_kind="text", **backend)
 
 
 def _settings(processor: Any) -> str:
