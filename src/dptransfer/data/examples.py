@@ -24,8 +24,8 @@ _CHUNK_BYTES = 2**24
 class PrivateData:
     """Sensitive labelled examples, with what their owner declares public about them.
 
-    `PrivateEmbeddings` and `PrivateImages` are such data. It has no length and prints its declared facts alone:
-    the number of examples is private.
+    `PrivateEmbeddings` and `PrivateImages` are such data. It has no length and prints its declared facts
+    alone: the number of examples is private.
 
     Args:
         examples: an array of them, or what is indexed like one.

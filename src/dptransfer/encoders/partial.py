@@ -51,7 +51,7 @@ class PartialRows:
             if self._folder.exists() and _recorded_key(marker) != key:
                 if not restart and marker.exists():
                     raise DataError(
-                        f"'{self._folder}' holds another unfinished job (other files, encoder or batch size). "
+                        f"'{self._folder}' holds another unfinished job (of other files, encoder or batch). "
                         "Finish that one, remove the folder, or pass overwrite=True to start afresh."
                     )
                 shutil.rmtree(self._folder)
