@@ -43,5 +43,5 @@ def test_a_file_that_is_no_image_or_is_cut_short_raises(tmp_path):
     (tmp_path / "text.png").write_text("hello")
     open_image(tmp_path / "whole.png")
     for name in ("half.png", "text.png", "missing.png"):
-        with pytest.raises(OSError, match="truncated|identify|No such file"):
+        with pytest.raises(OSError, match=r"truncated|identify|No such file"):
             open_image(tmp_path / name)
