@@ -19,9 +19,10 @@ def read_csv(path: Path, column: str) -> tuple[list[str], list[str] | None]:
             reader = csv.DictReader(stream, strict=True)
             header = reader.fieldnames or []
             if column not in header:
+                texts = "; for texts choose an encoder of texts" if "text" in header else ""
                 raise DataError(
                     f"'{path}': the first line must name the columns, '{column}' among them; it does not. "
-                    f"Begin the file with the line: {column},label"
+                    f"Begin the file with the line: {column},label{texts}"
                 )
             lines = list(reader)
     if not lines:
