@@ -24,7 +24,7 @@ def test_no_character_of_a_name_becomes_a_command():
 
 def test_what_reports_write_can_be_set():
     assert escape_latex("ε = 1 at δ = 10⁻⁵ – 2·3 ≤ 7") == (
-        r"$\varepsilon$ = 1 at $\delta$ = 10$^{-}$$^{5}$ -- 2$\cdot$3 $\leq$ 7"
+        r"$\varepsilon$ = 1 at $\delta$ = 10$^{-5}$ -- 2$\cdot$3 $\leq$ 7"
     )
     assert escape_latex("method K_1, ratio 10").isascii()
 

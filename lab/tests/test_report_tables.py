@@ -40,6 +40,12 @@ def test_every_number_has_its_interval_and_the_caption_its_seeds():
     assert [table.right(column) for column in range(6)] == [False, False, True, True, True, True]
 
 
+def test_a_table_without_a_column_of_ratios_names_its_ratio():
+    (table,) = made(accuracy_tables, grid(("mean", "public"), imbalance=[10.0]))
+    assert table.header[0] == "method"
+    assert "imbalance ratio 10" in table.caption
+
+
 def test_intervals_stay_between_0_and_100():
     records = [
         record("mean", seed=s, epsilon=e, balanced=v) for s, v in ((0, 0.1), (1, 0.9)) for e in (1.0, 2.0)

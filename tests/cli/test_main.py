@@ -83,6 +83,13 @@ def test_every_help_has_an_example(cli, command):
     assert "Example: dptransfer " + " ".join(command) in " ".join(cli(*command, "--help").stdout.split())
 
 
+@pytest.mark.parametrize("command", [(), ("fit",), ("ledger",), ("ledger", "show")])
+def test_the_help_shows_no_value_beside_a_switch(cli, command):
+    shown = cli(*command, "--help").stdout
+    assert "--help" in shown
+    assert "bool" not in shown
+
+
 @pytest.mark.parametrize("command", ["plan", "fit"])
 def test_the_help_names_every_method(cli, command):
     from dptransfer.methods import METHODS

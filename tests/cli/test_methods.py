@@ -24,6 +24,12 @@ def test_one_of_them_tells_its_settings_and_where_it_comes_from(cli, cli_json):
     assert "pace.reach" in cli("methods", "noisy-gd").stdout
 
 
+@pytest.mark.parametrize("name", METHODS.names)
+def test_every_setting_is_explained_where_its_class_is_documented(cli_json, name):
+    settings = cli_json("methods", name)["settings"]
+    assert [setting for setting, one in settings.items() if not one["about"]] == []
+
+
 @pytest.mark.parametrize("words", [(), ("--json",)])
 def test_a_broken_package_is_named_beside_the_list(cli, install, words):
     install("broken", {}, {"dptransfer.methods": {"theirs": "nowhere_at_all:X"}})

@@ -77,6 +77,12 @@ def test_a_csv_lists_paths_beside_it(zoo):
         find_images(zoo / "list.csv", classes=["cat", "eel"])
 
 
+def test_a_csv_of_texts_is_recognised_as_such(zoo):
+    (zoo / "notes.csv").write_text("text,label\nhello,dog\n")
+    with pytest.raises(DataError, match="for texts choose an encoder of texts"):
+        find_images(zoo / "notes.csv")
+
+
 def test_the_labels_of_a_csv_may_be_passed_over(zoo):
     (zoo / "list.csv").write_text("path,label\ndog/1.jpg,whatever\n")
     found = find_images(zoo / "list.csv", labelled=False)

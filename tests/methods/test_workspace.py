@@ -276,6 +276,12 @@ def test_a_file_that_is_no_workspace_is_refused_in_words(broken_off, tmp_path):
         dpt.NoisyGD(steps=4).fit(**broken_off)
 
 
+def test_a_file_in_the_place_of_the_folder_is_refused_as_such(tmp_path, ledger):
+    (tmp_path / "run").touch(mode=0o644)
+    with pytest.raises(WorkspaceError, match="must be a folder"):
+        dpt.MeanPrototypes().fit(made(), budget=BUDGET, ledger=ledger, workspace=tmp_path / "run")
+
+
 def test_one_process_at_a_time_works_in_a_workspace(broken_off, tmp_path, ledger):
     held = "import sys; from dptransfer.methods.workspace import Workspace; w = Workspace(sys.argv[1]); "
     held += "print('held', flush=True); sys.stdin.read()"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from importlib import resources
 from pathlib import Path
@@ -23,9 +24,9 @@ def text_of(name: str) -> str:
     """The TOML text of a built-in study."""
     studies = built_in()
     if name not in studies:
-        raise DataError(
-            f"A built-in study is one of {', '.join(studies)}; got '{name}'. See: dptransfer bench list"
-        )
+        close = difflib.get_close_matches(name, studies, n=1)
+        remedy = f"Did you mean '{close[0]}'?" if close else "See: dptransfer bench list"
+        raise DataError(f"A built-in study is one of {', '.join(studies)}; got '{name}'. {remedy}")
     return studies[name]
 
 

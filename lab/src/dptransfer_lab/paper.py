@@ -29,7 +29,7 @@ def escape_latex(text: str) -> str:
     >>> print(escape_latex("K_1 at ε = 50 %"))
     K\_1 at $\varepsilon$ = 50 \%
     """
-    return one_line(text).translate(str.maketrans(_WRITTEN))
+    return one_line(text).translate(str.maketrans(_WRITTEN)).replace("}$$^{", "")  # one exponent
 
 
 def to_latex(table: Table, name: str) -> str:

@@ -51,10 +51,11 @@ def _accuracy_table(cells: pd.DataFrame, styles: Mapping[str, Style], metric: st
                 if winner and style.label in winner.level
             }
             rows.append((*words, *(shown(point, seeds=uneven) for point in found)))
+    vary = ("imbalance", "rows") if first == 2 else ()
     header = (*(["ratio"] if first == 2 else []), "method", *(f"ε = {budget:.3g}" for budget in budgets))
     caption = (
         f"{opening(METRIC_WORDS[metric])} in percent: mean over seeds, in brackets its 95 % interval; "
-        f"{seeds_words(cells)}. {_BEST}. Held fixed: {held_fixed(cells, vary=('imbalance', 'rows'))}."
+        f"{seeds_words(cells)}. {_BEST}. Held fixed: {held_fixed(cells, vary=vary)}."
     )
     return Table(header, tuple(rows), caption, "l" * first + "r" * len(budgets), frozenset(marked))
 

@@ -27,6 +27,10 @@ _ELSEWHERE = {"demo": "dptransfer[demo]", "bench": "dptransfer[lab]"}
 class Group(TyperGroup):
     """A group whose help is there at once, and which names the command that was meant."""
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its options, of which switches show no type in the help."""
+        return _switches_untyped(super().get_params(ctx))
+
     def get_help_option(self, ctx: Any) -> Any:
         """The group's own `--help`, which is off unless it is given.
 
@@ -43,7 +47,17 @@ class Group(TyperGroup):
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             meant = nearest(args[0], self.list_commands(ctx), f"See: {ctx.command_path} --help")
             ctx.fail(f"there is no command '{args[0]}'. {meant}")
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        _switches_untyped(command.get_params(ctx))
+        return name, command, rest
+
+
+def _switches_untyped(options: list[Any]) -> list[Any]:
+    """Typer's help says <bool> beside a switch, as if it took a value."""
+    for option in options:
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    return options
 
 
 def _command(name: str, found: Any, **how: Any) -> Any:

@@ -65,8 +65,8 @@ def fit(
 
     Two fits are two charges, but for one that goes on in its --workspace. What can fail is checked first.
 
-    With --set data.FIELD=VALUE: size and class_counts (declared public), split and labels (of the file),
-    new_data_set and strict_names (for the ledger).
+    Fields of --set data.FIELD=VALUE: size and class_counts (declared public);
+    split and labels (of the file); new_data_set and strict_names (for the ledger).
 
     Example: dptransfer fit photos.emb --public pool.emb --epsilon 1 --delta 1e-5 --out model/
     """

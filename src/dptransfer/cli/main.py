@@ -35,7 +35,7 @@ def dptransfer(
 ) -> None:
     """Private labelled examples and a public encoder to a classifier with a true privacy guarantee.
 
-    Example: dptransfer demo
+    Example: dptransfer plan --epsilon 1 --delta 1e-5 --classes 10 --dim 1280
     """
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -50,9 +52,16 @@ def _tell(facts: dict[str, Any], as_json: bool) -> None:
 
 def _facts(method: type[PrivateMethod]) -> dict[str, Any]:
     """What a method says of itself, with its settings and their defaults."""
+    from dptransfer.methods.parts import alternatives
     from dptransfer.named import setting_names
 
     about, plain = method.about, method(**{})
+    settings = setting_names(plain)
+    words = _documented(method)
+    for name in {setting.partition(".")[0] for setting in settings if "." in setting}:
+        for part in alternatives(method, name):
+            words |= {f"{name}.{field}": said for field, said in _documented(part).items()}
+    words |= about.options
     return {
         "name": method.name,
         "family": about.family,
@@ -60,10 +69,21 @@ def _facts(method: type[PrivateMethod]) -> dict[str, Any]:
         "released": about.card,
         "reference": about.reference,
         "settings": {
-            setting: {"default": _default(plain, setting), "about": about.options.get(setting, "")}
-            for setting in setting_names(plain)
+            setting: {"default": _default(plain, setting), "about": words.get(setting, "")}
+            for setting in settings
         },
     }
+
+
+def _documented(method: type) -> dict[str, str]:
+    """What the docstrings of a class and its bases say of each field, under "Attributes:"."""
+    found: dict[str, str] = {}
+    for one in reversed(method.__mro__):
+        listed = cleandoc(one.__doc__ or "").partition("Attributes:\n")[2]
+        for name, words in re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", listed, re.MULTILINE):
+            said = " ".join(words.replace("`", "").split())
+            found[name] = said[0].upper() + said[1:] if said[:2].isalpha() else said  # 'β: length' stays
+    return found
 
 
 def _default(value: Any, setting: str) -> Any:

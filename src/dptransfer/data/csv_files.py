@@ -19,7 +19,8 @@ def read_csv(path: Path, column: str) -> tuple[list[str], list[str] | None]:
             reader = csv.DictReader(stream, strict=True)
             header = reader.fieldnames or []
             named = f"the first line must name the columns, '{column}' among them; it does not."
-            require(column in header, path, named, f"Begin the file with the line: {column},label")
+            texts = "; for texts choose an encoder of texts" if "text" in header else ""
+            require(column in header, path, named, f"Begin the file with the line: {column},label{texts}")
             lines = list(reader)
     require(lines, path, "the CSV must list at least one example; it lists none.", "Check the file.")
     labelled = "label" in header

@@ -58,7 +58,7 @@ def chosen_split(path: Path, splits: Collection[str], split: str | None) -> str 
     if split is None and len(splits) < 2:
         return next(iter(splits), None)
     none = f"there are no splits in it, and split='{split}' was asked for."
-    require(splits, path, none, "Leave split out.")
+    require(splits, path, none, "Leave it out.")
     if split not in splits:
         wrong = "" if split is None else f"; split='{split}' is none"
         which = f"it has the splits {listed(splits)}, and one must be chosen{wrong}."

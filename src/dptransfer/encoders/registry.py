@@ -157,8 +157,9 @@ def encoder_of(
     asked = spec or identity.name
     if asked not in ENCODERS.names and not _is_model(asked) and not (spec and is_place(spec)):
         raise DataError(
-            f"The encoder '{asked}' was a local file or module, and its place is not on record. Say where it "
-            "is: a folder with config.json, an .onnx file, hf:ORG/NAME or package.module:Name."
+            f"The encoder '{asked}' is of no installed package, and its place is not on record. Install the "
+            "package that has it, or say where it is: a folder with config.json, an .onnx file, hf:ORG/NAME "
+            "or package.module:Name."
         )
     takes_size = _is_model(asked) or ENCODERS.find(asked).sized
     kind: Kind = "image" if identity.transform.startswith("rgb") else "text"

@@ -84,7 +84,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         "noise, the gradients of a few steps. The notes say what was spent on what. All else is "
         "post-processing: a hierarchical model turns the noisy sums into class means with honest "
         "uncertainty.",
-        reference="dptransfer; see docs/methods.",
+        reference="This library's own; docs/methods/public-prior.md in its repository derives it.",
         family="From sums",
         colour=INDIGO,
         marker="D",

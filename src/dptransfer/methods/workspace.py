@@ -59,7 +59,7 @@ class Workspace:
             if not self.path.exists():
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 make_owner_folder(self.path)
-            if others_may_look(self.path):
+            if self.path.is_dir() and others_may_look(self.path):
                 raise WorkspaceError(
                     f"A workspace holds private intermediates, for its owner only; others may look into "
                     f"'{self.path}'. Take their rights away with: chmod 700 {self.path}"

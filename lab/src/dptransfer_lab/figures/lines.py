@@ -91,7 +91,7 @@ def epsilon_axis(axes: Axes, budgets: pd.DataFrame, *, rho: bool = False) -> Non
         upper.set_xticks(chosen, [_short(known[value]) for value in chosen])
         upper.minorticks_off()
         upper.tick_params(labelsize=7, labelcolor=QUIET)
-        axes.text(-0.02, 1.03, "ρ", transform=axes.transAxes, ha="right", va="bottom", color=QUIET)
+        axes.text(-0.05, 1.03, "ρ =", transform=axes.transAxes, ha="right", va="bottom", color=QUIET)
 
 
 def log_ticks(axes: Axes, places: Sequence[float], words: Sequence[str] | None = None) -> None:
