@@ -46,7 +46,6 @@ class PrintedMean:
     """
 
     name: ClassVar[str] = PREFIX + "mean"
-    safe: ClassVar[bool] = False
     why: ClassVar[str] = "the noise's deviation is a function of the private class size, and reveals it"
 
     def fit(self, task: Task, budget: Budget, rng: np.random.Generator) -> Unprotected:
@@ -63,7 +62,6 @@ class PrintedMeanEstimation:
     """Mean estimation with the noise of its Theorem 2.1: 1.23 at ε = 1, δ = 1e-5, where 5.276 is needed."""
 
     name: ClassVar[str] = PREFIX + "mean-estimation"
-    safe: ClassVar[bool] = False
     why: ClassVar[str] = (
         "Theorem 2.1 prints the Gaussian curve with σε/2 for σε, and leaves out that a count moves too"
     )
@@ -91,7 +89,6 @@ class PrintedNoisyGD:
 
     noise_multiplier: float = 20.0
     name: ClassVar[str] = PREFIX + "noisy-gd"
-    safe: ClassVar[bool] = True
     why: ClassVar[str] = (
         "ρ = T²/2σ² overstates the cost of T steps, so the budget is not used up; the noise here is float"
     )

@@ -23,7 +23,7 @@ from dptransfer.ledger import Ledger
 from dptransfer.methods import EmbeddingMethod, PrivateMethod
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
-from dptransfer.release import Evaluation, PrivateClassifier, evaluate, evaluate_scores
+from dptransfer.release import Evaluation, PrivateClassifier, evaluate_scores
 from dptransfer_lab.cells import Cell
 from dptransfer_lab.instance_loss import loss_metrics, loss_summary
 from dptransfer_lab.methods import is_private, method_of
@@ -208,15 +208,10 @@ def _map_once(method: PrivateMethod, task: Task, clock: _Clock) -> None:
 
 
 def _evaluated(model: PrivateClassifier | Unprotected, task: Task) -> Evaluation:
-    labels = task.labelled(task.test_labels)
-    if isinstance(model, PrivateClassifier):
-        return evaluate(model, task.test_rows, labels, minority_of=task.sizes)
+    head = model.head if isinstance(model, PrivateClassifier) else model
+    scores, labels = model.scores(task.test_rows), task.labelled(task.test_labels)
     return evaluate_scores(
-        model.scores(task.test_rows),
-        labels,
-        classes=task.classes,
-        temperature=model.temperature,
-        minority_of=task.sizes,
+        scores, labels, classes=task.classes, temperature=head.temperature, minority_of=task.sizes
     )
 
 

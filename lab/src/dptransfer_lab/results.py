@@ -175,17 +175,11 @@ def write_study(folder: Path, study: str, whole: Mapping[str, Any]) -> None:
     partial.replace(file)
 
 
-def export_table(frame: pd.DataFrame, file: str | Path) -> Path:
-    """Write the frame for other tools, `.csv` or `.parquet`; columns are named by places in records."""
-    path = Path(file)
+def export_tables(frame: pd.DataFrame, folder: str | Path) -> None:
+    """Write the frame as `.csv` and `.parquet` for other tools; columns are named by places in records."""
     table = frame.drop(columns=[f"asked_{name}" for name in SIZES])
     for name in ("per_class", "extra"):
         table[name] = table[name].map(canonical)
     table = table.rename(columns={name: place for name, (place, _) in COLUMNS.items()})
-    if path.suffix == ".csv":
-        table.to_csv(path, index=False)
-    elif path.suffix == ".parquet":
-        table.to_parquet(path, index=False)
-    else:
-        raise DataError(f"A table's name must end in .csv or .parquet; got '{path.name}'.")
-    return path
+    table.to_csv(Path(folder) / "results.csv", index=False)
+    table.to_parquet(Path(folder) / "results.parquet", index=False)

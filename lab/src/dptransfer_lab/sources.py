@@ -170,11 +170,7 @@ def _packed(
             raise DataError("A balanced test set needs test rows of each class; a class has none.")
         chosen = drawn_by_class(arrays["test_labels"], fewest, rng=rng)
         arrays |= {name: arrays[name][chosen] for name in ("test_rows", "test_labels")}
-    return Stored(
-        fingerprint=content_digest(*arrays.values()),
-        classes=classes,
-        encoder=None if encoder is None else encoder.to_dict(),
-    ), arrays
+    return Stored(content_digest(*arrays.values()), classes=classes, encoder=encoder), arrays
 
 
 def _held_out(
@@ -197,9 +193,4 @@ def _packed_pool(pool: PublicEmbeddings) -> Packed:
 
 
 def _pool(pool: PublicEmbeddings, files: Mapping[str, str]) -> Stored:
-    return Stored(
-        fingerprint=pool.fingerprint,
-        files=files,
-        encoder=None if pool.encoder is None else pool.encoder.to_dict(),
-        rows_fingerprint=pool.fingerprint,
-    )
+    return Stored(pool.fingerprint, files, encoder=pool.encoder, rows_fingerprint=pool.fingerprint)

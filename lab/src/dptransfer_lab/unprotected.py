@@ -51,11 +51,6 @@ class NotPrivate(Protocol):
         ...
 
     @property
-    def safe(self) -> bool:
-        """Whether it keeps what it promises, and is merely wasteful."""
-        ...
-
-    @property
     def why(self) -> str:
         """What is wrong with it, in words."""
         ...
