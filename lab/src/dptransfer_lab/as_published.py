@@ -19,15 +19,7 @@ from dptransfer_lab.printed import (
     rho_of_budget,
 )
 from dptransfer_lab.printed_choices import PrintedTopK, ScriptedPublic
-from dptransfer_lab.unprotected import (
-    PREFIX,
-    NotPrivate,
-    Unprotected,
-    class_sums,
-    nearest,
-    softmax,
-    unit_rows,
-)
+from dptransfer_lab.unprotected import PREFIX, NotPrivate, Unprotected, class_sums, nearest, unit_rows
 from dptransfer_lab.without_noise import ClassMeans, Paragon
 
 if TYPE_CHECKING:
@@ -95,11 +87,13 @@ class PrintedNoisyGD:
 
     def fit(self, task: Task, budget: Budget, rng: np.random.Generator) -> Unprotected:
         """Fit."""
+        from scipy.special import softmax
+
         steps = max(1, printed_steps(rho_of_budget(budget), self.noise_multiplier))
         rows, target = unit_rows(task.rows), np.eye(len(task.classes))[task.labels]
         weights = average = np.zeros((target.shape[1], rows.shape[1]))
         for step in range(1, steps + 1):
-            miss = softmax(rows @ weights.T) - target
+            miss = softmax(rows @ weights.T, axis=1) - target
             clipped = miss / np.maximum(1.0, np.linalg.norm(miss, axis=1, keepdims=True))
             gradient = clipped.T @ rows + self.noise_multiplier * rng.standard_normal(weights.shape)
             # The library's own pace: lengths that fall linearly, later iterates counting for more.

@@ -125,20 +125,16 @@ def _described(cell: Cell, task: Task | None) -> Record:
     return {
         "cell": cell.address,
         "study": cell.study,
-        "data": key.data,
-        "encoder": key.encoder,
+        **{name: getattr(key, name) for name in ("data", "encoder", "pool", "shots", "seed")},
         "classes": key.classes if task is None else len(task.classes),
         "dimension": key.dimension if task is None else int(task.rows.shape[1]),
         "rows": key.rows if task is None else len(task.rows),
-        "pool": key.pool,
         "pool_rows": 0 if public is None else len(public),
-        "shots": key.shots,
         "imbalance": float(key.imbalance),
         "budget": {"flavour": Budget.from_dict(cell.budget).flavour, **cell.budget},
         "method": cell.method,
         "label": cell.label,
         "settings": {**cell.settings, "declare": cell.declare},
-        "seed": key.seed,
         "marks": {
             "oracle_tuned": cell.oracle_tuned,
             "seeded": True,
@@ -179,10 +175,14 @@ def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
             noise = SeededNoise(cell.task.seed)  # the path of the fit above, once more
             own = instance_losses(method, private, task.public, budget=budget, noise=noise)
             losses = loss_summary(own, task.labels, len(task.classes))
+    promise = None
+    if isinstance(model, PrivateClassifier):
+        whole = model.guarantee.to_dict()
+        promise = {name: whole[name] for name in ("epsilon", "delta", "relation", "rho", "mu")}
     return {
         "status": "done",
         "message": None,
-        "guarantee": _promise(model),
+        "guarantee": promise,
         "metrics": {**_metrics(tested), "attack_auc": attack.pop("auc", None), **loss_metrics(losses)},
         "peak_mib": None if peak is None or before is None else max(0.0, peak - before),
         "extra": {
@@ -238,13 +238,6 @@ def _metrics(tested: Evaluation) -> dict[str, Any]:
         "worst_class": min(recall for recall in tested.recall if recall is not None),
         "per_class": list(tested.recall),
     }
-
-
-def _promise(model: PrivateClassifier | Unprotected) -> dict[str, Any] | None:
-    if isinstance(model, Unprotected):
-        return None
-    whole = model.guarantee.to_dict()
-    return {name: whole[name] for name in ("epsilon", "delta", "relation", "rho", "mu")}
 
 
 def _extra(model: PrivateClassifier | Unprotected, cell: Cell) -> dict[str, Any]:

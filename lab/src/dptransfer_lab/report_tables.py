@@ -52,11 +52,14 @@ def _accuracy_table(cells: pd.DataFrame, styles: Mapping[str, Style], metric: st
             }
             rows.append((*words, *(shown(point, seeds=uneven) for point in found)))
     header = (*(["ratio"] if first == 2 else []), "method", *(f"ε = {budget:.3g}" for budget in budgets))
-    caption = (
-        f"{opening(METRIC_WORDS[metric])} in percent: mean over seeds, in brackets its 95 % interval; "
-        f"{seeds_words(cells)}. {_BEST}. Held fixed: {held_fixed(cells, vary=('imbalance', 'rows'))}."
-    )
+    caption = f"{opening(METRIC_WORDS[metric])} in percent: {over_seeds(cells)} {_BEST}. "
+    caption += f"Held fixed: {held_fixed(cells, vary=('imbalance', 'rows'))}."
     return Table(header, tuple(rows), caption, "l" * first + "r" * len(budgets), frozenset(marked))
+
+
+def over_seeds(cells: pd.DataFrame) -> str:
+    """What a number of these tables is, and of how many seeds."""
+    return f"mean over seeds, in brackets its 95 % interval; {seeds_words(cells)}."
 
 
 def shown(point: Mean, *, scale: float = 100.0, digits: int = 1, seeds: bool = False) -> str:
@@ -92,10 +95,8 @@ def other_metrics(frame: pd.DataFrame, styles: Mapping[str, Style]) -> list[Tabl
             for epsilon, style, some in by_label(ends, styles, "at_epsilon")
         )
         area = ", areas under the attack's curve as they are" if "attack_auc" in names else ""
-        caption = (
-            f"Other measures at the smallest and the largest budget, in percent{area}: mean over seeds, in "
-            f"brackets its 95 % interval; {seeds_words(ends)}. Held fixed: {held_fixed(cells)}."
-        )
+        caption = f"Other measures at the smallest and the largest budget, in percent{area}: "
+        caption += f"{over_seeds(ends)} Held fixed: {held_fixed(cells)}."
         header = ("ε", "method", *(METRIC_WORDS[name] for name in names))
         tables.append(Table(header, rows, caption, "rl" + "r" * len(names)))
     return tables

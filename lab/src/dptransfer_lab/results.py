@@ -79,6 +79,7 @@ PLACE = [
 """Where a cell stands in its study, but for the seed."""
 GROUP = [*PLACE, "settings"]
 """What cells share that differ in their seed only."""
+_RESTORE = "Somebody else changed the file: restore it, or run the study into a new folder."
 _MAY_LACK = ("extra.", "guarantee.", "metrics.", "cost.")  # older versions measured less
 
 
@@ -128,10 +129,7 @@ def frame_of(records: Sequence[Record]) -> pd.DataFrame:
         try:
             columns[name] = pd.Series(values, dtype=kind)
         except (TypeError, ValueError):
-            raise DataError(
-                f"'{place}' of a record must be {kind}; in one it is not. Somebody else changed the file: "
-                "restore it, or run the study into a new folder."
-            ) from None
+            raise DataError(f"'{place}' of a record must be {kind}; in one it is not. {_RESTORE}") from None
     return pd.DataFrame(columns)
 
 
@@ -143,10 +141,7 @@ def _at(record: Record, place: str) -> Any:
         elif place.startswith(_MAY_LACK):
             return None
         else:
-            raise DataError(
-                f"A record must have '{place}'; one has not. Somebody else changed the file: restore it, or "
-                "run the study into a new folder."
-            )
+            raise DataError(f"A record must have '{place}'; one has not. {_RESTORE}")
     return found
 
 

@@ -78,10 +78,3 @@ def class_sums(task: Task) -> tuple[FloatArray, NDArray[np.int64]]:
 def nearest(prototypes: FloatArray, note: str) -> Unprotected:
     """The class whose prototype has the largest cosine."""
     return Unprotected(unit_rows(prototypes), np.zeros(len(prototypes)), note=note)
-
-
-def softmax(scores: FloatArray) -> FloatArray:
-    """Softmax of each row."""
-    raised = np.exp(scores - scores.max(axis=1, keepdims=True))
-    shares: FloatArray = raised / raised.sum(axis=1, keepdims=True)
-    return shares

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dptransfer.cli import AsJson, PublicPool, say, show_json, show_table, working
-from dptransfer.errors import ArgumentError, DataError
+from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
     from dptransfer.data import PublicEmbeddings
@@ -135,16 +135,10 @@ def explore(
 
 def _public(path: Path) -> PublicEmbeddings:
     """The training rows of a file that has splits, all rows of one that has none, or the demo's glyphs."""
-    from dptransfer.data import PublicEmbeddings, read_public
+    from dptransfer_lab.demo_data import demo_glyphs
+    from dptransfer_lab.sources import DEMO, part_of
 
-    if str(path) == "demo" and not path.exists():
-        from dptransfer_lab.demo_data import demo_glyphs
-
-        return PublicEmbeddings(demo_glyphs("pixels").rows, name="demo")
-    try:
-        return read_public(path, split="train")
-    except DataError:
-        return read_public(path)
+    return demo_glyphs() if str(path) == DEMO and not path.exists() else part_of(path, "train")
 
 
 def _named(files: Sequence[Path]) -> str:
