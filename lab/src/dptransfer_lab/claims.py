@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from pydantic import ValidationError
 
 from dptransfer.errors import DataError
-from dptransfer_lab.study import Counts, Numbers, Part, Words
+from dptransfer_lab.study import Only, Part, Words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,16 +30,10 @@ _Entry = TypeVar("_Entry", bound=Part)
 Kind = Literal["above", "below", "close", "rises", "falls", "best-k-rises", "boost-falls"]
 
 
-class Where(Part):
+class Where(Only):
     """Which cells a claim is about; empty means all."""
 
-    data: Words = ()
-    encoder: Words = ()
-    pool: Words = ()
-    flavour: Words = ()
     relation: Words = ()
-    imbalance: Numbers = ()
-    shots: Counts = ()
     epsilon_min: float = 0.0
     epsilon_max: float = float("inf")
 
@@ -47,7 +41,7 @@ class Where(Part):
         """Those of these cells, which `placed` has put on the axis in ε."""
         room = 1e-9  # a budget in ρ or μ stands at a computed ε
         inside = frame["at_epsilon"].between(self.epsilon_min * (1 - room), self.epsilon_max * (1 + room))
-        for name in ("data", "encoder", "pool", "flavour", "relation", "imbalance", "shots"):
+        for name in (*Only.model_fields, "relation"):
             if allowed := getattr(self, name):
                 inside &= frame[name].isin(allowed)
         return frame[inside]

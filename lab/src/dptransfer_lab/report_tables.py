@@ -33,13 +33,12 @@ def accuracy_tables(
 
 
 def _accuracy_table(cells: pd.DataFrame, styles: Mapping[str, Style], metric: str) -> Table:
-    budgets, ratios = (sorted(cells[name].unique()) for name in ("at_epsilon", "imbalance"))
+    budgets = sorted(cells["at_epsilon"].unique())
     uneven = " to " in seeds_words(cells)
     rows: list[tuple[str, ...]] = []
     marked: set[int | tuple[int, int]] = set()
-    first = 2 if len(ratios) > 1 else 1  # the first column of numbers
-    for ratio in ratios:
-        there = cells[cells["imbalance"] == ratio]
+    first = 2 if cells["imbalance"].nunique() > 1 else 1  # the first column of numbers
+    for ratio, there in cells.groupby("imbalance"):
         parts = [there[there["at_epsilon"] == budget] for budget in budgets]
         winners = [winner_of(part, metric) for part in parts]
         for style in shown_in(there, styles):
