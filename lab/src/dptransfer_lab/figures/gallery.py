@@ -29,13 +29,7 @@ _IMAGES = {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
 
 @styled()
 def gallery(frame: pd.DataFrame, styles: Mapping[str, Style], pictures: Pictures) -> list[Drawing]:
-    """A row of pictures per ε, a column per class: what the first seed chose.
-
-    Args:
-        frame: finished cells; those of methods that choose from the pool name the rows they chose.
-        styles: which labels there are.
-        pictures: where pictures come from.
-    """
+    """A row of pictures per ε, a column per class: what the first seed chose, as its cells name the rows."""
     usable = telling(frame[frame["pool"].notna()], "prototypes")
     found = (
         _figure(cells, label, pictures)
