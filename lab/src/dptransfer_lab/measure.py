@@ -8,7 +8,7 @@ import time
 import traceback
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -242,9 +242,9 @@ def _metrics(tested: Evaluation) -> dict[str, Any]:
 
 def _extra(model: PrivateClassifier | Unprotected, cell: Cell) -> dict[str, Any]:
     """What the method chose, where that is known."""
-    rows: Mapping[str, list[int]]
-    extra: dict[str, Any]
-    if isinstance(model, PrivateClassifier):
+    if isinstance(model, Unprotected):
+        rows, extra = model.prototypes, {"chosen": cell.method, "notes": [model.note] if model.note else []}
+    else:
         made = model.provenance
         rows = {} if made.prototypes is None else made.prototypes["rows"]
         extra = {
@@ -253,9 +253,6 @@ def _extra(model: PrivateClassifier | Unprotected, cell: Cell) -> dict[str, Any]
             "axes": model.features.dimension,
             "notes": list(made.notes),
         }
-    else:
-        rows = model.prototypes
-        extra = {"chosen": cell.method, "notes": [model.note] if model.note else []}
     if rows and sum(len(chosen) for chosen in rows.values()) <= _MOST_PROTOTYPES:
         extra["prototypes"] = rows
     return extra

@@ -48,16 +48,13 @@ class NotPrivate(Protocol):
     @property
     def name(self) -> str:
         """Its name in studies; it begins with 'as-published-'."""
-        ...
 
     @property
     def why(self) -> str:
         """What is wrong with it, in words."""
-        ...
 
     def fit(self, task: Task, budget: Budget, rng: np.random.Generator) -> Unprotected:
         """Fit on the task's rows."""
-        ...
 
 
 def unit_rows(rows: ArrayLike) -> FloatArray:
