@@ -242,8 +242,10 @@ def _metrics(tested: Evaluation) -> dict[str, Any]:
 
 def _extra(model: PrivateClassifier | Unprotected, cell: Cell) -> dict[str, Any]:
     """What the method chose, where that is known."""
+    extra: dict[str, Any]
     if isinstance(model, Unprotected):
-        rows, extra = model.prototypes, {"chosen": cell.method, "notes": [model.note] if model.note else []}
+        rows = model.prototypes
+        extra = {"chosen": cell.method, "notes": [model.note] if model.note else []}
     else:
         made = model.provenance
         rows = {} if made.prototypes is None else made.prototypes["rows"]
