@@ -1,7 +1,7 @@
 import pytest
 
 from dptransfer.errors import DataError
-from dptransfer_lab.claims import Claim, Where, claims_of
+from dptransfer_lab.claims import Claim, Where, entries_of
 
 from .synthetic import cells, record
 
@@ -9,7 +9,7 @@ FIELDS = {"text": "a is better.", "source": "Section 1", "kind": "above", "left"
 
 
 def test_one_name_stands_for_a_list_of_one():
-    (claim,) = claims_of({"claim": [FIELDS]})
+    (claim,) = entries_of({"claim": [FIELDS]}, "claim", Claim)
     assert claim.left == ("a",)
     assert claim.right == ("b", "c")
 
@@ -17,7 +17,7 @@ def test_one_name_stands_for_a_list_of_one():
 @pytest.mark.parametrize("wrong", [{"kind": "nicer"}, {"colour": "red"}, {"where": {"ratio": 1}}])
 def test_a_claim_that_cannot_be_read_is_named(wrong):
     with pytest.raises(DataError, match="Claim 2"):
-        claims_of({"claim": [FIELDS, {**FIELDS, **wrong}]})
+        entries_of({"claim": [FIELDS, {**FIELDS, **wrong}]}, "claim", Claim)
 
 
 def test_where_says_which_cells_are_meant():
@@ -39,5 +39,5 @@ def test_a_budget_in_rho_is_placed_by_its_epsilon():
 
 
 def test_a_study_without_claims_has_none():
-    assert claims_of({}) == []
+    assert entries_of({}, "claim", Claim) == []
     assert Claim.model_validate(FIELDS).share == 0.75

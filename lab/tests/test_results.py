@@ -8,7 +8,7 @@ from dptransfer_lab.record_file import RecordFile
 from dptransfer_lab.results import (
     COLUMNS,
     GROUP,
-    export_table,
+    export_tables,
     frame_of,
     read_results,
     read_study,
@@ -85,12 +85,11 @@ def test_tables_hold_the_same_numbers(tmp_path):
     import pyarrow.parquet
 
     frame = frame_of([record(seed=1, balanced=0.5, settings={"k": 3}), record(seed=2, status="failed")])
-    rows = list(csv.DictReader(export_table(frame, tmp_path / "t.csv").read_text().splitlines()))
+    export_tables(frame, tmp_path)
+    rows = list(csv.DictReader((tmp_path / "results.csv").read_text().splitlines()))
     assert [row["metrics.balanced_accuracy"] for row in rows] == ["0.5", ""]
     assert json.loads(rows[0]["settings"]) == {"k": 3}
     assert json.loads(rows[0]["metrics.per_class"]) == [0.5] * 10
-    table = pyarrow.parquet.read_table(export_table(frame, tmp_path / "t.parquet"))
+    table = pyarrow.parquet.read_table(tmp_path / "results.parquet")
     assert table.column("metrics.balanced_accuracy").to_pylist() == [0.5, None]
     assert table.column("seed").to_pylist() == [1, 2]
-    with pytest.raises(DataError, match=r"\.csv or \.parquet"):
-        export_table(frame, tmp_path / "t.xlsx")

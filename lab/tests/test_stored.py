@@ -2,6 +2,7 @@ import os
 
 import numpy as np
 
+from dptransfer.data import EncoderIdentity
 from dptransfer_lab.stored import Stored, kept
 
 
@@ -27,11 +28,9 @@ def test_arrays_are_made_once_per_key(tmp_path, monkeypatch):
 
 def test_who_made_the_rows_is_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path))
-    identity = {"name": "vit", "weights": "0" * 64, "transform": "none"}
+    identity = EncoderIdentity("vit", "0" * 64, "none")
     made = kept({"file": "x"}, lambda: (Stored("f", {}, ("a", "b"), identity, "r"), {}))
     assert made == Stored("f", {}, ("a", "b"), identity, "r")
-    assert made.identity.name == "vit"
-    assert Stored("f").identity is None
 
 
 def test_a_folder_with_a_missing_array_is_made_again(tmp_path, monkeypatch):

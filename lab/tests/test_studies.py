@@ -2,7 +2,7 @@ import pytest
 
 from dptransfer_lab.as_published import AS_PUBLISHED
 from dptransfer_lab.catalogue import built_in
-from dptransfer_lab.claims import claims_of
+from dptransfer_lab.claims import Claim, entries_of
 from dptransfer_lab.report_figures import FigureEntry
 from dptransfer_lab.study import parse_study
 
@@ -35,7 +35,7 @@ def test_a_study_is_commented_and_says_how_to_run_it(name):
 def test_claims_and_figures_can_be_read_and_name_labels_that_exist(name):
     study = parse_study(STUDIES[name])
     known = {entry.label or entry.name for entry in study.method} | {pool.name for pool in study.pool}
-    claims = claims_of(study.resolved())
+    claims = entries_of(study.resolved(), "claim", Claim)
     assert claims
     for claim in claims:
         if claim.kind != "best-k-rises":

@@ -19,15 +19,7 @@ from dptransfer_lab.printed import (
     rho_of_budget,
 )
 from dptransfer_lab.printed_choices import PrintedTopK, ScriptedPublic
-from dptransfer_lab.unprotected import (
-    PREFIX,
-    NotPrivate,
-    Unprotected,
-    class_sums,
-    nearest,
-    softmax,
-    unit_rows,
-)
+from dptransfer_lab.unprotected import PREFIX, NotPrivate, Unprotected, class_sums, nearest, unit_rows
 from dptransfer_lab.without_noise import ClassMeans, Paragon
 
 if TYPE_CHECKING:
@@ -46,7 +38,6 @@ class PrintedMean:
     """
 
     name: ClassVar[str] = PREFIX + "mean"
-    safe: ClassVar[bool] = False
     why: ClassVar[str] = "the noise's deviation is a function of the private class size, and reveals it"
 
     def fit(self, task: Task, budget: Budget, rng: np.random.Generator) -> Unprotected:
@@ -63,7 +54,6 @@ class PrintedMeanEstimation:
     """Mean estimation with the noise of its Theorem 2.1: 1.23 at ε = 1, δ = 1e-5, where 5.276 is needed."""
 
     name: ClassVar[str] = PREFIX + "mean-estimation"
-    safe: ClassVar[bool] = False
     why: ClassVar[str] = (
         "Theorem 2.1 prints the Gaussian curve with σε/2 for σε, and leaves out that a count moves too"
     )
@@ -91,18 +81,19 @@ class PrintedNoisyGD:
 
     noise_multiplier: float = 20.0
     name: ClassVar[str] = PREFIX + "noisy-gd"
-    safe: ClassVar[bool] = True
     why: ClassVar[str] = (
         "ρ = T²/2σ² overstates the cost of T steps, so the budget is not used up; the noise here is float"
     )
 
     def fit(self, task: Task, budget: Budget, rng: np.random.Generator) -> Unprotected:
         """Fit."""
+        from scipy.special import softmax
+
         steps = max(1, printed_steps(rho_of_budget(budget), self.noise_multiplier))
         rows, target = unit_rows(task.rows), np.eye(len(task.classes))[task.labels]
         weights = average = np.zeros((target.shape[1], rows.shape[1]))
         for step in range(1, steps + 1):
-            miss = softmax(rows @ weights.T) - target
+            miss = softmax(rows @ weights.T, axis=1) - target
             clipped = miss / np.maximum(1.0, np.linalg.norm(miss, axis=1, keepdims=True))
             gradient = clipped.T @ rows + self.noise_multiplier * rng.standard_normal(weights.shape)
             # The library's own pace: lengths that fall linearly, later iterates counting for more.

@@ -174,11 +174,9 @@ def _task_keys(study: Study, stored: Sources) -> Iterator[TaskKey]:
 
 def _sizes(sizes: tuple[Size, ...]) -> list[dict[str, int | None]]:
     """Each combination within each table of sizes, once."""
-    found: list[dict[str, int | None]] = []
-    for size in sizes:
-        axes = {name: tuple(values) or (None,) for name, values in size.model_dump().items()}
-        found += [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
-    return [point for place, point in enumerate(found) if point not in found[:place]]
+    tables = [[values or (None,) for _, values in size] for size in sizes]
+    points = dict.fromkeys(point for axes in tables for point in product(*axes))
+    return [dict(zip(Size.model_fields, point, strict=True)) for point in points]
 
 
 def _wanted(entry: MethodEntry, key: TaskKey, budget: Budget) -> bool:

@@ -15,38 +15,25 @@ A claim is a table of a study:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from dptransfer.errors import DataError
+from dptransfer_lab.study import Only, Part, Words
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_Entry = TypeVar("_Entry", bound=BaseModel)
+_Entry = TypeVar("_Entry", bound=Part)
 
 Kind = Literal["above", "below", "close", "rises", "falls", "best-k-rises", "boost-falls"]
 
 
-def _listed(value: Any) -> Any:
-    return value if isinstance(value, list | tuple) else [value]
-
-
-Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-
-
-class Where(BaseModel):
+class Where(Only):
     """Which cells a claim is about; empty means all."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    data: Words = ()
-    encoder: Words = ()
-    pool: Words = ()
-    flavour: Words = ()
     relation: Words = ()
-    imbalance: Annotated[tuple[float, ...], BeforeValidator(_listed)] = ()
-    shots: Annotated[tuple[int, ...], BeforeValidator(_listed)] = ()
     epsilon_min: float = 0.0
     epsilon_max: float = float("inf")
 
@@ -54,13 +41,13 @@ class Where(BaseModel):
         """Those of these cells, which `placed` has put on the axis in ε."""
         room = 1e-9  # a budget in ρ or μ stands at a computed ε
         inside = frame["at_epsilon"].between(self.epsilon_min * (1 - room), self.epsilon_max * (1 + room))
-        for name in ("data", "encoder", "pool", "flavour", "relation", "imbalance", "shots"):
+        for name in (*Only.model_fields, "relation"):
             if allowed := getattr(self, name):
                 inside &= frame[name].isin(allowed)
         return frame[inside]
 
 
-class Claim(BaseModel):
+class Claim(Part):
     """One claim.
 
     Attributes:
@@ -79,7 +66,6 @@ class Claim(BaseModel):
         where: which cells it is about.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     text: str
     source: str
     kind: Kind
@@ -91,11 +77,6 @@ class Claim(BaseModel):
     tolerance: float = 0.01
     share: float = 0.75
     where: Where = Where()
-
-
-def claims_of(study: Mapping[str, Any]) -> list[Claim]:
-    """The claims of a resolved study."""
-    return entries_of(study, "claim", Claim)
 
 
 def entries_of(study: Mapping[str, Any], table: str, model: type[_Entry]) -> list[_Entry]:

@@ -109,7 +109,7 @@ def compare_runs(
     return Comparison(
         metric=metric,
         level=level,
-        shared=tuple(sorted(corrected, key=_order)),
+        shared=tuple(sorted(corrected, key=lambda one: (not one.beyond_noise, -abs(one.after - one.before)))),
         only_first=tuple(coordinates(before[place]) for place in before if place not in after),
         only_second=tuple(coordinates(after[place]) for place in after if place not in before),
         other_status=tuple(other),
@@ -164,10 +164,6 @@ def _tested(old: pd.DataFrame, new: pd.DataFrame, metric: str) -> Change:
         same_data=len({*old["data_fingerprint"], *new["data_fingerprint"]}) == 1,
         other_settings=tuple(sorted(name for name in {*one, *other} if one.get(name) != other.get(name))),
     )
-
-
-def _order(change: Change) -> tuple[bool, float]:
-    return not change.beyond_noise, -abs(change.after - change.before)
 
 
 def _status(cells: pd.DataFrame) -> str:

@@ -31,15 +31,12 @@ class Engine(Protocol):
     @property
     def places(self) -> int:
         """How many run side by side."""
-        ...
 
     def submit(self, place: int, cell: Cell) -> Future[Record]:
         """Begin a cell at a free place."""
-        ...
 
     def close(self) -> None:
         """End everything, in the middle of a cell if need be."""
-        ...
 
 
 def run_cells(

@@ -75,13 +75,11 @@ class Outlook:
         predictions: a row for each `method`, place on the axis `at_epsilon` and simulated task, with its
             balanced `accuracy`; where a method cannot be fitted, one row with the `refusal` instead.
         how: the sentence that goes with them wherever they are shown.
-        rows: how many rows were simulated.
         tasks: how many tasks.
     """
 
     predictions: pd.DataFrame
     how: str
-    rows: int
     tasks: int
 
     def summary(self) -> pd.DataFrame:
@@ -119,7 +117,7 @@ def explore(
         for budget in budgets
         for row in _predicted(method, budget, sizes.rows / made, tasks)
     ]
-    return Outlook(pd.DataFrame(found), _how(sizes, made, public, sample, len(tasks)), made, len(tasks))
+    return Outlook(pd.DataFrame(found), _how(sizes, made, public, sample, len(tasks)), len(tasks))
 
 
 def _drawn(

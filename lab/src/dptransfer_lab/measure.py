@@ -8,7 +8,7 @@ import time
 import traceback
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from dptransfer.ledger import Ledger
 from dptransfer.methods import EmbeddingMethod, PrivateMethod
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
-from dptransfer.release import Evaluation, PrivateClassifier, evaluate, evaluate_scores
+from dptransfer.release import Evaluation, PrivateClassifier, evaluate_scores
 from dptransfer_lab.cells import Cell
 from dptransfer_lab.instance_loss import loss_metrics, loss_summary
 from dptransfer_lab.methods import is_private, method_of
@@ -125,20 +125,16 @@ def _described(cell: Cell, task: Task | None) -> Record:
     return {
         "cell": cell.address,
         "study": cell.study,
-        "data": key.data,
-        "encoder": key.encoder,
+        **{name: getattr(key, name) for name in ("data", "encoder", "pool", "shots", "seed")},
         "classes": key.classes if task is None else len(task.classes),
         "dimension": key.dimension if task is None else int(task.rows.shape[1]),
         "rows": key.rows if task is None else len(task.rows),
-        "pool": key.pool,
         "pool_rows": 0 if public is None else len(public),
-        "shots": key.shots,
         "imbalance": float(key.imbalance),
         "budget": {"flavour": Budget.from_dict(cell.budget).flavour, **cell.budget},
         "method": cell.method,
         "label": cell.label,
         "settings": {**cell.settings, "declare": cell.declare},
-        "seed": key.seed,
         "marks": {
             "oracle_tuned": cell.oracle_tuned,
             "seeded": True,
@@ -179,10 +175,14 @@ def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
             noise = SeededNoise(cell.task.seed)  # the path of the fit above, once more
             own = instance_losses(method, private, task.public, budget=budget, noise=noise)
             losses = loss_summary(own, task.labels, len(task.classes))
+    promise = None
+    if isinstance(model, PrivateClassifier):
+        whole = model.guarantee.to_dict()
+        promise = {name: whole[name] for name in ("epsilon", "delta", "relation", "rho", "mu")}
     return {
         "status": "done",
         "message": None,
-        "guarantee": _promise(model),
+        "guarantee": promise,
         "metrics": {**_metrics(tested), "attack_auc": attack.pop("auc", None), **loss_metrics(losses)},
         "peak_mib": None if peak is None or before is None else max(0.0, peak - before),
         "extra": {
@@ -208,15 +208,10 @@ def _map_once(method: PrivateMethod, task: Task, clock: _Clock) -> None:
 
 
 def _evaluated(model: PrivateClassifier | Unprotected, task: Task) -> Evaluation:
-    labels = task.labelled(task.test_labels)
-    if isinstance(model, PrivateClassifier):
-        return evaluate(model, task.test_rows, labels, minority_of=task.sizes)
+    head = model.head if isinstance(model, PrivateClassifier) else model
+    scores, labels = model.scores(task.test_rows), task.labelled(task.test_labels)
     return evaluate_scores(
-        model.scores(task.test_rows),
-        labels,
-        classes=task.classes,
-        temperature=model.temperature,
-        minority_of=task.sizes,
+        scores, labels, classes=task.classes, temperature=head.temperature, minority_of=task.sizes
     )
 
 
@@ -245,18 +240,13 @@ def _metrics(tested: Evaluation) -> dict[str, Any]:
     }
 
 
-def _promise(model: PrivateClassifier | Unprotected) -> dict[str, Any] | None:
-    if isinstance(model, Unprotected):
-        return None
-    whole = model.guarantee.to_dict()
-    return {name: whole[name] for name in ("epsilon", "delta", "relation", "rho", "mu")}
-
-
 def _extra(model: PrivateClassifier | Unprotected, cell: Cell) -> dict[str, Any]:
     """What the method chose, where that is known."""
-    rows: Mapping[str, list[int]]
     extra: dict[str, Any]
-    if isinstance(model, PrivateClassifier):
+    if isinstance(model, Unprotected):
+        rows = model.prototypes
+        extra = {"chosen": cell.method, "notes": [model.note] if model.note else []}
+    else:
         made = model.provenance
         rows = {} if made.prototypes is None else made.prototypes["rows"]
         extra = {
@@ -265,9 +255,6 @@ def _extra(model: PrivateClassifier | Unprotected, cell: Cell) -> dict[str, Any]
             "axes": model.features.dimension,
             "notes": list(made.notes),
         }
-    else:
-        rows = model.prototypes
-        extra = {"chosen": cell.method, "notes": [model.note] if model.note else []}
     if rows and sum(len(chosen) for chosen in rows.values()) <= _MOST_PROTOTYPES:
         extra["prototypes"] = rows
     return extra

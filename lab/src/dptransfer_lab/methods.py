@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from typing import Any, cast
 
 from dptransfer.errors import ArgumentError
 from dptransfer.methods import PrivateMethod, configuration_of
-from dptransfer.named import named_method
+from dptransfer.named import configured, named_method, setting_names
 from dptransfer_lab.as_published import AS_PUBLISHED
 from dptransfer_lab.unprotected import PREFIX, NotPrivate
 
@@ -38,21 +37,14 @@ def is_private(name: str) -> bool:
 
 
 def _printed(name: str, given: Mapping[str, Any]) -> NotPrivate:
-    from pydantic import TypeAdapter, ValidationError
-
     if name not in AS_PUBLISHED:
         raise ArgumentError(f"A printed mechanism is one of {', '.join(AS_PUBLISHED)}; got '{name}'.")
     default: Any = AS_PUBLISHED[name]
-    settings = {field.name: getattr(default, field.name) for field in fields(default)}
-    try:
-        if not settings.keys() >= given.keys():
-            raise ValueError
-        chosen: NotPrivate = TypeAdapter(type(default)).validate_python({**settings, **given})
-    except (ValueError, ValidationError):
-        its = ", ".join(f"{field} = {value}" for field, value in settings.items()) or "none"
-        raise ArgumentError(
-            f"A setting must be a field of '{name}' and of its type; got {dict(given)}. Its settings: {its}."
-        ) from None
+    known = setting_names(default)
+    if not set(known) >= given.keys():
+        its = ", ".join(known) or "none"
+        raise ArgumentError(f"A setting must be a field of '{name}'; got {dict(given)}. Its settings: {its}.")
+    chosen: Any = configured(default, given)
     if chosen.name != name:
         raise ArgumentError(f"These settings make another mechanism, '{chosen.name}'; name that one instead.")
-    return chosen
+    return cast(NotPrivate, chosen)

@@ -29,7 +29,6 @@ class ScriptedPublic:
     """
 
     name: ClassVar[str] = PREFIX + "public"
-    safe: ClassVar[bool] = False
     why: ClassVar[str] = (
         "the paper's algorithm is ε-DP, but its script selects at √(8ρ) with ρ = ε²/2, which is 2ε-DP; only "
         "the ρ is true"
@@ -65,7 +64,6 @@ class PrintedTopK:
 
     k: int = 5
     from_zero: bool = False
-    safe: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

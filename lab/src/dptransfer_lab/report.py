@@ -16,7 +16,7 @@ from dptransfer import __version__
 from dptransfer.document import Block, Bullets, Code, Document, Note, Paragraph, Section, Strong, Table, Words
 from dptransfer.errors import DataError
 from dptransfer_lab.catalogue import built_in
-from dptransfer_lab.claims import claims_of
+from dptransfer_lab.claims import Claim, entries_of
 from dptransfer_lab.figures.drawing import Drawing
 from dptransfer_lab.figures.style import Style, styles_of
 from dptransfer_lab.paper import write_tables
@@ -84,10 +84,7 @@ def write_report(
         paper: write `paper/` too, with the figures as PDF and the tables as LaTeX.
     """
     home, target = Path(folder), Path(folder if out is None else out)
-    known = studies_of(home)
-    if study is not None and study not in known:
-        raise DataError(f"'{folder}' must hold the study '{study}'; it holds {', '.join(known) or 'none'}.")
-    names = known if study is None else [study]
+    names = studies_of(home) if study is None else [study]
     if not names:
         raise DataError(f"A report is about a study; '{folder}' holds none. Make one: dptransfer bench run")
     given = data or os.environ.get("DPTRANSFER_DATA")
@@ -144,7 +141,7 @@ def document_of(found: Sequence[Results], home: Path) -> Document:
 def _sections(one: Results, home: Path) -> list[Section]:
     study, cells, styles = one.asked["study"], done(one.cells), one.styles
     sections = [Section("What was run", tuple(_what_was_run(one)))]
-    if claims := claims_of(study):
+    if claims := entries_of(study, "claim", Claim):
         verdicts = [check(claim, cells) for claim in claims]
         lines = (
             Words((f"{v.claim.text} ({v.claim.source}): ", Strong(v.outcome), f", because {v.because}."))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict
 
 from dptransfer_lab.claims import Where, entries_of
 from dptransfer_lab.figures.ablation import ablation
@@ -19,11 +18,12 @@ from dptransfer_lab.figures.drawing import Drawing
 from dptransfer_lab.figures.gallery import Pictures, gallery, pictures_of
 from dptransfer_lab.figures.instance import loss_curves
 from dptransfer_lab.figures.style import Style
+from dptransfer_lab.study import Part
 
 Kind = Literal["curves", "best", "ablation", "cost", "boost", "attack", "instance-loss", "best-k", "gallery"]
 
 
-class FigureEntry(BaseModel):
+class FigureEntry(Part):
     """One `[[figure]]` of a study.
 
     Attributes:
@@ -34,7 +34,6 @@ class FigureEntry(BaseModel):
         where: which cells; default all.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     kind: Kind
     metric: str = ""
     over: str | None = None

@@ -15,8 +15,8 @@ from dptransfer_lab.figures.instance import NOT_FOR_RELEASE
 from dptransfer_lab.figures.style import Style
 from dptransfer_lab.instance_loss import losses_by_size
 from dptransfer_lab.intervals import mean_of
-from dptransfer_lab.points import held_fixed, seeds_words, split, telling, thinned
-from dptransfer_lab.report_tables import by_label, shown
+from dptransfer_lab.points import held_fixed, split, telling, thinned
+from dptransfer_lab.report_tables import by_label, over_seeds, shown
 from dptransfer_lab.true_epsilon import MECHANISMS, PrintedClaim, printed_claims
 
 _LOSSES = (
@@ -39,10 +39,9 @@ def loss_section(frame: pd.DataFrame, styles: Mapping[str, Style]) -> Section | 
             for epsilon, style, some in by_label(cells, styles, "at_epsilon")
         )
         caption = (
-            "Privacy loss ε of the examples, each its own, at the δ of the promise: mean over seeds, in "
-            f"brackets its 95 % interval; {seeds_words(cells)}. Small and large classes: medians within "
-            "classes, averaged over the smallest and the largest quarter of the classes. Held fixed: "
-            f"{held_fixed(cells)}."
+            f"Privacy loss ε of the examples, each its own, at the δ of the promise: {over_seeds(cells)} "
+            "Small and large classes: medians within classes, averaged over the smallest and the largest "
+            f"quarter of the classes. Held fixed: {held_fixed(cells)}."
         )
         tables.append(Table(_LOSSES, rows, caption, "rl" + "r" * 8))
     return Section("Per-instance privacy loss", (Note(NOT_FOR_RELEASE, "bad"), *tables))

@@ -33,13 +33,12 @@ def accuracy_tables(
 
 
 def _accuracy_table(cells: pd.DataFrame, styles: Mapping[str, Style], metric: str) -> Table:
-    budgets, ratios = (sorted(cells[name].unique()) for name in ("at_epsilon", "imbalance"))
+    budgets = sorted(cells["at_epsilon"].unique())
     uneven = " to " in seeds_words(cells)
     rows: list[tuple[str, ...]] = []
     marked: set[int | tuple[int, int]] = set()
-    first = 2 if len(ratios) > 1 else 1  # the first column of numbers
-    for ratio in ratios:
-        there = cells[cells["imbalance"] == ratio]
+    first = 2 if cells["imbalance"].nunique() > 1 else 1  # the first column of numbers
+    for ratio, there in cells.groupby("imbalance"):
         parts = [there[there["at_epsilon"] == budget] for budget in budgets]
         winners = [winner_of(part, metric) for part in parts]
         for style in shown_in(there, styles):
@@ -53,11 +52,14 @@ def _accuracy_table(cells: pd.DataFrame, styles: Mapping[str, Style], metric: st
             rows.append((*words, *(shown(point, seeds=uneven) for point in found)))
     vary = ("imbalance", "rows") if first == 2 else ()
     header = (*(["ratio"] if first == 2 else []), "method", *(f"ε = {budget:.3g}" for budget in budgets))
-    caption = (
-        f"{opening(METRIC_WORDS[metric])} in percent: mean over seeds, in brackets its 95 % interval; "
-        f"{seeds_words(cells)}. {_BEST}. Held fixed: {held_fixed(cells, vary=vary)}."
-    )
+    caption = f"{opening(METRIC_WORDS[metric])} in percent: {over_seeds(cells)} {_BEST}. "
+    caption += f"Held fixed: {held_fixed(cells, vary=vary)}."
     return Table(header, tuple(rows), caption, "l" * first + "r" * len(budgets), frozenset(marked))
+
+
+def over_seeds(cells: pd.DataFrame) -> str:
+    """What a number of these tables is, and of how many seeds."""
+    return f"mean over seeds, in brackets its 95 % interval; {seeds_words(cells)}."
 
 
 def shown(point: Mean, *, scale: float = 100.0, digits: int = 1, seeds: bool = False) -> str:
@@ -93,10 +95,8 @@ def other_metrics(frame: pd.DataFrame, styles: Mapping[str, Style]) -> list[Tabl
             for epsilon, style, some in by_label(ends, styles, "at_epsilon")
         )
         area = ", areas under the attack's curve as they are" if "attack_auc" in names else ""
-        caption = (
-            f"Other measures at the smallest and the largest budget, in percent{area}: mean over seeds, in "
-            f"brackets its 95 % interval; {seeds_words(ends)}. Held fixed: {held_fixed(cells)}."
-        )
+        caption = f"Other measures at the smallest and the largest budget, in percent{area}: "
+        caption += f"{over_seeds(ends)} Held fixed: {held_fixed(cells)}."
         header = ("ε", "method", *(METRIC_WORDS[name] for name in names))
         tables.append(Table(header, rows, caption, "rl" + "r" * len(names)))
     return tables

@@ -79,6 +79,7 @@ PLACE = [
 """Where a cell stands in its study, but for the seed."""
 GROUP = [*PLACE, "settings"]
 """What cells share that differ in their seed only."""
+_RESTORE = "Somebody else changed the file: restore it, or run the study into a new folder."
 _MAY_LACK = ("extra.", "guarantee.", "metrics.", "cost.")  # older versions measured less
 
 
@@ -128,10 +129,7 @@ def frame_of(records: Sequence[Record]) -> pd.DataFrame:
         try:
             columns[name] = pd.Series(values, dtype=kind)
         except (TypeError, ValueError):
-            raise DataError(
-                f"'{place}' of a record must be {kind}; in one it is not. Somebody else changed the file: "
-                "restore it, or run the study into a new folder."
-            ) from None
+            raise DataError(f"'{place}' of a record must be {kind}; in one it is not. {_RESTORE}") from None
     return pd.DataFrame(columns)
 
 
@@ -143,10 +141,7 @@ def _at(record: Record, place: str) -> Any:
         elif place.startswith(_MAY_LACK):
             return None
         else:
-            raise DataError(
-                f"A record must have '{place}'; one has not. Somebody else changed the file: restore it, or "
-                "run the study into a new folder."
-            )
+            raise DataError(f"A record must have '{place}'; one has not. {_RESTORE}")
     return found
 
 
@@ -175,17 +170,11 @@ def write_study(folder: Path, study: str, whole: Mapping[str, Any]) -> None:
     partial.replace(file)
 
 
-def export_table(frame: pd.DataFrame, file: str | Path) -> Path:
-    """Write the frame for other tools, `.csv` or `.parquet`; columns are named by places in records."""
-    path = Path(file)
+def export_tables(frame: pd.DataFrame, folder: str | Path) -> None:
+    """Write the frame as `.csv` and `.parquet` for other tools; columns are named by places in records."""
     table = frame.drop(columns=[f"asked_{name}" for name in SIZES])
     for name in ("per_class", "extra"):
         table[name] = table[name].map(canonical)
     table = table.rename(columns={name: place for name, (place, _) in COLUMNS.items()})
-    if path.suffix == ".csv":
-        table.to_csv(path, index=False)
-    elif path.suffix == ".parquet":
-        table.to_parquet(path, index=False)
-    else:
-        raise DataError(f"A table's name must end in .csv or .parquet; got '{path.name}'.")
-    return path
+    table.to_csv(Path(folder) / "results.csv", index=False)
+    table.to_parquet(Path(folder) / "results.parquet", index=False)

@@ -19,7 +19,7 @@ from dptransfer_lab.cells import FORMAT, Cell, cells_of
 from dptransfer_lab.engines import Engine, Processes, ThisProcess, run_cells
 from dptransfer_lab.measure import OWN
 from dptransfer_lab.record_file import Record, RecordFile
-from dptransfer_lab.results import export_table, read_results, write_study
+from dptransfer_lab.results import export_tables, read_results, write_study
 from dptransfer_lab.sources import stored_arrays
 from dptransfer_lab.stored import Stored
 from dptransfer_lab.study import Study
@@ -148,9 +148,7 @@ def run_study(
                 )
         finally:
             tally.seconds = time.perf_counter() - began
-    frame = read_results(out)  # the same results as tables, for other tools
-    for kind in ("csv", "parquet"):
-        export_table(frame, Path(out) / f"results.{kind}")
+    export_tables(read_results(out), out)
     return tally
 
 

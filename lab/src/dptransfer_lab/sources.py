@@ -91,7 +91,7 @@ def public_pool(source: Source, encoder: str, folders: Sequence[Path]) -> Stored
     file = path / "rows.npy" if (path / "rows.npy").is_file() else path
     if file.suffix == ".npy":
         return _pool(read_public(path), {"rows": str(file.resolve())})
-    return kept({"train": _stamp(path), "role": "pool"}, lambda: _packed_pool(_part(path, "train")))
+    return kept({"train": _stamp(path), "role": "pool"}, lambda: _packed_pool(part_of(path, "train")))
 
 
 def _files(sources: Sequence[Source]) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _stamp(path: Path) -> dict[str, Any]:
     return {"path": str(file.resolve()), "size": found.st_size, "changed": found.st_mtime_ns}
 
 
-def _part(path: Path, split: str, **declared: Any) -> PublicEmbeddings:
+def part_of(path: Path, split: str, **declared: Any) -> PublicEmbeddings:
     """One split of a file, or all of one that has none."""
     try:
         return read_public(path, split=split, **declared)
@@ -132,7 +132,7 @@ def _read_data(
     train: Path, test: Path | None
 ) -> tuple[dict[str, NDArray[Any]], tuple[str | int, ...], EncoderIdentity | None]:
     """Arrays, with test rows where there are some; the classes; and who made the rows."""
-    found = _part(train, "train")
+    found = part_of(train, "train")
     if found.labels is None or found.classes is None:
         raise DataError(f"'{train}': a data set must have labels; this has none. Write them into the file.")
     arrays = {"rows": found.rows, "labels": found.labels}
@@ -140,7 +140,7 @@ def _read_data(
         tested = (
             read_public(train, split="test", classes=found.classes)
             if test is None
-            else _part(test, "test", classes=found.classes)
+            else part_of(test, "test", classes=found.classes)
         )
     except DataError:
         if test is not None:
@@ -170,11 +170,7 @@ def _packed(
             raise DataError("A balanced test set needs test rows of each class; a class has none.")
         chosen = drawn_by_class(arrays["test_labels"], fewest, rng=rng)
         arrays |= {name: arrays[name][chosen] for name in ("test_rows", "test_labels")}
-    return Stored(
-        fingerprint=content_digest(*arrays.values()),
-        classes=classes,
-        encoder=None if encoder is None else encoder.to_dict(),
-    ), arrays
+    return Stored(content_digest(*arrays.values()), classes=classes, encoder=encoder), arrays
 
 
 def _held_out(
@@ -197,9 +193,4 @@ def _packed_pool(pool: PublicEmbeddings) -> Packed:
 
 
 def _pool(pool: PublicEmbeddings, files: Mapping[str, str]) -> Stored:
-    return Stored(
-        fingerprint=pool.fingerprint,
-        files=files,
-        encoder=None if pool.encoder is None else pool.encoder.to_dict(),
-        rows_fingerprint=pool.fingerprint,
-    )
+    return Stored(pool.fingerprint, files, encoder=pool.encoder, rows_fingerprint=pool.fingerprint)

@@ -40,7 +40,7 @@ class Stored:
     fingerprint: str
     files: Mapping[str, Any] = field(default_factory=dict, hash=False)
     classes: tuple[str | int, ...] = ()
-    encoder: Mapping[str, str] | None = field(default=None, hash=False)
+    encoder: EncoderIdentity | None = None
     rows_fingerprint: str | None = None
 
     def open(self) -> Arrays:
@@ -49,11 +49,6 @@ class Stored:
             name: np.load(file, mmap_mode="r" if name.endswith("rows") else None, allow_pickle=False)
             for name, file in self.files.items()
         }
-
-    @property
-    def identity(self) -> EncoderIdentity | None:
-        """Who made the rows."""
-        return EncoderIdentity.from_dict(None if self.encoder is None else dict(self.encoder))
 
 
 def kept(key: Mapping[str, Any], make: Callable[[], tuple[Stored, Arrays]]) -> Stored:
@@ -78,11 +73,12 @@ def _read(folder: Path) -> Stored | None:
     try:
         note = json.loads((folder / _NOTE).read_text(encoding="utf-8"))
         files = {name: str(folder / f"{name}.npy") for name in note.pop("arrays")}
+        encoder = EncoderIdentity.from_dict(note.pop("encoder"))
     except (OSError, ValueError, KeyError):
         return None
     if not all(Path(file).is_file() for file in files.values()):
         return None
-    return Stored(**{**note, "classes": tuple(note.get("classes", ())), "files": files})
+    return Stored(**{**note, "classes": tuple(note.get("classes", ())), "files": files, "encoder": encoder})
 
 
 def _write(folder: Path, described: Stored, arrays: Arrays) -> None:

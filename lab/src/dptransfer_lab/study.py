@@ -26,16 +26,19 @@ def _listed(value: Any) -> Any:
 
 
 Numbers = Annotated[tuple[float, ...], BeforeValidator(_listed)]
+Counts = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_listed)]
 Wholes = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(_listed)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._+-]*$")]
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """A table of a study: it has known keys only."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Source(_Part):
+class Source(Part):
     """Where the rows of one encoder are.
 
     Attributes:
@@ -51,7 +54,7 @@ def _source(value: Any) -> Any:
     return {"train": value} if isinstance(value, str) else value
 
 
-class DataSet(_Part):
+class DataSet(Part):
     """A private data set, by encoder.
 
     Attributes:
@@ -69,14 +72,14 @@ class DataSet(_Part):
     balanced_test: bool = False
 
 
-class Pool(_Part):
+class Pool(Part):
     """Public rows, by encoder: `source` is as for a data set, and labels are not used."""
 
     name: Name
     source: dict[str, Annotated[Source, BeforeValidator(_source)]] = Field(min_length=1)
 
 
-class BudgetGrid(_Part):
+class BudgetGrid(Part):
     """Budgets of one currency: exactly one of `epsilon` (with `delta`), `pure`, `rho` and `mu`."""
 
     epsilon: Numbers = ()
@@ -112,7 +115,7 @@ class BudgetGrid(_Part):
         return self
 
 
-class Only(_Part):
+class Only(Part):
     """Where a method is tried; an empty list means everywhere."""
 
     data: Words = ()
@@ -120,10 +123,10 @@ class Only(_Part):
     pool: Words = ()
     flavour: Annotated[tuple[Flavour, ...], BeforeValidator(_listed)] = ()
     imbalance: Numbers = ()
-    shots: Annotated[tuple[int, ...], BeforeValidator(_listed)] = ()
+    shots: Counts = ()
 
 
-class MethodEntry(_Part):
+class MethodEntry(Part):
     """A method with its settings.
 
     Attributes:
@@ -151,7 +154,7 @@ class MethodEntry(_Part):
         return self
 
 
-class Size(_Part):
+class Size(Part):
     """Smaller versions of a task, for studies of cost: each list is an axis; empty means all there is."""
 
     rows: Wholes = ()
@@ -160,7 +163,7 @@ class Size(_Part):
     dimension: Wholes = ()
 
 
-class Study(_Part):
+class Study(Part):
     """One study: every combination of what is listed is a cell.
 
     Attributes:
@@ -186,7 +189,7 @@ class Study(_Part):
     about: str = ""
     seeds: int | tuple[int, ...] = 3
     imbalance: Numbers = (0.0,)
-    shots: Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_listed)] = (0,)
+    shots: Counts = (0,)
     attack: bool = True
     instance_loss: bool = False
     data: Annotated[tuple[DataSet, ...], Field(min_length=1)]
@@ -255,7 +258,7 @@ def read_study_file(path: str | Path) -> Study:
     return parse_study(text, where=f"'{path}'")
 
 
-_TABLES: dict[str, type[_Part]] = {
+_TABLES: dict[str, type[Part]] = {
     "data": DataSet,
     "source": Source,
     "pool": Pool,

@@ -113,9 +113,9 @@ def task_of(key: TaskKey, data: Stored, pool: Stored | None) -> Task:
         classes=classes,
         test_rows=_cut(whole["test_rows"], kept_test, width),
         test_labels=test_labels[kept_test].astype(np.int64),
-        public=_public(key, pool, width, labelled, classes, data.identity),
+        public=_public(key, pool, width, labelled, classes, data.encoder),
         shots=labelled,
-        encoder=data.identity,
+        encoder=data.encoder,
         members=np.searchsorted(chosen_rows, members),
         others=(np.concatenate(parts), np.concatenate([labels[unused], test_labels[tested]])),
     )
@@ -151,7 +151,7 @@ def _pool(
         )
     cut = _cut(rows, chosen, min(width, rows.shape[1]))
     known = stored.rows_fingerprint if cut.shape == rows.shape else None
-    return PublicEmbeddings(cut, name=name, encoder=stored.identity, fingerprint=known)
+    return PublicEmbeddings(cut, name=name, encoder=stored.encoder, fingerprint=known)
 
 
 @lru_cache(maxsize=4)

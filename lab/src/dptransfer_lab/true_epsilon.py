@@ -45,7 +45,6 @@ class PrintedClaim:
         claimed: ε as printed.
         exact: ε on the worst pair given here, from its law; infinite where an outcome is possible on one side
             only.
-        delta: δ at which both hold; 0 for pure DP.
         audited: lower bound on ε from running the mechanism, at 95 % confidence; None where it was not run.
         audited_where: the setting of the audit, where it is another one.
     """
@@ -54,7 +53,6 @@ class PrintedClaim:
     where: str
     claimed: float
     exact: float
-    delta: float
     audited: float | None = None
     audited_where: str = ""
 
@@ -194,19 +192,19 @@ def printed_claims(
     for size in (5, 50, 500) if MEAN in only else ():
         true, bound = (law(rho, size, dimension, delta) for law in (mean_epsilon, audited_mean))
         where = f"a class of {size} rows, {dimension} dimensions"
-        yield PrintedClaim(MEAN, where, epsilon, true, delta, bound)
+        yield PrintedClaim(MEAN, where, epsilon, true, bound)
     if THEOREM in only:
         true, bound = (law(epsilon, delta) for law in (theorem_epsilon, audited_theorem))
-        yield PrintedClaim(THEOREM, "any class", epsilon, true, delta, bound)
+        yield PrintedClaim(THEOREM, "any class", epsilon, true, bound)
     if PUBLIC in only:
         true = public_epsilon(epsilon, candidates)
-        yield PrintedClaim(PUBLIC, f"{pool}, pure", epsilon, true, 0.0, *audited_public(epsilon))
+        yield PrintedClaim(PUBLIC, f"{pool}, pure", epsilon, true, *audited_public(epsilon))
     if TOP_K in only:
         true = top_k_epsilon(epsilon, k, candidates)
-        yield PrintedClaim(TOP_K, f"{pool}, K = {k}, pure", epsilon, true, 0.0, *audited_top_k(epsilon))
+        yield PrintedClaim(TOP_K, f"{pool}, K = {k}, pure", epsilon, true, *audited_top_k(epsilon))
     if FROM_ZERO in only:
         audit = audited_top_k(epsilon, from_zero=True, candidates=8, runs=100_000)
-        yield PrintedClaim(FROM_ZERO, "any pool, pure", epsilon, math.inf, 0.0, *audit)
+        yield PrintedClaim(FROM_ZERO, "any pool, pure", epsilon, math.inf, *audit)
     if STEPS in only:
         printed, allowed, spent = steps_epsilon(epsilon, delta)
-        yield PrintedClaim(STEPS, f"{printed} steps where {allowed} are paid for", epsilon, spent, delta)
+        yield PrintedClaim(STEPS, f"{printed} steps where {allowed} are paid for", epsilon, spent)

@@ -37,7 +37,7 @@ def audited_mean(rho: float, size: int, dimension: int, delta: float, *, runs: i
             parts.append(far[1] - far[0])
         return np.concatenate(parts)
 
-    return max(0.0, counted_epsilon(losses(0), losses(1), delta, error=ERROR))
+    return _proven(losses(0), losses(1), delta)
 
 
 def audited_theorem(epsilon: float, delta: float, *, runs: int = 200_000) -> float:
@@ -50,7 +50,7 @@ def audited_theorem(epsilon: float, delta: float, *, runs: int = 200_000) -> flo
         total: FloatArray = released.sum(axis=1)
         return total
 
-    return max(0.0, counted_epsilon(statistic(0), statistic(1), delta, error=ERROR))
+    return _proven(statistic(0), statistic(1), delta)
 
 
 def audited_public(epsilon: float, *, candidates: int = 30, runs: int = 400_000) -> tuple[float, str]:
@@ -63,8 +63,7 @@ def audited_public(epsilon: float, *, candidates: int = 30, runs: int = 400_000)
         return hit
 
     similar = np.eye(candidates)[0]
-    bound = max(0.0, counted_epsilon(hits(np.zeros(candidates)), hits(similar), 0.0, error=ERROR))
-    return bound, f"{candidates} candidates"
+    return _proven(hits(np.zeros(candidates)), hits(similar)), f"{candidates} candidates"
 
 
 def audited_top_k(
@@ -83,5 +82,8 @@ def audited_top_k(
             parts.append((chosen == np.arange(k)).all(axis=1))
         return np.concatenate(parts).astype(np.float64)
 
-    bound = max(0.0, counted_epsilon(hits(risen), hits(tied), 0.0, error=ERROR))
-    return bound, f"{candidates} candidates, K = {k}"
+    return _proven(hits(risen), hits(tied)), f"{candidates} candidates, K = {k}"
+
+
+def _proven(first: FloatArray, second: FloatArray, delta: float = 0.0) -> float:
+    return max(0.0, counted_epsilon(first, second, delta, error=ERROR))

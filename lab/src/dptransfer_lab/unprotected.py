@@ -48,21 +48,13 @@ class NotPrivate(Protocol):
     @property
     def name(self) -> str:
         """Its name in studies; it begins with 'as-published-'."""
-        ...
-
-    @property
-    def safe(self) -> bool:
-        """Whether it keeps what it promises, and is merely wasteful."""
-        ...
 
     @property
     def why(self) -> str:
         """What is wrong with it, in words."""
-        ...
 
     def fit(self, task: Task, budget: Budget, rng: np.random.Generator) -> Unprotected:
         """Fit on the task's rows."""
-        ...
 
 
 def unit_rows(rows: ArrayLike) -> FloatArray:
@@ -83,10 +75,3 @@ def class_sums(task: Task) -> tuple[FloatArray, NDArray[np.int64]]:
 def nearest(prototypes: FloatArray, note: str) -> Unprotected:
     """The class whose prototype has the largest cosine."""
     return Unprotected(unit_rows(prototypes), np.zeros(len(prototypes)), note=note)
-
-
-def softmax(scores: FloatArray) -> FloatArray:
-    """Softmax of each row."""
-    raised = np.exp(scores - scores.max(axis=1, keepdims=True))
-    shares: FloatArray = raised / raised.sum(axis=1, keepdims=True)
-    return shares

@@ -57,13 +57,7 @@ def winner_of(cells: pd.DataFrame, metric: str) -> Winner | None:
 
 
 def who_won(frame: pd.DataFrame, styles: Mapping[str, Style], metric: str = "balanced_accuracy") -> str:
-    """One sentence: who is best in how many settings, and by how much; empty where nobody competed.
-
-    Args:
-        frame: finished cells, as `placed` gives them.
-        styles: how labels are called.
-        metric: what counts.
-    """
+    """One sentence: who is best in how many settings, and by how much; empty where nobody competed."""
     found = [winner for cells in each_setting(frame) if (winner := winner_of(cells, metric))]
     found = [winner for winner in found if not math.isnan(winner.lead)]
     if not found:

@@ -27,7 +27,6 @@ class Paragon:
 
     strength: float = 1e-4
     name: ClassVar[str] = PREFIX + "paragon"
-    safe: ClassVar[bool] = False
     why: ClassVar[str] = _WHY
 
     def fit(self, task: Task, budget: Budget, rng: np.random.Generator) -> Unprotected:
@@ -57,7 +56,6 @@ class ClassMeans:
     """The nearest class mean without any noise: the ceiling of noisy class sums."""
 
     name: ClassVar[str] = PREFIX + "class-means"
-    safe: ClassVar[bool] = False
     why: ClassVar[str] = _WHY
 
     def fit(self, task: Task, budget: Budget, rng: np.random.Generator) -> Unprotected:

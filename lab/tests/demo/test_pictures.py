@@ -2,16 +2,25 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dptransfer_lab.demo.curve import Dot
+from dptransfer.release import evaluate_scores
 from dptransfer_lab.demo.pictures import draw_curve, draw_prototypes, draw_recall
 from dptransfer_lab.demo.reference import Result
 
 pytest.importorskip("matplotlib")
 
+
+def result(name, promise, right):
+    """Of ten test pictures of either class, so many are right."""
+    labels = np.repeat([0, 1], 10)
+    hit = np.arange(20) % 10 < np.repeat(right, 10)
+    scores = np.eye(2)[np.where(hit, labels, 1 - labels)]
+    return Result(name, promise, evaluate_scores(scores, labels, classes=(0, 1)))
+
+
 RESULTS = [
-    Result("ours", "ε = 1", (0.9, 0.1), (1,)),
-    Result("probe", "not private", (1.0, 0.8), (1,)),
-    Result("pool", "sees no private picture", (0.2, 0.2), (1,)),
+    result("ours", "ε = 1", (9, 1)),
+    result("probe", "not private", (10, 8)),
+    result("pool", "sees no private picture", (2, 2)),
 ]
 
 
@@ -26,7 +35,7 @@ def test_recall_shows_the_private_and_the_open_bars(tmp_path):
 
 
 def test_the_curve_is_drawn_with_and_without_a_public_line(tmp_path):
-    dots = [Dot(0.5, 0.4, 0.3, 0.5), Dot(1.0, 0.6, 0.5, 0.7)]
+    dots = {0.5: [0.3, 0.4, 0.5], 1.0: [0.5, 0.6, 0.7]}
     both = draw_curve(tmp_path / "both.png", dots, RESULTS)
     one = draw_curve(tmp_path / "one.png", dots, RESULTS[:2])
     assert both.read_bytes() != one.read_bytes()

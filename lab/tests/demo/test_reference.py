@@ -1,8 +1,9 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-import dptransfer as dpt
-from dptransfer_lab.demo.reference import logistic_result, result_of
+from dptransfer_lab.demo.reference import logistic_test
 
 
 @pytest.fixture(scope="module")
@@ -15,21 +16,9 @@ def rows():
 
 def test_a_probe_is_scored_by_class_on_the_test_rows(rows):
     x, y = rows
+    sets = SimpleNamespace(classes=("a", "b", "c", "d"), sizes=(40, 30, 20, 10))
     wrong = np.where(y == 3, 0, y)  # the last class is never learned
-    right = logistic_result("probe", "not private", (x, y), (x, y), small=(3,))
-    taught_wrong = logistic_result("probe", "not private", (x, wrong), (x, y), small=(3,))
+    right, taught_wrong = (logistic_test((x, labels), (x, y), sets) for labels in (y, wrong))
     assert right.recall == (1, 1, 1, 1)
-    assert taught_wrong.recall[3] == taught_wrong.smallest == 0
-    assert taught_wrong.balanced == pytest.approx(np.mean(taught_wrong.recall))
-
-
-def test_an_evaluation_becomes_the_same_numbers(rows):
-    x, y = rows
-    private = dpt.PrivateEmbeddings(x, y, classes=["a", "b", "c", "d"])
-    budget, ledger = dpt.Budget(epsilon=10.0, delta=1e-5), dpt.Ledger.in_memory()
-    model = dpt.MeanPrototypes().fit(private, budget=budget, ledger=ledger, noise=dpt.SeededNoise(0))
-    tested = dpt.evaluate(model, x, y, minority_of=[40, 30, 10, 20])
-    result = result_of("mean", "ε = 10", tested)
-    assert result.small == (2,)
-    assert result.balanced == pytest.approx(tested.balanced_accuracy)
-    assert result.smallest == pytest.approx(tested.minority_accuracy)
+    assert taught_wrong.recall[3] == taught_wrong.minority_accuracy == 0
+    assert taught_wrong.balanced_accuracy == pytest.approx(np.mean(taught_wrong.recall))

@@ -11,7 +11,7 @@ def test_the_curve_is_the_mean_and_says_that_it_is_a_prediction():
     rows = [("mean", e, share * e, None) for e in (0.5, 1.0, 2.0) for share in (0.1, 0.4, 0.1)]
     rows.append(("public", 1.0, math.nan, "no pool"))
     found = pd.DataFrame(rows, columns=["method", "at_epsilon", "accuracy", "refusal"])
-    made = predicted_curve(Outlook(found, "made of dreams", 10, 3))
+    made = predicted_curve(Outlook(found, "made of dreams", 3))
     axes = made.figure.axes[0]
     (line,) = [line for line in axes.lines if line.get_label() == "mean"]
     assert line.get_xdata().tolist() == [0.5, 1.0, 2.0]

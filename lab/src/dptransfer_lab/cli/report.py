@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dptransfer.cli import AsJson, PublicPool, say, show_json, show_table, working
-from dptransfer.errors import ArgumentError, DataError
+from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
     from dptransfer.data import PublicEmbeddings
@@ -76,7 +76,6 @@ def explore(
 
     Example: dptransfer bench explore --public pool.emb --classes 20 --rows 8000 --imbalance 10
     """
-    from dptransfer.data import PublicEmbeddings as Rows
     from dptransfer.named import named_method
     from dptransfer.privacy import Budget
     from dptransfer_lab.explore import Sizes
@@ -87,21 +86,13 @@ def explore(
         raise ArgumentError(
             "A prediction needs public rows; pass --public POOL, or --sample LABELLED, or both."
         )
-    labelled = None if sample is None else _public(sample)
-    pool = _public(public) if public is not None else labelled
+    labelled = None if sample is None else _public(sample, dimension)
+    pool = _public(public, dimension) if public is not None else labelled
     assert pool is not None
     if classes is None:
         if labelled is None or labelled.classes is None:
             raise ArgumentError("A prediction needs the number of classes. Example: --classes 10")
         classes = len(labelled.classes)
-    if dimension is not None and dimension != pool.dimension:
-        if dimension > pool.dimension:
-            raise ArgumentError(
-                f"--dim must be at most the public rows' width, {pool.dimension}; got {dimension}."
-            )
-        pool = Rows(pool.rows[:, :dimension], name=pool.name)
-        if labelled is not None:
-            labelled = Rows(labelled.rows[:, :dimension], labelled.labels, classes=labelled.classes)
     budgets = [Budget(epsilon=value, delta=delta) for value in _numbers(epsilons)]
     chosen = [named_method(name.strip(), {}) for name in methods.split(",")]
     sizes = Sizes(classes, rows, imbalance)
@@ -133,18 +124,18 @@ def explore(
         say(f"Wrote {_named(files)}.")
 
 
-def _public(path: Path) -> PublicEmbeddings:
+def _public(path: Path, width: int | None) -> PublicEmbeddings:
     """The training rows of a file that has splits, all rows of one that has none, or the demo's glyphs."""
-    from dptransfer.data import PublicEmbeddings, read_public
+    from dptransfer.data import PublicEmbeddings
+    from dptransfer_lab.demo_data import demo_glyphs
+    from dptransfer_lab.sources import DEMO, part_of
 
-    if str(path) == "demo" and not path.exists():
-        from dptransfer_lab.demo_data import demo_glyphs
-
-        return PublicEmbeddings(demo_glyphs("pixels").rows, name="demo")
-    try:
-        return read_public(path, split="train")
-    except DataError:
-        return read_public(path)
+    found = demo_glyphs() if str(path) == DEMO and not path.exists() else part_of(path, "train")
+    if width is None or width == found.dimension:
+        return found
+    if width > found.dimension:
+        raise ArgumentError(f"--dim must be at most the public rows' width, {found.dimension}; got {width}.")
+    return PublicEmbeddings(found.rows[:, :width], found.labels, classes=found.classes, name=found.name)
 
 
 def _named(files: Sequence[Path]) -> str:

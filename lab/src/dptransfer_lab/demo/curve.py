@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
-import numpy as np
 
 from dptransfer.accounting import LARGEST_EPSILON
 from dptransfer.errors import PrivacyWarning
@@ -21,23 +18,6 @@ from dptransfer.privacy import Budget
 from dptransfer_lab.demo.embed import Embedded
 
 
-@dataclass(frozen=True)
-class Dot:
-    """Balanced accuracy at one ε.
-
-    Attributes:
-        epsilon: ε.
-        balanced: the mean over repetitions.
-        lowest: the lowest of them.
-        highest: the highest of them.
-    """
-
-    epsilon: float
-    balanced: float
-    lowest: float
-    highest: float
-
-
 def accuracy_curve(
     method: Callable[[], PrivateMethod],
     rows: Embedded,
@@ -45,15 +25,13 @@ def accuracy_curve(
     delta: float,
     *,
     repetitions: int = 3,
-) -> list[Dot]:
-    """Fit at each ε that is no absurd one a few times and test; nothing is released."""
-    dots = []
-    for epsilon in (value for value in epsilons if value <= LARGEST_EPSILON):
-        found = [
-            _balanced(method(), rows, Budget(epsilon=epsilon, delta=delta), i) for i in range(repetitions)
-        ]
-        dots.append(Dot(epsilon, float(np.mean(found)), min(found), max(found)))
-    return dots
+) -> dict[float, list[float]]:
+    """Balanced accuracies of a few fits at each ε that is no absurd one; nothing is released."""
+    budgets = [Budget(epsilon=value, delta=delta) for value in epsilons if value <= LARGEST_EPSILON]
+    return {
+        budget.epsilon or 0.0: [_balanced(method(), rows, budget, seed) for seed in range(repetitions)]
+        for budget in budgets
+    }
 
 
 def _balanced(method: PrivateMethod, rows: Embedded, budget: Budget, seed: int) -> float:

@@ -11,12 +11,14 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from PIL import Image
 
 from dptransfer.arrays import AnyArray, Integers, PixelArray
 from dptransfer.data import (
+    EncoderIdentity,
     ImageList,
     Labelled,
     PrivateEmbeddings,
@@ -76,14 +78,30 @@ def embed(sets: DemoSets, encoder: Encoder, out: Path, *, progress: Progress) ->
         out: the demo's folder.
         progress: called with a part's name, pictures done and pictures in all.
     """
-    reused = []
+    record, reused = _read_record(out), []
     for part in PARTS:
         pictures: PictureSet = getattr(sets, part)
-        if _is_current(out, part, pictures, encoder):
+        store, digest = out / f"{part}.emb", pictures.digest()
+        if record.get(part) == digest and _encoder_of(store) == encoder.identity:
             reused.append(part)
             progress(part, len(pictures), len(pictures))
-        else:
-            _encode(out, part, pictures, sets, encoder, progress)
+            continue
+        if record.get(f"images of {part}") != digest:
+            shutil.rmtree(out / "images" / part, ignore_errors=True)
+        listed = _write_pictures(out / "images" / part, pictures, sets.classes if part != "public" else None)
+        record[f"images of {part}"] = digest
+        _write_record(out, record)
+        encode_images(
+            listed,
+            encoder,
+            store,
+            progress=partial(progress, part),
+            name=sets.name if part == "private" else None,
+            overwrite=True,
+            public=part == "public",
+        )
+        record[part] = digest
+        _write_record(out, record)
     test = read_store(out / "test.emb")
     assert test.labels is not None
     return Embedded(
@@ -95,34 +113,11 @@ def embed(sets: DemoSets, encoder: Encoder, out: Path, *, progress: Progress) ->
     )
 
 
-def _is_current(out: Path, part: str, pictures: PictureSet, encoder: Encoder) -> bool:
-    if _read_record(out).get(part) != pictures.digest():
-        return False
+def _encoder_of(store: Path) -> EncoderIdentity | None:
     try:
-        return read_store(out / f"{part}.emb").encoder == encoder.identity
+        return read_store(store).encoder
     except DPTransferError:
-        return False
-
-
-def _encode(
-    out: Path, part: str, pictures: PictureSet, sets: DemoSets, encoder: Encoder, progress: Progress
-) -> None:
-    record = _read_record(out)
-    folder = out / "images" / part
-    if record.get(f"images of {part}") != pictures.digest():
-        shutil.rmtree(folder, ignore_errors=True)
-    listed = _write_pictures(folder, pictures, sets.classes if part != "public" else None)
-    _write_record(out, {**record, f"images of {part}": pictures.digest()})
-    encode_images(
-        listed,
-        encoder,
-        out / f"{part}.emb",
-        progress=lambda done, total: progress(part, done, total),
-        name=sets.name if part == "private" else None,
-        overwrite=True,
-        public=part == "public",
-    )
-    _write_record(out, {**_read_record(out), part: pictures.digest()})
+        return None
 
 
 def _write_pictures(folder: Path, pictures: PictureSet, classes: tuple[str, ...] | None) -> ImageList:

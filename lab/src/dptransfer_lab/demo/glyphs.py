@@ -93,21 +93,14 @@ def _wobble(rng: np.random.Generator) -> list[tuple[tuple[int, int, int, int], t
     """A 4 × 4 mesh whose inner corners are moved a little, as a hand would."""
     cells = 4
     side = _DRAWN // cells
-    corners = np.stack(
-        np.meshgrid(np.arange(cells + 1), np.arange(cells + 1), indexing="xy"), axis=-1
-    ) * float(side)
+    steps = side * np.arange(cells + 1.0)
+    corners = np.stack(np.meshgrid(steps, steps), axis=-1)
     corners[1:-1, 1:-1] += rng.normal(0.0, 2.5, (cells - 1, cells - 1, 2))
     mesh = []
-    for row in range(cells):
-        for column in range(cells):
-            box = (column * side, row * side, (column + 1) * side, (row + 1) * side)
-            quad = (
-                corners[row, column],
-                corners[row + 1, column],
-                corners[row + 1, column + 1],
-                corners[row, column + 1],
-            )
-            mesh.append((box, tuple(float(v) for corner in quad for v in corner)))
+    for row, column in np.ndindex(cells, cells):
+        box = (column * side, row * side, (column + 1) * side, (row + 1) * side)
+        quad = corners[[row, row + 1, row + 1, row], [column, column, column + 1, column + 1]]
+        mesh.append((box, tuple(quad.ravel().tolist())))
     return mesh
 
 

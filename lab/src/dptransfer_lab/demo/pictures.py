@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure  # without pyplot: no window, no global state
 
 from dptransfer.arrays import PixelArray
-from dptransfer_lab.demo.curve import Dot
 from dptransfer_lab.demo.reference import Result
 
 _INK = "#1b2631"
@@ -29,8 +28,10 @@ def draw_recall(
     figure, axes = _figure(8.0, 3.6)
     places = np.arange(len(order))
     for result, shift, colour in zip(results[:2], (-0.2, 0.2), (_PRIVATE, _OPEN), strict=True):
-        label = f"{result.name} ({result.promise}): {result.balanced:.0%} balanced"
-        axes.bar(places + shift, [result.recall[c] for c in order], 0.38, color=colour, label=label)
+        label = f"{result.name} ({result.promise}): {result.tested.balanced_accuracy:.0%} balanced"
+        axes.bar(
+            places + shift, [result.tested.recall[c] or 0.0 for c in order], 0.38, color=colour, label=label
+        )
     axes.set_xticks(places, [f"{classes[c]}\n{sizes[c]}" for c in order])
     axes.set_ylabel("recall", color=_INK)
     axes.set_xlabel("class, and how many private pictures of it there are", color=_INK)
@@ -39,17 +40,15 @@ def draw_recall(
     return _save(figure, path)
 
 
-def draw_curve(path: Path, dots: Sequence[Dot], results: Sequence[Result]) -> Path:
-    """Balanced accuracy against ε, with the results that have no ε as level lines."""
+def draw_curve(path: Path, curve: Mapping[float, Sequence[float]], results: Sequence[Result]) -> Path:
+    """Balanced accuracies by ε, with the results that have no ε as level lines."""
     figure, axes = _figure(6.0, 3.4)
-    epsilons = [dot.epsilon for dot in dots]
-    axes.fill_between(
-        epsilons, [d.lowest for d in dots], [d.highest for d in dots], color=_PRIVATE, alpha=0.15
-    )
-    axes.plot(epsilons, [dot.balanced for dot in dots], "o-", color=_PRIVATE, label=results[0].name)
+    epsilons, found = list(curve), np.array(list(curve.values()))
+    axes.fill_between(epsilons, found.min(axis=1), found.max(axis=1), color=_PRIVATE, alpha=0.15)
+    axes.plot(epsilons, found.mean(axis=1), "o-", color=_PRIVATE, label=results[0].name)
     for result, style in zip(results[1:], ("-", ":"), strict=False):
         label = f"{result.name} ({result.promise})"
-        axes.axhline(result.balanced, color=_QUIET, linestyle=style, label=label, zorder=0)
+        axes.axhline(result.tested.balanced_accuracy, color=_QUIET, linestyle=style, label=label, zorder=0)
     axes.set_xscale("log", base=2)
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.minorticks_off()

@@ -28,7 +28,7 @@ from dptransfer_lab.demo.digits import digits_sets
 from dptransfer_lab.demo.embed import Embedded, claim_folder, embed
 from dptransfer_lab.demo.fashion import fashion_sets
 from dptransfer_lab.demo.pictures import draw_curve, draw_prototypes, draw_recall
-from dptransfer_lab.demo.reference import Result, logistic_result, result_of
+from dptransfer_lab.demo.reference import Result, logistic_test
 from dptransfer_lab.demo.sets import DemoSets
 from dptransfer_lab.demo.story import Story
 
@@ -108,17 +108,17 @@ def _test(model: PrivateClassifier, rows: Embedded, sets: DemoSets) -> Evaluatio
 
 def _compare(model: PrivateClassifier, tested: Evaluation, rows: Embedded, sets: DemoSets) -> list[Result]:
     """The private classifier, a reference without privacy, and one without private data."""
-    first = result_of(model.provenance.method, f"ε = {rounded_up(model.guarantee.epsilon, 3)}", tested)
     test = (rows.test, rows.test_labels)
     private = (rows.private.rows, rows.private.labels)  # a reference to compare with, never saved
-    results = [first, logistic_result("logistic probe", "not private", private, test, first.small)]
+    results = [
+        Result(model.provenance.method, f"ε = {rounded_up(model.guarantee.epsilon, 3)}", tested),
+        Result("logistic probe", "not private", logistic_test(private, test, sets)),
+    ]
     labels = sets.public.labels
     if labels is not None:
         known = labels >= 0
-        pool = (rows.public.rows[known], labels[known])
-        results.append(
-            logistic_result("public pool alone", "sees no private picture", pool, test, first.small)
-        )
+        alone = logistic_test((rows.public.rows[known], labels[known]), test, sets)
+        results.append(Result("public pool alone", "sees no private picture", alone))
     return results
 
 
@@ -178,9 +178,9 @@ def _write_results(
             {
                 "name": one.name,
                 "promise": one.promise,
-                "balanced_accuracy": one.balanced,
-                "smallest_quarter": one.smallest,
-                "recall": list(one.recall),
+                "balanced_accuracy": one.tested.balanced_accuracy,
+                "smallest_quarter": one.tested.minority_accuracy,
+                "recall": list(one.tested.recall),
             }
             for one in results
         ],

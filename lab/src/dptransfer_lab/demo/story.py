@@ -87,7 +87,8 @@ class Story:
         table = _table("classifier", "promise", "balanced accuracy", "rarest classes", numbers=(2, 3))
         for place, one in enumerate(results):
             style = "bold" if place == 0 else ""
-            table.add_row(one.name, one.promise, f"{one.balanced:.1%}", f"{one.smallest:.1%}", style=style)
+            shares = (f"{one.tested.balanced_accuracy:.1%}", f"{one.tested.minority_accuracy:.1%}")
+            table.add_row(one.name, one.promise, *shares, style=style)
         self._show(table)
         private, reference = results[:2]
         bars = _table("class", "pictures", f"recall, {private.promise}", reference.promise, numbers=(1,))
@@ -95,8 +96,8 @@ class Story:
             bars.add_row(
                 sets.classes[place],
                 str(sets.sizes[place]),
-                _bar(private.recall[place], _HERE),
-                _bar(reference.recall[place], _QUIET),
+                _bar(private.tested.recall[place] or 0.0, _HERE),
+                _bar(reference.tested.recall[place] or 0.0, _QUIET),
             )
         self._show(bars)
         self._say(

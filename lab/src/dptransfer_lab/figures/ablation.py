@@ -29,11 +29,7 @@ def ablation(
 ) -> list[Drawing]:
     """Bars by label, one panel per budget (three at most); a figure for each setting with two labels or more.
 
-    Args:
-        frame: finished cells, as `placed` gives them.
-        styles: how each label is drawn.
-        metric: a metric.
-        error: draw 1 − the metric.
+    With `error`, of 1 − the metric.
     """
     usable = frame[frame[metric].notna()]
     if error:

@@ -23,10 +23,7 @@ _LEAST = {"fit_seconds": 1e-5, "peak_mib": 0.01}
 def cost(frame: pd.DataFrame, styles: Mapping[str, Style], *, cost: str = "fit_seconds") -> list[Drawing]:
     """Cost against private rows, dimensions, classes and public rows: a panel for each that varies alone.
 
-    Args:
-        frame: finished cells, as `placed` gives them.
-        styles: how each label is drawn.
-        cost: 'fit_seconds' or 'peak_mib'.
+    `cost` is 'fit_seconds' or 'peak_mib'.
     """
     usable = frame[frame[cost] > 0].assign(cost=frame[cost].clip(lower=_LEAST[cost]))
     parts = {size: _varied(usable, size) for size in SIZE_WORDS}

@@ -33,12 +33,8 @@ def curves(
 ) -> list[Drawing]:
     """The metric against ε, one line per label; a figure for each setting that has two budgets or more.
 
-    Args:
-        frame: finished cells, as `placed` gives them.
-        styles: how each label is drawn.
-        metric: a metric or a cost.
-        over: a factor, such as 'imbalance' or 'data', with one panel for each of its values.
-        error: draw 1 − the metric, as papers that print test errors do.
+    `over` is a factor, such as 'imbalance' or 'data', with one panel for each of its values. `error` draws
+    1 − the metric, as papers that print test errors do.
     """
     free = () if over is None else _TOGETHER.get(over, (over,))
     cells, words = frame[frame[metric].notna()], METRIC_WORDS.get(metric, metric)

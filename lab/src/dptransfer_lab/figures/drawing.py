@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dptransfer.document import Figure as Picture
 from dptransfer.document import Strong, Words
-from dptransfer_lab.figures.style import DARK, Style, dark_colours, styled
+from dptransfer_lab.figures.style import Style, dark_colours, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,7 +87,7 @@ def finished(
         lines = -(-len(handles) // columns)
         figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * lines)  # panels keep their size
         figure.legend(handles=handles, loc="outside lower center", ncols=columns)
-    return Drawing(name, title, caption, figure, dark_colours(shown) if shown else DARK)
+    return Drawing(name, title, caption, figure, dark_colours(shown))
 
 
 def percent(axes: Axes, which: str = "y") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,7 @@ _IMAGES = {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
 
 @styled()
 def gallery(frame: pd.DataFrame, styles: Mapping[str, Style], pictures: Pictures) -> list[Drawing]:
-    """A row of pictures per ε, a column per class: what the first seed chose.
-
-    Args:
-        frame: finished cells; those of methods that choose from the pool name the rows they chose.
-        styles: which labels there are.
-        pictures: where pictures come from.
-    """
+    """A row of pictures per ε, a column per class: what the first seed chose, as its cells name the rows."""
     usable = telling(frame[frame["pool"].notna()], "prototypes")
     found = (
         _figure(cells, label, pictures)
@@ -95,12 +90,10 @@ def _show(axes: Any, picture: Picture | None) -> None:
 def pictures_of(study: Mapping[str, Any], folders: Sequence[Path]) -> Pictures:
     """The pictures behind the study's pools: drawn glyphs, or files that the pool names; otherwise none."""
     sources = {pool["name"]: pool["source"] for pool in study.get("pool", ())}
-    known: dict[tuple[str, str], Sequence[Any] | None] = {}
+    rows_of = cache(lambda pool, encoder: _rows(sources.get(pool, {}).get(encoder), folders))
 
     def look(pool: str, encoder: str, size: int, row: int) -> Picture | None:
-        if (pool, encoder) not in known:
-            known[pool, encoder] = _rows(sources.get(pool, {}).get(encoder), folders)
-        rows = known[pool, encoder]
+        rows = rows_of(pool, encoder)
         if rows is None or len(rows) != size:  # of a part of a pool, row 3 is not row 3 of the pool
             return None
         return picture_file(rows[row]) if isinstance(rows[row], str) else rows[row]

@@ -73,13 +73,7 @@ def level_line(axes: Axes, height: float) -> None:
 
 
 def epsilon_axis(axes: Axes, budgets: pd.DataFrame, *, rho: bool = False) -> None:
-    """Ticks at the budgets themselves, thinned where they are many; above them the same budgets as ρ.
-
-    Args:
-        axes: the panel.
-        budgets: cells with `at_epsilon` and `at_rho`.
-        rho: whether ρ stands above.
-    """
+    """Ticks at the budgets of these cells, thinned where they are many; with `rho`, the same as ρ above."""
     chosen = thinned(budgets["at_epsilon"])
     log_ticks(axes, chosen, [f"{value:.3g}" for value in chosen])
     room = (chosen[-1] / chosen[0]) ** 0.05

@@ -19,6 +19,7 @@ import pandas as pd
 
 from dptransfer.methods import METHODS, About
 from dptransfer_lab.points import brief
+from dptransfer_lab.unprotected import PREFIX
 
 INK, QUIET, LINE, PAPER = "#1c2127", "#5b6570", "#d5d8db", "#ffffff"
 DARK = {INK: "#e8e6e1", QUIET: "#9aa4ae", LINE: "#3a4148", PAPER: "#1b1f23"}
@@ -26,7 +27,6 @@ DARK = {INK: "#e8e6e1", QUIET: "#9aa4ae", LINE: "#3a4148", PAPER: "#1b1f23"}
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (5, 1.4, 1.2, 1.4)), (0, (2.6, 1.2)), (0, (8, 1.4)))
 _FILLS = ("full", "none", "left", "bottom", "right", "top")
 _HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---")
-_NOT_PRIVATE = "as-published-"
 _CROSSES, _DOTTED = "Xx1234", (0, (1, 1.4))
 
 
@@ -129,13 +129,13 @@ def marked(label: str, *, not_private: bool, oracle_tuned: bool) -> str:
 
 def _known(method: str) -> str:
     """The method whose printed form this is, or itself: the longest known name that it begins with."""
-    own = method.removeprefix(_NOT_PRIVATE)
+    own = method.removeprefix(PREFIX)
     return max((name for name in METHODS if own == name or own.startswith(f"{name}-")), key=len, default=own)
 
 
 def _place(method: str) -> tuple[int, bool, str]:
     order, own = list(METHODS), _known(method)
-    return order.index(own) if own in order else len(order), method.startswith(_NOT_PRIVATE), method
+    return order.index(own) if own in order else len(order), method.startswith(PREFIX), method
 
 
 def _natural(label: str) -> list[tuple[int, float, str]]:
