@@ -8,10 +8,10 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache, lru_cache
-from importlib import metadata
+from functools import lru_cache
 from typing import Any, Protocol
 
+from dptransfer import __version__
 from dptransfer.accounting import Rule
 from dptransfer.accounting.requests import RULES
 from dptransfer.errors import ArgumentError, LedgerTampered
@@ -162,14 +162,14 @@ class DatasetSummary:
     merged: tuple[str, ...] = ()
 
 
-def charge_fields(label: str, events: Sequence[Event]) -> dict[str, Any]:
-    """The JSON of a charge, which may hold no event at all; refuses what would not read back the same.
+def written(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """The JSON of a charge's events; refuses what would not read back the same.
 
     >>> from dptransfer.privacy import GaussianEvent, Relation
-    >>> charge_fields("fit", [GaussianEvent(4.0, Relation.ADD_REMOVE)])["events"][0]["noise_multiplier"]
+    >>> written([GaussianEvent(4.0, Relation.ADD_REMOVE)])[0]["noise_multiplier"]
     4.0
     """
-    written = []
+    found = []
     for event in events:
         if not isinstance(event, Event):
             raise ArgumentError(f"events must hold privacy events; got {type(event).__name__}.")
@@ -180,42 +180,19 @@ def charge_fields(label: str, events: Sequence[Event]) -> dict[str, Any]:
             stays = False
         if not stays:
             raise ArgumentError(f"A {event.kind} event must hold plain numbers and words; got {event!r}.")
-        written.append(fields)
-    return {"kind": "charge", "label": words("label", label), "events": written}
+        found.append(fields)
+    return found
 
 
-def row_fields(sketch: Sketch | None, apart_from: Sequence[str], workspace: str | None) -> dict[str, Any]:
-    """What a charge adds about its rows and its run: nothing, where there is nothing new to say."""
-    told = {
-        "sketch": None if sketch is None else sketch.to_text(),
-        "apart_from": list(apart_from) or None,
-        "workspace": workspace,
-    }
-    return {name: value for name, value in told.items() if value is not None}
-
-
-def closing_fields(charge: int, outcome: str, detail: str) -> dict[str, Any]:
-    """The JSON of a closing entry."""
-    return {"kind": "closing", "charge": charge, "outcome": outcome, "detail": detail}
-
-
-def budget_fields(
-    budget: Budget, note: str, rule: Rule | None = None, unit: Unit = Unit.ROW
-) -> dict[str, Any]:
-    """The JSON of a change of budget; rule and unit are left out where nobody chose."""
-    declared = {} if rule is None else {"rule": rule}
-    limited = {} if unit is Unit.ROW else {"unit": unit.value}
-    return {"kind": "budget", "budget": budget.to_dict(), "note": note, **declared, **limited}
-
-
-def stamped(fields: dict[str, Any], dataset: DataSet) -> dict[str, Any]:
-    """The same with data set, time, library version and process."""
+def stamped(kind: str, dataset: DataSet, **fields: Any) -> dict[str, Any]:
+    """The JSON of an entry, with time, library version and process; fields that are None are left out."""
     return {
-        **fields,
+        **{name: value for name, value in fields.items() if value is not None},
+        "kind": kind,
         "dataset": dataset.id,
         "name": dataset.name,
         "time": datetime.now(UTC).isoformat(),
-        "version": _version(),
+        "version": __version__,
         "process": os.getpid(),
     }
 
@@ -258,8 +235,7 @@ _LONGEST = 200
 def _read(row: Row) -> Entry:
     """One entry; entries never change, so a process reads each of them once."""
     fields = dict(json.loads(row.body))
-    kind = fields.pop("kind")
-    name = fields.pop("name")
+    kind, name = fields.pop("kind"), fields.pop("name")
     if not isinstance(name, str | None):
         raise ValueError("its data set's name is no text")
     shared: dict[str, Any] = {
@@ -291,11 +267,3 @@ def _closed(entries: Sequence[Entry], closing: Closing) -> Charge:
     if not isinstance(charge, Charge) or charge.outcome or charge.dataset != closing.dataset:
         raise ValueError(f"it closes entry {closing.charge}, which is not an open charge of its data set")
     return replace(charge, outcome=closing.outcome, detail=closing.detail)
-
-
-@cache
-def _version() -> str:
-    try:
-        return metadata.version("dptransfer")
-    except metadata.PackageNotFoundError:
-        return "unknown"
