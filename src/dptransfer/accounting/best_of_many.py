@@ -94,11 +94,7 @@ def best_of_many_divergences(
     orders = np.array(ORDERS)
     with np.errstate(over="ignore"):
         average = np.logaddexp.reduce((orders - 1) * np.array(known), axis=0) - math.log(len(known))
-    return _repeated(average / (orders - 1), mean, shape)
-
-
-def _repeated(trial: Divergences, mean: float, shape: float) -> Divergences:
-    orders = np.array(ORDERS)
+    trial = average / (orders - 1)
     if math.isinf(shape):
         log_lost = (orders - 1) * (trial - np.log1p(1 / (orders - 1))[:, None] + np.log1p(-1 / orders))
         lost = np.exp(np.minimum(log_lost - np.log(orders), 0.0)).min(axis=1)  # by the best order for each

@@ -209,7 +209,7 @@ class Steps:
         if total is None:
             return None
         orders = np.array(ORDERS)
-        total += self.sampled_slack * orders / (orders - 1)
+        total = total + self.sampled_slack * orders / (orders - 1)
         for part in self.by_renyi:
             found = part.divergences_of(part.event)
             if found is None:
