@@ -99,7 +99,7 @@ clean: ## remove the virtual environment, caches and the demo's output
 # A stamp means: this extra is installed, at the versions of constraints.txt.
 $(VENV)/.demo: $(SOURCES) | $(VENV)/.torch
 	@echo "Installing dptransfer with what the demo needs (once)."
-	@$(INSTALL) --editable '.[demo]'
+	@$(INSTALL) --editable '.[torch]' --editable lab
 	@touch $@
 
 $(VENV)/.dev: $(SOURCES) | $(VENV)/.torch

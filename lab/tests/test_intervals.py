@@ -53,6 +53,7 @@ def test_one_number_has_no_interval_and_none_has_no_mean():
     assert math.isnan(mean_of([]).mean)
     assert mean_of([0.0, 0.0, 0.0]) == (3, 0.0, 0.0, 0.0)
     assert mean_of([1.0, 1.0]) == (2, 1.0, 1.0, 1.0)
+    assert mean_of([0.0, 0.0], top=0.0) == (2, 0.0, 0.0, 0.0)  # losses where nothing was promised
 
 
 def test_a_cost_has_no_upper_end():

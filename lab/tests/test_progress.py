@@ -2,7 +2,7 @@ import io
 
 from rich.console import Console
 
-from dptransfer_lab.progress import ProgressView, TimeLeft
+from dptransfer_lab.progress import ProgressView
 
 from .test_cells import cells
 
@@ -20,7 +20,7 @@ def finished(cell, seconds=1.0, status="done"):
 def test_in_a_pipe_each_cell_is_a_line_with_the_time_left():
     stream = io.StringIO()
     todo = cells()[:3]
-    with ProgressView(Console(file=stream, width=200), workers=1) as view:
+    with ProgressView(Console(file=stream, width=200)) as view:
         view.loading("toy")
         view.begin(10, todo)
         view.started(0, todo[0])
@@ -39,7 +39,7 @@ def test_on_a_terminal_there_is_a_bar_and_a_line_per_worker():
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=120)
     todo = cells()[:2]
-    with ProgressView(console, workers=1) as view:
+    with ProgressView(console) as view:
         view.begin(2, todo)
         view.started(0, todo[0])
         view.finished(todo[0], finished(todo[0]))
@@ -48,27 +48,16 @@ def test_on_a_terminal_there_is_a_bar_and_a_line_per_worker():
     assert "1/2" in stream.getvalue()
 
 
-def test_slow_methods_that_are_left_count_for_more(monkeypatch):
-    now = [0.0]
+def test_the_time_left_is_that_of_the_cells_left_at_the_pace_so_far(monkeypatch):
+    now = [100.0]
     monkeypatch.setattr("dptransfer_lab.progress.time.monotonic", lambda: now[0])
-    clock = TimeLeft(1)
-    assert clock.seconds({"slow": 1}) is None
-    fast, slow = (
-        {"label": name, "cost": {"cell_seconds": cost}} for name, cost in (("fast", 1.0), ("slow", 9.0))
-    )
-    now[0] = 10.0
-    clock.learn(fast)
-    clock.learn(slow)
-    assert clock.seconds({"slow": 2}) == 18.0
-    assert clock.seconds({"fast": 2}) == 2.0
-    assert clock.seconds({"new": 1}) == 5.0
-
-
-def test_two_workers_halve_what_is_left(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr("dptransfer_lab.progress.time.monotonic", lambda: now[0])
-    clock = TimeLeft(2)
-    now[0] = 5.0
-    for _ in range(10):
-        clock.learn({"label": "a", "cost": {"cell_seconds": 1.0}})
-    assert clock.seconds({"a": 10}) == 5.0
+    stream, todo = io.StringIO(), cells()[:4]
+    view = ProgressView(Console(file=stream, width=200))
+    now[0] = 1000.0  # data were read
+    view.begin(10, todo)
+    now[0] += 40.0
+    view.finished(todo[0], finished(todo[0]))
+    assert stream.getvalue().endswith("; 2:00 left\n")
+    now[0] += 20.0
+    view.finished(todo[1], finished(todo[1]))
+    assert stream.getvalue().endswith("; 1:00 left\n")

@@ -36,7 +36,9 @@ def is_public(module, name):
         return True  # a package of the library's; what is used of it is not seen here
     if module in MODULES:
         return getattr(getattr(import_module(module), name), "__module__", module) == module
-    return module.count(".") == 1 and name in import_module(module).__all__
+    if module == "dptransfer.arrays":
+        return True  # names of types
+    return module.count(".") <= 1 and name in import_module(module).__all__
 
 
 @pytest.mark.parametrize("file", sorted(LABORATORY.rglob("*.py")), ids=lambda file: file.stem)

@@ -6,11 +6,9 @@ import subprocess
 import sys
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from dptransfer import __version__
-from dptransfer.cli import demo
 from dptransfer.cli.failures import one_line
 from dptransfer.cli.main import app
 
@@ -19,7 +17,6 @@ HEAVY = (
     "matplotlib",
 )  # fmt: skip
 COMMANDS = (
-    "demo",
     "methods",
     "plan",
     "encode",
@@ -58,9 +55,7 @@ def test_a_new_ledger_is_announced_on_standard_error(ledger):
     assert (second.stderr, second.stdout) == ("", first.stdout)
 
 
-@pytest.mark.parametrize(
-    "words", [(), ("fit",), ("plan",), ("encode",), ("demo",), ("ledger",), ("ledger", "show")]
-)
+@pytest.mark.parametrize("words", [(), ("fit",), ("plan",), ("encode",), ("ledger",), ("ledger", "show")])
 def test_help_loads_nothing_heavy(words):
     assert told(*words).endswith("LOADED []\n")
 
@@ -154,35 +149,22 @@ def test_a_group_without_a_command_shows_its_help(words):
     ],
 )
 def test_what_a_command_may_run_into(cli, monkeypatch, problem, code, words):
-    def fail(**given):
+    def fail(path):
         raise problem
 
-    monkeypatch.setitem(sys.modules, "dptransfer.demo.run", type(sys)("stub"))
-    monkeypatch.setattr(sys.modules["dptransfer.demo.run"], "run_demo", fail, raising=False)
-    result = CliRunner().invoke(app, ["demo"])
+    monkeypatch.setattr("dptransfer.methods.replan.verify_release", fail)
+    result = CliRunner().invoke(app, ["verify", "model"])
     assert result.exit_code == code
     assert words in result.stderr
     assert result.stderr.count("\n") == 1
 
 
 def test_a_programming_error_is_not_hidden(monkeypatch):
-    def fail(**given):
+    def fail(path):
         raise AssertionError("a bug")
 
-    monkeypatch.setitem(sys.modules, "dptransfer.demo.run", type(sys)("stub"))
-    monkeypatch.setattr(sys.modules["dptransfer.demo.run"], "run_demo", fail, raising=False)
-    assert isinstance(CliRunner().invoke(app, ["demo"]).exception, AssertionError)
-
-
-def test_demo_passes_its_options_on(cli, monkeypatch, tmp_path):
-    seen = {}
-    monkeypatch.setitem(sys.modules, "dptransfer.demo.run", type(sys)("stub"))
-    monkeypatch.setattr(sys.modules["dptransfer.demo.run"], "run_demo", seen.update, raising=False)
-    cli("demo", "--data", "fashion-mnist", "--out", tmp_path / "x", "--epsilon", "2")
-    assert (seen["data"], seen["out"], seen["epsilon"]) == ("fashion-mnist", tmp_path / "x", 2.0)
-    assert seen["console"] is not None
-    assert typer.main.get_command(app) is not None
-    assert demo.demo.__doc__
+    monkeypatch.setattr("dptransfer.methods.replan.verify_release", fail)
+    assert isinstance(CliRunner().invoke(app, ["verify", "model"]).exception, AssertionError)
 
 
 def test_a_missing_budget_is_explained_in_options_and_not_in_python(cli):

@@ -299,8 +299,8 @@ def test_narrow_draws_have_the_law_and_three_per_cent_of_scale_are_noticed(power
     draws = DRAW[power](scale, 1_000_000)
     law = LOG_WEIGHT[power]
     assert fits_integers(draws, law(scale), RARELY)
-    # χ² is moved by 10⁶ · 0.03² = 900 or more, 10 standard deviations beyond what rarely happens; two per cent
-    # would leave 3, so that the widest law passed once in a thousand times.
+    # χ² is moved by 10⁶ · 0.03² = 900 or more, 10 standard deviations beyond what rarely happens; two per
+    # cent would leave 3, and the widest law would pass once in a thousand times.
     assert not fits_integers(draws, law(1.03 * scale), RARELY)
     assert not fits_integers(draws, law(scale / 1.03), RARELY)
     assert not fits_integers(np.abs(draws), law(scale), RARELY)

@@ -127,27 +127,26 @@ def cells_of(study: Study, stored: Sources) -> list[Cell]:
         stored: the stored arrays, by role, name and encoder.
     """
     digest = study.digest
+    entries = [(entry, settings_of(entry.name, entry.settings)) for entry in study.method]
+    budgets = [budget for grid in study.budget for budget in grid.budgets()]
     found: dict[str, Cell] = {}
-    for key in _task_keys(study, stored):
-        for entry, grid in product(study.method, study.budget):
-            settings = settings_of(entry.name, entry.settings)
-            for budget in grid.budgets():
-                if _wanted(entry, key, budget):
-                    cell = Cell(
-                        task=key,
-                        budget=budget.to_dict(),
-                        method=entry.name,
-                        given=dict(entry.settings),
-                        settings=settings,
-                        declare=entry.declare,
-                        attack=study.attack,
-                        instance_loss=study.instance_loss,
-                        label=entry.label or entry.name,
-                        oracle_tuned=entry.oracle_tuned,
-                        study=study.name,
-                        study_digest=digest,
-                    )
-                    found.setdefault(cell.address, cell)
+    for key, (entry, settings), budget in product(_task_keys(study, stored), entries, budgets):
+        if _wanted(entry, key, budget):
+            cell = Cell(
+                task=key,
+                budget=budget.to_dict(),
+                method=entry.name,
+                given=dict(entry.settings),
+                settings=settings,
+                declare=entry.declare,
+                attack=study.attack,
+                instance_loss=study.instance_loss,
+                label=entry.label or entry.name,
+                oracle_tuned=entry.oracle_tuned,
+                study=study.name,
+                study_digest=digest,
+            )
+            found.setdefault(cell.address, cell)
     return list(found.values())
 
 

@@ -34,17 +34,12 @@ def demo_digits(encoder: str = "pixels") -> dict[str, NDArray[Any]]:
     rows = _encoded(np.rint(bunch.images * (255 / _BRIGHTEST)).astype(np.uint8), encoder)
     test = drawn_by_class(labels, lambda _: TEST_PER_CLASS, rng=np.random.default_rng(_SEED))
     rest = np.setdiff1d(np.arange(len(labels)), test)
-    return {
-        "rows": rows[rest],
-        "labels": labels[rest],
-        "test_rows": rows[test],
-        "test_labels": labels[test],
-    }
+    return {"rows": rows[rest], "labels": labels[rest], "test_rows": rows[test], "test_labels": labels[test]}
 
 
 def demo_glyphs(encoder: str = "pixels") -> PublicEmbeddings:
     """Letters and digits drawn from fonts: nobody's data."""
-    from dptransfer.demo import draw_glyphs
+    from dptransfer_lab.demo import draw_glyphs
 
     drawn = draw_glyphs(GLYPHS, rng=np.random.default_rng(_SEED + 1))
     return PublicEmbeddings(_encoded(drawn.pixels, encoder), name="demo-glyphs")

@@ -46,13 +46,12 @@ def mean_of(values: Iterable[float], *, top: float = 1.0) -> Mean:
         return Mean(len(numbers), float(numbers.mean()) if len(numbers) else math.nan, math.nan, math.nan)
     mean = float(numbers.mean())
     reach = student(len(numbers)) * float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
+    if not reach:  # all numbers are equal
+        return Mean(len(numbers), mean, mean, mean)
     if math.isinf(top):
         return Mean(len(numbers), mean, max(0.0, mean - reach), mean + reach)
     share, reach = mean / top, reach / top
-    room = share * (1 - share)
-    if room <= 0 or not reach:  # all numbers are equal
-        return Mean(len(numbers), mean, mean, mean)
-    k = reach**2 / room
+    k = reach**2 / (share * (1 - share))
     half = math.sqrt(reach**2 + k**2 / 4)
     low, high = ((share + k / 2 + sign * half) / (1 + k) for sign in (-1, 1))
     return Mean(len(numbers), mean, top * max(0.0, low), top * min(1.0, high))

@@ -60,7 +60,7 @@ def _loss_numbers(extras: Iterable[Mapping[str, Any]]) -> list[str]:
         [group[0] for group in groups],
         [group[-1] for group in groups],
     ]
-    losses = [shown(mean_of(column, top=promised), scale=1.0, digits=2) for column in columns]
+    losses = [shown(mean_of(column, top=max([promised, *column])), scale=1.0, digits=2) for column in columns]
     below = shown(mean_of(one["share_below_half"] for one in found), digits=0)
     return [f"{promised:.3g}", *losses[:4], below, *losses[4:]]
 

@@ -29,9 +29,10 @@ from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu, mu_for, m
 from dptransfer.accounting.gdp_price import gdp_price
 from dptransfer.accounting.pure import selection_delta, selection_rho
 from dptransfer.accounting.requests import Requests, Rule
-from dptransfer.accounting.weak_budget import heed
+from dptransfer.accounting.weak_budget import LARGEST_EPSILON, heed
 
 __all__ = [
+    "LARGEST_EPSILON",
     "Requests",
     "Rule",
     "area_ceiling",

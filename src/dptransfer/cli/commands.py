@@ -20,7 +20,8 @@ from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.plugins import Registry
 
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer keeps its name to itself
-_ELSEWHERE = {"bench": "dptransfer[lab]"}  # commands that come with a package of their own
+# Commands that come with a package of their own.
+_ELSEWHERE = {"demo": "dptransfer[demo]", "bench": "dptransfer[lab]"}
 
 
 class Group(TyperGroup):

@@ -11,7 +11,6 @@ from dptransfer import __version__
 from dptransfer.cli import (
     attack,
     card,
-    demo,
     encode,
     evaluate,
     export,
@@ -54,7 +53,7 @@ def dptransfer(
 
 
 for command in (
-    demo.demo, methods.methods, plan.plan, encode.encode, fit.fit, predict.predict, evaluate.evaluate,
+    methods.methods, plan.plan, encode.encode, fit.fit, predict.predict, evaluate.evaluate,
     attack.attack, card.card, verify.verify, export.export,
 ):  # fmt: skip
     app.command()(command)

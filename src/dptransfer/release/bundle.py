@@ -194,11 +194,10 @@ def _restored(manifest: Manifest, directory: Path) -> PrivateClassifier:
         for mark in (OF_MAP, OF_ENCODER)
     )
     own = {name: array for name, array in arrays.items() if not name.startswith((OF_MAP, OF_ENCODER))}
-    fields = manifest.model_dump(mode="json")
     try:
         model = PrivateClassifier(
-            head=read_head(own, fields["head"]),
-            features=read_features(of_map, fields["features"]),
+            head=read_head(own, manifest.head.model_dump()),
+            features=read_features(of_map, manifest.features),
             facts=manifest.facts,
             events=tuple(event_from_dict(event) for event in manifest.events),
             guarantee=manifest.guarantee.guarantee,

@@ -1,1 +1,1 @@
-"""`dptransfer bench`, the command that the laboratory adds."""
+"""`dptransfer bench` and `dptransfer demo`, the commands that the laboratory adds."""

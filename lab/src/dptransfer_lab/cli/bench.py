@@ -25,13 +25,9 @@ def bench() -> None:
 
 @app.command()
 def new(
-    file: Annotated[Path, typer.Argument(help="The TOML file to write.", show_default=False)],
-    start: Annotated[
-        str | None, typer.Option("--from", help="Copy a built-in study instead.", show_default=False)
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="Your labelled rows (.emb, .npz, ...).", show_default=False)
-    ] = None,
+    file: Annotated[Path, typer.Argument(help="The TOML file to write.")],
+    start: Annotated[str | None, typer.Option("--from", help="Copy a built-in study instead.")] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="Your labelled rows (.emb, .npz, ...).")] = None,
     public: PublicPool = None,
     overwrite: Overwrite = False,
 ) -> None:
@@ -58,22 +54,17 @@ def new(
 
 @app.command()
 def run(
-    study: Annotated[
-        str, typer.Argument(help="A TOML file, or the name of a built-in study.", show_default=False)
-    ],
+    study: Annotated[str, typer.Argument(help="A TOML file, or the name of a built-in study.")],
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Results folder; default the study's name.", show_default=False),
+        Path | None, typer.Option("--out", "-o", help="Results folder; default the study's name.")
     ] = None,
     workers: Annotated[int, typer.Option("--workers", "-w", min=1, help="Cells side by side.")] = 1,
     engine: Annotated[str, typer.Option("--engine", help="processes, or ray for a cluster.")] = "processes",
     address: Annotated[
-        str | None,
-        typer.Option("--address", help="Of a Ray cluster; default a local one.", show_default=False),
+        str | None, typer.Option("--address", help="Of a Ray cluster; default a local one.")
     ] = None,
     data: Annotated[
-        Path | None,
-        typer.Option("--data", help="Where data files are; default $DPTRANSFER_DATA.", show_default=False),
+        Path | None, typer.Option("--data", help="Where data files are; default $DPTRANSFER_DATA.")
     ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
     skip_missing: Annotated[
@@ -94,7 +85,7 @@ def run(
     folder = Path(found.name) if out is None else out
     given = data or (Path(os.environ["DPTRANSFER_DATA"]) if os.environ.get("DPTRANSFER_DATA") else None)
     try:
-        with ProgressView(console(err=True), workers) as view:
+        with ProgressView(console(err=True)) as view:
             tally = run_study(
                 found,
                 folder,
@@ -120,8 +111,8 @@ app.command()(report.report)
 
 @app.command()
 def compare(
-    first: Annotated[Path, typer.Argument(help="A results folder.", show_default=False)],
-    second: Annotated[Path, typer.Argument(help="Another.", show_default=False)],
+    first: Annotated[Path, typer.Argument(help="A results folder.")],
+    second: Annotated[Path, typer.Argument(help="Another.")],
     metric: Annotated[str, typer.Option("--metric", help="What to compare.")] = "balanced_accuracy",
     level: Annotated[float, typer.Option("--level", help="Chance of one false alarm in all.")] = 0.05,
     as_json: AsJson = False,

@@ -46,7 +46,7 @@ def _figure(cells: pd.DataFrame, styles: Mapping[str, Style], epsilon: float) ->
     promised = max(extra["instance_loss"]["promised"] for extra in cells["extra"])
     for panel, axes in panels.items():
         axes.axhline(promised, color=INK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
-        axes.set(ylim=(0, 1.12 * promised), xlabel=panel)
+        axes.set(ylim=(0, 1.12 * promised or 1.0), xlabel=panel)
     first = panels[_SORTED]
     for line in first.lines:
         line.set_markevery(10)

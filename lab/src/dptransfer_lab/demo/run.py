@@ -15,23 +15,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dptransfer import _check
-from dptransfer.demo.curve import accuracy_curve
-from dptransfer.demo.digits import digits_sets
-from dptransfer.demo.embed import Embedded, claim_folder, embed
-from dptransfer.demo.fashion import fashion_sets
-from dptransfer.demo.pictures import draw_curve, draw_prototypes, draw_recall
-from dptransfer.demo.reference import Result, logistic_result, result_of
-from dptransfer.demo.sets import DemoSets
-from dptransfer.demo.story import Story
+from dptransfer import verify
 from dptransfer.encoders import get_encoder
-from dptransfer.errors import BudgetExceeded, DPTransferError
+from dptransfer.errors import ArgumentError, BudgetExceeded, DPTransferError
 from dptransfer.features import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod, PublicPriorPrototypes, PublicPrototypes
-from dptransfer.methods.replan import verify_release
 from dptransfer.privacy import Budget, rounded_up
 from dptransfer.release import Evaluation, PrivateClassifier, card_of, evaluate
+from dptransfer_lab.demo.curve import accuracy_curve
+from dptransfer_lab.demo.digits import digits_sets
+from dptransfer_lab.demo.embed import Embedded, claim_folder, embed
+from dptransfer_lab.demo.fashion import fashion_sets
+from dptransfer_lab.demo.pictures import draw_curve, draw_prototypes, draw_recall
+from dptransfer_lab.demo.reference import Result, logistic_result, result_of
+from dptransfer_lab.demo.sets import DemoSets
+from dptransfer_lab.demo.story import Story
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,7 +55,8 @@ def run_demo(
         delta: δ of each.
         console: where to tell it.
     """
-    _check.one_of("data", data, SETS)
+    if data not in SETS:
+        raise ArgumentError(f"data must be one of {', '.join(SETS)}; got {data!r}. Choose one of these.")
     budget = Budget(epsilon=epsilon, delta=delta)
     out = Path(out)
     started = time.monotonic()
@@ -96,7 +96,7 @@ def run_demo(
 
     refusal = _refused(method, rows, sets.name, budget, ledger)
     story.ledger(ledger, sets.name, refusal)
-    story.card(card_of(model, tested), verify_release(out / "model"))
+    story.card(card_of(model, tested), verify(out / "model"))
     _write_results(out / "results.json", results, model, ledger, sets)
     story.closing(out, data, sets, time.monotonic() - started)
 

@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from dptransfer import _check
 from dptransfer.arrays import PixelArray
-from dptransfer.demo.sets import PictureSet
+from dptransfer_lab.demo.sets import PictureSet
 
 FONTS = (
     "DejaVuSans DejaVuSans-Bold DejaVuSans-Oblique DejaVuSans-BoldOblique DejaVuSansMono DejaVuSansMono-Bold "
@@ -43,7 +42,6 @@ def draw_glyphs(count: int, *, rng: np.random.Generator, digit_share: float = 0.
         rng: every choice comes from it.
         digit_share: share of digits; the rest are letters.
     """
-    _check.whole("count", count)
     fonts = _fonts()
     is_digit = rng.random(count) < digit_share
     digits = np.where(is_digit, rng.integers(len(string.digits), size=count), -1)
@@ -60,7 +58,8 @@ def draw_glyphs(count: int, *, rng: np.random.Generator, digit_share: float = 0.
 
 
 def _fonts() -> list[ImageFont.FreeTypeFont]:
-    matplotlib = _check.installed("matplotlib", "demo", "Drawing the public glyphs")
+    import matplotlib
+
     folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     return [ImageFont.truetype(str(folder / f"{name}.ttf"), _FONT_SIZE) for name in FONTS]
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dptransfer.data import long_tail_counts
-from dptransfer.demo.digits import CLASSES, RATIO, TEST_PER_CLASS, digits_sets
+from dptransfer_lab.demo.digits import CLASSES, RATIO, TEST_PER_CLASS, digits_sets
 
 pytest.importorskip("matplotlib")
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dptransfer.data import EncoderIdentity
-from dptransfer.demo import run
-from dptransfer.demo.sets import DemoSets, PictureSet
 from dptransfer.encoders import ImageEncoder
+from dptransfer_lab.demo import run
+from dptransfer_lab.demo.sets import DemoSets, PictureSet
 
 
 class PixelEncoder(ImageEncoder):

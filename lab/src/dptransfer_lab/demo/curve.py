@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptransfer.accounting.weak_budget import LARGEST_EPSILON
-from dptransfer.demo.embed import Embedded
+from dptransfer.accounting import LARGEST_EPSILON
 from dptransfer.errors import PrivacyWarning
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
+from dptransfer_lab.demo.embed import Embedded
 
 
 @dataclass(frozen=True)

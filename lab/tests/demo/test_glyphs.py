@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.demo.glyphs import FONTS, draw_glyphs
-from dptransfer.errors import ArgumentError
+from dptransfer_lab.demo.glyphs import FONTS, draw_glyphs
 
 pytest.importorskip("matplotlib")
 
@@ -49,8 +48,3 @@ def test_the_share_of_digits_is_what_was_asked_for():
 def test_every_font_is_there_and_has_every_character():
     one_of_each = draw_glyphs(20 * len(FONTS), rng=np.random.default_rng(1))
     assert {name.split("-", 3)[3] for name in one_of_each.names} == set(FONTS)
-
-
-def test_no_glyphs_is_refused():
-    with pytest.raises(ArgumentError, match="count"):
-        draw_glyphs(0, rng=np.random.default_rng(0))

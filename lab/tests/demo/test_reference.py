@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
-from dptransfer.demo.reference import logistic_result, result_of
+from dptransfer_lab.demo.reference import logistic_result, result_of
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from tests.demo.conftest import PixelEncoder, tiny_sets
 
-from dptransfer.demo.embed import claim_folder, embed
+from dptransfer_lab.demo.embed import claim_folder, embed
+from tests.demo.conftest import PixelEncoder, tiny_sets
 
 
 @pytest.fixture

@@ -22,6 +22,6 @@ def demo(
     """
     from rich.console import Console
 
-    from dptransfer.demo.run import run_demo
+    from dptransfer_lab.demo.run import run_demo
 
     run_demo(data=data, out=out, epsilon=epsilon, delta=delta, console=Console())

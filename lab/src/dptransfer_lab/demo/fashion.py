@@ -17,8 +17,8 @@ import numpy as np
 
 from dptransfer.arrays import Labels, PixelArray
 from dptransfer.data import long_tail
-from dptransfer.demo.sets import DemoSets, PictureSet, balanced_split
 from dptransfer.errors import DataError
+from dptransfer_lab.demo.sets import DemoSets, PictureSet, balanced_split
 
 FOLDER = Path("/usr/share/datasets/fashion-mnist")
 CLASSES = tuple("t-shirt trouser pullover dress coat sandal shirt sneaker bag ankle-boot".split())

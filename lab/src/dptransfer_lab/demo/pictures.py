@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure  # without pyplot: no window, no global state
 
-from dptransfer import _check
 from dptransfer.arrays import PixelArray
-from dptransfer.demo.curve import Dot
-from dptransfer.demo.reference import Result
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from dptransfer_lab.demo.curve import Dot
+from dptransfer_lab.demo.reference import Result
 
 _INK = "#1b2631"
 _QUIET = "#8a949e"
@@ -82,7 +79,7 @@ def draw_prototypes(
         note: a line underneath.
     """
     count = len(prototypes)
-    figure = _figure_class()(figsize=(max(6.0, 0.95 * count), 2.55), layout="constrained")
+    figure = Figure(figsize=(max(6.0, 0.95 * count), 2.55), layout="constrained")
     grid: Any = figure.subplots(2, count, squeeze=False)
     for row, (pictures, title) in enumerate(zip((prototypes, examples), titles, strict=True)):
         for column, (name, pixels) in enumerate(pictures.items()):
@@ -99,7 +96,7 @@ def draw_prototypes(
 
 def _figure(width: float, height: float) -> tuple[Figure, Axes]:
     """A plot of shares: from 0 to 100 % upwards, without a box around it."""
-    figure = _figure_class()(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
     axes.set_ylim(0, 1)
     axes.set_yticks([0, 0.5, 1], ["0", "50%", "100%"])
@@ -107,12 +104,6 @@ def _figure(width: float, height: float) -> tuple[Figure, Axes]:
     axes.spines[["left", "bottom"]].set_color(_QUIET)
     axes.tick_params(colors=_INK, length=0, labelsize=9)
     return figure, axes
-
-
-def _figure_class() -> type[Figure]:
-    """Matplotlib's figure without pyplot: no window, no global state."""
-    module = _check.installed("matplotlib.figure", "demo", "Drawing the demo's figures")
-    return cast("type[Figure]", module.Figure)
 
 
 def _footnote(figure: Figure, text: str) -> None:

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from dptransfer.demo.sets import PictureSet, balanced_split
 from dptransfer.errors import DataError
+from dptransfer_lab.demo.sets import PictureSet, balanced_split
 
 
 def pictures(**changes):

@@ -5,9 +5,9 @@ import pytest
 from rich.console import Console
 
 import dptransfer as dpt
-from dptransfer.demo import run_demo
 from dptransfer.errors import ArgumentError, BudgetError, DataError, DPTransferError
 from dptransfer.ledger import Charge
+from dptransfer_lab.demo import run_demo
 
 pytest.importorskip("matplotlib")
 

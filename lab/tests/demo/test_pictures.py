@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dptransfer.demo.curve import Dot
-from dptransfer.demo.pictures import draw_curve, draw_prototypes, draw_recall
-from dptransfer.demo.reference import Result
+from dptransfer_lab.demo.curve import Dot
+from dptransfer_lab.demo.pictures import draw_curve, draw_prototypes, draw_recall
+from dptransfer_lab.demo.reference import Result
 
 pytest.importorskip("matplotlib")
 

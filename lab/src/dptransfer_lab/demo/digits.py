@@ -11,8 +11,8 @@ import numpy as np
 
 from dptransfer.arrays import Labels, PixelArray
 from dptransfer.data import long_tail
-from dptransfer.demo.glyphs import draw_glyphs
-from dptransfer.demo.sets import DemoSets, PictureSet, balanced_split
+from dptransfer_lab.demo.glyphs import draw_glyphs
+from dptransfer_lab.demo.sets import DemoSets, PictureSet, balanced_split
 
 CLASSES = tuple("0123456789")
 RATIO = 5  # at 10 the default method had 66 % balanced accuracy instead of 74 %: chosen after looking

@@ -4,8 +4,8 @@ import struct
 import numpy as np
 import pytest
 
-from dptransfer.demo.fashion import CLASSES, fashion_sets, read_idx
 from dptransfer.errors import DataError
+from dptransfer_lab.demo.fashion import CLASSES, fashion_sets, read_idx
 
 
 def write_idx(path, array):

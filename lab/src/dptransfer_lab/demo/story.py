@@ -15,11 +15,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from dptransfer.demo.embed import PARTS
-from dptransfer.demo.reference import Result
-from dptransfer.demo.sets import DemoSets
 from dptransfer.ledger import Charge, Ledger
 from dptransfer.privacy import GaussianEvent, Guarantee, event_words, rounded_up
+from dptransfer_lab.demo.embed import PARTS
+from dptransfer_lab.demo.reference import Result
+from dptransfer_lab.demo.sets import DemoSets
 
 if TYPE_CHECKING:
     from rich.console import Console

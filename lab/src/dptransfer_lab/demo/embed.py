@@ -25,9 +25,9 @@ from dptransfer.data import (
     read_public,
     read_store,
 )
-from dptransfer.demo.sets import DemoSets, PictureSet
 from dptransfer.encoders import Encoder, encode_images
 from dptransfer.errors import DataError, DPTransferError
+from dptransfer_lab.demo.sets import DemoSets, PictureSet
 
 RECORD = ".dptransfer-demo.json"
 PARTS = ("private", "test", "public")
