@@ -48,9 +48,7 @@ def mean_trials_of(halting: float, shape: float) -> float:
     >>> mean_trials_of(0.1, 1.0), round(mean_trials_of(0.1, 0.0), 4)
     (10.0, 3.9087)
     """
-    gamma = _check.positive("halting", halting)
-    if gamma > 1:
-        raise ArgumentError(f"halting must lie in (0, 1]; got {gamma!r}.")
+    gamma = _check.rate("halting", halting)
     if not -1 < shape < math.inf:
         raise ArgumentError(f"shape must be a finite number above -1; got {shape!r}.")
     if gamma == 1:

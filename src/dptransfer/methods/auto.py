@@ -6,16 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import BudgetError
-from dptransfer.features import FittedFeatures, PublicMap
+from dptransfer.features import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianShares
 from dptransfer.methods.about import SLATE, About
@@ -29,7 +28,7 @@ from dptransfer.methods.public_prototypes import PublicPrototypes
 from dptransfer.methods.start import FromShots
 from dptransfer.methods.surrogate import FAMILIES, Surrogate, scaled_budget, surrogate_size, surrogates
 from dptransfer.methods.top_k_prototypes import TopKPrototypes
-from dptransfer.noise import NoiseSource, SeededNoise
+from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 from dptransfer.progress import steps as counted
 
@@ -70,10 +69,7 @@ class Auto(EmbeddingMethod):
         marker="*",
     )
     plans_by_facts: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Check the margin."""
-        _check.non_negative("margin", self.margin)
+    checks: ClassVar[_check.Checks] = {"margin": _check.non_negative}
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """The winner's plan, with a note that says how it won."""
@@ -82,7 +78,8 @@ class Auto(EmbeddingMethod):
         if public is None or why_not:
             note = f"Auto took '{_short(candidates[0])}': {why_not}."
             return _explained(candidates[0].plan(facts, budget, public), note)
-        accuracy = _tried(_Trial(public, facts, budget, candidates))
+        trial = _Trial(facts, budget, public.fingerprint, repr(candidates), public, candidates)
+        accuracy = _tried(trial)
         winner = _winner(accuracy, [self._needed(method, candidates[0]) for method in candidates])
         scores = "; ".join(
             f"{_short(m)} {a:.1%}" for m, a in zip(candidates, accuracy.mean(axis=1), strict=True)
@@ -102,14 +99,7 @@ class Auto(EmbeddingMethod):
         """The lead it needs: surrogates rank variants of one method better than they rank methods."""
         return self.margin * (1 if type(candidate) is type(default) else _OTHER_METHOD)
 
-    def run(
-        self,
-        plan: Plan,
-        features: FittedFeatures,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
-    ) -> Outcome:
+    def run(self, *_: Any) -> Outcome:
         """The plan names the chosen method, and `fit` runs that one."""
         raise AssertionError("a plan made by Auto belongs to the method it chose")
 
@@ -192,24 +182,16 @@ def _winner(accuracy: Floats, needed: Sequence[float]) -> int:
     return int(np.argmax(np.where(fit, ahead.mean(axis=1), 0.0)))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class _Trial:
-    """What the outcome of a trial depends on; all of it public."""
+    """What the outcome of a trial depends on, all of it public; rows and methods by what tells them apart."""
 
-    public: PublicEmbeddings
     facts: Facts
     budget: Budget
-    candidates: tuple[PrivateMethod, ...]
-
-    @property
-    def _key(self) -> tuple[object, ...]:
-        return self.public.fingerprint, self.facts, self.budget, repr(self.candidates)
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Trial) and other._key == self._key
+    fingerprint: str
+    described: str
+    public: PublicEmbeddings = field(compare=False)
+    candidates: tuple[PrivateMethod, ...] = field(compare=False)
 
 
 @lru_cache(maxsize=4)

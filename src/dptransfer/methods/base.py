@@ -25,6 +25,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
+from dptransfer import _check
 from dptransfer.accounting import fits, guarantee_of, heed, noise_multiplier_for
 from dptransfer.compute.plain_floats import plain_floats
 from dptransfer.data import (
@@ -134,6 +135,15 @@ class PrivateMethod(ABC):
     assumptions: ClassVar[tuple[str, ...]] = (
         "classes, bounds and settings were fixed without looking at the data",
     )
+
+    checks: ClassVar[_check.Checks] = {}
+    """The function of `_check` for each setting that has one; a class adds to those of its bases."""
+
+    def __post_init__(self) -> None:
+        """Refuse bad settings before anything is charged; NumPy's numbers become Python's."""
+        for kind in reversed(type(self).__mro__):
+            for name, check in vars(kind).get("checks", {}).items():
+                object.__setattr__(self, name, check(name, getattr(self, name)))
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """A class with a name of its own has a description of its own, complete as soon as it is defined."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dptransfer import _check
-from dptransfer.errors import ArgumentError
 from dptransfer.methods.about import SLATE, About
 from dptransfer.methods.noisy_gd import NoisyGD
 
@@ -45,12 +44,7 @@ class DPSGDProbe(NoisyGD):
         marker="h",
         options={**NoisyGD.about.options, "sampling_rate": "Chance of an example to be in a step."},
     )
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        super().__post_init__()
-        if not 0 < _check.positive("sampling_rate", self.sampling_rate) <= 1:
-            raise ArgumentError(f"sampling_rate must lie in (0, 1]; got {self.sampling_rate!r}.")
+    checks: ClassVar[_check.Checks] = {"sampling_rate": _check.rate}
 
     @property
     def default_steps(self) -> int:

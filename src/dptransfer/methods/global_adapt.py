@@ -10,15 +10,13 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats
-from dptransfer.data import PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.methods.about import PURPLE, About
 from dptransfer.methods.dpsgd import DPSGDProbe
 from dptransfer.methods.gradient_head import Guide
-from dptransfer.queries import GradientAndExcess, SoftmaxGradient
-from dptransfer.queries.base import L2Query
+from dptransfer.queries import GradientAndExcess, L2Query, SoftmaxGradient
 from dptransfer.queries.gradient_and_excess import require_count_weight
 
 _LONGEST = math.sqrt(2)  # norm of a softmax residual is at most this
@@ -64,13 +62,11 @@ class GlobalAdapt(DPSGDProbe):
         marker="<",
         options=DPSGDProbe.about.options,
     )
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        super().__post_init__()
-        require_count_weight(self.count_weight)
-        _check.fraction("tolerance", self.tolerance)
-        _check.moderate("adapt_rate", self.adapt_rate)
+    checks: ClassVar[_check.Checks] = {
+        "count_weight": require_count_weight,
+        "tolerance": _check.fraction,
+        "adapt_rate": _check.moderate,
+    }
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """A declared size: the expected sample is a share of it."""

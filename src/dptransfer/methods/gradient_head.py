@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from dptransfer import _check
 from dptransfer.accounting import fits, largest_times, noise_multiplier_for
 from dptransfer.arrays import Floats
-from dptransfer.compute.device import DEVICES
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.compute.device import DEVICES, use_cuda
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import BudgetError
 from dptransfer.features import FittedFeatures
-from dptransfer.mechanisms import GaussianRounds
+from dptransfer.mechanisms import GaussianRounds, rounds_of
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
 from dptransfer.methods.descent import Descent, Pace
 from dptransfer.methods.head_rows import HeadRows, head_rows
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Event
 from dptransfer.progress import steps as counted
-from dptransfer.queries import SoftmaxGradient
-from dptransfer.queries.base import L2Query
+from dptransfer.queries import L2Query, SoftmaxGradient
 from dptransfer.release.heads import LinearHead
 
 STEPS_SEE = "every step saw the private rows only through a sum of clipped gradients with Gaussian noise"
@@ -68,13 +67,14 @@ class GradientHead(EmbeddingMethod):
     noise_multiplier: float | None = None
     pace: Pace = field(default_factory=Pace)
     device: str = "cpu"
+    checks: ClassVar[_check.Checks] = {
+        "steps": _check.or_none(_check.whole),
+        "noise_multiplier": _check.or_none(_check.positive),
+    }
 
     def __post_init__(self) -> None:
-        """Check the settings."""
-        if self.steps is not None:
-            object.__setattr__(self, "steps", _check.whole("steps", self.steps))
-        if self.noise_multiplier is not None:
-            _check.positive("noise_multiplier", self.noise_multiplier)
+        """Refuse a device that its steps cannot be computed on."""
+        super().__post_init__()
         _check.one_of("device", self.device, self.devices)
 
     @property
@@ -132,10 +132,7 @@ class GradientHead(EmbeddingMethod):
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """A GPU that is asked for must be there too."""
         super().require_public(facts, public)
-        if self.device == "cuda":
-            from dptransfer.compute.device import require_cuda
-
-            require_cuda()
+        use_cuda(self.device)
 
     def run(
         self,
@@ -145,30 +142,31 @@ class GradientHead(EmbeddingMethod):
         noise: NoiseSource,
         public: PublicEmbeddings | None,
     ) -> Outcome:
-        """Step by step; everything but the noisy answers is post-processing."""
-        (paid,) = plan.mechanisms
-        assert isinstance(paid, GaussianRounds)
-        guide = self.guide(features, private.facts, public)
-        weights = self.descended(guide, paid, head_rows(features, private, self.device), noise)
-        return Outcome(self.finished(weights, features, private.facts, public), plan.events)
-
-    def descended(self, guide: Guide, paid: GaussianRounds, seen: HeadRows, noise: NoiseSource) -> Floats:
-        """The loop: ask, make a gradient of the answer, step; the averaged weights."""
+        """Ask, make a gradient of the answer, step; everything but the noisy answers is post-processing."""
+        *before, paid = rounds_of(plan.mechanisms)
+        seen = head_rows(features, private, self.device)
+        guide = self.informed(self.guide(features, private.facts, public), before, seen, private, noise)
         rounds = paid.open(noise=noise)
         descent = Descent(guide.start, paid.times, self.pace)
         for _ in counted(paid.times, "noisy gradient step"):
-            question: Any = guide.question(descent.weights, seen.features)
-            answer = rounds.release(question, seen.rows, seen.labels)
+            answer = rounds.release(guide.question(descent.weights, seen.features), seen.rows, seen.labels)
             gradient = guide.gradient(descent.weights, answer)
             descent.step(gradient, guide.noise_norm(answer, paid.scale))
-        return descent.average
+        return Outcome(self.finished(descent.average, features, private.facts, public), plan.events)
+
+    def informed(
+        self,
+        guide: Any,
+        before: Sequence[GaussianRounds],
+        seen: HeadRows,
+        private: PrivateEmbeddings,
+        noise: NoiseSource,
+    ) -> Guide:
+        """The guide, with what is released before the gradients; as it is, mostly."""
+        return guide
 
     def finished(
-        self,
-        weights: Floats,
-        features: FittedFeatures,
-        facts: Facts,
-        public: PublicEmbeddings | None,
+        self, weights: Floats, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None
     ) -> LinearHead:
         """The head from the averaged weights."""
         return LinearHead(weights, np.zeros(len(weights)))

@@ -9,8 +9,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats, Integers
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import FittedFeatures
 from dptransfer.methods.about import BLUE, GREEN, SLATE, WINE, About
 from dptransfer.methods.adamix import SMALLEST_CLIP, AdaMix
@@ -22,8 +21,7 @@ from dptransfer.methods.softmax import clipped_gradient, fitted_softmax
 from dptransfer.methods.start import FromNames, FromShots, FromZero, mapped_shots
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget
-from dptransfer.queries import SoftmaxGradient
-from dptransfer.queries.base import L2Query
+from dptransfer.queries import L2Query, SoftmaxGradient
 from dptransfer.release.heads import LinearHead
 
 
@@ -105,11 +103,7 @@ class FullyPrivate(GradientHead):
         marker="v",
         options={**STEP_OPTIONS, "clip": "Longest gradient of one example."},
     )
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        super().__post_init__()
-        _check.moderate("clip", self.clip)
+    checks: ClassVar[_check.Checks] = {"clip": _check.moderate}
 
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """The clipped gradient, from zero."""
@@ -181,11 +175,7 @@ class PPGD(GradientHead):
         options=STEP_OPTIONS,
     )
     needs_public: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        super().__post_init__()
-        _check.moderate("reuse", self.reuse)
+    checks: ClassVar[_check.Checks] = {"reuse": _check.moderate}
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Labelled rows."""
@@ -199,11 +189,7 @@ class PPGD(GradientHead):
         return _MeanClipGuide(start, SMALLEST_CLIP, rows, labels)
 
     def finished(
-        self,
-        weights: Floats,
-        features: FittedFeatures,
-        facts: Facts,
-        public: PublicEmbeddings | None,
+        self, weights: Floats, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None
     ) -> LinearHead:
         """The shots, fitted near the private model."""
         rows, labels = mapped_shots(features, facts, public)

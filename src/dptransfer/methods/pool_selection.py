@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -13,8 +14,7 @@ from dptransfer.accounting import selection_epsilon_for
 from dptransfer.arrays import Floats
 from dptransfer.compute.device import DEVICES, require_cuda
 from dptransfer.compute.similarity import GRID_NORM
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import Selection, TopKMechanism
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, with_query
@@ -49,11 +49,10 @@ class PoolSelection(EmbeddingMethod):
     precision: str = "float16"
     device: str = "cpu"
     needs_public: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Check the settings; the caps are checked by the query."""
-        _check.one_of("precision", self.precision, GRID_NORM)
-        _check.one_of("device", self.device, DEVICES)
+    checks: ClassVar[_check.Checks] = {  # and the query checks the caps
+        "precision": partial(_check.one_of, allowed=GRID_NORM),
+        "device": partial(_check.one_of, allowed=DEVICES),
+    }
 
     @abstractmethod
     def selection(self, query: SimilarityScores, epsilon: float, budget: Budget) -> Selection | TopKMechanism:

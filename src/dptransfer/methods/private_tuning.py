@@ -11,8 +11,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.accounting import fits, mu_for
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianRounds

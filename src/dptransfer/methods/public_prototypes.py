@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from dptransfer import _check
@@ -50,18 +51,13 @@ class PublicPrototypes(PoolSelection):
             "highest": "Largest similarity counted.",
         },
     )
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        super().__post_init__()
-        _check.one_of("mechanism", self.mechanism, [*SELECTIONS, "best"])
+    checks: ClassVar[_check.Checks] = {"mechanism": partial(_check.one_of, allowed=[*SELECTIONS, "best"])}
 
     def selection(self, query: SimilarityScores, epsilon: float, budget: Budget) -> Selection:
         """The named mechanism, or the one that suits the budget."""
         best = "permute-and-flip" if budget.flavour == "pure" else "exponential"
-        return SELECTIONS[best if self.mechanism == "best" else self.mechanism](
-            query, epsilon, budget.relation
-        )
+        mechanism = SELECTIONS[best if self.mechanism == "best" else self.mechanism]
+        return mechanism(query, epsilon, budget.relation)
 
     def head(self, prototypes: Floats) -> CosineHead:
         """Cosine to the one prototype of each class."""

@@ -10,8 +10,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats, Floats32, Integers
-from dptransfer.data import PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.features import FittedFeatures, apply
 from dptransfer.methods.softmax import fitted_softmax

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from dptransfer import _check
 from dptransfer.arrays import Floats
-from dptransfer.data import PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms import TopKMechanism
 from dptransfer.methods.about import GOLD, About
@@ -53,11 +52,7 @@ class TopKPrototypes(PoolSelection):
             "highest": "Largest similarity counted.",
         },
     )
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        super().__post_init__()
-        _check.whole("k", self.k)
+    checks: ClassVar[_check.Checks] = {"k": _check.whole}
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One set per class, all classes together at the largest ε that fits."""
