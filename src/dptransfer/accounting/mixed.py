@@ -116,7 +116,8 @@ def _whole(mu: float, sampled: tuple[SampledGroup, ...]) -> float:
 
 
 def _rounding(groups: tuple[SelectionGroup, ...], sampled: tuple[SampledGroup, ...]) -> float:
-    return _FFT_ROUNDING * (50 + sum(group.times for group in (*groups, *sampled)))
+    steps = sum(group.times for group in groups) + sum(group.times for group in sampled)
+    return _FFT_ROUNDING * (50 + steps)
 
 
 @lru_cache(maxsize=8)

@@ -185,14 +185,14 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             holders = [] if sketch is None else register.holders(sketch, account.dataset)
             if holders and not new_data_set:
                 raise rows_on_record(holders)
-            known = sketch is None or any(charge.sketch == sketch for charge in account.charges)
+            known = any(charge.sketch == sketch for charge in account.charges)
             fields = stamped(
                 "charge",
                 account.dataset,
                 label=label,
                 events=steps,
                 rule=rule,
-                sketch=None if known else sketch.to_text(),
+                sketch=None if known or sketch is None else sketch.to_text(),
                 apart_from=[one.id for one in holders] or None,
                 workspace=workspace,
             )

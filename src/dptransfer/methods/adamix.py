@@ -18,7 +18,7 @@ from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import VERMILION, About
 from dptransfer.methods.citations import MIXED, RIGHT_STEPS
 from dptransfer.methods.descent import Pace
-from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead
+from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide
 from dptransfer.methods.head_rows import HeadRows
 from dptransfer.methods.hierarchical import count_estimates
 from dptransfer.methods.softmax import gradient_norms, residuals
@@ -137,13 +137,14 @@ class AdaMix(GradientHead):
 
     def informed(
         self,
-        guide: _PublicGuide,
+        guide: Guide,
         before: Sequence[GaussianRounds],
         seen: HeadRows,
         private: PrivateEmbeddings,
         noise: NoiseSource,
-    ) -> _PublicGuide:
+    ) -> Guide:
         """With the logarithms of the classes' sizes, where known; an empty class counts as one row."""
+        assert isinstance(guide, _PublicGuide)
         facts = private.facts
         sizes = np.ones(len(facts.classes))
         if self.count_share > 0 and facts.class_counts is not None:

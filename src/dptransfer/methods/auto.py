@@ -80,24 +80,28 @@ class Auto(EmbeddingMethod):
             return _explained(candidates[0].plan(facts, budget, public), note)
         trial = _Trial(facts, budget, public.fingerprint, repr(candidates), public, candidates)
         accuracy = _tried(trial)
-        winner = _winner(accuracy, [self._needed(method, candidates[0]) for method in candidates])
+        winner = self._winner(candidates, accuracy)
         scores = "; ".join(
             f"{_short(m)} {a:.1%}" for m, a in zip(candidates, accuracy.mean(axis=1), strict=True)
         )
-        size = (
-            "the declared size"
-            if facts.size
-            else f"{_EXAMPLES_PER_CLASS} examples per class, as no size is declared"
-        )
+        assumed = f"{_EXAMPLES_PER_CLASS} examples per class, as no size is declared"
+        size = "the declared size" if facts.size else assumed
         note = (
             f"Auto took '{_short(candidates[winner])}' by balanced accuracy on {len(FAMILIES)} surrogate "
             f"tasks made from the public pool ({size}; no private row was read): {scores}."
         )
         return _explained(candidates[winner].plan(facts, budget, public), note)
 
-    def _needed(self, candidate: PrivateMethod, default: PrivateMethod) -> float:
-        """The lead it needs: surrogates rank variants of one method better than they rank methods."""
-        return self.margin * (1 if type(candidate) is type(default) else _OTHER_METHOD)
+    def _winner(self, candidates: Sequence[PrivateMethod], accuracy: Floats) -> int:
+        """The best on average of those that beat the default by what is needed and lose to it on no task.
+
+        Surrogates rank variants of one method better than they rank methods.
+        """
+        alike = np.array([type(one) is type(candidates[0]) for one in candidates])
+        ahead = accuracy - accuracy[0]
+        lead = ahead.mean(axis=1)
+        fit = (lead > self.margin * np.where(alike, 1, _OTHER_METHOD)) & (ahead.min(axis=1) >= 0)
+        return int(np.argmax(np.where(fit, lead, 0.0)))
 
     def run(self, *_: Any) -> Outcome:
         """The plan names the chosen method, and `fit` runs that one."""
@@ -114,29 +118,19 @@ def _candidates(facts: Facts, budget: Budget, public: PublicEmbeddings | None) -
                 "public=PublicEmbeddings(...) (on the command line: --public pool.emb)."
             )
         wide, narrow = PublicMap(axes=256), PublicMap(axes=64)
-        return (
-            PublicPrototypes(features=wide),
-            PublicPrototypes(features=narrow),
-            TopKPrototypes(features=wide, k=min(3, len(public))),
-        )
+        sets = TopKPrototypes(features=wide, k=min(3, len(public)))
+        return PublicPrototypes(features=wide), PublicPrototypes(features=narrow), sets
     if public is None:
         return (MeanPrototypes(),)
     some = PublicMap(axes=128)
-    unlabelled = (
-        PublicPriorPrototypes(),
-        *_wide(facts, budget, public),
-        MeanPrototypes(),
-        MeanPrototypes(features=some),
-        NoisyGD(features=some),
-    )
-    if not _has_shots(facts, public):
+    ours = (PublicPriorPrototypes(), *_wide(facts, budget, public))
+    unlabelled = (*ours, MeanPrototypes(), MeanPrototypes(features=some), NoisyGD(features=some))
+    shots = public.shots
+    # A pool may have labels of its own, which are not those of the private classes.
+    if shots is None or not set(shots.classes or ()) <= set(facts.classes):
         return unlabelled
-    return (
-        *unlabelled,
-        OnlyPublic(features=some),
-        AdaMix(features=some),
-        NoisyGD(features=some, start=FromShots()),
-    )
+    labelled = (OnlyPublic(features=some), AdaMix(features=some), NoisyGD(features=some, start=FromShots()))
+    return (*unlabelled, *labelled)
 
 
 def _wide(facts: Facts, budget: Budget, public: PublicEmbeddings) -> tuple[PrivateMethod, ...]:
@@ -158,12 +152,6 @@ def _size(facts: Facts) -> int:
     return facts.size or _EXAMPLES_PER_CLASS * len(facts.classes)
 
 
-def _has_shots(facts: Facts, public: PublicEmbeddings) -> bool:
-    """Whether there are labelled public rows of the private classes; a pool may have labels of its own."""
-    shots = public.shots
-    return shots is not None and set(shots.classes or ()) <= set(facts.classes)
-
-
 def _why_not_tried(candidates: tuple[PrivateMethod, ...], public: PublicEmbeddings | None) -> str:
     """What keeps the candidates from being tried; nothing, mostly."""
     if public is None:
@@ -173,13 +161,6 @@ def _why_not_tried(candidates: tuple[PrivateMethod, ...], public: PublicEmbeddin
     if len(public) < _FEWEST_ROWS:
         return f"{len(public)} public rows are too few to make tasks from"
     return ""
-
-
-def _winner(accuracy: Floats, needed: Sequence[float]) -> int:
-    """The best on average of those that beat the default by what is needed and lose to it on no task."""
-    ahead = accuracy - accuracy[0]
-    fit = (ahead.mean(axis=1) > np.array(needed)) & (ahead.min(axis=1) >= 0)
-    return int(np.argmax(np.where(fit, ahead.mean(axis=1), 0.0)))
 
 
 @dataclass(frozen=True)
@@ -197,10 +178,10 @@ class _Trial:
 @lru_cache(maxsize=4)
 def _tried(trial: _Trial) -> Floats:
     """(candidates, tasks) balanced accuracies, each candidate fitted as on real rows."""
-    classes = len(trial.facts.classes)
     size = _size(trial.facts)
     made = surrogate_size(size)
-    tasks = list(surrogates(trial.public, classes, made, rng=np.random.default_rng(_SEED)))
+    rng = np.random.default_rng(_SEED)
+    tasks = list(surrogates(trial.public, len(trial.facts.classes), made, rng=rng))
     budget = scaled_budget(trial.budget, size / made)
     accuracy = np.zeros((len(trial.candidates), len(tasks)))
     for place in counted(accuracy.size, "candidate tried on public rows"):

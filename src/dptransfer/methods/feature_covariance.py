@@ -92,13 +92,14 @@ class FeatureCovariance(NoisyGD):
 
     def informed(
         self,
-        guide: PlainGuide,
+        guide: Guide,
         before: Sequence[GaussianRounds],
         seen: HeadRows,
         private: PrivateEmbeddings,
         noise: NoiseSource,
     ) -> Guide:
         """The same in the metric of the moment."""
+        assert isinstance(guide, PlainGuide)
         (paid,) = before
         query = SecondMoments(seen.features, OfAll())
         moment = query.symmetric(paid.open(noise=noise).release(query, seen.rows, seen.labels))[0]

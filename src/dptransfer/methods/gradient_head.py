@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -156,7 +156,7 @@ class GradientHead(EmbeddingMethod):
 
     def informed(
         self,
-        guide: Any,
+        guide: Guide,
         before: Sequence[GaussianRounds],
         seen: HeadRows,
         private: PrivateEmbeddings,

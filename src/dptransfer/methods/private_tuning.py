@@ -102,8 +102,7 @@ class PrivateTuning(EmbeddingMethod):
             raise BudgetError(
                 f"Private tuning is accounted for in (epsilon, delta); got {budget}. State the budget so."
             )
-        assert budget.epsilon is not None
-        low, high, found, too_little = 0.0, budget.epsilon, None, ""
+        low, high, found, too_little = 0.0, budget.amount, None, ""
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             try:
@@ -117,25 +116,23 @@ class PrivateTuning(EmbeddingMethod):
                 high = middle
         if found is None:
             raise BudgetError(
-                "The budget must pay for about "
-                f"{self.mean_trials:g} trials of every configuration; it does not.{too_little} "
-                "Raise epsilon, lower mean_trials or leave out the dearest configuration."
+                f"The budget must pay for about {self.mean_trials:g} trials of every configuration; it does "
+                f"not.{too_little} Raise epsilon, lower mean_trials or leave out the dearest configuration."
             )
         note = (
             f"Tuned on the private rows, among {len(self.candidates)} configurations "
             f"({tuned_settings(self.candidates)}): about {self.mean_trials:g} trials, of which the best is "
             f"released. Choosing is paid for: a trial's fit has epsilon {rounded_up(low, 3)} and not the "
-            f"{rounded_up(budget.epsilon, 3)} that a fit without tuning could have."
+            f"{rounded_up(budget.amount, 3)} that a fit without tuning could have."
         )
         return replace(self.make_plan([found], budget), notes=(note,))
 
     def _trials(self, facts: Facts, trial: Budget, public: PublicEmbeddings | None) -> Trials:
         """Plans for one trial of each candidate, with its score."""
-        assert trial.epsilon is not None
         plans = tuple(candidate.plan(facts, trial, public) for candidate in self.candidates)
-        multiplier = 1 / (math.sqrt(self.score_share) * mu_for(trial.epsilon, trial.delta))
-        linear, offset = np.zeros((len(facts.classes), facts.dimension)), np.zeros(len(facts.classes))
-        question = CorrectCount(UnitNorm().fit(facts.dimension, None), linear, offset)
+        multiplier = 1 / (math.sqrt(self.score_share) * mu_for(trial.amount, trial.delta))
+        zero = np.zeros((len(facts.classes), facts.dimension))
+        question = CorrectCount(UnitNorm().fit(facts.dimension, None), zero, zero[:, 0])
         score = GaussianRounds(question, multiplier, trial.relation, 1)
         return Trials(plans, score, self.mean_trials, self.shape)
 
