@@ -18,7 +18,7 @@ from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import VERMILION, About
 from dptransfer.methods.citations import MIXED, RIGHT_STEPS
 from dptransfer.methods.descent import Pace
-from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide
+from dptransfer.methods.gradient_head import ON_CPU, STEP_OPTIONS, STEPS_SEE, GradientHead, Guide
 from dptransfer.methods.head_rows import HeadRows
 from dptransfer.methods.hierarchical import count_estimates
 from dptransfer.methods.softmax import gradient_norms, residuals
@@ -105,10 +105,12 @@ class AdaMix(GradientHead):
     }
 
     def __post_init__(self) -> None:
-        """Check the share that is a fraction, or nothing."""
+        """Check what depends on another setting, or may be nothing."""
         super().__post_init__()
         if self.count_share != 0:
             _check.fraction("count_share", self.count_share)
+        if self.axes is not None:
+            ON_CPU("device", self.device)  # where a projected gradient is computed
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Labelled rows, and what the start needs."""
@@ -121,11 +123,6 @@ class AdaMix(GradientHead):
         width = outline.dimension
         axes = None if self.axes is None else np.eye(width, self._axes_of(width, classes))
         return SoftmaxGradient(outline, np.zeros((classes, width)), np.zeros(classes), projection=axes)
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """A projected gradient is computed on the CPU."""
-        return super().devices if self.axes is None else ("cpu",)
 
     def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
         """The class counts; where they are declared, or not wanted, nothing."""
@@ -169,21 +166,19 @@ class AdaMix(GradientHead):
             count = self._axes_of(features.dimension, len(facts.classes))
             axes = np.linalg.svd(gradient, full_matrices=False)[2][:count].T
         level = np.zeros(len(start))
-        return _PublicGuide(start, rows, labels, self.quantile, self.clip, axes, self.public_weight, level)
+        return _PublicGuide(start, self.clip, rows, labels, self.quantile, axes, self.public_weight, level)
 
 
 @dataclass(eq=False)
-class _PublicGuide:
+class _PublicGuide(Guide):
     """What the public rows say at the current weights; `clip` is that of the latest question.
 
     `offset` is what the private rows' logits have beyond the shots': the log of their classes' sizes.
     """
 
-    start: Floats
     rows: Floats
     labels: Integers
     quantile: float | None
-    clip: float
     axes: Floats | None
     public_weight: float
     offset: Floats

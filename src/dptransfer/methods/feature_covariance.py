@@ -17,7 +17,7 @@ from dptransfer.mechanisms import GaussianRounds, Step, jointly
 from dptransfer.methods.about import OLIVE, About
 from dptransfer.methods.base import Plan
 from dptransfer.methods.citations import FEATURES
-from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, Guide, PlainGuide
+from dptransfer.methods.gradient_head import ON_CPU, STEP_OPTIONS, STEPS_SEE, Guide
 from dptransfer.methods.head_rows import HeadRows
 from dptransfer.methods.noisy_gd import NoisyGD
 from dptransfer.methods.spectrum import inverse
@@ -59,7 +59,11 @@ class FeatureCovariance(NoisyGD):
         marker="H",
         options=STEP_OPTIONS,
     )
-    checks: ClassVar[_check.Checks] = {"share": _check.fraction, "ridge": _check.moderate}
+    checks: ClassVar[_check.Checks] = {
+        "share": _check.fraction,
+        "ridge": _check.moderate,
+        "device": ON_CPU,
+    }
 
     def __post_init__(self) -> None:
         """Refuse noise that is given."""
@@ -69,11 +73,6 @@ class FeatureCovariance(NoisyGD):
                 "'feature-covariance' finds its own noise, by `share`, for its two kinds of release; got "
                 f"noise_multiplier={self.noise_multiplier!r}. Leave it out, and set steps or share."
             )
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Second moments are computed on the CPU."""
-        return ("cpu",)
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One second moment, then rounds of gradients."""
@@ -99,15 +98,14 @@ class FeatureCovariance(NoisyGD):
         noise: NoiseSource,
     ) -> Guide:
         """The same in the metric of the moment."""
-        assert isinstance(guide, PlainGuide)
         (paid,) = before
         query = SecondMoments(seen.features, OfAll())
         moment = query.symmetric(paid.open(noise=noise).release(query, seen.rows, seen.labels))[0]
         return _InMetric(guide.start, guide.clip, inverse(moment, self.ridge * query.noise_norm(paid.scale)))
 
 
-@dataclass(frozen=True, eq=False)
-class _InMetric(PlainGuide):
+@dataclass(eq=False)
+class _InMetric(Guide):
     """The private gradient, times a released matrix."""
 
     metric: Floats

@@ -15,7 +15,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.methods.about import PURPLE, About
 from dptransfer.methods.dpsgd import DPSGDProbe
-from dptransfer.methods.gradient_head import Guide
+from dptransfer.methods.gradient_head import ON_CPU, Guide
 from dptransfer.queries import GradientAndExcess, L2Query, SoftmaxGradient
 from dptransfer.queries.gradient_and_excess import require_count_weight
 
@@ -66,6 +66,7 @@ class GlobalAdapt(DPSGDProbe):
         "count_weight": require_count_weight,
         "tolerance": _check.fraction,
         "adapt_rate": _check.moderate,
+        "device": ON_CPU,
     }
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
@@ -78,11 +79,6 @@ class GlobalAdapt(DPSGDProbe):
                 "Pass size=..., on the command line --set data.size=5000."
             )
 
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Its question is answered on the CPU."""
-        return ("cpu",)
-
     def planned_question(self, outline: FittedFeatures, classes: int) -> L2Query:
         """Gradient and count."""
         gradient = SoftmaxGradient(outline, np.zeros((classes, outline.dimension)), np.zeros(classes))
@@ -92,31 +88,25 @@ class GlobalAdapt(DPSGDProbe):
         """The gradient, from the start, with an upper clip that begins at `clip`."""
         assert facts.size is not None
         expected = self.sampling_rate * facts.size
-        return _AdaptingGuide(self.start.weights(features, facts, public), self, expected, self.clip)
+        return _AdaptingGuide(self.start.weights(features, facts, public), self.clip, self, expected)
 
 
 @dataclass(eq=False)
-class _AdaptingGuide:
-    """Moves the upper clip with each answer's noisy count."""
+class _AdaptingGuide(Guide):
+    """Moves the upper clip with each answer's noisy count, one entry of thousands."""
 
-    start: Floats
     method: GlobalAdapt
     expected: float
-    upper: float
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """Gradient in units of the upper clip, and how many are longer."""
-        gradient = SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.upper)
-        return GradientAndExcess(gradient, self.upper, self.method.count_weight)
+        gradient = SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.clip)
+        return GradientAndExcess(gradient, self.clip, self.method.count_weight)
 
     def gradient(self, weights: Floats, answer: Floats) -> Floats:
         """The gradient; the count moves the clip for the next step."""
         share = answer[-1] / self.method.count_weight / self.expected
         above = min(1.0, max(0.0, float(share))) - self.method.tolerance
         growth = math.exp(min(5.0, self.method.adapt_rate * above))  # e⁵ leads from the least to the longest
-        self.upper = min(_LONGEST, max(1e-2, self.upper * growth))
+        self.clip = min(_LONGEST, max(1e-2, self.clip * growth))
         return answer[:-1].reshape(weights.shape)
-
-    def noise_norm(self, answer: Floats, scale: float) -> float:
-        """That of the answer's noise; the count is one entry of thousands."""
-        return scale * math.sqrt(answer.size)

@@ -6,7 +6,8 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,27 +29,36 @@ from dptransfer.queries import L2Query, SoftmaxGradient
 from dptransfer.release.heads import LinearHead
 
 STEPS_SEE = "every step saw the private rows only through a sum of clipped gradients with Gaussian noise"
+ON_CPU = partial(_check.one_of, allowed=("cpu",))
+"""The check of `device` for methods whose questions are answered on the CPU only."""
 STEP_OPTIONS = {"steps": "Noisy steps.", "noise_multiplier": "Noise of a step ÷ clip."}
 
 
-class Guide(Protocol):
+@dataclass(eq=False)
+class Guide:
     """Says where descent starts, what it asks of the private rows, and what it makes of the answer.
 
-    It sees public and released values only.
+    It sees public and released values only. This one takes the private gradient as it is.
+
+    Attributes:
+        start: (classes, dimension) weights.
+        clip: norm that each example's gradient is clipped to.
     """
 
-    @property
-    def start(self) -> Floats:
-        """(classes, dimension)."""
+    start: Floats
+    clip: float
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
-        """What to ask at these weights; of the planned shape and sensitivity."""
+        """What to ask at these weights, of the planned shape and sensitivity: the clipped gradient."""
+        return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.clip)
 
     def gradient(self, weights: Floats, answer: Floats) -> Floats:
-        """The direction to step against, from the noisy answer; (classes, dimension)."""
+        """The (classes, dimension) direction to step against: the noisy answer, whatever its length."""
+        return answer
 
     def noise_norm(self, answer: Floats, scale: float) -> float:
         """About the norm of the noise in that gradient, if the answer has noise of this scale."""
+        return scale * math.sqrt(answer.size)
 
 
 @dataclass(frozen=True)
@@ -70,22 +80,10 @@ class GradientHead(EmbeddingMethod):
     checks: ClassVar[_check.Checks] = {
         "steps": _check.or_none(_check.whole),
         "noise_multiplier": _check.or_none(_check.positive),
+        "device": partial(_check.one_of, allowed=DEVICES),
     }
-
-    def __post_init__(self) -> None:
-        """Refuse a device that its steps cannot be computed on."""
-        super().__post_init__()
-        _check.one_of("device", self.device, self.devices)
-
-    @property
-    def default_steps(self) -> int:
-        """Rounds when neither their number nor their noise is given: more buy little and take longer."""
-        return 30
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Where its steps can be computed."""
-        return tuple(DEVICES)
+    default_steps: ClassVar[int] = 30
+    """Rounds when neither their number nor their noise is given: more buy little and take longer."""
 
     @property
     def rate(self) -> float:
@@ -170,23 +168,3 @@ class GradientHead(EmbeddingMethod):
     ) -> LinearHead:
         """The head from the averaged weights."""
         return LinearHead(weights, np.zeros(len(weights)))
-
-
-@dataclass(frozen=True, eq=False)
-class PlainGuide:
-    """The private gradient as it is, clipped at one fixed norm."""
-
-    start: Floats
-    clip: float
-
-    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
-        """The clipped gradient at these weights."""
-        return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.clip)
-
-    def gradient(self, weights: Floats, answer: Floats) -> Floats:
-        """The answer itself; its length does not matter."""
-        return answer
-
-    def noise_norm(self, answer: Floats, scale: float) -> float:
-        """That of the answer's noise."""
-        return scale * math.sqrt(answer.size)

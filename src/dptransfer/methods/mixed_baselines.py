@@ -16,7 +16,7 @@ from dptransfer.methods.adamix import SMALLEST_CLIP, AdaMix
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
 from dptransfer.methods.citations import MIXED, RIGHT_STEPS
 from dptransfer.methods.descent import Pace
-from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide, PlainGuide
+from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide
 from dptransfer.methods.softmax import clipped_gradient, fitted_softmax
 from dptransfer.methods.start import FromNames, FromShots, FromZero, mapped_shots
 from dptransfer.noise import NoiseSource
@@ -107,7 +107,7 @@ class FullyPrivate(GradientHead):
 
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """The clipped gradient, from zero."""
-        return PlainGuide(FromZero().weights(features, facts, public), self.clip)
+        return Guide(FromZero().weights(features, facts, public), self.clip)
 
 
 @dataclass(frozen=True)
@@ -197,8 +197,8 @@ class PPGD(GradientHead):
         return LinearHead(reused, np.zeros(len(reused)))
 
 
-@dataclass(frozen=True, eq=False)
-class _MeanClipGuide(PlainGuide):
+@dataclass(eq=False)
+class _MeanClipGuide(Guide):
     """The private gradient, clipped to the norm of the mean public one; `clip` is the least it may be."""
 
     rows: Floats

@@ -10,7 +10,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import FittedFeatures
-from dptransfer.mechanisms import GaussianRounds
+from dptransfer.mechanisms import GaussianRounds, rounds_of
 from dptransfer.methods.about import TEAL, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
 from dptransfer.methods.citations import FEATURES
@@ -91,15 +91,13 @@ class NewtonHead(EmbeddingMethod):
         self, plan: Plan, features: FittedFeatures, private: PrivateEmbeddings, noise: NoiseSource, _: Any
     ) -> Outcome:
         """Gradient, curvature, solve; and again."""
-        of_gradients, of_curvatures = plan.mechanisms
-        assert isinstance(of_gradients, GaussianRounds)
-        assert isinstance(of_curvatures, GaussianRounds)
+        of_gradients, of_curvatures = rounds_of(plan.mechanisms)
         gradients, curvatures = of_gradients.open(noise=noise), of_curvatures.open(noise=noise)
         weights = np.zeros((len(private.facts.classes), features.dimension))
         offset = np.zeros(len(weights))
         seen = head_rows(features, private)
         for _ in counted(self.steps, "noisy Newton step"):
-            slope: Any = SoftmaxGradient(seen.features, weights, offset, clip=self.clip)
+            slope = SoftmaxGradient(seen.features, weights, offset, clip=self.clip)
             bend = SecondMoments(seen.features, OfProbabilities(weights))
             gradient = self.clip * gradients.release(slope, seen.rows, seen.labels)
             curvature = bend.symmetric(curvatures.release(bend, seen.rows, seen.labels))

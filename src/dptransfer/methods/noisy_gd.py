@@ -10,7 +10,7 @@ from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.features import FittedFeatures
 from dptransfer.methods.about import WINE, About
 from dptransfer.methods.citations import MIXED, RIGHT_STEPS
-from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide, PlainGuide
+from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide
 from dptransfer.methods.start import FromNames, FromShots, FromZero
 
 
@@ -65,4 +65,4 @@ class NoisyGD(GradientHead):
 
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """The clipped gradient, from the start."""
-        return PlainGuide(self.start.weights(features, facts, public), self.clip)
+        return Guide(self.start.weights(features, facts, public), self.clip)

@@ -12,7 +12,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.accounting import selection_epsilon_for
 from dptransfer.arrays import Floats
-from dptransfer.compute.device import DEVICES, require_cuda
+from dptransfer.compute.device import DEVICES, use_cuda
 from dptransfer.compute.similarity import GRID_NORM
 from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import FittedFeatures
@@ -64,8 +64,7 @@ class PoolSelection(EmbeddingMethod):
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """All classes together, at the largest ε that fits."""
-        if self.device == "cuda":
-            require_cuda()  # before anything is charged
+        use_cuda(self.device)  # refused, where there is none, before anything is charged
         outline = self.outline(facts, public)
         query = SimilarityScores(
             features=outline,
