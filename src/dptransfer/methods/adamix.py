@@ -12,7 +12,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats, Integers
-from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import VERMILION, About
@@ -83,9 +83,8 @@ class AdaMix(GradientHead):
         summary="Noisy class counts, and noisy gradients whose clip labelled public rows choose: a "
         "few labelled examples per class are public.",
         card="A linear softmax head was trained on private rows and a few labelled public rows together; "
-        f"{STEPS_SEE}. The sizes of the private classes were declared, counted with noise or left out of "
-        "account. Its start, and the clip and axes of every step, were fixed or came from public data, which "
-        "are not protected.",
+        f"{STEPS_SEE}. Class sizes were declared, counted with noise or not used. Start, clips and axes were "
+        "fixed or came from public data, which are not protected.",
         reference=f"{MIXED}, Algorithm 2, {RIGHT_STEPS}",
         family="Linear heads that need labelled public rows",
         colour=VERMILION,
@@ -133,21 +132,16 @@ class AdaMix(GradientHead):
         return [GaussianRounds(ClassCounts(len(facts.classes)), z, rounds.relation, 1)]
 
     def informed(
-        self,
-        guide: Guide,
-        before: Sequence[GaussianRounds],
-        seen: HeadRows,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
+        self, guide: Guide, before: Sequence[GaussianRounds], seen: HeadRows, noise: NoiseSource
     ) -> Guide:
         """With the logarithms of the classes' sizes, where known; an empty class counts as one row."""
         assert isinstance(guide, _PublicGuide)
-        facts = private.facts
+        facts = seen.private.facts
         sizes = np.ones(len(facts.classes))
         if self.count_share > 0 and facts.class_counts is not None:
             sizes = np.array(facts.class_counts, dtype=np.float64)
         for paid in before:
-            noisy = paid.open(noise=noise).release(paid.query, private.rows, private.labels)
+            noisy = paid.open(noise=noise).release(paid.query, seen.private.rows, seen.private.labels)
             sizes = count_estimates(noisy, paid.scale)
         return replace(guide, offset=np.log(np.maximum(sizes, 1.0)))
 

@@ -34,9 +34,8 @@ class DPSGDProbe(NoisyGD):
     about: ClassVar[About] = About(
         summary="Noisy gradients over Poisson samples: for comparison, or where full passes are too slow.",
         card="A linear softmax head was trained by DP-SGD: every step drew a fresh Poisson sample of the "
-        "private rows and saw it only through a sum of clipped gradients with Gaussian noise. The sums "
-        "were not divided by the size of the sample, which is private, and who was in a sample is not "
-        "told.",
+        "private rows and saw it only through a sum of clipped gradients with Gaussian noise. Neither who "
+        "was in a sample nor its size is told.",
         reference="Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang: Deep Learning with Differential "
         "Privacy (CCS 2016), for a linear head and with the sampling that its accounting assumes.",
         family="Linear heads",

@@ -11,7 +11,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats
-from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms import GaussianRounds, Step, jointly
 from dptransfer.methods.about import OLIVE, About
@@ -90,12 +90,7 @@ class FeatureCovariance(NoisyGD):
         return self.calibrated_plan(releases, budget)
 
     def informed(
-        self,
-        guide: Guide,
-        before: Sequence[GaussianRounds],
-        seen: HeadRows,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
+        self, guide: Guide, before: Sequence[GaussianRounds], seen: HeadRows, noise: NoiseSource
     ) -> Guide:
         """The same in the metric of the moment."""
         (paid,) = before

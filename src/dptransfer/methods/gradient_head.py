@@ -143,7 +143,7 @@ class GradientHead(EmbeddingMethod):
         """Ask, make a gradient of the answer, step; everything but the noisy answers is post-processing."""
         *before, paid = rounds_of(plan.mechanisms)
         seen = head_rows(features, private, self.device)
-        guide = self.informed(self.guide(features, private.facts, public), before, seen, private, noise)
+        guide = self.informed(self.guide(features, private.facts, public), before, seen, noise)
         rounds = paid.open(noise=noise)
         descent = Descent(guide.start, paid.times, self.pace)
         for _ in counted(paid.times, "noisy gradient step"):
@@ -153,12 +153,7 @@ class GradientHead(EmbeddingMethod):
         return Outcome(self.finished(descent.average, features, private.facts, public), plan.events)
 
     def informed(
-        self,
-        guide: Guide,
-        before: Sequence[GaussianRounds],
-        seen: HeadRows,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
+        self, guide: Guide, before: Sequence[GaussianRounds], seen: HeadRows, noise: NoiseSource
     ) -> Guide:
         """The guide, with what is released before the gradients; as it is, mostly."""
         return guide

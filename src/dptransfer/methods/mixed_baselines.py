@@ -130,8 +130,7 @@ class NGD(AdaMix):
     about: ClassVar[About] = About(
         summary="Noisy gradients over all rows: the baseline of adamix with one clip and all axes.",
         card="A linear softmax head was trained on private rows and a few labelled public rows together; "
-        f"{STEPS_SEE}. Its start and its clip were fixed or came from public data, which are not "
-        "protected.",
+        f"{STEPS_SEE}. Start and clip were fixed or came from public data, which are not protected.",
         reference=f"{MIXED}, the ablation NGD, {RIGHT_STEPS}",
         family="Linear heads that need labelled public rows",
         colour=BLUE,
@@ -160,7 +159,6 @@ class PPGD(GradientHead):
     """
 
     reuse: float = 0.01
-    pace: Pace = field(default_factory=Pace)
     name: ClassVar[str] = "ppgd"
     about: ClassVar[About] = About(
         summary="Noisy gradients over all rows: the baseline of adamix in which public rows come last.",

@@ -72,11 +72,10 @@ class PublicPriorPrototypes(EmbeddingMethod):
     about: ClassVar[About] = About(
         summary="Noisy class counts, a mean and class sums in public axes, then noisy gradients "
         "where they pay: the default when there is a public pool.",
-        card="Class counts, one mean of all private rows, and the sums of the rows of each class in axes "
-        "learned from public data were released with Gaussian noise; and, where classes are well above the "
-        "noise, the gradients of a few steps. The notes say what was spent on what. All else is "
-        "post-processing: a hierarchical model turns the noisy sums into class means with honest "
-        "uncertainty.",
+        card="Class counts, one mean of all private rows, and class sums in axes learned from public data "
+        "were released with Gaussian noise; and, where classes are well above the noise, the gradients of a "
+        "few steps. The notes say what was spent on what. A hierarchical model turned the noisy sums into "
+        "class means with honest uncertainty, which is post-processing.",
         reference="dptransfer; see docs/methods.",
         family="From sums",
         colour=INDIGO,
