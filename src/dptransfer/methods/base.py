@@ -135,7 +135,6 @@ class PrivateMethod(ABC):
     assumptions: ClassVar[tuple[str, ...]] = (
         "classes, bounds and settings were fixed without looking at the data",
     )
-
     checks: ClassVar[_check.Checks] = {}
     """The function of `_check` for each setting that has one; a class adds to those of its bases."""
 

@@ -120,7 +120,7 @@ class GradientHead(EmbeddingMethod):
         taken = steps or self.default_steps
         if z is None:
             z = noise_multiplier_for(budget, lambda z: events(z, taken))
-        if not fits(events(z, taken), budget):
+        elif not fits(events(z, taken), budget):
             raise BudgetError(
                 f"Steps and noise that are both given must fit the budget; {taken} steps at noise multiplier "
                 f"{z:g} do not. Leave one of them out, or raise epsilon."
