@@ -23,11 +23,10 @@ from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMetho
 from dptransfer.methods.mean_prototypes import MeanPrototypes
 from dptransfer.methods.mixed_baselines import OnlyPublic
 from dptransfer.methods.noisy_gd import NoisyGD
+from dptransfer.methods.pool_selection import PublicPrototypes, TopKPrototypes
 from dptransfer.methods.public_prior import PublicPriorPrototypes
-from dptransfer.methods.public_prototypes import PublicPrototypes
 from dptransfer.methods.start import FromShots
 from dptransfer.methods.surrogate import FAMILIES, Surrogate, scaled_budget, surrogate_size, surrogates
-from dptransfer.methods.top_k_prototypes import TopKPrototypes
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 from dptransfer.progress import steps as counted

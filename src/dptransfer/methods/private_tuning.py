@@ -146,12 +146,7 @@ class PrivateTuning(EmbeddingMethod):
         return [candidate.prepare(facts, public) for candidate in self.candidates]
 
     def run(
-        self,
-        plan: Plan,
-        prepared: list[Any],
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
+        self, plan: Plan, prepared: list[Any], private: PrivateEmbeddings, noise: NoiseSource, public: Any
     ) -> Outcome:
         """Trial after trial; all but the best are forgotten."""
         (trials,) = plan.mechanisms
@@ -161,8 +156,7 @@ class PrivateTuning(EmbeddingMethod):
         count = noise.once("number of trials", lambda: np.array(noise.trials(self.mean_trials, self.shape)))
         for _ in range(int(count)):
             place = int(noise.once("candidate", lambda: noise.subset(len(trials.plans), 1))[0])
-            chosen = trials.plans[place]
-            ready = prepared[place]
+            chosen, ready = trials.plans[place], prepared[place]
             if chosen.method is not self.candidates[place]:  # `Auto` named another when it planned
                 ready = chosen.method.prepare(private.facts, public)
             outcome = chosen.method.run(chosen, ready, private, noise, public)
@@ -214,10 +208,9 @@ class Trials:
         """The same with the noise of recorded trials in place of its own, if they have as many steps."""
         if [len(plan.mechanisms) + 1 for plan in self.plans] != list(map(len, recorded.candidates)):
             return self
-        pairs = zip(recorded.candidates, self.plans, strict=True)
         plans = (
             replace(plan, mechanisms=tuple(map(at_noise_of, trial[:-1], plan.mechanisms)))
-            for trial, plan in pairs
+            for trial, plan in zip(recorded.candidates, self.plans, strict=True)
         )
         score = cast(GaussianRounds, at_noise_of(recorded.candidates[0][-1], self.score))
         return replace(self, plans=tuple(plans), score=score)

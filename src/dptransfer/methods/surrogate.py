@@ -14,9 +14,9 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.imbalance import long_tail_counts
 from dptransfer.privacy import Budget
 
+_MOST_ROWS = 5000
 _MOST_TEST_PER_CLASS = 200
 _MOST_TEST_ROWS = 2000
-_MOST_ROWS = 5000
 _LARGEST_MU = 8.0
 _FEWEST_LABELLED = 30  # rows of a public class that can stand for a private one
 
@@ -107,7 +107,8 @@ def surrogates(
     per_class = min(_MOST_TEST_PER_CLASS, max(2, _MOST_TEST_ROWS // classes))
     shots = 0 if public.shots is None else max(1, len(public.shots) // classes)
     for family in FAMILIES:
-        counts = _counts(classes, size, family.imbalance, rng)
+        shape = long_tail_counts(1_000_000, family.imbalance, classes).astype(np.float64)
+        counts = rng.permutation(np.maximum(1, np.rint(size * shape / shape.sum()))).astype(np.int64)
         source = _labelled_classes(public, classes, rng) or _made_classes(public, classes, family, rng)
         labels, tests, shown = (
             np.repeat(np.arange(classes), repeats) for repeats in (counts, per_class, shots)
@@ -159,11 +160,6 @@ def _made_classes(public: PublicEmbeddings, classes: int, family: Family, rng: n
         return mixed.astype(np.float32)
 
     return examples
-
-
-def _counts(classes: int, size: int, imbalance: float, rng: np.random.Generator) -> Integers:
-    shape = long_tail_counts(1_000_000, imbalance, classes).astype(np.float64)
-    return rng.permutation(np.maximum(1, np.rint(size * shape / shape.sum()))).astype(np.int64)
 
 
 def _unit(rows: AnyArray) -> Floats32:
