@@ -18,7 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LIST = ROOT / "tests" / "mutants.toml"
-COPIED = ("src", "tests", "pyproject.toml", "conftest.py")
+COPIED = ("src", "lab", "tests", "pyproject.toml", "conftest.py")
+SOURCES = ("src", "lab/src")
 LONGEST = 300  # seconds that one mutant's tests may take; all guards together may take ten times as long
 
 
@@ -75,11 +76,15 @@ def read_mutants(path: Path = LIST) -> list[Mutant]:
 
 def run_tests(root: Path, tests: tuple[str, ...], longest: int = LONGEST) -> subprocess.CompletedProcess[str]:
     """Run tests on the tree at `root`, up to the first failure."""
-    own = {"PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": ""}
+    own = {"PYTHONPATH": _paths(root), "PYTHONDONTWRITEBYTECODE": ""}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header", *tests]
     return subprocess.run(
         command, cwd=root, env={**os.environ, **own}, capture_output=True, text=True, timeout=longest
     )
+
+
+def _paths(root: Path) -> str:
+    return os.pathsep.join(str(root / source) for source in SOURCES)
 
 
 def outcome(mutant: Mutant, intact: Path) -> str:
@@ -115,7 +120,7 @@ def copy_tree(target: Path) -> None:
 def require_passing(intact: Path, mutants: list[Mutant], workers: int) -> str | None:
     """What keeps the guards from proving anything: they must pass, on this very tree, without a fault."""
     where = [sys.executable, "-c", "import dptransfer; print(dptransfer.__file__)"]
-    own = {**os.environ, "PYTHONPATH": str(intact / "src")}
+    own = {**os.environ, "PYTHONPATH": _paths(intact)}
     found = subprocess.run(where, cwd=intact, env=own, capture_output=True, text=True).stdout.strip()
     if not found.startswith(str(intact)):
         return f"the copy is not what Python imports, but {found}"

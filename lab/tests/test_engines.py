@@ -84,11 +84,19 @@ def test_a_cell_that_fails_once_is_tried_again():
     assert len([event for event in engine.events if event[0] == "submitted"]) == 5
 
 
+def wrapped(cause):
+    """As Ray hands on what a task raised."""
+    problem = CellFailed("ray::task() (pid=1)\n  File ...")
+    problem.cause = cause
+    return problem
+
+
 @pytest.mark.parametrize(
     ("problem", "words"),
     [
         (CellFailed("ZeroDivisionError: x at y.py:1"), "ZeroDivisionError: x at y.py:1"),
         (OSError("gone\nand more"), "OSError: gone"),
+        (wrapped(CellFailed("ZeroDivisionError: x at y.py:1")), "ZeroDivisionError: x at y.py:1"),
     ],
 )
 def test_a_cell_that_fails_twice_is_recorded_as_failed(problem, words):

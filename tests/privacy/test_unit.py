@@ -153,7 +153,8 @@ def test_an_account_takes_charges_and_limits_of_its_own_unit_only(own, other):
 
 
 def test_a_release_states_its_unit_and_one_that_mixes_units_is_refused(tmp_path):
-    make_model(events=(PERSON,)).save(tmp_path / "release")
+    model = make_model(events=(PERSON,))
+    replace(model, facts=replace(model.facts, unit=Unit.PERSON)).save(tmp_path / "release")
     found = verify_files(tmp_path / "release")
     assert not found.failed
     assert found.unit == found.to_dict()["unit"] == "person"

@@ -13,34 +13,28 @@ from numpy.typing import NDArray
 
 from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError
+from dptransfer_lab.demo.digits import TEST_PER_CLASS, digit_pictures
+from dptransfer_lab.demo.glyphs import draw_glyphs
 from dptransfer_lab.draws import drawn_by_class
 
-CLASSES = tuple("0123456789")
 ENCODERS = ("pixels", "efficientnet-lite0")
 GLYPHS = 1000
-TEST_PER_CLASS = 35
 _SIDE = 96
 _BATCH = 64
-_BRIGHTEST = 16
 _SEED = 20_252
 
 
 def demo_digits(encoder: str = "pixels") -> dict[str, NDArray[Any]]:
     """All 1,797 digits: those to train on, and 35 of each to test on. Class sizes are nearly equal."""
-    from sklearn.datasets import load_digits
-
-    bunch = load_digits()
-    labels = bunch.target.astype(np.int64)
-    rows = _encoded(np.rint(bunch.images * (255 / _BRIGHTEST)).astype(np.uint8), encoder)
-    test = drawn_by_class(labels, lambda _: TEST_PER_CLASS, rng=np.random.default_rng(_SEED))
+    pixels, labels = digit_pictures()
+    rows = _encoded(pixels, encoder)
+    test = drawn_by_class(labels, TEST_PER_CLASS, rng=np.random.default_rng(_SEED))
     rest = np.setdiff1d(np.arange(len(labels)), test)
     return {"rows": rows[rest], "labels": labels[rest], "test_rows": rows[test], "test_labels": labels[test]}
 
 
 def demo_glyphs(encoder: str = "pixels") -> PublicEmbeddings:
     """Letters and digits drawn from fonts: nobody's data."""
-    from dptransfer_lab.demo import draw_glyphs
-
     drawn = draw_glyphs(GLYPHS, rng=np.random.default_rng(_SEED + 1))
     return PublicEmbeddings(_encoded(drawn.pixels, encoder), name="demo-glyphs")
 

@@ -93,6 +93,7 @@ def _with_the_way(record: Record, seconds: float) -> Record:
 
 
 def _in_words(problem: BaseException) -> str:
+    problem = getattr(problem, "cause", problem)  # Ray wraps what a cell raised in the story of its journey
     first = str(problem).split("\n")[0]
     return first if isinstance(problem, CellFailed) else f"{type(problem).__name__}: {first}"
 

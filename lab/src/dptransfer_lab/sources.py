@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from dptransfer.data import EncoderIdentity, PublicEmbeddings, content_digest, read_public
 from dptransfer.errors import DataError, MissingDependency
-from dptransfer_lab.demo_data import CLASSES, demo_digits, demo_glyphs
+from dptransfer_lab.demo.digits import CLASSES
+from dptransfer_lab.demo_data import demo_digits, demo_glyphs
 from dptransfer_lab.draws import drawn_by_class
 from dptransfer_lab.hub import HUB, hub_source
 from dptransfer_lab.stored import Stored, kept
@@ -167,7 +168,7 @@ def _packed(
         fewest = int(np.bincount(arrays["test_labels"], minlength=len(classes)).min())
         if fewest == 0:
             raise DataError("A balanced test set needs test rows of each class; a class has none.")
-        chosen = drawn_by_class(arrays["test_labels"], lambda _: fewest, rng=rng)
+        chosen = drawn_by_class(arrays["test_labels"], fewest, rng=rng)
         arrays |= {name: arrays[name][chosen] for name in ("test_rows", "test_labels")}
     return Stored(
         fingerprint=content_digest(*arrays.values()),

@@ -91,7 +91,7 @@ def task_of(key: TaskKey, data: Stored, pool: Stored | None) -> Task:
     if key.shots:
         fewest = int(np.bincount(labels[kept], minlength=len(classes)).min())
         _require("shots", key.shots + 1, fewest)  # one row at least stays private
-        shots = kept[drawn_by_class(labels[kept], lambda _: key.shots, rng=_rng(key, _SHOTS))]
+        shots = kept[drawn_by_class(labels[kept], key.shots, rng=_rng(key, _SHOTS))]
         kept = np.setdiff1d(kept, shots)
     chosen_rows = kept
     if key.imbalance:

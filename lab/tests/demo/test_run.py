@@ -7,7 +7,7 @@ from rich.console import Console
 import dptransfer as dpt
 from dptransfer.errors import ArgumentError, BudgetError, DataError, DPTransferError
 from dptransfer.ledger import Charge
-from dptransfer_lab.demo import run_demo
+from dptransfer_lab.demo.run import run_demo
 
 pytest.importorskip("matplotlib")
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dptransfer.errors import DataError
-from dptransfer_lab.demo.sets import PictureSet, balanced_split
+from dptransfer_lab.demo.sets import PictureSet
 
 
 def pictures(**changes):
@@ -28,10 +28,3 @@ def test_parts_that_do_not_fit_together_are_refused(changes):
 def test_the_digest_follows_every_part(changes):
     assert pictures().digest() == pictures().digest()
     assert pictures(**changes).digest() != pictures().digest()
-
-
-def test_a_balanced_split_is_disjoint_complete_and_balanced():
-    labels = np.random.default_rng(0).integers(0, 3, 100)
-    rest, drawn = balanced_split(labels, 5, rng=np.random.default_rng(1))
-    assert np.array_equal(np.sort(np.concatenate([rest, drawn])), np.arange(100))
-    assert np.bincount(labels[drawn]).tolist() == [5, 5, 5]

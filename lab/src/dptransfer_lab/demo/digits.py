@@ -12,7 +12,8 @@ import numpy as np
 from dptransfer.arrays import Labels, PixelArray
 from dptransfer.data import long_tail
 from dptransfer_lab.demo.glyphs import draw_glyphs
-from dptransfer_lab.demo.sets import DemoSets, PictureSet, balanced_split
+from dptransfer_lab.demo.sets import DemoSets, PictureSet
+from dptransfer_lab.draws import drawn_by_class
 
 CLASSES = tuple("0123456789")
 RATIO = 5  # at 10 the default method had 66 % balanced accuracy instead of 74 %: chosen after looking
@@ -24,9 +25,10 @@ _BRIGHTEST = 16
 
 def digits_sets(*, glyphs: int = GLYPHS) -> DemoSets:
     """Long-tailed private digits, balanced test digits, `glyphs` drawn characters; the same on every run."""
-    pixels, labels = _digits()
+    pixels, labels = digit_pictures()
     split_rng, tail_rng, glyph_rng = np.random.default_rng(_SEED).spawn(3)
-    rest, test = balanced_split(labels, TEST_PER_CLASS, rng=split_rng)
+    test = drawn_by_class(labels, TEST_PER_CLASS, rng=split_rng)
+    rest = np.setdiff1d(np.arange(len(labels)), test)
     private = rest[long_tail(labels[rest], RATIO, rng=tail_rng, classes=len(CLASSES))]
     sizes = tuple(np.bincount(labels[private], minlength=len(CLASSES)).tolist())
     return DemoSets(
@@ -44,7 +46,8 @@ def digits_sets(*, glyphs: int = GLYPHS) -> DemoSets:
     )
 
 
-def _digits() -> tuple[PixelArray, Labels]:
+def digit_pictures() -> tuple[PixelArray, Labels]:
+    """All of scikit-learn's digits, and which they are."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()

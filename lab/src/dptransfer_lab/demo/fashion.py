@@ -18,7 +18,8 @@ import numpy as np
 from dptransfer.arrays import Labels, PixelArray
 from dptransfer.data import long_tail
 from dptransfer.errors import DataError
-from dptransfer_lab.demo.sets import DemoSets, PictureSet, balanced_split
+from dptransfer_lab.demo.sets import DemoSets, PictureSet
+from dptransfer_lab.draws import drawn_by_class
 
 FOLDER = Path("/usr/share/datasets/fashion-mnist")
 CLASSES = tuple("t-shirt trouser pullover dress coat sandal shirt sneaker bag ankle-boot".split())
@@ -39,10 +40,9 @@ def fashion_sets(folder: Path = FOLDER) -> DemoSets:
     third = len(labels) // 3
     public = np.sort(order[: min(third, POOL)])
     rest = np.sort(order[third:])
-    _, balanced = balanced_split(labels[rest], _at_most(PER_CLASS, labels[rest]), rng=tail_rng)
-    rest = rest[balanced]
+    rest = rest[drawn_by_class(labels[rest], _at_most(PER_CLASS, labels[rest]), rng=tail_rng)]
     private = rest[long_tail(labels[rest], RATIO, rng=tail_rng, classes=len(CLASSES))]
-    _, test = balanced_split(test_labels, _at_most(TEST_PER_CLASS, test_labels), rng=test_rng)
+    test = drawn_by_class(test_labels, _at_most(TEST_PER_CLASS, test_labels), rng=test_rng)
     sizes = tuple(np.bincount(labels[private], minlength=len(CLASSES)).tolist())
     return DemoSets(
         name="demo-fashion-mnist",

@@ -74,15 +74,3 @@ class DemoSets:
     test: PictureSet
     public: PictureSet
     about: tuple[str, str, str]
-
-
-def balanced_split(labels: Labels, per_class: int, *, rng: np.random.Generator) -> tuple[Labels, Labels]:
-    """Positions of the rest, and of `per_class` pictures of each class drawn at random.
-
-    >>> rest, drawn = balanced_split(np.array([0, 0, 1, 1, 1]), 1, rng=np.random.default_rng(0))
-    >>> len(rest), len(drawn)
-    (3, 2)
-    """
-    members = [np.flatnonzero(labels == name) for name in np.unique(labels)]
-    drawn = np.sort(np.concatenate([rng.choice(one, size=per_class, replace=False) for one in members]))
-    return np.setdiff1d(np.arange(len(labels)), drawn), drawn
