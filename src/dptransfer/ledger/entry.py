@@ -8,10 +8,10 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import metadata
 from typing import Any, Protocol
 
-from dptransfer import __version__
 from dptransfer.accounting import Rule
 from dptransfer.accounting.requests import RULES
 from dptransfer.errors import ArgumentError, LedgerTampered
@@ -192,7 +192,7 @@ def stamped(kind: str, dataset: DataSet, **fields: Any) -> dict[str, Any]:
         "dataset": dataset.id,
         "name": dataset.name,
         "time": datetime.now(UTC).isoformat(),
-        "version": __version__,
+        "version": _version(),
         "process": os.getpid(),
     }
 
@@ -267,3 +267,11 @@ def _closed(entries: Sequence[Entry], closing: Closing) -> Charge:
     if not isinstance(charge, Charge) or charge.outcome or charge.dataset != closing.dataset:
         raise ValueError(f"it closes entry {closing.charge}, which is not an open charge of its data set")
     return replace(charge, outcome=closing.outcome, detail=closing.detail)
+
+
+@cache
+def _version() -> str:
+    try:
+        return metadata.version("dptransfer")
+    except metadata.PackageNotFoundError:
+        return "unknown"
