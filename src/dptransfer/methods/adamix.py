@@ -18,7 +18,7 @@ from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import VERMILION, About
 from dptransfer.methods.citations import MIXED, RIGHT_STEPS
 from dptransfer.methods.descent import Pace
-from dptransfer.methods.gradient_head import ON_CPU, STEP_OPTIONS, STEPS_SEE, GradientHead, Guide
+from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide
 from dptransfer.methods.head_rows import HeadRows
 from dptransfer.methods.hierarchical import count_estimates
 from dptransfer.methods.softmax import gradient_norms, residuals
@@ -104,12 +104,10 @@ class AdaMix(GradientHead):
     }
 
     def __post_init__(self) -> None:
-        """Check what depends on another setting, or may be nothing."""
+        """Check the share that is a fraction, or nothing."""
         super().__post_init__()
         if self.count_share != 0:
             _check.fraction("count_share", self.count_share)
-        if self.axes is not None:
-            ON_CPU("device", self.device)  # where a projected gradient is computed
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Labelled rows, and what the start needs."""
@@ -122,6 +120,11 @@ class AdaMix(GradientHead):
         width = outline.dimension
         axes = None if self.axes is None else np.eye(width, self._axes_of(width, classes))
         return SoftmaxGradient(outline, np.zeros((classes, width)), np.zeros(classes), projection=axes)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """A projected gradient is computed on the CPU."""
+        return super().devices if self.axes is None else ("cpu",)
 
     def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
         """The class counts; where they are declared, or not wanted, nothing."""

@@ -17,7 +17,7 @@ from dptransfer.mechanisms import GaussianRounds, Step, jointly
 from dptransfer.methods.about import OLIVE, About
 from dptransfer.methods.base import Plan
 from dptransfer.methods.citations import FEATURES
-from dptransfer.methods.gradient_head import ON_CPU, STEP_OPTIONS, STEPS_SEE, Guide
+from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, Guide
 from dptransfer.methods.head_rows import HeadRows
 from dptransfer.methods.noisy_gd import NoisyGD
 from dptransfer.methods.spectrum import inverse
@@ -59,11 +59,7 @@ class FeatureCovariance(NoisyGD):
         marker="H",
         options=STEP_OPTIONS,
     )
-    checks: ClassVar[_check.Checks] = {
-        "share": _check.fraction,
-        "ridge": _check.moderate,
-        "device": ON_CPU,
-    }
+    checks: ClassVar[_check.Checks] = {"share": _check.fraction, "ridge": _check.moderate}
 
     def __post_init__(self) -> None:
         """Refuse noise that is given."""
@@ -73,6 +69,11 @@ class FeatureCovariance(NoisyGD):
                 "'feature-covariance' finds its own noise, by `share`, for its two kinds of release; got "
                 f"noise_multiplier={self.noise_multiplier!r}. Leave it out, and set steps or share."
             )
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Second moments are computed on the CPU."""
+        return ("cpu",)
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One second moment, then rounds of gradients."""

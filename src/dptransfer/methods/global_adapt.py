@@ -15,7 +15,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.methods.about import PURPLE, About
 from dptransfer.methods.dpsgd import DPSGDProbe
-from dptransfer.methods.gradient_head import ON_CPU, Guide
+from dptransfer.methods.gradient_head import Guide
 from dptransfer.queries import GradientAndExcess, L2Query, SoftmaxGradient
 from dptransfer.queries.gradient_and_excess import require_count_weight
 
@@ -65,7 +65,6 @@ class GlobalAdapt(DPSGDProbe):
         "count_weight": require_count_weight,
         "tolerance": _check.fraction,
         "adapt_rate": _check.moderate,
-        "device": ON_CPU,
     }
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
@@ -77,6 +76,11 @@ class GlobalAdapt(DPSGDProbe):
                 "number of examples that may be public; none is declared. "
                 "Pass size=..., on the command line --set data.size=5000."
             )
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Its question is answered on the CPU."""
+        return ("cpu",)
 
     def planned_question(self, outline: FittedFeatures, classes: int) -> L2Query:
         """Gradient and count."""

@@ -6,7 +6,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -29,8 +28,6 @@ from dptransfer.queries import L2Query, SoftmaxGradient
 from dptransfer.release.heads import LinearHead
 
 STEPS_SEE = "every step saw the private rows only through a sum of clipped gradients with Gaussian noise"
-ON_CPU = partial(_check.one_of, allowed=("cpu",))
-"""The check of `device` for methods whose questions are answered on the CPU only."""
 STEP_OPTIONS = {"steps": "Noisy steps.", "noise_multiplier": "Noise of a step ÷ clip."}
 
 
@@ -80,10 +77,19 @@ class GradientHead(EmbeddingMethod):
     checks: ClassVar[_check.Checks] = {
         "steps": _check.or_none(_check.whole),
         "noise_multiplier": _check.or_none(_check.positive),
-        "device": partial(_check.one_of, allowed=DEVICES),
     }
     default_steps: ClassVar[int] = 30
     """Rounds when neither their number nor their noise is given: more buy little and take longer."""
+
+    def __post_init__(self) -> None:
+        """Refuse a device that its steps cannot be computed on."""
+        super().__post_init__()
+        _check.one_of("device", self.device, self.devices)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Where its steps can be computed, as it is set."""
+        return DEVICES
 
     @property
     def rate(self) -> float:
