@@ -31,24 +31,19 @@ if TYPE_CHECKING:
 
     load, verify = read_release, verify_release
 
+_HOMES = {
+    "data": ("PrivateEmbeddings", "PrivateImages", "PublicEmbeddings", "PublicImages"),
+    "features": ("PublicMap", "UnitNorm"),
+    "ledger": ("Ledger",),
+    "methods": tuple(dir(_methods)),
+    "noise": ("SecureNoise", "SeededNoise"),
+    "privacy": ("Budget", "Guarantee", "Relation"),
+    "release": ("PrivateClassifier", "evaluate"),
+}
 _PLACES = {
-    "Budget": "dptransfer.privacy:Budget",
-    "evaluate": "dptransfer.release:evaluate",
-    "Guarantee": "dptransfer.privacy:Guarantee",
-    "Ledger": "dptransfer.ledger:Ledger",
+    **{name: f"dptransfer.{home}:{name}" for home, names in _HOMES.items() for name in names},
     "load": "dptransfer.release:read_release",
-    "PrivateClassifier": "dptransfer.release:PrivateClassifier",
-    "PrivateEmbeddings": "dptransfer.data:PrivateEmbeddings",
-    "PrivateImages": "dptransfer.data:PrivateImages",
-    "PublicEmbeddings": "dptransfer.data:PublicEmbeddings",
-    "PublicImages": "dptransfer.data:PublicImages",
-    "PublicMap": "dptransfer.features:PublicMap",
-    "Relation": "dptransfer.privacy:Relation",
-    "SecureNoise": "dptransfer.noise:SecureNoise",
-    "SeededNoise": "dptransfer.noise:SeededNoise",
-    "UnitNorm": "dptransfer.features:UnitNorm",
     "verify": "dptransfer.methods.replan:verify_release",
-    **{name: f"dptransfer.methods:{name}" for name in dir(_methods)},
 }
 
 __version__ = "0.3.0"

@@ -30,6 +30,8 @@ anything. Whether it appears never depends on private values.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class DPTransferError(Exception):
     """Base of every error raised on purpose."""
@@ -103,3 +105,15 @@ class MissingDependency(DPTransferError, ImportError):
             f"{purpose} needs the package '{package}', which is not installed. "
             f"Install it with: pip install 'dptransfer[{extra}]'"
         )
+
+
+def nearest(word: str, known: Iterable[str], otherwise: str, *, cutoff: float = 0.6) -> str:
+    """What to do about a word that is none of those known: the one that was meant, or else `otherwise`.
+
+    >>> nearest("step", ["steps", "clip"], "Choose one."), nearest("zzz", ["steps"], "Choose one.")
+    ("Did you mean 'steps'?", 'Choose one.')
+    """
+    import difflib
+
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    return f"Did you mean '{close[0]}'?" if close else otherwise

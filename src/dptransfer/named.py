@@ -8,14 +8,14 @@ word for its `kind`, and the word alone chooses it ('start=shots').
 
 from __future__ import annotations
 
-import difflib
 import json
 import typing
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.errors import ArgumentError
+from dptransfer.errors import ArgumentError, nearest
 from dptransfer.methods.parts import alternatives
 
 if TYPE_CHECKING:
@@ -57,16 +57,15 @@ def configured(method: PrivateMethod, given: Mapping[str, Any]) -> PrivateMethod
     inner: dict[str, Any] = {}
     before = features = getattr(method, "features", None)
     for name, value in given.items():
-        head = name.partition(".")[0]
         if name == "features":
             features = _feature_map(value)
-        elif head in _settable(method) and head != "features":
+        elif name.partition(".")[0] in _settable(method) - {"features"}:
             own[name] = value
         else:
             inner[name.removeprefix("features.")] = value
     if inner:
         features = _with_inner(method, features, inner)
-    made: Any = _with_settings(method, own, f"'{method.name}'")
+    made = _with_settings(method, own, f"'{method.name}'")
     changed: PrivateMethod = made if features is before else replace(made, features=features)
     return changed
 
@@ -89,58 +88,43 @@ def _with_inner(method: PrivateMethod, features: Any, inner: Mapping[str, Any]) 
     raise _no_such(f"'{method.name}'", wrong, [*(setting_names(method)), *_OF_MAPS])
 
 
-@dataclass
-class _Part:
-    """What is given for one field that holds a dataclass: which kind, and its settings."""
-
-    chosen: bool = False
-    kind: Any = None
-    settings: dict[str, Any] = field(default_factory=dict)
-
-
 def _with_settings(value: Any, given: Mapping[str, Any], of: str) -> Any:
     """A dataclass instance with these fields changed; 'part.field' reaches into the one a field holds."""
     own: dict[str, Any] = {}
-    parts: dict[str, _Part] = {}
+    parts: dict[str, dict[str, Any]] = {}  # by field: the settings of the part, and its kind if one is chosen
     for name, setting in given.items():
         head, _, rest = name.partition(".")
         if head not in _settable(value):
             raise _no_such(of, name, setting_names(value))
-        if not alternatives(type(value), head):
-            if rest:
-                raise ArgumentError(
-                    f"A dot leads to a part's own settings; '{head}' of {of} is a plain value. "
-                    f"Give '{head}' alone."
-                )
-            own[head] = converted(type(value), head, setting)
-            continue
-        part = parts.setdefault(head, _Part())
-        if rest:
-            part.settings[rest] = setting
-        elif isinstance(setting, Mapping):
-            part.settings |= {key: one for key, one in setting.items() if key != "kind"}
-            part.chosen, part.kind = part.chosen or "kind" in setting, setting.get("kind", part.kind)
+        if alternatives(type(value), head):
+            whole = setting if isinstance(setting, Mapping) else {"kind": setting}
+            parts.setdefault(head, {}).update({rest: setting} if rest else whole)
+        elif rest:
+            plain = f"'{head}' of {of} is a plain value. Give '{head}' alone."
+            raise ArgumentError(f"A dot leads to a part's own settings; {plain}")
         else:
-            part.chosen, part.kind = True, setting
-    own |= {head: _part(value, head, part) for head, part in parts.items()}
+            own[head] = in_type(typing.get_type_hints(type(value))[head], head, setting)
+    own |= {head: _part(value, head, settings) for head, settings in parts.items()}
     return replace(value, **own) if own else value
 
 
-def _part(owner: Any, name: str, part: _Part) -> Any:
+def _part(owner: Any, name: str, settings: dict[str, Any]) -> Any:
     """The value of a field that holds a dataclass: of the kind that was chosen, with its settings."""
     known = alternatives(type(owner), name)
-    made = _of_kind(type(owner), name, part.kind) if part.chosen else getattr(owner, name)
-    asked = {setting.partition(".")[0] for setting in part.settings}
-    if not part.chosen and not (is_dataclass(made) and asked <= _settable(made)):
-        # Settings that only one of the alternatives has choose it.
+    asked = {setting.partition(".")[0] for setting in settings} - {"kind"}
+    if "kind" in settings:
+        made = _of_kind(type(owner), name, settings.pop("kind"))
+    else:
+        made = getattr(owner, name)
         able = [kind for kind in known if asked <= _settable(kind)]
-        made = able[0](**{}) if len(able) == 1 else made
-    if not part.settings:
+        if not (is_dataclass(made) and asked <= _settable(made)) and len(able) == 1:
+            made = able[0](**{})  # settings that only one of the alternatives has choose it
+    if not settings:
         return made
     if not is_dataclass(made):
         raise ArgumentError(f"'{name}' is none, which has no settings. Choose one: {_words(known)}.")
     word = f"={made.kind}" if hasattr(made, "kind") else ""
-    return _with_settings(made, part.settings, f"'{name}{word}'")
+    return _with_settings(made, settings, f"'{name}{word}'")
 
 
 def _of_kind(owner: type, name: str, kind: Any) -> Any:
@@ -153,13 +137,10 @@ def _of_kind(owner: type, name: str, kind: Any) -> Any:
     if kind in (None, "none", "null") and type(None) in typing.get_args(typing.get_type_hints(owner)[name]):
         return None
     if by_word:
-        close = difflib.get_close_matches(str(kind), by_word, n=1)
-        remedy = f"Did you mean '{close[0]}'?" if close else "Choose one of these."
+        remedy = nearest(str(kind), by_word, "Choose one of these.")
         raise ArgumentError(f"'{name}' must be one of {_words(known)}; got '{kind}'. {remedy}")
-    inside = [f"{name}.{one}" for option in known for one in sorted(_settable(option))]
-    raise ArgumentError(
-        f"'{name}' has settings of its own; got '{kind}' for all of them. Set {', '.join(inside)}."
-    )
+    inside = ", ".join(f"{name}.{one}" for option in known for one in sorted(_settable(option)))
+    raise ArgumentError(f"'{name}' has settings of its own; got '{kind}' for all of them. Set {inside}.")
 
 
 def _words(known: Iterable[type]) -> str:
@@ -182,17 +163,15 @@ def setting_names(value: Any) -> list[str]:
 
 
 def _no_such(of: str, wrong: str, known: list[str]) -> ArgumentError:
-    close = difflib.get_close_matches(wrong, known, n=1)
     listed = f"Its settings are {', '.join(known)}." if known else "It has no settings; leave that out."
-    remedy = f"Did you mean '{close[0]}'?" if close else listed
+    remedy = nearest(wrong, known, listed)
     return ArgumentError(f"A setting must be a field of the method; {of} has no '{wrong}'. {remedy}")
 
 
-def converted(owner: type, name: str, given: Any) -> Any:
-    """The value in the type of the field: read as JSON, a word or a comma list, whichever fits first."""
+def in_type(hint: Any, name: str, given: Any) -> Any:
+    """The value in the type that `name` has: read as JSON, a word or a comma list, whichever fits first."""
     from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
-    hint = typing.get_type_hints(owner)[name]
     try:
         adapter = TypeAdapter(hint)
     except PydanticSchemaGenerationError:
@@ -202,15 +181,14 @@ def converted(owner: type, name: str, given: Any) -> Any:
             return adapter.validate_python(reading)
         except ValidationError:
             continue
-    kind = getattr(hint, "__name__", str(hint)) if isinstance(hint, type) else str(hint)
+    kind = hint.__name__ if isinstance(hint, type) else str(hint)
     raise ArgumentError(f"'{name}' must be of the type {kind}; got '{given}'. Give it such a value.")
 
 
-def _readings(given: Any) -> list[Any]:
-    if not isinstance(given, str):
-        return [given]
-    try:
-        readings = [json.loads(given), given]
-    except ValueError:
-        readings = [given]
-    return [*readings, [part.strip() for part in given.split(",")]]
+def _readings(given: Any) -> Iterator[Any]:
+    if isinstance(given, str):
+        with suppress(ValueError):
+            yield json.loads(given)
+    yield given
+    if isinstance(given, str):
+        yield [part.strip() for part in given.split(",")]

@@ -6,14 +6,13 @@ breaks nothing but what it adds: that is left out, and says why when somebody as
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from dptransfer.errors import ArgumentError, DPTransferError
+from dptransfer.errors import ArgumentError, DPTransferError, nearest
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -90,12 +89,9 @@ class Registry(Mapping[str, Found], Generic[Found]):
                 ) from problem
         if text in self.own or text in self.names:  # what is installed is looked through for strangers only
             return self[text]
-        close = difflib.get_close_matches(text.lower().replace("_", "-"), self.names, n=1, cutoff=0.5)
-        remedy = f"Did you mean '{close[0]}'?" if close else "Choose one of these."
-        known = ", ".join(self.names)
-        raise ArgumentError(
-            f"The {self.what} must be one of {known}, or {self.besides}; got '{text}'. {remedy}"
-        )
+        known = f"one of {', '.join(self.names)}, or {self.besides}"
+        remedy = nearest(text.lower().replace("_", "-"), self.names, "Choose one of these.", cutoff=0.5)
+        raise ArgumentError(f"The {self.what} must be {known}; got '{text}'. {remedy}")
 
     def __getitem__(self, name: str) -> Found:
         if name in self.own:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dptransfer.cli.declared import AboutData, Sizes, class_list, settings_of
+from dptransfer.cli.declared import ABOUT_DATA, SIZES, class_list, settings_of
 from dptransfer.errors import ArgumentError
 
 
@@ -49,11 +49,11 @@ def test_a_file_in_another_encoding_is_refused(tmp_path):
 def test_settings_are_of_the_method_or_with_data_in_front_of_the_data():
     texts = ["k = 5", "pace.reach=2=3", "data.size=900", "data.class_counts=120, 80", "data.labels=y.npy"]
     told = ["data.new_data_set=true", "data.split=7"]
-    assert settings_of([*texts, *told], AboutData) == (
+    assert settings_of([*texts, *told], ABOUT_DATA) == (
         {"k": "5", "pace.reach": "2=3"},
-        AboutData(900, (120, 80), split="7", labels=Path("y.npy"), new_data_set=True),
+        {"size": 900, "class_counts": (120, 80), "labels": Path("y.npy"), "new_data_set": True, "split": "7"},
     )
-    assert settings_of(None, Sizes) == ({}, Sizes())
+    assert settings_of(None, SIZES) == ({}, {})
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_settings_are_of_the_method_or_with_data_in_front_of_the_data():
 )
 def test_settings_that_are_none_are_refused(text, said):
     with pytest.raises(ArgumentError, match=said):
-        settings_of([text], Sizes)
+        settings_of([text], SIZES)

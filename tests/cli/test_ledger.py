@@ -179,7 +179,7 @@ def test_the_owners_word_about_rows_is_told():
     assert entry_words(second)[0] == (
         f"fit: noise multiplier 20; said to be other people than {first.dataset.short}"
     )
-    assert (entry_json(first)["apart_from"], entry_json(second)["apart_from"]) == ([], [first.dataset.id])
+    assert (entry_json(first)["apart_from"], entry_json(second)["apart_from"]) == ((), (first.dataset.id,))
 
 
 def test_a_charge_of_nothing_says_so():

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 
-from dptransfer.cli.declared import Sizes, settings_of
+from dptransfer.cli.declared import settings_of
 from dptransfer.cli.method import method_from
 from dptransfer.errors import ArgumentError
 from dptransfer.features import PublicMap, UnitNorm
@@ -109,7 +109,7 @@ def test_shots_give_classes_and_width(cli_json, data):
 
 def test_shots_must_be_labelled_and_of_one_width_with_the_pool(cli, data):
     words = ("plan", "-m", "adamix", *BUDGET, "--shots")
-    assert "--shots must name rows with labels" in cli(*words, data / "pool.npz", code=2).stderr
+    assert "--shots takes rows with labels" in cli(*words, data / "pool.npz", code=2).stderr
     said = cli(*words, data / "other.npz", "--public", data / "pool.npz", code=2).stderr
     assert "one dimension" in said
 
@@ -178,7 +178,7 @@ def test_the_pool_gives_the_dimension(cli_json, data):
         ((*BUDGET, "-m", "global-adapt", "--set", "device=cuda"), "device must be one of"),
         ((*BUDGET, "-m", "feature-covariance", "--set", "device=cuda"), "device must be one of"),
         ((*BUDGET, "-m", "feature-covariance", "--set", "noise_multiplier=20"), "its own noise"),
-        ((*BUDGET, "--classes", "1", "--dim", "8"), "at least two classes"),
+        ((*BUDGET, "--classes", "1", "--dim", "8"), "--classes takes 2 to a million classes; got 1"),
         ((*BUDGET, "--classes", "a,a", "--dim", "8"), "distinct"),
         ((*BUDGET, "--classes", "missing.txt", "--dim", "8"), "a file of names"),
         ((*BUDGET, "--classes", "3", "--dim", "0"), "--dim takes a whole number of at least 1; got '0'"),
@@ -205,7 +205,7 @@ def test_pools_of_another_width_are_refused(cli, data):
 
 
 def set_on(name, *assignments):
-    return method_from(name, settings_of(assignments, Sizes)[0])
+    return method_from(name, settings_of(assignments, {})[0])
 
 
 def test_feature_maps_by_name_and_field():

@@ -38,6 +38,13 @@ def test_a_position_that_is_none_cannot_exist(positions):
     assert len(Labelled(np.zeros(0, np.int64), ("a", "b"))) == 0
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.uint64])
+def test_positions_are_of_the_type_that_every_sum_by_class_is_made_for(kind):
+    """On a GPU an array of bytes would be taken for a mask, and a narrow product wraps round."""
+    labelled = Labelled(np.array([1, 0, 1], dtype=kind), ("a", "b"))
+    assert PrivateEmbeddings(ROWS, labelled).labels.dtype == np.int64
+
+
 @pytest.mark.parametrize("positions", [[0, 1], np.array([0.0, 1.0]), np.zeros((2, 2), np.int64)])
 def test_what_are_no_positions_is_refused_with_the_way_out(positions):
     with pytest.raises(DataError, match=r"Labelled\.of"):

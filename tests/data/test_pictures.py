@@ -68,6 +68,12 @@ def test_files_are_decoded_by_position_and_an_unreadable_private_one_is_black(fo
     assert private.pixels[[]].shape == (0, 8, 6, 3)
 
 
+def test_a_private_picture_that_cannot_be_squeezed_is_black_too(folder, monkeypatch):
+    private = PrivateImages(find_images(folder), resolution=4)
+    monkeypatch.setattr(Image.Image, "resize", lambda *_: (_ for _ in ()).throw(MemoryError("cat/0.png")))
+    assert not private.pixels[:].any()
+
+
 def test_an_unreadable_public_picture_is_an_error_that_names_it(folder):
     public = PublicImages(find_images(folder), resolution=8)
     assert public.sources[-1] == "dog/9.png"

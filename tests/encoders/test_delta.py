@@ -33,6 +33,29 @@ def test_the_identity_sees_the_base_the_kind_and_every_value_name_and_shape():
     assert (delta.identity.name, delta.identity.transform) == ("tiny-net+state", BASE.transform)
 
 
+def test_no_name_of_an_array_stands_for_another_array():
+    letters = np.frombuffer(b"AAAA", dtype=np.float32)
+    two = EncoderDelta(BASE, "state", {"a": letters, "b": letters})
+    one = EncoderDelta(BASE, "state", {"a|(1,)|AAAAb": letters})
+    assert two.identity != one.identity
+
+
+class Agreeable(MeanColour):
+    """Takes every change, and says that it is what the change wants."""
+
+    def adapted(self, delta):
+        other = Agreeable()
+        other.identity = delta.identity
+        return other
+
+
+def test_a_change_of_another_encoder_is_refused_whatever_the_encoder_says():
+    own = Agreeable()
+    assert adapted(own, EncoderDelta(own.identity, "state", arrays())).identity.name.endswith("+state")
+    with pytest.raises(Incompatible, match="one encoder"):
+        adapted(own, EncoderDelta(BASE, "state", arrays()))
+
+
 def test_a_delta_cannot_be_changed_once_made_and_travels_to_other_processes():
     own = arrays()
     delta = EncoderDelta(BASE, "state", own)

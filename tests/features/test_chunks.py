@@ -3,14 +3,14 @@ import threading
 import pytest
 
 from dptransfer.features import chunks
-from dptransfer.features.chunks import over_chunks, row_chunks
+from dptransfer.features.chunks import over_chunks
 
 
 @pytest.mark.parametrize("elements", [1, 7, 2**18])
 @pytest.mark.parametrize(("count", "dimension"), [(0, 5), (1, 5), (41, 6), (41, 0), (3, 10**6)])
 def test_the_chunks_are_all_rows_once_and_in_order(monkeypatch, elements, count, dimension):
     monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
-    parts = list(row_chunks(count, dimension))
+    parts = list(over_chunks(lambda chunk: chunk, count, dimension))
     assert [row for part in parts for row in range(count)[part]] == list(range(count))
     assert all(part.stop > part.start for part in parts)
 

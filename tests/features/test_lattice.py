@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from contracts.rows import LARGEST, row, rows, squared_length, steady
 from dptransfer.errors import ArgumentError
 from dptransfer.features import chunks
-from dptransfer.features.chunks import row_chunks
 from dptransfer.features.lattice import clipped_lattice, require_exact_norms, unit_lattice
 
 NORMS = st.sampled_from([1, 2, 3, 127, 2047, 1000, 2**26, 2**30])
@@ -105,7 +104,6 @@ def test_the_chunk_size_does_not_matter(monkeypatch, elements):
     want = unit_lattice(array, 2**30)
     monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
     assert (unit_lattice(array, 2**30) == want).all()
-    assert [i for part in row_chunks(41, 6) for i in range(41)[part]] == list(range(41))
 
 
 @steady

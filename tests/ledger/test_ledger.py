@@ -102,6 +102,13 @@ def test_two_spellings_of_one_name_are_one_account(ledger):
     assert first.dataset == second.dataset != ledger.charge("cafe", [GAUSS], label="fit").dataset
 
 
+@pytest.mark.parametrize("word", ["", "run", "A" * 32, "0" * 31])
+def test_what_two_runs_might_share_is_no_number_of_a_run(ledger, word):
+    with pytest.raises(ArgumentError, match="random number"):
+        ledger.charge("clinic-a", [GAUSS], label="fit", workspace=word)
+    assert ledger.history() == []
+
+
 def test_a_refused_charge_leaves_no_trace(ledger):
     ledger.set_budget("clinic-a", three_and_no_more())
     for _ in range(3):

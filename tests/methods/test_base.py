@@ -81,7 +81,16 @@ def test_what_fails_on_public_grounds_fails_before_the_charge():
     assert ledger.history() == []
 
 
-@pytest.mark.parametrize("mix_up", [{"budget": 1.0}, {"budget": None}, {"ledger": "l.sqlite"}, {"noise": 3}])
+class OldSource:
+    """A source of noise from before answers were kept."""
+
+    seeded = False
+
+
+@pytest.mark.parametrize(
+    "mix_up",
+    [{"budget": 1.0}, {"budget": None}, {"ledger": "l.sqlite"}, {"noise": 3}, {"noise": OldSource()}],
+)
 def test_arguments_of_another_kind_are_refused_before_the_charge(mix_up):
     ledger = Ledger.in_memory()
     with pytest.raises(ArgumentError, match=f"{next(iter(mix_up))} must be a"):

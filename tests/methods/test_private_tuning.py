@@ -9,7 +9,7 @@ import pytest
 from dptransfer.accounting import epsilon_of, fits
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.facts import Facts
-from dptransfer.errors import ArgumentError, BudgetError
+from dptransfer.errors import ArgumentError, BudgetError, DPTransferError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import (
     CoinPressPrototypes,
@@ -52,6 +52,22 @@ def data(rows=600):
 
 def fitted(method, seed=1, **given):
     return method.fit(data(), budget=BUDGET, ledger=Ledger.in_memory(), noise=SeededNoise(seed), **given)
+
+
+@dataclass(frozen=True)
+class Spends(MeanPrototypes):
+    """Planted to be worse: it asks twice and was charged for once."""
+
+    name: ClassVar[str] = "spends"
+
+    def run(self, plan, features, private, noise, public):
+        outcome = super().run(plan, features, private, noise, public)
+        return replace(outcome, events=outcome.events * 2)
+
+
+def test_a_candidate_that_runs_other_steps_than_it_planned_is_not_released():
+    with pytest.raises(DPTransferError, match="must cost what was charged"):
+        fitted(PrivateTuning(candidates=(Spends(),)))
 
 
 def test_the_better_candidate_is_nearly_always_released():

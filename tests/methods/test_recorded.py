@@ -69,6 +69,32 @@ def test_a_configuration_that_is_nested_without_end_is_refused():
         method_from_configuration(nested)
 
 
+LAZY = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from dptransfer import methods
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class Lazy(methods.MeanPrototypes):
+    numbers: Sequence[int] = ()
+    name: ClassVar[str] = "lazy"
+"""
+
+
+def test_a_package_whose_types_cannot_be_read_breaks_no_other_methods_configuration(install):
+    install("lazy", {"lazy": LAZY}, {"dptransfer.methods": {"lazy": "lazy:Lazy"}})
+    assert method_from_configuration(configuration_of(NoisyGD())) == NoisyGD()
+    (problem,) = METHODS.problems
+    assert "'Sequence' is not defined" in problem
+
+
 THEIRS = """
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -87,6 +113,11 @@ class MeanPrototypes(methods.MeanPrototypes):
 
 
 @dataclass(frozen=True)
+class Pace(methods.MeanPrototypes):
+    name: ClassVar[str] = "part"
+
+
+@dataclass(frozen=True)
 class Theirs(methods.MeanPrototypes):
     speed: Speed = field(default_factory=Speed)
     name: ClassVar[str] = "theirs"
@@ -94,7 +125,7 @@ class Theirs(methods.MeanPrototypes):
 
 
 def test_methods_of_installed_packages_are_known_with_their_parts_and_cannot_pass_for_ours(install):
-    places = {"imposter": "theirs:MeanPrototypes", "theirs": "theirs:Theirs"}
+    places = {"imposter": "theirs:MeanPrototypes", "part": "theirs:Pace", "theirs": "theirs:Theirs"}
     uninstall = install("theirs", {"theirs": THEIRS}, {"dptransfer.methods": places})
     method = METHODS["theirs"]()
     written = json.loads(json.dumps(configuration_of(method)))
@@ -103,6 +134,8 @@ def test_methods_of_installed_packages_are_known_with_their_parts_and_cannot_pas
     assert METHODS["imposter"].name == "imposter"
     ours = method_from_configuration(configuration_of(METHODS["mean"]()))
     assert type(ours) is METHODS["mean"]
+    assert METHODS["part"].__name__ == "Pace"
+    assert method_from_configuration(configuration_of(NoisyGD())) == NoisyGD()  # with the library's own part
     uninstall()
     with pytest.raises(UnknownType, match="'Speed'"):
         method_from_configuration(written)

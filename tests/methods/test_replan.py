@@ -11,8 +11,8 @@ from contracts.method_suite import POOL, budget_for, fitted, private, relations
 from dptransfer.accounting import guarantee_of
 from dptransfer.methods import METHODS, EmbeddingMethod
 from dptransfer.methods.base import configuration_of
-from dptransfer.methods.replan import check_steps
-from dptransfer.privacy import Budget, Relation
+from dptransfer.methods.replan import check_steps, check_words
+from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.release.verify import NOT_SHOWN, verify_files
 
 TUNED = dpt.PrivateTuning(candidates=(dpt.NoisyGD(steps=5), dpt.MeanPrototypes()))
@@ -205,6 +205,32 @@ def test_no_version_excuses_a_trial_with_a_sensitivity_below_the_methods():
     assert check_steps(with_events(made, (low,))).required
 
 
+@pytest.mark.parametrize("version", ["0.0.1", dpt.__version__])
+def test_no_version_makes_a_promise_to_persons_of_steps_about_examples(model, version, tmp_path):
+    wrong = recorded(
+        forged(model, unit=Unit.PERSON), versions={**model.provenance.versions, "dptransfer": version}
+    )
+    wrong = replace(wrong, facts=replace(model.facts, unit=Unit.PERSON))
+    assert wrong.guarantee.unit is Unit.PERSON
+    assert dpt.verify(wrong.save(tmp_path / "persons")).failed == ("steps",)
+    hidden = forged(wrong, label="something else")
+    assert dpt.verify(hidden.save(tmp_path / "hidden")).failed == ("steps",)
+
+
+@pytest.mark.parametrize(
+    "words", [{"summary": "Nothing about anybody was used."}, {"reference": "The Holy Bible."}]
+)
+def test_a_release_cannot_describe_a_method_otherwise_than_it_does(model, words, tmp_path):
+    assert check_words(model).passed
+    assert check_words(recorded(model, summary="", reference="")).passed  # as early releases were
+    assert dpt.verify(recorded(model, **words).save(tmp_path / "forged")).failed == ("description",)
+    older = recorded(model, **words, versions={"dptransfer": "0.0.1"})
+    assert (check_words(older).passed, check_words(older).required) == (False, False)
+    theirs = recorded(model, method="plugged", **words)
+    assert (check_words(theirs).passed, check_words(theirs).required) == (False, False)
+    assert check_words(fitted(TUNED)).passed
+
+
 def test_another_versions_steps_are_a_note_and_not_a_verdict(model):
     old = recorded(forged(model, sensitivity=2.0), versions={"dptransfer": "0.0.1"})
     check = check_steps(old)
@@ -233,6 +259,16 @@ def test_a_method_that_is_not_ours_is_not_checked_and_the_words_say_so(tmp_path)
     assert (check.passed, check.required) == (False, False)
     assert check.detail.startswith("not checked: 'plugged' is no method of this library")
     assert (found.failed, found.outcome, found.ok) == ((), "steps not checked", False)
+
+
+def test_a_plan_that_breaks_down_fails_the_check_and_not_the_reader(model, monkeypatch):
+    for error in (AssertionError, RuntimeError, NameError):
+        monkeypatch.setattr(
+            dpt.MeanPrototypes, "plan", lambda *_, error=error: (_ for _ in ()).throw(error("no"))
+        )
+        check = check_steps(model)
+        assert (check.passed, check.required) == (False, True)
+        assert "cannot plan them: no" in check.detail
 
 
 def test_no_word_of_a_release_is_imported(model, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 import dptransfer as dpt
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, WorkspaceError
 from dptransfer.ledger import Charge
+from dptransfer.methods.base import with_query
 from dptransfer.methods.workspace import RecordedNoise, Workspace
 
 STEPS = 6
@@ -211,6 +213,10 @@ def test_a_workspace_refuses_another_version_of_the_software(broken_off, monkeyp
     monkeypatch.setattr(base, "current_versions", lambda: {"dptransfer": "99"})
     with pytest.raises(WorkspaceError, match="software version"):
         dpt.NoisyGD(steps=4).fit(**broken_off)
+    monkeypatch.undo()
+    monkeypatch.setattr(base, "_packages", lambda method: {"somebody-elses"})  # now the method comes from it
+    with pytest.raises(WorkspaceError, match="software version"):
+        dpt.NoisyGD(steps=4).fit(**broken_off)
 
 
 def test_the_same_rows_under_another_name_are_not_the_data_set_that_was_charged(broken_off, ledger):
@@ -226,6 +232,26 @@ def test_a_copy_of_a_workspace_cannot_draw_the_same_answers_a_second_time(broken
         dpt.NoisyGD(steps=4).fit(**{**broken_off, "workspace": tmp_path / "copy"})
     os.rename(tmp_path / "run", tmp_path / "moved")
     dpt.NoisyGD(steps=4).fit(**{**broken_off, "workspace": tmp_path / "moved"})
+
+
+def test_a_workspace_restored_from_a_backup_is_refused_though_its_file_has_the_old_number(
+    broken_off, tmp_path, ledger
+):
+    shutil.copytree(tmp_path / "run", tmp_path / "backup")
+    dpt.NoisyGD(steps=4).fit(**{**broken_off, "ledger": dpt.Ledger.in_memory()})  # draws the other two
+    shutil.rmtree(tmp_path / "run")
+    shutil.copytree(
+        tmp_path / "backup", tmp_path / "run"
+    )  # where the numbers of deleted files are used again
+    with pytest.raises(WorkspaceError, match="copied or restored"):
+        dpt.NoisyGD(steps=4).fit(**broken_off)
+
+
+def test_an_answer_that_was_taken_away_is_not_drawn_again_while_the_run_goes_on(broken_off, tmp_path):
+    with sqlite3.connect(tmp_path / "run" / "run.sqlite") as file:
+        file.execute("DELETE FROM answers WHERE number = 1")
+    with pytest.raises(WorkspaceError, match="answer 1"):
+        dpt.NoisyGD(steps=4).fit(**broken_off)
 
 
 def test_answers_that_were_taken_away_are_not_drawn_again_once_the_run_is_over(broken_off, tmp_path, ledger):
@@ -260,6 +286,41 @@ def test_one_process_at_a_time_works_in_a_workspace(broken_off, tmp_path, ledger
             dpt.NoisyGD(steps=4).fit(**broken_off)
         other.kill()
     dpt.NoisyGD(steps=4).fit(**broken_off)
+
+
+def test_a_thread_that_is_refused_lets_no_other_process_in(broken_off, tmp_path):
+    """Closing any descriptor of a file drops all locks that a process has on it."""
+    opening = "import sys; from dptransfer.methods.workspace import Workspace; Workspace(sys.argv[1])"
+    with Workspace(tmp_path / "run"):
+        with pytest.raises(WorkspaceError, match="One process at a time"):
+            dpt.NoisyGD(steps=4).fit(**broken_off)
+        command = [sys.executable, "-c", opening, str(tmp_path / "run")]
+        other = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert "One process at a time" in other.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_a_fork_of_the_process_draws_nothing(tmp_path):
+    forking = (
+        "import os, sys; from dptransfer.methods.workspace import Workspace; w = Workspace(sys.argv[1])\n"
+    )
+    forking += "if os.fork():\n    os.wait()\nelse:\n    w.once(1, 'sum', lambda: print('drawn'))"
+    command = [sys.executable, "-c", forking, str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "One process at a time" in done.stderr
+
+
+def test_a_full_disk_is_told_in_words_and_the_run_goes_on_when_there_is_room(tmp_path):
+    with Workspace(tmp_path / "run") as workspace:
+        workspace._file.execute("PRAGMA max_page_count = 1")
+        with pytest.raises(WorkspaceError, match="disk is full"):
+            workspace.once(1, "sum", lambda: np.zeros(10_000))
+        workspace._file.execute("PRAGMA max_page_count = 1000")
+        assert workspace.once(1, "sum", lambda: np.ones(10_000)).sum() == 10_000
+        (tmp_path / "run").rename(tmp_path / "gone")
+        with pytest.raises(WorkspaceError, match="No such file"):
+            workspace.kept("votes", lambda: np.zeros(1))
 
 
 def test_the_folder_is_its_owners_alone(broken_off, tmp_path):
@@ -329,6 +390,31 @@ def test_private_intermediates_are_computed_once_and_again_when_their_file_is_br
         file.write_bytes(file.read_bytes()[:100])
         assert noise.kept("votes of the teachers", votes).tolist() == [[0, 1, 2], [3, 4, 5]]
         assert len(computed) == 2
+
+
+def test_trials_may_keep_different_intermediates_under_the_same_words(tmp_path):
+    def run(workspace):
+        noise = RecordedNoise(dpt.SecureNoise(), workspace, finished=False)
+        for trial in range(2):
+            yield int(noise.kept("rows as the map gives them", lambda trial=trial: np.array([trial]))[0])
+            noise.once("score", lambda: np.zeros(1))
+
+    for _ in range(2):
+        with Workspace(tmp_path / "run") as workspace:
+            assert list(run(workspace)) == [0, 1]
+
+
+def test_an_answer_on_record_is_not_one_with_other_noise(tmp_path):
+    """A share that follows from earlier answers might be another when the run goes on, say on another CPU."""
+    data = made()
+    (planned,) = dpt.MeanPrototypes().plan(data.facts, BUDGET).mechanisms
+    mechanism = with_query(planned, features=dpt.UnitNorm().fit(4, None))
+    with Workspace(tmp_path / "run") as workspace:
+        for multiplier, refused in ((3.0, False), (3.0, False), (4.0, True)):
+            noise = RecordedNoise(dpt.SecureNoise(), workspace, finished=False)
+            asked = replace(mechanism, noise_multiplier=multiplier)
+            with pytest.raises(WorkspaceError, match="answer 1") if refused else nullcontext():
+                asked.release(data.rows, data.labels, noise=noise)
 
 
 def test_a_fit_without_a_workspace_is_charged_each_time(ledger):

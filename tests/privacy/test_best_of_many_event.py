@@ -30,6 +30,7 @@ ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
         {"shape": math.nan},
         {"shape": "poisson"},
         {"shape": True},
+        {"shape": 10**400},
     ],
 )
 def test_a_tuned_step_that_makes_no_sense_is_refused(bad):

@@ -138,6 +138,18 @@ def test_a_header_that_lies_is_refused_before_anything_is_allocated(release, kin
         read_release(release)
 
 
+@pytest.mark.parametrize("shape", [[0, 2**63], [0] * 70])
+def test_a_shape_that_no_array_can_have_is_refused_in_words(release, shape):
+    content = (release / NAME).read_bytes()
+    header = header_of(content)
+    header["none"] = {"dtype": "F64", "shape": shape, "data_offsets": [0, 0]}
+    forged = with_header(header, content[8 + int.from_bytes(content[:8], "little") :])
+    more = {"name": "none", "dtype": "float64", "shape": shape}
+    rewrite(release, lambda fields: fields["arrays"].append(more), content={NAME: forged})
+    with pytest.raises(ReleaseError, match="must be readable"):
+        read_release(release)
+
+
 def test_a_header_laid_out_otherwise_that_tells_the_truth_is_read(release):
     content = (release / NAME).read_bytes()
     data = content[8 + struct.unpack("<Q", content[:8])[0] :]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -91,6 +91,11 @@ class MembershipResult:
     others: int
     guarantee: Guarantee
 
+    statement: ClassVar[str] = (
+        "These numbers are a function of private rows; the guarantee does not cover them. Do not publish."
+    )
+    """The sentence that goes with these numbers wherever they are shown."""
+
     @property
     def within_ceiling(self) -> bool:
         """Whether the attack is no better than the guarantee allows, up to the intervals.
@@ -114,13 +119,6 @@ class MembershipResult:
             f"hold together with {CONFIDENCE:.0%} confidence). Either the other rows come from another "
             "source than the members, or the guarantee is not true. Do not publish the model before you "
             "know which."
-        )
-
-    @property
-    def statement(self) -> str:
-        """The sentence that goes with these numbers wherever they are shown."""
-        return (
-            "These numbers are a function of private rows; the guarantee does not cover them. Do not publish."
         )
 
     def to_dict(self) -> dict[str, Any]:

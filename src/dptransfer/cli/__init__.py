@@ -1,4 +1,4 @@
-"""The command line; `dptransfer.cli.main` assembles it from one file per command.
+"""The command line, one file per command; `dptransfer.cli.commands` lists them.
 
 The names here are for commands of other packages (entry points in the group `dptransfer.commands`), so that
 they look like the library's own. Nothing imports numpy, scipy or torch when it is loaded, so that `dptransfer

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.inputs import labelled_rows, require_other_than
 from dptransfer.cli.screen import say, show_json, show_table
-
-if TYPE_CHECKING:
-    from dptransfer.audit import MembershipResult
 
 
 def attack(
@@ -26,22 +23,15 @@ def attack(
 
     Example: dptransfer attack model/ --members private.emb --others test.emb
     """
-    from dptransfer.audit import membership_attack
+    from dptransfer.audit.membership import CONFIDENCE, FEWEST_ALARMS, membership_attack
     from dptransfer.release import read_release
 
     require_other_than(members, others, "--others", "A row cannot be told from itself.")
     released = read_release(model)
-    (inside, own), (outside, other) = (labelled_rows(path, released.row_facts) for path in (members, others))
-    found = membership_attack(released, (inside.rows, own), (outside.rows, other))
+    inside, outside = (labelled_rows(path, released.row_facts)[:2] for path in (members, others))
+    found = membership_attack(released, inside, outside)
     if as_json:
-        show_json({**found.to_dict(), "statement": found.statement})
-    else:
-        _show(found)
-
-
-def _show(found: MembershipResult) -> None:
-    from dptransfer.audit.membership import FEWEST_ALARMS
-
+        return show_json({**found.to_dict(), "statement": found.statement})
     low, high = found.interval
     say(
         f"Shown one row that the model was fitted on and one that it was not, the attack picks the right one "
@@ -50,7 +40,22 @@ def _show(found: MembershipResult) -> None:
     )
     say()
     if found.points:
-        _show_rates(found)
+        show_table(
+            ("False alarms", "True rate at most", "Members found", "Interval", "Guarantee allows there"),
+            [
+                (
+                    f"{100 * point.false_positive_rate:.4g}%",
+                    f"{point.false_positive_limit:.2%}",
+                    f"{point.true_positive_rate:.2%}",
+                    f"{point.interval[0]:.2%} to {point.interval[1]:.2%}",
+                    f"{point.ceiling_at_limit:.2%}",
+                )
+                for point in found.points
+            ],
+            numbers=range(5),
+        )
+        each = f"each {found.confidence:.2%}; Clopper and Pearson's for rates"
+        say(f"All intervals hold together with {CONFIDENCE:.0%} confidence ({each}).")
         say()
     if found.left_out:
         shown = ", ".join(f"{100 * rate:.4g}%" for rate in found.left_out)
@@ -62,26 +67,3 @@ def _show(found: MembershipResult) -> None:
         say()
     say(found.verdict, style="bold" if found.within_ceiling else "bold red")
     say(f"{found.guarantee} {found.statement}", style="yellow")
-
-
-def _show_rates(found: MembershipResult) -> None:
-    from dptransfer.audit.membership import CONFIDENCE
-
-    show_table(
-        ("False alarms", "True rate at most", "Members found", "Interval", "Guarantee allows there"),
-        [
-            (
-                f"{100 * point.false_positive_rate:.4g}%",
-                f"{point.false_positive_limit:.2%}",
-                f"{point.true_positive_rate:.2%}",
-                f"{point.interval[0]:.2%} to {point.interval[1]:.2%}",
-                f"{point.ceiling_at_limit:.2%}",
-            )
-            for point in found.points
-        ],
-        numbers=(0, 1, 2, 3, 4),
-    )
-    say(
-        f"All intervals hold together with {CONFIDENCE:.0%} confidence (each {found.confidence:.2%}; Clopper "
-        "and Pearson's for rates)."
-    )

@@ -43,8 +43,7 @@ def card(
 
     if form is CardFormat.HTML and out is None and not show and on_terminal():
         raise ArgumentError(
-            "A page is for a browser; a terminal would show its source. "
-            f"Open '{model / 'card.html'}' with --open, or pass --out card.html."
+            "A page is for a browser; a terminal would show its source. Pass --open, or --out card.html."
         )
     if out is not None:
         require_new(out)

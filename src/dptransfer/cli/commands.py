@@ -1,22 +1,22 @@
 """Groups of commands: help at once, errors in one line, and the commands of installed plug-ins.
 
-A package adds a command with an entry point in the group `dptransfer.commands`: the command's name, and a
-`typer.Typer` or a function with typer's annotations. It is loaded when it is asked for, or listed in the
-help; one that cannot be loaded says so itself and leaves the others alone.
+A command is a file of this package, or comes from another with an entry point in the group
+`dptransfer.commands`: the command's name, and a `typer.Typer` or a function with typer's annotations. It is
+loaded when it is asked for, or listed in the help; one that cannot be loaded says so itself and leaves the
+others alone.
 """
 
 from __future__ import annotations
 
-import difflib
 import sys
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
-from dptransfer.cli.failures import one_line, one_line_warnings, say_error
+from dptransfer.cli.failures import one_line, one_line_warnings, say_marked
 from dptransfer.cli.usage import usage_line
-from dptransfer.errors import ArgumentError, DPTransferError
+from dptransfer.errors import ArgumentError, DPTransferError, nearest
 from dptransfer.plugins import Registry
 
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer keeps its name to itself
@@ -41,14 +41,13 @@ class Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is asked for; the nearest name if there is none such."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
-            meant = f"Did you mean '{close[0]}'?" if close else f"See: {ctx.command_path} --help"
+            meant = nearest(args[0], self.list_commands(ctx), f"See: {ctx.command_path} --help")
             ctx.fail(f"there is no command '{args[0]}'. {meant}")
         return super().resolve_command(ctx, args)
 
 
 def _command(name: str, found: Any, **how: Any) -> Any:
-    """Typer's command of what a package adds: its own class of groups, if it has one, stays."""
+    """Typer's command of a function or a group, whose own class of groups, if it has one, stays."""
     holder = typer.Typer()
     if isinstance(found, typer.Typer):
         own = found.info.cls
@@ -58,7 +57,11 @@ def _command(name: str, found: Any, **how: Any) -> Any:
     return typer.main.get_group(holder).commands[name]
 
 
-_ADDED: Registry[Any] = Registry("command", "dptransfer.commands", {}, _command)
+_STORY = (
+    "methods", "plan", "encode", "fit", "predict", "evaluate", "attack", "card", "verify", "export",
+)  # fmt: skip
+_OWN = {name: f"dptransfer.cli.{name}:{name}" for name in _STORY} | {"ledger": "dptransfer.cli.ledger:app"}
+_COMMANDS: Registry[Any] = Registry("command", "dptransfer.commands", _OWN, _command)
 
 
 def _broken(name: str, problem: Exception) -> Any:
@@ -76,47 +79,34 @@ class Commands(Group):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The library's own in the order of the story, then those of plug-ins."""
-        return [*self.commands, *(name for name in _ADDED.names if name not in self.commands)]
+        return list(_COMMANDS.names)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The library's own command of that name, or else a plug-in's."""
-        own = super().get_command(ctx, cmd_name)
-        if own is not None:
-            return own
-        if cmd_name in _ADDED.names:
+        """The command of that name, made when it is first asked for."""
+        if cmd_name not in self.commands:
             try:
-                return _ADDED[cmd_name]
+                self.commands[cmd_name] = _COMMANDS[cmd_name]
             except ArgumentError as problem:
-                return _broken(cmd_name, problem)
-        if cmd_name in _ELSEWHERE:
-            raise ArgumentError(
-                f"'dptransfer {cmd_name}' comes with a package that is not installed. "
-                f"Install it: pip install '{_ELSEWHERE[cmd_name]}'"
-            )
-        return None
+                self.commands[cmd_name] = _broken(cmd_name, problem)
+            except KeyError:
+                if cmd_name not in _ELSEWHERE:
+                    return None
+                needs = f"needs a package that is not installed: pip install '{_ELSEWHERE[cmd_name]}'"
+                raise ArgumentError(f"'dptransfer {cmd_name}' {needs}") from None
+        return self.commands[cmd_name]
 
-    def main(
-        self,
-        args: Any = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
+    def main(self, *given: Any, **how: Any) -> Any:
         """Run, and leave with an exit code; a command line that cannot be read is one line as well."""
-        words = list(sys.argv[1:] if args is None else args)
+        words = list(sys.argv[1:] if how.get("args") is None else how["args"])
         try:
-            outcome = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            outcome = super().main(*given, **{**how, "standalone_mode": False})
         except _UsageError as problem:
-            if not standalone_mode:
-                raise
             if type(problem).__name__ != "NoArgsIsHelpError":  # whose help has been shown
                 typer.echo(usage_line(problem, words, self), err=True)
             sys.exit(problem.exit_code)
         except typer.Abort:
             sys.exit(130)
-        return sys.exit(outcome or 0) if standalone_mode else outcome
+        sys.exit(outcome or 0)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take `--debug` from wherever it stands."""
@@ -135,5 +125,5 @@ class Commands(Group):
                 import traceback
 
                 typer.echo(traceback.format_exc(), err=True)
-            say_error(one_line(problem, ctx.invoked_subcommand))
+            say_marked("Error: ", "red", one_line(problem, ctx.invoked_subcommand))
             raise typer.Exit(130 if isinstance(problem, KeyboardInterrupt) else 2) from None

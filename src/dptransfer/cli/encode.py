@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,19 +18,14 @@ _ALLOW = "pass --allow-unreadable to count each as a row of zeros."
 
 def encode(
     source: Annotated[
-        Path,
-        typer.Argument(
-            help="A folder per class, a folder, an image, or a file of texts (.csv, .parquet, .txt)."
-        ),
+        Path, typer.Argument(help="A folder (of one per class), an image, or texts (.csv, .parquet, .txt).")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The .emb folder to write.")],
     encoder: options.EncoderName = None,
     size: Annotated[
         int | None, typer.Option("--size", "--image-size", help="Side of the pictures, such as 128.")
     ] = None,
-    text_column: Annotated[
-        str | None, typer.Option(help="Column of a CSV or Parquet file that holds the texts; default text.")
-    ] = None,
+    text_column: Annotated[str | None, typer.Option(help="Column of the texts; default text.")] = None,
     device: options.Device = "cpu",
     batch: options.Batch = 32,
     classes: options.Classes = None,
@@ -58,16 +53,8 @@ def encode(
     found = examples_in(source, model, declared, text_column=text_column)
     strict = not (public or allow_unreadable)
     refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, or {_ALLOW}")
-    report = encode_to(
-        out,
-        found,
-        model,
-        refuse=refuse if strict else None,
-        public=public,
-        batch=batch,
-        name=name,
-        overwrite=overwrite,
-    )
+    how: dict[str, Any] = {"public": public, "batch": batch, "name": name, "overwrite": overwrite}
+    report = encode_to(out, found, model, refuse=refuse if strict else None, **how)
     if strict:
         kept = f"'{out}' was written with a row of zeros for each; encode again without them, or {_ALLOW}"
         refuse_problems(report.unreadable, out, remedy=kept)

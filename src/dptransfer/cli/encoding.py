@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +22,6 @@ from dptransfer.errors import ArgumentError, DataError
 if TYPE_CHECKING:
     from dptransfer.data import ImageList, TextList
     from dptransfer.encoders import Encoder, EncodeReport
-
-_TEXT_ENDINGS = (".txt",)
-_PROBLEMS = ".problems.txt"
 
 
 def is_table(path: Path) -> bool:
@@ -48,7 +46,7 @@ def examples_in(
 
     if encoder.kind == "text":
         return find_texts(path, classes=classes, labelled=labelled, column=text_column or "text")
-    if text_column is not None or path.suffix.lower() in _TEXT_ENDINGS:
+    if text_column is not None or path.suffix.lower() == ".txt":
         what = "Texts need" if text_column is None else "--text-column needs"
         raise ArgumentError(
             f"{what} an encoder for texts; '{encoder.identity.name}' is for images. Example: --encoder minilm"
@@ -97,15 +95,12 @@ def encoded_beside(
     """
     found = examples_in(path, encoder, classes)
     if found.labels is None or found.classes is None:
-        raise DataError(
-            f"'{path}': private examples must have labels; these have none. "
-            "Use a folder per class, or a CSV with a column 'label'."
-        )
+        remedy = "Use a folder per class, or a CSV with a column 'label'."
+        raise DataError(f"'{path}': private examples must have labels; these have none. {remedy}")
 
-    def refuse(names: Sequence[str]) -> None:
-        allowed = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
-        refuse_problems(names, path, remedy=f"Repair or remove them, or encode first: {allowed}.")
-
+    allowed = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
+    remedy = f"Repair or remove them, or encode first: {allowed}."
+    refuse = partial(refuse_problems, beside=path, remedy=remedy)
     home = path if os.access(path.absolute().parent, os.W_OK) else out
     rows = _beside(home, f".rows-of-{out.name}.emb")  # a name that is nobody else's
     try:
@@ -137,7 +132,7 @@ def note_problems(names: Sequence[str], beside: Path) -> Path | None:
     """Write the names, one a line, where their owner alone can read them; without names, forget old ones."""
     from dptransfer.data.owner_only import owner_only
 
-    file = _beside(beside, _PROBLEMS)
+    file = _beside(beside, ".problems.txt")
     try:
         file.unlink(missing_ok=True)  # so that the mode is ours, whoever made the old one
         if not names:
@@ -145,10 +140,8 @@ def note_problems(names: Sequence[str], beside: Path) -> Path | None:
         with open(file, "x", encoding="utf-8", errors="surrogateescape", opener=owner_only) as stream:
             stream.writelines(f"{name!r}\n" if "\n" in name else f"{name}\n" for name in names)
     except OSError as problem:
-        raise DataError(
-            f"The names of unreadable images are written to '{file}', which failed "
-            f"({problem.strerror or problem}). Make that place writable, and run again."
-        ) from None
+        why = f"({problem.strerror or problem}). Make that place writable, and run again."
+        raise DataError(f"Names of unreadable images go to '{file}', which failed {why}") from None
     return file
 
 
@@ -156,10 +149,8 @@ def refuse_problems(names: Sequence[str], beside: Path, *, remedy: str) -> None:
     """Raise if there are any; the message says where their names are."""
     file = note_problems(names, beside)
     if file is not None:
-        raise DataError(
-            f"Images must be readable; some are not. Their names are in '{file}', for the owner's eyes. "
-            f"{remedy}"
-        )
+        where = f"Their names are in '{file}', for the owner's eyes."
+        raise DataError(f"Images must be readable; some are not. {where} {remedy}")
 
 
 def _beside(path: Path, ending: str) -> Path:

@@ -26,10 +26,7 @@ def evaluate(
     labels: Annotated[Path | None, typer.Option(help="An .npy of labels, for rows without.")] = None,
     device: Annotated[str, typer.Option(help="Where rows are scored: cpu or cuda.")] = "cpu",
     add_to_card: Annotated[
-        bool,
-        typer.Option(
-            "--add-to-card", help="Write the numbers on the release's card; test rows stay unprotected."
-        ),
+        bool, typer.Option("--add-to-card", help="Write the numbers on the card; test rows stay unprotected.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -43,8 +40,8 @@ def evaluate(
     from dptransfer.release import evaluate as evaluate_model
 
     released = read_release(model)
-    rows, truth = labelled_rows(test, released.row_facts, split=split, labels=labels)
-    found = evaluate_model(released, rows.rows, truth, name=rows.name or test.name, device=device)
+    rows, truth, name = labelled_rows(test, released.row_facts, split=split, labels=labels)
+    found = evaluate_model(released, rows, truth, name=name, device=device)
     if add_to_card:
         amend_release(model, evaluation=found)
     if as_json:
@@ -57,15 +54,13 @@ def evaluate(
 
 def _show(found: Evaluation) -> None:
     facts: dict[str, object] = {
-        "Balanced accuracy": _with_interval(found.balanced_accuracy, found.balanced_interval),
-        "Accuracy": _with_interval(found.accuracy, found.accuracy_interval),
+        "Balanced accuracy": with_interval(found.balanced_accuracy, found.balanced_interval),
+        "Accuracy": with_interval(found.accuracy, found.accuracy_interval),
     }
     if found.minority_accuracy is not None and found.minority_interval is not None:
+        share = with_interval(found.minority_accuracy, found.minority_interval)
         smallest = ", ".join(str(name) for name in found.minority_classes[:8])
-        facts["Smallest quarter"] = (
-            f"{_with_interval(found.minority_accuracy, found.minority_interval)}, "
-            f"by {found.minority_source}: {smallest}"
-        )
+        facts["Smallest quarter"] = f"{share}, by {found.minority_source}: {smallest}"
     facts |= {"Macro F1": f"{found.macro_f1:.3f}", "Test rows": f"{found.size} ({found.name})"}
     show_facts(facts)
     say()
@@ -81,24 +76,22 @@ def _show(found: Evaluation) -> None:
 
 def _show_confusion(found: Evaluation) -> None:
     """The whole matrix where it fits; the most frequent mistakes otherwise."""
-    if found.confusion is None:  # never so for a fresh evaluation; one read from a release may lack it
-        return
+    confusion = found.confusion or ()  # of a fresh evaluation it is always there
     if len(found.classes) <= _WIDEST:
-        rows = [(name, *counts) for name, counts in zip(found.classes, found.confusion, strict=True)]
+        rows = [(name, *counts) for name, counts in zip(found.classes, confusion, strict=True)]
         header = ("True \\ predicted", *(str(name) for name in found.classes))
         show_table(header, rows, numbers=range(1, len(header)))
         return
-    mistakes = sorted(
-        (
-            (count, found.classes[true], found.classes[guess])
-            for true, counts in enumerate(found.confusion)
-            for guess, count in enumerate(counts)
-            if count and guess != true
-        ),
-        key=lambda mistake: -mistake[0],
-    )
-    show_table(("Rows", "True", "Predicted"), mistakes[:_MOST_CONFUSIONS], numbers=(0,))
+    mistakes = [
+        (count, found.classes[true], found.classes[guess])
+        for true, counts in enumerate(confusion)
+        for guess, count in enumerate(counts)
+        if count and guess != true
+    ]
+    worst = sorted(mistakes, key=lambda mistake: -mistake[0])[:_MOST_CONFUSIONS]
+    show_table(("Rows", "True", "Predicted"), worst, numbers=(0,))
 
 
-def _with_interval(value: float, interval: tuple[float, float]) -> str:
+def with_interval(value: float, interval: tuple[float, float]) -> str:
+    """A share with the ends of its interval."""
     return f"{value:.3f} ({interval[0]:.3f} to {interval[1]:.3f})"

@@ -29,9 +29,7 @@ def export(
 
     released = read_release(model)
     if onnx.is_dir() or (onnx.exists() and not overwrite):
-        raise ArgumentError(
-            f"--onnx must name a new file; '{onnx}' exists. Choose another, or pass --overwrite."
-        )
+        raise ArgumentError(f"--onnx must name a new file; '{onnx}' exists. Choose another, or --overwrite.")
     written = export_onnx(released, onnx, unsafe_for_publication=unsafe)
     facts = {
         "written": written,

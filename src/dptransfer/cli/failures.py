@@ -17,8 +17,10 @@ import typer
 
 from dptransfer.errors import DPTransferError, PrivacyWarning
 
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NO_RIGHT = {errno.EACCES, errno.EPERM, errno.EROFS}
+_REMEDIES = (
+    ({errno.ENOSPC, errno.EDQUOT, errno.EFBIG}, "Free some space, or choose another place."),
+    ({errno.EACCES, errno.EPERM, errno.EROFS}, "Change its permissions, or choose another place."),
+)
 _SPELLINGS = (  # what the library's messages say in Python, as it is said here
     (r"classes=\[[^\]]*\]", "--classes a,b,c"),
     (r"labels=\.\.\.", "--set data.labels=labels.npy"),
@@ -40,8 +42,7 @@ def one_line_warnings() -> Iterator[None]:
         if not issubclass(category, PrivacyWarning):
             usual(message, category, *where, **more)
             return
-        typer.secho("Warning: ", fg="yellow", bold=True, err=True, nl=False)
-        typer.echo(printable(message), err=True)
+        say_marked("Warning: ", "yellow", printable(message))
 
     with warnings.catch_warnings():
         usual, warnings.showwarning = warnings.showwarning, show
@@ -75,19 +76,14 @@ def printable(text: object) -> str:
     return cleaned(text)
 
 
-def say_error(line: str) -> None:
+def say_marked(word: str, colour: str, line: str) -> None:
     """Say it on standard error, after the word that everybody looks for."""
-    typer.secho("Error: ", fg="red", bold=True, err=True, nl=False)
+    typer.secho(word, fg=colour, bold=True, err=True, nl=False)
     typer.echo(line, err=True)
 
 
 def _about_file(problem: OSError) -> str:
     name = "The file" if problem.filename is None else f"'{problem.filename}'"
     found = problem.strerror or str(problem) or type(problem).__name__
-    if problem.errno in _NO_SPACE:
-        remedy = "Free some space, or choose another place."
-    elif problem.errno in _NO_RIGHT:
-        remedy = "Change its permissions, or choose another place."
-    else:
-        remedy = "Check the path."
+    remedy = next((remedy for codes, remedy in _REMEDIES if problem.errno in codes), "Check the path.")
     return printable(f"{name} must be usable; {found[:1].lower()}{found[1:]}. {remedy}")

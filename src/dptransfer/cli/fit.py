@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.declared import AboutData, class_list, settings_of
+from dptransfer.cli.declared import ABOUT_DATA, class_list, settings_of
 from dptransfer.cli.encoding import encoded_beside, is_table
+from dptransfer.cli.evaluate import with_interval
 from dptransfer.cli.inputs import (
-    beside,
     labelled_rows,
-    labelled_shots,
     note_open_folder,
     require_other_than,
     require_rows,
+    with_shots,
 )
-from dptransfer.cli.ledger import open_ledger, summary_json
+from dptransfer.cli.ledger import open_ledger, summary_json, summary_of
 from dptransfer.cli.method import method_from
 from dptransfer.cli.privacy_view import privacy_json, show_events
 from dptransfer.cli.screen import progress_bar, say, show_facts, show_json
@@ -36,9 +35,7 @@ if TYPE_CHECKING:
 
 
 def fit(
-    private: Annotated[
-        Path, typer.Argument(help="Private rows (.emb, .npz, ...), or images with --encoder.")
-    ],
+    private: Annotated[Path, typer.Argument(help="Private rows, or images or texts with --encoder.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The release directory to write.")],
     public: options.PublicPool = None,
     shots: options.LabelledShots = None,
@@ -48,9 +45,7 @@ def fit(
     ledger: options.LedgerFile = None,
     title: options.Title = None,
     contact: options.Contact = None,
-    workspace: Annotated[
-        Path | None, typer.Option(help="A folder of your own, from which a killed fit goes on.")
-    ] = None,
+    workspace: Annotated[Path | None, typer.Option(help="A folder from which a killed fit goes on.")] = None,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
     seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests only.")] = None,
@@ -84,6 +79,7 @@ def fit(
         )
 
     from dptransfer.data import read_private, read_public
+    from dptransfer.encoders import get_encoder
     from dptransfer.noise import SecureNoise, SeededNoise
     from dptransfer.release import evaluate
 
@@ -91,41 +87,39 @@ def fit(
     require_other_than(private, public, "--public", "Its rows would be taken for public and published.")
     require_other_than(private, shots, "--shots", "Its rows would be taken for public and published.")
     require_other_than(private, test, "--test", "The card would tell how private rows were classified.")
-    of_method, about = settings_of(settings, AboutData)
+    of_method, about = settings_of(settings, ABOUT_DATA)
+    strict_names, new_data_set = about.pop("strict_names", False), about.pop("new_data_set", False)
     chosen = method_from(method, of_method, tune, device=device, encodes=encoder is not None)
     pool_rows = None if public is None else read_public(public)
     declared = None if classes is None else class_list(classes)
-    if shots is not None:
-        beside(pool_rows, labelled_shots(shots, declared))
-    book = open_ledger(ledger, strict_names=about.strict_names)  # like the above, before minutes of encoding
-    with _table(private, encoder, image_size, device, declared, out) as table:
-        rows = read_private(
-            table,
-            classes=declared,
-            name=name,
-            size=about.size,
-            class_counts=about.class_counts,
-            labels=about.labels,
-            split=about.split,
-        )
-        shown = None if shots is None else labelled_shots(shots, rows.facts.classes)
+    with_shots(pool_rows, shots, declared)
+    book = open_ledger(ledger, strict_names=strict_names)  # like the above, before minutes of encoding
+    source: AbstractContextManager[Path] = nullcontext(private)
+    if encoder is None:
+        require_rows(private)
+        note_open_folder(private)
+    elif is_table(private):
+        raise ArgumentError(f"--encoder is for images and texts; '{private}' holds rows. Leave it out.")
+    else:
+        loaded = get_encoder(encoder, size=image_size, device=device or "cpu")
+        source = encoded_beside(private, loaded, declared, out)
+    with source as table:
+        rows = read_private(table, classes=declared, name=name, **about)
+        public_rows = with_shots(pool_rows, shots, rows.facts.classes)
         tested = None if test is None else labelled_rows(test, rows.facts)
         require_writable(out, overwrite=overwrite, room=room_for(rows.facts, chosen))
         with told_if_interrupted(book, workspace):
             with progress_bar(f"Fitting '{chosen.name}'") as step, reported_to(step):
                 model = chosen.fit(
                     rows,
-                    beside(pool_rows, shown),
+                    public_rows,
                     budget=budget,
                     ledger=book,
                     noise=SecureNoise() if seed is None else SeededNoise(seed),
-                    new_data_set=about.new_data_set,
+                    new_data_set=new_data_set,
                     workspace=workspace,
                 )
-            scores = None
-            if tested is not None:
-                known_as = tested[0].name or Path(str(test)).name
-                scores = evaluate(model, tested[0].rows, tested[1], name=known_as)
+            scores = None if tested is None else evaluate(model, *tested[:2], name=tested[2])
             written = save_or_rescue(
                 model,
                 out,
@@ -135,87 +129,54 @@ def fit(
                 overwrite=overwrite,
                 unsafe_for_publication=unsafe,
             )
-        (_show_json if as_json else _show)(model, rows, book, written, scores)
-
-
-def _table(
-    private: Path,
-    encoder: str | None,
-    image_size: int | None,
-    device: str | None,
-    classes: Sequence[str | int] | None,
-    out: Path,
-) -> AbstractContextManager[Path]:
-    """Where the rows are: at `private`, or, of images and texts, beside them while the release is made."""
-    from dptransfer.encoders import get_encoder
-
-    if encoder is None:
-        require_rows(private)
-        note_open_folder(private)
-        return nullcontext(private)
-    if is_table(private):
-        raise ArgumentError(
-            f"--encoder is for images and texts; '{private}' holds rows already. Leave it out."
-        )
-    loaded = get_encoder(encoder, size=image_size, device=device or "cpu")
-    return encoded_beside(private, loaded, classes, out)
-
-
-def _show_json(
-    model: PrivateClassifier, rows: PrivateEmbeddings, book: Ledger, out: Path, scores: Evaluation | None
-) -> None:
-    """What was charged to which ledger, the promise and the files, as one JSON object."""
-    charge, summary = _account(model, rows, book)
-    show_json(
-        {
-            **privacy_json(model.provenance.method, model.guarantee, model.events),
-            "configuration": dict(model.provenance.configuration),
-            "notes": list(model.provenance.notes),
-            "seeded": model.provenance.seeded,
-            "ledger": {"path": str(book.path), "entry": charge.number, "head": charge.hash},
-            "account": summary_json(summary),
-            "out": str(out),
-            "files": _files(out),
-            "evaluation": None if scores is None else scores.to_dict(),
-        }
-    )
+        _show(model, rows, book, written, scores, as_json=as_json)
 
 
 def _show(
-    model: PrivateClassifier, rows: PrivateEmbeddings, book: Ledger, out: Path, scores: Evaluation | None
+    model: PrivateClassifier,
+    rows: PrivateEmbeddings,
+    book: Ledger,
+    out: Path,
+    scores: Evaluation | None,
+    *,
+    as_json: bool,
 ) -> None:
-    """The same for people."""
-    charge, summary = _account(model, rows, book)
+    """What was charged to which ledger, the promise and the files."""
+    made = model.provenance
+    files = sorted(entry.name for entry in out.iterdir())
+    charge = next(entry for entry in book.history(rows) if entry.hash == made.ledger_head)
+    account = summary_of(book, charge.dataset)
+    if as_json:
+        return show_json(
+            {
+                **privacy_json(made.method, model.guarantee, model.events),
+                "configuration": dict(made.configuration),
+                "notes": list(made.notes),
+                "seeded": made.seeded,
+                "ledger": {"path": str(book.path), "entry": charge.number, "head": charge.hash},
+                "account": summary_json(account),
+                "out": str(out),
+                "files": files,
+                "evaluation": None if scores is None else scores.to_dict(),
+            }
+        )
     show_events(model.events)
     say()
     facts: dict[str, object] = {
-        "Charged": f"{summary.dataset}, entry {charge.number} of the ledger {book.path}",
-        "Account": summary.sentence,
+        "Charged": f"{account.dataset}, entry {charge.number} of the ledger {book.path}",
+        "Account": account.sentence,
         "Guarantee": model.guarantee,
     }
     next_step = f"dptransfer card {out}"
     if scores is None:
         next_step += f"; with test rows: dptransfer evaluate {out} TEST --add-to-card"
     else:
-        low, high = scores.balanced_interval
-        facts["Tested"] = (
-            f"balanced accuracy {scores.balanced_accuracy:.3f} ({low:.3f} to {high:.3f}) "
-            f"on {scores.size} rows. {scores.statement}"
-        )
-    show_facts({**facts, "Written": f"{out}: {', '.join(_files(out))}", "Next": next_step})
-    for note in model.provenance.notes:
+        tested = with_interval(scores.balanced_accuracy, scores.balanced_interval)
+        facts["Tested"] = f"balanced accuracy {tested} on {scores.size} rows. {scores.statement}"
+    show_facts({**facts, "Written": f"{out}: {', '.join(files)}", "Next": next_step})
+    for note in made.notes:
         say(f"Note: {note}")
     if rows.name is None:
         say("Hint: with --name NAME every version of this data set shares one account in the ledger.")
-    if model.provenance.seeded:
+    if made.seeded:
         say("NOT PRIVATE, DO NOT PUBLISH: the noise came from a seed.", style="bold red")
-
-
-def _account(model: PrivateClassifier, rows: PrivateEmbeddings, book: Ledger) -> Any:
-    """The charge this model was paid with, and what it left of the account."""
-    charge = next(entry for entry in book.history(rows) if entry.hash == model.provenance.ledger_head)
-    return charge, next(one for one in book.datasets() if one.dataset.id == charge.dataset.id)
-
-
-def _files(out: Path) -> list[str]:
-    return sorted(entry.name for entry in out.iterdir())

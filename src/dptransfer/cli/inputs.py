@@ -12,13 +12,24 @@ from dptransfer.cli.screen import say
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
+    from dptransfer.arrays import Rows
     from dptransfer.data import Facts, Labelled, PublicEmbeddings
 
 
-def labelled_shots(path: Path, classes: Sequence[str | int] | None) -> PublicEmbeddings:
-    """The labelled public rows that --shots names; `classes` is the list their labels refer to, if known."""
+def with_shots(
+    pool: PublicEmbeddings | None, path: Path | None, classes: Sequence[str | int] | None
+) -> PublicEmbeddings | None:
+    """The public rows: the pool with what --shots names at its side; shots alone are the public rows.
+
+    Args:
+        pool: the public pool, if there is one.
+        path: the labelled public rows, if any are named.
+        classes: the list that their labels refer to, if known.
+    """
     from dptransfer.data import read_public
 
+    if path is None:
+        return pool
     require_rows(path)
     try:
         shots = read_public(path, classes=classes)
@@ -26,34 +37,24 @@ def labelled_shots(path: Path, classes: Sequence[str | int] | None) -> PublicEmb
         raise DataError(f"--shots: {problem}") from problem
     if shots.labels is None:
         raise DataError(
-            f"--shots must name rows with labels; '{path}' has none. "
-            "Encode a folder per class, or pass rows without labels as --public."
+            f"--shots takes rows with labels; '{path}' has none. Pass rows without labels as --public."
         )
-    return shots
-
-
-def beside(pool: PublicEmbeddings | None, shots: PublicEmbeddings | None) -> PublicEmbeddings | None:
-    """The pool with the shots at its side; shots alone are the public rows."""
-    if pool is None or shots is None:
-        return shots if pool is None else pool
-    return pool.with_shots(shots)
+    return shots if pool is None else pool.with_shots(shots)
 
 
 def labelled_rows(
     path: Path, facts: Facts, *, split: str | None = None, labels: Path | None = None
-) -> tuple[PublicEmbeddings, Labelled]:
-    """Test rows and their labels; rows of another encoder, dimension or class list are refused."""
+) -> tuple[Rows, Labelled, str]:
+    """Test rows, their labels and name; rows of another encoder, dimension or class list are refused."""
     from dptransfer.data import Labelled, read_public
 
     require_rows(path)
     rows = read_public(path, classes=facts.classes, split=split, labels=labels)
     if rows.labels is None:
-        raise DataError(
-            f"'{path}': test rows must have labels; these have none. "
-            "Use a file that has them, or 'dptransfer evaluate' with --labels labels.npy."
-        )
+        remedy = "Use a file that has them, or 'dptransfer evaluate' with --labels labels.npy."
+        raise DataError(f"'{path}': test rows must have labels; these have none. {remedy}")
     rows.require_match(facts)
-    return rows, Labelled(rows.labels, facts.classes)
+    return rows.rows, Labelled(rows.labels, facts.classes), rows.name or path.name
 
 
 def require_new(out: Path) -> None:
@@ -65,10 +66,8 @@ def require_new(out: Path) -> None:
 def require_other_than(private: Path, path: Path | None, option: str, why: str) -> None:
     """Raise if an option names the private data themselves."""
     if path is not None and path.exists() and private.exists() and path.samefile(private):
-        raise ArgumentError(
-            f"{option} must name other data than the private ones; '{path}' is the same. {why} "
-            "Give a file of its own."
-        )
+        same = f"'{path}' is the same. {why} Give a file of its own."
+        raise ArgumentError(f"{option} must name other data than the private ones; {same}")
 
 
 def require_rows(path: Path) -> None:

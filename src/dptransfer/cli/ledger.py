@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,8 +92,7 @@ def budget(
     relation: options.Neighbours = Relation.ADD_REMOVE,
     note: Annotated[str, typer.Option(help="Why, for the record.")] = "",
     rule: Annotated[
-        str | None,
-        typer.Option(help="How later charges are counted, set before the first one: gaussian or renyi."),
+        str | None, typer.Option(help="How later charges count, set before the first: gaussian or renyi.")
     ] = None,
     ledger: options.LedgerFile = None,
     as_json: options.AsJson = False,
@@ -104,13 +105,16 @@ def budget(
     limit = options.budget_from(epsilon, delta, other_budget, relation) if setting else None
     book = open_ledger(ledger, must_exist=not setting)
     if limit is not None:
-        book.set_budget(_known_or_new(book, dataset), limit, note=note, rule=rule)
-    found = book.find(dataset)
-    summary = next(one for one in book.datasets() if one.dataset.id == found.id)
+        named: DataSet | str = dataset
+        with suppress(LedgerError):  # a name that is not on record yet is that of one still to come
+            named = book.find(dataset)
+        book.set_budget(named, limit, note=note, rule=rule)
+    summary = summary_of(book, book.find(dataset))
     if as_json:
         return show_json({"ledger": book.path, **summary_json(summary)})
     limits = summary.budget or "none: everything is recorded, nothing refused"
-    show_facts({"Ledger": book.path, "Data set": found, "Budget": limits, "Account": summary.sentence})
+    told = {"Data set": summary.dataset, "Budget": limits, "Account": summary.sentence}
+    show_facts({"Ledger": book.path, **told})
 
 
 @app.command()
@@ -127,16 +131,14 @@ def verify(
     """
     if head is not None and not (len(head) == 64 and set(head.lower()) <= set("0123456789abcdef")):
         raise ArgumentError(
-            "--head must be a whole head, 64 hexadecimal digits; this is not. "
-            "A release has one in release.json, as ledger_head."
+            "--head takes 64 hexadecimal digits; these are not. A release has them in release.json."
         )
     book = open_ledger(ledger, must_exist=True)
     book.verify(known_head=None if head is None else head.lower())
     entries = len(book.history(None))
     tell({"ledger": book.path, "entries": entries, "head": book.head}, as_json=as_json, known_head=head)
     if not as_json:
-        known = "" if head is None else ", and the given head is in it"
-        say(f"The chain holds{known}.", style="green")
+        say("The chain holds" + (", and the given head is in it." if head else "."), style="green")
 
 
 @app.command()
@@ -157,18 +159,8 @@ def export(
     book = open_ledger(ledger, must_exist=True)
     entries = book.history(None)
     with open(out, "x", encoding="utf-8", opener=owner_only) as file:
-        for entry in entries:
-            file.write(json.dumps(entry_json(entry), ensure_ascii=False) + "\n")
-    facts = {"ledger": book.path, "out": out, "entries": len(entries), "head": book.head}
-    tell(facts, as_json=as_json)
-
-
-def _known_or_new(book: Ledger, text: str) -> DataSet | str:
-    """The data set on record, or the text as the name of one that is still to come."""
-    try:
-        return book.find(text)
-    except LedgerError:
-        return text
+        file.writelines(json.dumps(entry_json(entry), ensure_ascii=False) + "\n" for entry in entries)
+    tell({"ledger": book.path, "out": out, "entries": len(entries), "head": book.head}, as_json=as_json)
 
 
 def open_ledger(path: Path | None, *, must_exist: bool = False, strict_names: bool = False) -> Ledger:
@@ -187,16 +179,19 @@ def open_ledger(path: Path | None, *, must_exist: bool = False, strict_names: bo
     return Ledger(where, strict_names=strict_names)
 
 
+def summary_of(book: Ledger, dataset: DataSet) -> DatasetSummary:
+    """The account of a data set that is on record."""
+    return next(one for one in book.datasets() if one.dataset.id == dataset.id)
+
+
 def summary_json(summary: DatasetSummary) -> dict[str, Any]:
     """One data set's account."""
-    plain = {name: getattr(summary, name) for name in ("charges", "unfinished", "rule", "sentence")}
+    plain = ("charges", "unfinished", "rule", "sentence", "merged")
     return {
-        "id": summary.dataset.id,
-        "name": summary.dataset.name,
+        **asdict(summary.dataset),
         "spent": None if summary.spent is None else summary.spent.to_dict(),
         "budget": None if summary.budget is None else summary.budget.to_dict(),
-        "merged": list(summary.merged),
-        **plain,
+        **{name: getattr(summary, name) for name in plain},
     }
 
 
@@ -204,12 +199,11 @@ def entry_json(entry: Entry) -> dict[str, Any]:
     """One entry of the record, whatever its kind; what only the ledger needs is left out."""
     from dptransfer.ledger import BudgetChange, Charge
 
-    told: dict[str, Any] = {"dataset": {"id": entry.dataset.id, "name": entry.dataset.name}}
+    told: dict[str, Any] = {"dataset": asdict(entry.dataset)}
     names = ["number", "time", "version", "process", "hash"]
     if isinstance(entry, Charge):
         told |= {"kind": "charge", "events": [event_to_dict(event) for event in entry.events]}
-        told["apart_from"] = list(entry.apart_from)
-        names += ["label", "rule", "outcome", "status", "detail"]
+        names += ["apart_from", "label", "rule", "outcome", "status", "detail"]
     elif isinstance(entry, BudgetChange):
         told |= {"kind": "budget", "budget": entry.budget.to_dict()}
         names += ["note", "rule"]

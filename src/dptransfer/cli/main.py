@@ -1,4 +1,4 @@
-"""The `dptransfer` command, assembled from one file per command, in the order of the story."""
+"""The `dptransfer` command as a whole: its name, its own options, and how a process runs it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,6 @@ from typing import Annotated
 import typer
 
 from dptransfer import __version__
-from dptransfer.cli import (
-    attack,
-    card,
-    encode,
-    evaluate,
-    export,
-    fit,
-    ledger,
-    methods,
-    plan,
-    predict,
-    verify,
-)
 from dptransfer.cli.commands import Commands
 
 app = typer.Typer(
@@ -50,14 +37,6 @@ def dptransfer(
 
     Example: dptransfer demo
     """
-
-
-for command in (
-    methods.methods, plan.plan, encode.encode, fit.fit, predict.predict, evaluate.evaluate,
-    attack.attack, card.card, verify.verify, export.export,
-):  # fmt: skip
-    app.command()(command)
-app.add_typer(ledger.app, name="ledger")
 
 
 def run() -> None:

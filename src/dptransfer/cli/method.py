@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from dptransfer.errors import ArgumentError
-from dptransfer.named import converted, named_method
+from dptransfer.named import in_type, named_method
 
 if TYPE_CHECKING:
     from dptransfer.methods import PrivateMethod
 
 _EXAMPLE = "Example: --tune steps=10,30"
-_OF_TUNING = ("mean_trials", "tune_on_public")
+_OF_TUNING = {"mean_trials": float, "tune_on_public": bool}
 
 
 def method_from(
@@ -46,13 +45,10 @@ def _tuned(name: str, settings: Mapping[str, Any], tune: Sequence[str]) -> Priva
     from dptransfer.methods.grid import every_combination
 
     given = {field: value for field, value in settings.items() if field not in _OF_TUNING}
-    own = {
-        field: converted(PrivateTuning, field, settings[field]) for field in _OF_TUNING if field in settings
-    }
+    own = {name: in_type(kind, name, settings[name]) for name, kind in _OF_TUNING.items() if name in settings}
     if own.get("tune_on_public") and "mean_trials" in own:
         raise ArgumentError(
-            "mean_trials is for tuning on private rows; tune_on_public tries every configuration. "
-            "Leave one of them out."
+            "mean_trials is for tuning on private rows, tune_on_public tries all. Leave one of them out."
         )
     lists = _lists(tune, given)
     named_method(name, given)  # what is wrong with the settings is not the tuning's fault
@@ -65,28 +61,13 @@ def _lists(texts: Sequence[str], given: Mapping[str, Any]) -> dict[str, list[Any
     found: dict[str, list[Any]] = {}
     for text in texts:
         field, equals, listed = (part.strip() for part in text.partition("="))
-        if not equals or not field:
+        values = in_type(list[Any], field, listed)  # as JSON, for values that have commas, or by commas
+        if not equals or not field or not values or "" in values:
             raise ArgumentError(f"--tune takes field=value,value; got '{text}'. {_EXAMPLE}")
-        values = _values(listed)
-        if not values or "" in values:
-            raise ArgumentError(
-                f"--tune must list values; got '{text}', with none where one is due. {_EXAMPLE}"
-            )
-        if field in given:
-            raise ArgumentError(f"A field is either set or tuned; '{field}' is both. Leave one of them out.")
-        if field in found:
-            raise ArgumentError(f"A field is tuned once; '{field}' is there twice. Give one list of values.")
+        if field in given or field in found:
+            raise ArgumentError(f"A field is set or tuned once; '{field}' is there twice. Leave one out.")
         found[field] = values
     return found
-
-
-def _values(listed: str) -> list[Any]:
-    """A JSON list, for values that have commas themselves; else what stands between commas."""
-    try:
-        values = json.loads(listed)
-    except ValueError:
-        values = None
-    return values if isinstance(values, list) else [part.strip() for part in listed.split(",")]
 
 
 def on_device(method: PrivateMethod, device: str | None, *, encodes: bool = False) -> PrivateMethod:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -25,11 +26,7 @@ PublicPool = Annotated[Path | None, typer.Option(help="Public rows, such as pool
 LabelledShots = Annotated[Path | None, typer.Option(help="A few labelled public rows, such as shots.emb.")]
 Classes = Annotated[str | None, typer.Option(help="A number, a,b,c, or a file with one name per line.")]
 
-
-def _budget(*names: str, help: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel="Budget")
-
-
+_budget = partial(typer.Option, rich_help_panel="Budget")
 Epsilon = Annotated[float | None, _budget("--epsilon", "-e", help="ε; alone it is pure DP.")]
 Delta = Annotated[float | None, _budget("--delta", "-d", help="δ, below 0.1; usual is 1e-5.")]
 OtherBudget = Annotated[
@@ -38,44 +35,21 @@ OtherBudget = Annotated[
 ]
 Neighbours = Annotated[Relation, _budget(help="What a neighbour is.")]
 
-
-def _method(*names: str, help: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel="Method")
-
-
-MethodName = Annotated[
-    str,
-    _method(
-        "--method",
-        "-m",
-        help=f"{', '.join(METHODS.names)}, or package.module:Class. In their own words: dptransfer methods",
-    ),
-]
-Settings = Annotated[
-    list[str] | None,
-    _method(
-        "--set",
-        metavar="FIELD=VALUE",
-        help="A field of the method, such as k=5 or pace.reach=20; or of the data, such as data.size=5000.",
-    ),
-]
-Tune = Annotated[
-    list[str] | None,
-    _method(
-        metavar="FIELD=A,B,...",
-        help="Choose a setting on the private rows; the budget pays for it. "
-        "With --set tune_on_public=true on the public rows, for nothing.",
-    ),
-]
+_method = partial(typer.Option, rich_help_panel="Method")
+_METHODS = f"{', '.join(METHODS.names)}, or package.module:Class. In their own words: dptransfer methods"
+_FIELDS = "A field of the method, such as k=5 or pace.reach=20; or of the data, such as data.size=5000."
+_TUNING = (
+    "Choose a setting on the private rows; the budget pays for it. "
+    "With --set tune_on_public=true on the public rows, for nothing."
+)
+MethodName = Annotated[str, _method("--method", "-m", help=_METHODS)]
+Settings = Annotated[list[str] | None, _method("--set", metavar="FIELD=VALUE", help=_FIELDS)]
+Tune = Annotated[list[str] | None, _method(metavar="FIELD=A,B,...", help=_TUNING)]
 MethodDevice = Annotated[
     str | None, _method(help="cpu or cuda: where the method computes if it can, and the encoder.")
 ]
 
-
-def _encoding(*names: str, help: str, min: int | None = None) -> Any:
-    return typer.Option(*names, help=help, min=min, rich_help_panel="Encoding")
-
-
+_encoding = partial(typer.Option, rich_help_panel="Encoding")
 EncoderName = Annotated[
     str | None,
     _encoding(help="Such as efficientnet-lite0, minilm, hf:ORG/NAME, a model folder or an .onnx file."),
@@ -93,15 +67,17 @@ def budget_from(epsilon: float | None, delta: float | None, other: str | None, r
     >>> print(budget_from(None, None, "rho=0.5", Relation.ADD_REMOVE))
     rho = 0.5 zCDP, add/remove
     """
-    amounts = {"epsilon": epsilon, "rho": None, "mu": None}
+    amounts = {"epsilon": epsilon}
     if other is not None:
-        currency, _, amount = other.partition("=")
+        currency, _, amount = (part.strip() for part in other.partition("="))
         try:
-            amounts[{"rho": "rho", "mu": "mu"}[currency.strip()]] = float(amount)
-        except (KeyError, ValueError):
+            amounts[currency] = float(amount)
+        except ValueError:
+            currency = ""
+        if currency not in ("rho", "mu"):
             raise ArgumentError(
                 f"--budget takes rho=NUMBER or mu=NUMBER; got '{other}'. Example: --budget rho=0.5"
-            ) from None
+            )
     if delta is None:
         delta = 1e-5 if epsilon is None and other is not None else 0.0
     return Budget(**amounts, delta=delta, relation=relation)

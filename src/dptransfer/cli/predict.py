@@ -33,9 +33,7 @@ def predict(
     model: options.Release,
     inputs: Annotated[list[Path], typer.Argument(help="Images, a folder, a text or CSV file, or rows.")],
     top: Annotated[int, typer.Option(min=1, help="Classes per input, likeliest first.")] = 1,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A .csv or .jsonl file to write instead.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A .csv or .jsonl to write.")] = None,
     encoder: options.EncoderName = None,
     device: options.Device = "cpu",
     batch: options.Batch = 8,
@@ -67,9 +65,9 @@ def predict(
         for rank, place in enumerate(places, start=1)
     ]
     if out is None and not as_json and not as_csv and on_terminal():
-        cells = [("" if one["rank"] > 1 else one["input"], one["label"], one["score"]) for one in found]
-        rounded = [(name, label, f"{score:.3f}") for name, label, score in cells]
-        return show_table(("Input", "Label", "Score"), rounded, numbers=(2,))
+        names = ["" if one["rank"] > 1 else one["input"] for one in found]
+        cells = [(name, one["label"], f"{one['score']:.3f}") for name, one in zip(names, found, strict=True)]
+        return show_table(("Input", "Label", "Score"), cells, numbers=(2,))
     if top == 1:
         for one in found:
             del one["rank"]
@@ -102,14 +100,11 @@ def _rows(
         path.stat()  # a missing file is an error before the encoder is loaded
     tables = [is_table(path) for path in inputs]
     if any(tables) and not all(tables):
-        raise ArgumentError(
-            "Inputs must be all rows or all images; these are mixed. Predict them separately."
-        )
+        raise ArgumentError("Inputs must be all rows or all images; these are mixed. Predict each kind.")
     if all(tables):
         parts = [_from_table(released, path) for path in inputs]
     else:
-        encoder = _encoder(released, spec, device)
-        parts = [_from_examples(group, encoder, batch) for group in _grouped(inputs)]
+        parts = _from_examples(inputs, _encoder(released, spec, device), batch)
     return [name for names, _ in parts for name in names], np.concatenate([rows for _, rows in parts])
 
 
@@ -119,10 +114,8 @@ def _from_table(released: PrivateClassifier, path: Path) -> NamedRows:
     table = read_table(path)
     require_same_encoder(released.encoder, table.encoder, names=("The model", f"'{path}'"))
     if table.rows.shape[1] != released.dimension:
-        raise Incompatible(
-            f"Rows must have the model's dimension, {released.dimension}; those in '{path}' have "
-            f"{table.rows.shape[1]}. Encode them with the model's encoder."
-        )
+        found = f"those in '{path}' have {table.rows.shape[1]}. Encode them with the model's encoder"
+        raise Incompatible(f"Rows must have the model's dimension, {released.dimension}; {found}.")
     names = table.sources or tuple(f"{path}:{number}" for number in range(len(table.rows)))
     return list(names), table.rows
 
@@ -136,42 +129,36 @@ def _encoder(released: PrivateClassifier, spec: str | None, device: str) -> Enco
         return encoder_of(recorded, device=device, spec=spec, delta=delta)
     if spec is None:
         raise ArgumentError(
-            "Images and texts need the encoder the model was fitted with, and the release names none. "
-            "Name it yourself, for example: --encoder efficientnet-lite0"
+            "Images and texts need the model's encoder; the release names none. Pass --encoder NAME."
         )
     encoder = get_encoder(spec, device=device)
     if encoder.dimension != released.dimension:
-        raise Incompatible(
-            f"The encoder must give rows of the model's dimension, {released.dimension}; "
-            f"'{spec}' gives {encoder.dimension}. Name the one the model was fitted with."
-        )
+        gives = f"'{spec}' gives {encoder.dimension}. Name the one the model was fitted with"
+        raise Incompatible(f"The encoder must give rows of dimension {released.dimension}; {gives}.")
     return encoder
 
 
-def _grouped(inputs: Sequence[Path]) -> list[Path | Sequence[Path]]:
-    """Single images together, so that they share batches; anything else by itself."""
+def _from_examples(inputs: Sequence[Path], encoder: Encoder, batch: int) -> list[NamedRows]:
+    from dptransfer.data import ImageList, TextList, find_images
     from dptransfer.data.images import IMAGE_ENDINGS
-
-    if all(path.is_file() and path.suffix.lower() in IMAGE_ENDINGS for path in inputs):
-        return [inputs]
-    return list(inputs)
-
-
-def _from_examples(group: Path | Sequence[Path], encoder: Encoder, batch: int) -> NamedRows:
-    from dptransfer.data import ImageList, find_images
     from dptransfer.encoders import encode_images_in_memory, encode_texts_in_memory
 
-    if isinstance(group, Path):
-        found = examples_in(group, encoder, None, labelled=False)
+    found: Sequence[ImageList | TextList]
+    if all(path.is_file() and path.suffix.lower() in IMAGE_ENDINGS for path in inputs):
+        found = [find_images(inputs)]  # together, so that they share batches
     else:
-        found = find_images(group)
-    if not isinstance(found, ImageList):
-        return list(found.texts), encode_texts_in_memory(found.texts, encoder, batch=batch)
-    _refuse_unreadable(unrecognised(found.paths))
-    with progress_bar("Encoding") as step:
-        rows, unreadable = encode_images_in_memory(found, encoder, batch=batch, progress=step)
-    _refuse_unreadable([str(found.paths[place]) for place in unreadable])
-    return [str(path) for path in found.paths], rows
+        found = [examples_in(path, encoder, None, labelled=False) for path in inputs]
+    parts: list[NamedRows] = []
+    for group in found:
+        if isinstance(group, TextList):
+            parts.append((list(group.texts), encode_texts_in_memory(group.texts, encoder, batch=batch)))
+            continue
+        _refuse_unreadable(unrecognised(group.paths))
+        with progress_bar("Encoding") as step:
+            rows, unreadable = encode_images_in_memory(group, encoder, batch=batch, progress=step)
+        _refuse_unreadable([str(group.paths[place]) for place in unreadable])
+        parts.append(([str(path) for path in group.paths], rows))
+    return parts
 
 
 def _refuse_unreadable(names: Sequence[str]) -> None:
@@ -179,7 +166,5 @@ def _refuse_unreadable(names: Sequence[str]) -> None:
     if names:
         rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         listed = ", ".join(f"'{name}'" for name in names[:_NAMED])
-        raise DataError(
-            f"Images must be readable; {len(names)} cannot be read: {listed}{rest}. "
-            "Repair them, or leave them out."
-        )
+        some = f"{len(names)} cannot be read: {listed}{rest}"
+        raise DataError(f"Images must be readable; {some}. Repair them, or leave them out.")

@@ -38,11 +38,8 @@ def on_terminal(*, err: bool = False) -> bool:
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """A line that moves while something takes a while; nothing where nobody is looking."""
-    if not on_terminal(err=True):
-        yield
-        return
-    with console(err=True).status(what):
+    """A bar that moves while something takes a while; nothing where nobody is looking."""
+    with progress_bar(what):
         yield
 
 

@@ -13,7 +13,7 @@ from dptransfer.errors import ReleaseError
 
 if TYPE_CHECKING:
     from dptransfer.data import Facts
-    from dptransfer.ledger import Ledger
+    from dptransfer.ledger import Entry, Ledger
     from dptransfer.methods import PrivateMethod
     from dptransfer.release import PrivateClassifier
 
@@ -43,9 +43,9 @@ def require_writable(target: Path, *, overwrite: bool, room: int = _CHUNK) -> No
                 probe.write(bytes(min(_CHUNK, room - start)))
             probe.flush()
     except OSError as problem:
+        why = f"({problem.strerror or problem}). Free some space or choose another path"
         raise ReleaseError(
-            f"A release must be writable before anything is charged; '{target}' is not "
-            f"({problem.strerror or problem}). Nothing was charged; free some space or choose another path."
+            f"Nothing was charged: a release must be writable, '{target}' is not {why}."
         ) from problem
 
 
@@ -58,9 +58,8 @@ def save_or_rescue(model: PrivateClassifier, target: Path, **options: Any) -> Pa
             rescued = model.save(Path(tempfile.mkdtemp(prefix="dptransfer-")) / target.name, **options)
         except (ReleaseError, OSError):
             raise ReleaseError(f"{problem} The charge stands, and the model is lost.") from problem
-        raise ReleaseError(
-            f"{problem} The charge stands, so the model was kept: move '{rescued}' to where it belongs."
-        ) from problem
+        kept = f"The charge stands, so the model was kept: move '{rescued}' to where it belongs."
+        raise ReleaseError(f"{problem} {kept}") from problem
 
 
 @contextmanager
@@ -69,29 +68,26 @@ def told_if_interrupted(book: Ledger, workspace: Path | None = None) -> Iterator
 
     A run in a workspace was perhaps charged by an earlier process, and goes on without another charge.
     """
-    before = _entries(book)
+    before = len(_entries(book))
     try:
         yield
     except KeyboardInterrupt:
         from dptransfer.ledger import Charge
 
-        if workspace is not None:
-            raise KeyboardInterrupt(
-                "Interrupted; no release was written. The same command with "
-                f"--workspace {workspace} goes on, and what it has charged is not charged again."
-            ) from None
-        new = book.history()[before:] if _entries(book) else []
+        new = _entries(book)[before:]
         own = [entry for entry in new if isinstance(entry, Charge) and entry.process == os.getpid()]
-        if not own:
-            raise KeyboardInterrupt("Interrupted before any charge; no release was written.") from None
-        paid = own[-1]
-        spent = "it cost nothing" if not paid.events else "its budget is spent"
-        raise KeyboardInterrupt(
-            f"Interrupted in the middle of a fit: {spent} (entry {paid.number} of the ledger {book.path}), "
-            "and no release was written. Fitting again is charged again."
-        ) from None
+        if workspace is not None:
+            goes_on = f"The same command with --workspace {workspace} goes on; nothing is charged twice."
+            said = f"Interrupted; no release was written. {goes_on}"
+        elif not own:
+            said = "Interrupted before any charge; no release was written."
+        else:
+            spent = "its budget is spent" if own[-1].events else "it cost nothing"
+            entry = f"(entry {own[-1].number} of the ledger {book.path}), and no release was written"
+            said = f"Interrupted in the middle of a fit: {spent} {entry}. Fitting again is charged again."
+        raise KeyboardInterrupt(said) from None
 
 
-def _entries(book: Ledger) -> int:
-    """How many there are; a file that is not there yet is not made for it."""
-    return len(book.history()) if book.path is not None and book.path.exists() else 0
+def _entries(book: Ledger) -> list[Entry]:
+    """What is on record; a file that is not there yet is not made for it."""
+    return book.history() if book.path is not None and book.path.exists() else []

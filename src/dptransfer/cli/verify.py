@@ -8,6 +8,11 @@ from dptransfer.cli import options
 from dptransfer.cli.screen import say, show_json, show_table
 from dptransfer.privacy import number, rounded_up
 
+_UNCHECKED = (
+    "Files and arithmetic hold, but the sensitivities of the steps are the publisher's word: "
+    "verify with the version that wrote it, or read its method."
+)
+
 
 def verify(model: options.Release, as_json: options.AsJson = False) -> None:
     """Recompute ε, plan the steps again and check every file.
@@ -22,8 +27,9 @@ def verify(model: options.Release, as_json: options.AsJson = False) -> None:
     if as_json:
         show_json(found.to_dict())
     else:
-        rows = [(_mark(check.passed, check.required), check.name, check.detail) for check in found.checks]
-        show_table(("", "Check", "Found"), rows)
+        marks = ["ok" if one.passed else "FAILED" if one.required else "note" for one in found.checks]
+        checks = zip(marks, found.checks, strict=True)
+        show_table(("", "Check", "Found"), [(mark, one.name, one.detail) for mark, one in checks])
         say()
         epsilon, delta = rounded_up(found.epsilon or 0.0), number(found.delta or 0.0)
         promise = f"'{found.method}', epsilon {epsilon} at delta {delta}, {found.relation}"
@@ -36,13 +42,3 @@ def verify(model: options.Release, as_json: options.AsJson = False) -> None:
         say(found.not_shown)
     if not found.ok:
         raise typer.Exit(1 if found.failed else 3)
-
-
-_UNCHECKED = (
-    "Files and arithmetic hold, but the sensitivities of the steps are the publisher's word: "
-    "verify with the version that wrote it, or read its method."
-)
-
-
-def _mark(passed: bool, required: bool) -> str:
-    return "ok" if passed else "FAILED" if required else "note"

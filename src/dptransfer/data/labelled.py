@@ -41,6 +41,7 @@ class Labelled:
             raise DataError(
                 "Labelled takes an array of positions; this is none. Use Labelled.of(labels, classes=[...])."
             )
+        object.__setattr__(self, "positions", found.astype(np.int64, copy=False))  # bytes mask in torch
         if len(found) and not 0 <= found.min() <= found.max() < len(self.classes):
             raise DataError(  # not which label, nor where: those are private values
                 f"Every label must be one of the {len(self.classes)} declared classes; at least one is not. "

@@ -11,7 +11,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import PixelArray, array_or_none
-from dptransfer.data.decode import open_image, open_image_or_none, without_warnings
+from dptransfer.data.decode import open_image, without_warnings
 from dptransfer.data.images import ImageList
 from dptransfer.errors import DataError
 
@@ -62,17 +62,15 @@ class DecodedFiles:
         from PIL import Image
 
         path, (_, height, width, _) = self._paths[position], self.shape
-        if self._private:
-            image = open_image_or_none(path) or Image.new("RGB", (width, height))
-        else:
-            try:
-                image = open_image(path)
-            except Exception as problem:  # Pillow's readers raise many types
-                raise DataError(
-                    f"Public pictures must be readable; '{path}' is not ({type(problem).__name__}). "
-                    "Repair it, or leave it out."
-                ) from None
-        return np.asarray(image.resize((width, height), Image.Resampling.BICUBIC))
+        try:
+            return np.asarray(open_image(path).resize((width, height), Image.Resampling.BICUBIC))
+        except Exception as problem:  # Pillow's readers raise many types
+            if self._private:
+                return np.zeros((height, width, 3), dtype=np.uint8)
+            raise DataError(
+                f"Public pictures must be readable; '{path}' is not ({type(problem).__name__}). "
+                "Repair it, or leave it out."
+            ) from None
 
 
 def pixels_of(x: Any, resolution: int | tuple[int, int] | None, *, private: bool) -> Pixels:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -50,9 +51,11 @@ class EncoderDelta:
     @cached_property
     def identity(self) -> EncoderIdentity:
         """Who makes the rows: the base, changed by this delta and no other."""
-        digest = hashlib.sha256(f"{self.base.weights}|{self.kind}|".encode())
-        for name, array in self.arrays.items():
-            digest.update(f"{name}|{array.shape}|".encode())
+        shapes = [[name, array.shape] for name, array in self.arrays.items()]
+        digest = hashlib.sha256(
+            json.dumps([self.base.weights, self.kind, shapes]).encode()
+        )  # ends where it ends
+        for array in self.arrays.values():
             digest.update(array.astype("<f4", copy=False).tobytes())
         return replace(self.base, name=f"{self.base.name}+{self.kind}", weights=digest.hexdigest())
 

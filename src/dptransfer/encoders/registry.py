@@ -116,6 +116,7 @@ def encoder_of(
 
 def adapted(encoder: Encoder, delta: EncoderDelta) -> Encoder:
     """The encoder as a release changes it; one that cannot be changed so, or is another, is refused."""
+    require_same_encoder(delta.base, encoder.identity, names=("The change of an encoder", "the encoder"))
     change = getattr(encoder, "adapted", None)
     if change is None:
         raise ArgumentError(

@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+import numpy as np
+
+from dptransfer.arrays import AnyArray, Integers
 from dptransfer.compute.cores import usable_cores
 from dptransfer.compute.threads import side_by_side
 
 _CHUNK_ELEMENTS = 2**18  # two megabytes of float64: the passes over one chunk stay in the cache
 _Result = TypeVar("_Result")
-
-
-def row_chunks(count: int, dimension: int) -> Iterator[slice]:
-    """Slices over `count` rows, each small enough that working copies stay in the processor's cache."""
-    return _slices(count, _chunks(count, dimension))
 
 
 def over_chunks(work: Callable[[slice], _Result], count: int, dimension: int) -> Iterator[_Result]:
@@ -30,18 +28,21 @@ def over_chunks(work: Callable[[slice], _Result], count: int, dimension: int) ->
     # Less than an eighth of a chunk is done sooner than another thread has begun with it.
     worthwhile = count * dimension // max(1, _CHUNK_ELEMENTS // 8)
     workers = max(1, min(usable_cores(), worthwhile))
-    # As many for each worker: none waits for another's last.
-    rounds = -(-_chunks(count, dimension) // workers)
-    return side_by_side(work, list(_slices(count, rounds * workers)), workers)
-
-
-def _chunks(count: int, dimension: int) -> int:
-    """How many it takes."""
-    return -(-count // max(1, _CHUNK_ELEMENTS // max(1, dimension)))
-
-
-def _slices(count: int, chunks: int) -> Iterator[slice]:
-    """At most so many, of one size; the last may be smaller."""
+    needed = -(-count // max(1, _CHUNK_ELEMENTS // max(1, dimension)))
+    # As many for each worker, of one size: none waits for another's last.
+    chunks = -(-needed // workers) * workers
     step = max(1, -(-count // max(1, chunks)))
-    for start in range(0, count, step):
-        yield slice(start, min(count, start + step))
+    parts = [slice(start, min(count, start + step)) for start in range(0, count, step)]
+    return side_by_side(work, parts, workers)
+
+
+def mapped_rows(work: Callable[[AnyArray], AnyArray], rows: AnyArray, width: int) -> Integers:
+    """The integer rows of this width that `work` makes of the rows, a chunk at a time."""
+    result = np.empty((len(rows), width), dtype=np.int64)
+
+    def fill(chunk: slice) -> None:
+        result[chunk] = work(rows[chunk])
+
+    for _ in over_chunks(fill, *rows.shape):
+        pass
+    return result

@@ -21,13 +21,14 @@ rounding modes, which `compute.plain_floats` sees to.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Integers
 from dptransfer.errors import ArgumentError
-from dptransfer.features.chunks import over_chunks
+from dptransfer.features.chunks import mapped_rows
 from dptransfer.features.scaled_rows import scaled_rows
 
 SUM_BITS = 30
@@ -70,16 +71,8 @@ def require_exact_norms(dimension: int) -> None:
 
 
 def _lattice(rows: AnyArray, norm: int, *, root: bool = False, clip: float | None = None) -> Integers:
-    count, dimension = rows.shape
-    require_exact_norms(dimension)
-    result = np.zeros((count, dimension), dtype=np.int64)
-
-    def fill(chunk: slice) -> None:
-        result[chunk] = _lattice_chunk(rows[chunk], norm, root, clip)
-
-    for _ in over_chunks(fill, count, dimension):
-        pass
-    return result
+    require_exact_norms(rows.shape[1])
+    return mapped_rows(partial(_lattice_chunk, norm=norm, root=root, clip=clip), rows, rows.shape[1])
 
 
 def _lattice_chunk(rows: AnyArray, norm: int, root: bool, clip: float | None) -> Floats:

@@ -35,7 +35,7 @@ from dptransfer.arrays import AnyArray, Floats, Integers
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.features.base import Arrays, readable
-from dptransfer.features.chunks import over_chunks
+from dptransfer.features.chunks import mapped_rows
 from dptransfer.features.lattice import clipped_lattice, require_exact_norms, unit_lattice
 from dptransfer.features.principal_axes import principal_axes
 
@@ -140,16 +140,12 @@ class FittedPublicMap:
 
     def lattice(self, rows: AnyArray, norm: int) -> Integers:
         """Mapped integer rows; see the module docstring for why they are exact."""
-        result = np.empty((len(rows), self.dimension), dtype=np.int64)
         mean, matrix = self.mean.astype(np.float64), self.matrix.astype(np.float64)
 
-        def fill(chunk: slice) -> None:
-            centred = self.uncentred.lattice(rows[chunk], ROW_NORM) - mean
-            result[chunk] = unit_lattice(centred @ matrix, norm)
+        def mapped(part: AnyArray) -> Integers:
+            return unit_lattice((self.uncentred.lattice(part, ROW_NORM) - mean) @ matrix, norm)
 
-        for _ in over_chunks(fill, len(rows), self.input_dimension):
-            pass
-        return result
+        return mapped_rows(mapped, rows, self.dimension)
 
     @property
     def uncentred(self) -> UncentredRows:

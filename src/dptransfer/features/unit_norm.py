@@ -12,7 +12,7 @@ from dptransfer import _check
 from dptransfer.arrays import AnyArray, Integers
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.features.base import Arrays, readable
-from dptransfer.features.chunks import row_chunks
+from dptransfer.features.chunks import mapped_rows
 from dptransfer.features.lattice import require_exact_norms, unit_lattice
 
 FINE_NORM = 2**30  # of the rows whose neighbouring coordinates are pooled
@@ -65,12 +65,12 @@ class FittedUnitNorm:
             return unit_lattice(rows, norm)
         # Pooled sums in exact integers: a float average could round differently in another batch. The
         # division is left out, since the row is scaled to unit norm afterwards.
-        result = np.zeros((len(rows), self.dimension), dtype=np.int64)
         starts = np.arange(0, self.input_dimension, self.pool)
-        for chunk in row_chunks(len(rows), self.input_dimension):
-            fine = unit_lattice(rows[chunk], FINE_NORM)
-            result[chunk] = unit_lattice(np.add.reduceat(fine, starts, axis=1), norm)
-        return result
+
+        def pooled(part: AnyArray) -> Integers:
+            return unit_lattice(np.add.reduceat(unit_lattice(part, FINE_NORM), starts, axis=1), norm)
+
+        return mapped_rows(pooled, rows, self.dimension)
 
     def arrays(self) -> Arrays:
         """It has none."""

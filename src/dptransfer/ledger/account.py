@@ -81,7 +81,7 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
         if self.unit not in (None, unit):
             raise RelationMismatch(
                 f"An account is about one unit; {self.dataset} counts by {self.unit.value}, and {what} by "
-                f"{unit.value} was asked for. Keep to the one unit, or file the data under another name."
+                f"{unit.value} was asked for. Keep to that one; other people's data have another name."
             )
 
     def require_rule(self, rule: Rule) -> None:

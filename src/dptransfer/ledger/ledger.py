@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -154,6 +155,11 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             LedgerTampered: the chain does not hold.
             LedgerError: the file cannot be used.
         """
+        if workspace is not None and not re.fullmatch("[0-9a-f]{32,}", workspace):
+            raise ArgumentError(
+                f"workspace must be a random number of 32 hexadecimal digits or more; got {workspace!r}. "
+                "A word might be used for two runs, of which the second would be charged nothing."
+            )
         events, label = tuple(events), words("label", label)
         steps = written(events)
         identity = identity_of(dataset)

@@ -59,7 +59,9 @@ class GaussianMechanism:
 
     def release(self, rows: AnyArray, labels: Labels, *, noise: NoiseSource) -> Floats:
         """Answer and noise are added as integers; scaling back is post-processing."""
-        return noise.once(self.query.label, lambda: self._draw(rows, labels, noise))
+        # An answer on record must have the noise it is paid for here: a share may follow from other answers.
+        what = f"{self.query.label}, noise multiplier {self.noise_multiplier:.9g}"
+        return noise.once(what, lambda: self._draw(rows, labels, noise))
 
     def _draw(self, rows: AnyArray, labels: Labels, noise: NoiseSource) -> Floats:
         # The noise first: if it cannot be drawn, no row was read.

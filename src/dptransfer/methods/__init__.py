@@ -87,19 +87,28 @@ def _accepted(name: str, found: Any) -> type[PrivateMethod]:
     from inspect import isabstract
 
     from dptransfer.methods.base import PrivateMethod
+    from dptransfer.methods.parts import parts_of
 
     if not (isinstance(found, type) and issubclass(found, PrivateMethod)) or isabstract(found):
         raise ArgumentError(
             "A method is a class that derives from EmbeddingMethod or ImageMethod and has plan and run; got "
             f"{found!r}. The page 'Adding a method' shows one."
         )
-    own = getattr(found, "name", "")
+    theirs, own = not found.__module__.startswith(f"{__name__}."), getattr(found, "name", "")
     if not own or own != (name or own):
         raise ArgumentError(f"A method bears the name that it is found by; this one is named '{own}'.")
-    if own in (*_OWN, "private-tuning") and not found.__module__.startswith(f"{__name__}."):
+    if theirs and own in (*_OWN, "private-tuning"):
         raise ArgumentError(f"Names of this library cannot be taken; '{own}' is one. Choose another.")
     if any(one.default is MISSING and one.default_factory is MISSING for one in fields(found)):
         raise ArgumentError(f"Every field of a method has a default; one of '{own}' has none. Give it one.")
+    if theirs:
+        try:
+            tuple(parts_of(found))  # as whoever verifies a release does, of this method or of another
+        except NameError as problem:
+            raise ArgumentError(
+                f"The types of a method's fields must be there when it runs; of '{own}' {problem}. "
+                "Import it outside of TYPE_CHECKING."
+            ) from None
     return found
 
 

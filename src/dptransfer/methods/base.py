@@ -212,11 +212,7 @@ class PrivateMethod(ABC):
         with _charged(ledger, plan, private, new_data_set, space, told) as receipt:
             drawn = noise if space is None else RecordedNoise(noise, space, finished=receipt.finished)
             outcome = method.run(plan, prepared, private, drawn, public)
-            if outcome.events != plan.events:
-                raise DPTransferError(
-                    f"A run must cost what was charged; '{method.name}' ran other steps than it planned. "
-                    "The charge stands and nothing is released; please report this."
-                )
+            require_as_planned(plan, outcome)
         return PrivateClassifier(
             head=outcome.head,
             features=prepared if outcome.features is None else outcome.features,
@@ -322,7 +318,7 @@ def _require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
         raise ArgumentError(f"budget must be a Budget, such as Budget(epsilon=1.0); got {budget!r}.")
     if not isinstance(ledger, Ledger):
         raise ArgumentError(f"ledger must be a Ledger; got {ledger!r}. Open a file with Ledger(path).")
-    if not hasattr(noise, "seeded"):
+    if not (hasattr(noise, "seeded") and hasattr(noise, "once")):
         raise ArgumentError(f"noise must be a noise source; got {noise!r}. Leave it out for SecureNoise().")
 
 
@@ -366,7 +362,7 @@ def _request(plan: Plan, private: PrivateData, public: Mapping[str, Any] | None)
     """What a run that goes on must have in common with the one that was interrupted."""
     return {
         "method": plan.method.name,
-        "software version": current_versions(),
+        "software version": current_versions(*_packages(plan.method)),
         "configuration": configuration_of(plan.method),
         "budget": [event_to_dict(event) for event in plan.events],
         "list of declared facts": private.facts.to_dict(),
@@ -383,6 +379,15 @@ def _require_honest(plan: Plan, budget: Budget, unit: Unit) -> None:
         raise DPTransferError(
             "A plan must stay within its budget, protect the declared unit and promise what its steps give; "
             f"that of '{plan.method.name}' does not. Nothing was read or charged; please report this."
+        )
+
+
+def require_as_planned(plan: Plan, outcome: Outcome) -> None:
+    """Raise, so that nothing is released, if a run took other steps than were charged."""
+    if outcome.events != plan.events:
+        raise DPTransferError(
+            f"A run must cost what was charged; '{plan.method.name}' ran other steps than it planned. "
+            "The charge stands and nothing is released; please report this."
         )
 
 

@@ -18,7 +18,7 @@ from dptransfer.mechanisms import GaussianRounds
 from dptransfer.mechanisms.base import at_noise_of
 from dptransfer.methods.about import About
 from dptransfer.methods.auto import Auto
-from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod
+from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod, require_as_planned
 from dptransfer.methods.configurations import configuration_in_words, tuned_settings
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import BestOfManyEvent, Budget, rounded_up
@@ -160,6 +160,7 @@ class PrivateTuning(EmbeddingMethod):
             if chosen.method is not self.candidates[place]:  # `Auto` named another when it planned
                 ready = chosen.method.prepare(private.facts, public)
             outcome = chosen.method.run(chosen, ready, private, noise, public)
+            require_as_planned(chosen, outcome)
             seen_by = ready if outcome.features is None else outcome.features
             linear, offset, precision = quadratic_form(outcome.head)
             question = CorrectCount(seen_by, linear, offset, precision)

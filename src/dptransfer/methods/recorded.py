@@ -62,9 +62,9 @@ class UnknownType(ReleaseError):
 
 def _known_types() -> dict[str, type[Any]]:
     """By the name of the class; the library's own come first, so that no package takes the name of one."""
-    methods = METHODS.values()
     known: dict[str, type[Any]] = {}
-    for one in (*_OF_EVERY_METHOD, *methods, *(part for method in methods for part in parts_of(method))):
+    parts = (one for method in METHODS.values() for one in (method, *parts_of(method)))
+    for one in (*_OF_EVERY_METHOD, *parts):
         known.setdefault(one.__name__, one)
     return known
 

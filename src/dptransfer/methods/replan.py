@@ -36,6 +36,9 @@ from dptransfer.release.bundle import read_release
 from dptransfer.release.manifest import current_versions
 from dptransfer.release.verify import STEPS, Check, Verification, verify_files
 
+WORDS = "description"
+"""Name of the check of a method's words, which a release carries with it."""
+
 _ROUNDING = 1e-9  # what another build of the same arithmetic may differ by
 _HAIR = 1 + 1e-9  # so that a plan that is exactly the recorded one fits its own guarantee
 
@@ -53,7 +56,8 @@ def verify_release(path: str | Path) -> Verification:
         return found  # there is nothing that could be planned again
     checks = list(found.checks)
     place = 1 + next(number for number, check in enumerate(checks) if check.name == "guarantee")
-    checks.insert(place, check_steps(read_release(path)))
+    model = read_release(path)
+    checks[place:place] = [check_steps(model), check_words(model)]
     return replace(found, checks=tuple(checks))
 
 
@@ -69,13 +73,14 @@ def check_steps(model: PrivateClassifier) -> Check:
         plan = _planned_again(model)
         problem = _difference(model, plan)
         understated = any(map(_understates, model.events, plan.events))
+        understated |= model.facts.unit not in plan.method.units  # who bounds an example bounds no person
     except _RowsNeeded:
         return _not_checked("this plan looks at the public rows themselves, which a release does not hold")
     except UnknownType as unknown:
         problem = f"the recorded method cannot plan them: {unknown}"
         if name == PrivateTuning.name:
             return _not_checked(problem)
-    except (DPTransferError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
+    except Exception as error:  # the words and numbers of a forger reach all that a plan does
         problem = f"the recorded method cannot plan them: {error}"
     if problem is None:
         added = METHODS.package(name)
@@ -85,6 +90,20 @@ def check_steps(model: PrivateClassifier) -> Check:
     if written is not None and not understated:
         return _not_checked(f"written by {written}, which may plan otherwise than what is here: {problem}")
     return Check(STEPS, False, one_line(problem))
+
+
+def check_words(model: PrivateClassifier) -> Check:
+    """Whether a release describes its method as the method does; early releases left that to the reader."""
+    told = model.provenance
+    if told.method not in METHODS and told.method != PrivateTuning.name:
+        return Check(WORDS, False, "what it says of its method are its publisher's words", required=False)
+    method = PrivateTuning if told.method == PrivateTuning.name else METHODS[told.method]
+    if (told.summary, told.reference) in (("", ""), (method.about.card, method.about.reference)):
+        return Check(WORDS, True, "as the method describes itself")
+    written = _other_version(told.versions)
+    said = "the release describes its method in other words than the method does"
+    said += "" if written is None else f"; it was written by {written}, which may have other words"
+    return Check(WORDS, False, one_line(said), required=written is None)
 
 
 def _other_version(recorded: Mapping[str, str]) -> str | None:

@@ -11,7 +11,8 @@ killed at any moment. The folder also holds what was asked for (method, settings
 version) and a digest of the private rows: with anything else it is refused, and nothing is charged.
 
 The folder is private: its owner's alone, like the rows. Once the run is over, answers are read but no more
-are drawn. It belongs to its place: a copy could draw the same answers a second time, and is refused.
+are drawn. It belongs to its place: a copy could draw the same answers a second time, and is refused, as is a
+folder restored from a backup. (An old `run.sqlite` written over the present one is not noticed: leave it be.)
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ from dptransfer.errors import DPTransferError, WorkspaceError
 from dptransfer.noise import NoiseSource
 
 _FILE = "run.sqlite"
+_PLACE = "place"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS request (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS answers (number INTEGER PRIMARY KEY, what TEXT NOT NULL, sha256 TEXT NOT NULL,
@@ -50,8 +53,9 @@ class Workspace:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._charge, self._process = "", os.getpid()
         file = self.path / _FILE
-        try:
+        with self._in_words():
             if not self.path.exists():
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 make_owner_folder(self.path)
@@ -65,24 +69,12 @@ class Workspace:
                     f"A workspace must be a folder of its own; '{self.path}' holds other files. "
                     "Name one that does not exist yet."
                 )
-            os.close(owner_only(file, os.O_CREAT | os.O_RDWR))
+            _make(file)
             self._file = sqlite3.connect(file, isolation_level=None, timeout=0)
             self._file.execute("PRAGMA synchronous = EXTRA")
             self._file.execute("PRAGMA locking_mode = EXCLUSIVE")  # ends with the process, however it ends
             self._file.execute("BEGIN EXCLUSIVE")
             self._file.executescript(_SCHEMA)
-        except OSError as problem:
-            raise WorkspaceError(
-                f"A workspace must be a folder that can be written; '{self.path}': {problem.strerror}. "
-                "Name another."
-            ) from None
-        except sqlite3.OperationalError:
-            raise WorkspaceError(
-                f"One process at a time works in a workspace; another has '{self.path}'. "
-                "Wait for it, or name another folder, which is charged for anew."
-            ) from None
-        except sqlite3.DatabaseError:
-            raise self._damaged(_FILE) from None
 
     def __enter__(self) -> Workspace:
         return self
@@ -97,14 +89,17 @@ class Workspace:
             request: what determines the fit, JSON-ready, under names for a message.
         """
         asked = {name: json.dumps(value, sort_keys=True) for name, value in request.items()}
-        # A file that was copied has another number, unlike one that was moved.
-        asked["place: it was copied or restored"] = str((self.path / _FILE).stat().st_ino)
-        known: dict[str, str] = dict(self._file.execute("SELECT name, value FROM request"))
-        if not known:
-            known = {**asked, "charge": secrets.token_hex(16)}
-            with self._file:
-                self._file.execute("BEGIN")
-                self._file.executemany("INSERT INTO request VALUES (?, ?)", known.items())
+        with self._in_words():
+            _make(self.path / _PLACE)
+            place = (self.path / _PLACE).stat()
+            # A copy has another time of making, which nobody can set; a deleted file's number is used again.
+            asked["place: it was copied or restored"] = f"{place.st_ino} {place.st_ctime_ns}"
+            known: dict[str, str] = dict(self._file.execute("SELECT name, value FROM request"))
+            if not known:
+                known = {**asked, "charge": secrets.token_hex(16)}
+                with self._file:
+                    self._file.execute("BEGIN")
+                    self._file.executemany("INSERT INTO request VALUES (?, ?)", known.items())
         other = [name for name in asked if known.get(name) != asked[name]]
         if other or "charge" not in known:
             raise WorkspaceError(
@@ -112,7 +107,8 @@ class Workspace:
                 f"{other[0] if other else 'form'}. Nothing was charged. Fit with what it was made for, or "
                 "name another folder, which is charged for anew."
             )
-        return known["charge"]
+        self._charge = known["charge"]
+        return self._charge
 
     def once(self, number: int, what: str, draw: Callable[[], AnyArray] | None) -> AnyArray:
         """The answer with this number: as it is on disk, else as drawn, and then on disk before it returns.
@@ -122,8 +118,12 @@ class Workspace:
             what: what is asked, in words; an answer on disk must be to the same question.
             draw: gives the answer; None where nothing more may be drawn.
         """
-        stored = self._file.execute("SELECT what, sha256, array FROM answers WHERE number = ?", (number,))
-        found = stored.fetchone()
+        if os.getpid() != self._process:  # a fork, which inherits the file and not the lock
+            raise self._taken()
+        with self._in_words():
+            stored = self._file.execute("SELECT what, sha256, array FROM answers WHERE number = ?", (number,))
+            found = stored.fetchone()
+            (last,) = self._file.execute("SELECT max(number) FROM answers").fetchone()
         if found is not None:
             if found[0] != what or hashlib.sha256(found[2]).hexdigest() != found[1]:
                 raise self._damaged(f"answer {number}")
@@ -133,28 +133,60 @@ class Workspace:
                 f"The run of '{self.path}' is over, and nothing more is drawn for its charge; its answer "
                 f"{number} is gone. Name another folder, which is charged for anew."
             )
+        if last is not None and last > number:  # it was drawn, and taken away
+            raise self._damaged(f"answer {number}")
         content = _bytes(draw())
         row = (number, what, hashlib.sha256(content).hexdigest(), content)
-        with self._file:
+        with self._in_words(), self._file:
             self._file.execute("BEGIN")
             self._file.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", row)
         return _array(content)
 
     def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
         """A private intermediate: from its file if it is there and whole, else computed and written."""
-        file = self.path / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.npy"
+        name = hashlib.sha256(f"{self._charge}|{what}".encode()).hexdigest()[:16]
+        file = self.path / f"{name}.npy"
         try:
             return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
         except (OSError, ValueError, EOFError):
             pass  # not there, or the machine failed while it was written
         array = compute()
         draft = file.with_suffix(".draft")
-        with open(draft, "wb", opener=owner_only) as stream:
-            np.save(stream, array, allow_pickle=False)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(file)
+        with self._in_words():
+            with open(draft, "wb", opener=owner_only) as stream:
+                np.save(stream, array, allow_pickle=False)
+                stream.flush()
+                os.fsync(stream.fileno())
+            draft.replace(file)
         return array
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """What the disk and SQLite refuse, as errors of this library; no draw and no row is inside."""
+        try:
+            yield
+        except OSError as problem:
+            raise self._not_written(problem.strerror or problem) from None
+        except sqlite3.OperationalError as problem:
+            if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:  # of which there are kinds
+                raise self._not_written(problem) from None
+            raise self._taken() from None
+        except sqlite3.ProgrammingError:  # of a method that asks from several threads
+            raise
+        except sqlite3.DatabaseError:
+            raise self._damaged(_FILE) from None
+
+    def _not_written(self, why: object) -> WorkspaceError:
+        return WorkspaceError(
+            f"A workspace must be a folder that can be written; '{self.path}': {why}. "
+            "Make it so and fit again, which goes on if it was charged; or name another."
+        )
+
+    def _taken(self) -> WorkspaceError:
+        return WorkspaceError(
+            f"One process at a time works in a workspace; another has '{self.path}'. "
+            "Wait for it, or name another folder, which is charged for anew."
+        )
 
     def _damaged(self, what: str) -> WorkspaceError:
         return WorkspaceError(
@@ -189,8 +221,8 @@ class RecordedNoise:
         return self._workspace.once(self._asked, what, None if self._finished else lambda: self._draw(draw))
 
     def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
-        """A private intermediate, computed once."""
-        return self._workspace.kept(what, compute)
+        """A private intermediate, computed once for this point of the run: trials may use the same words."""
+        return self._workspace.kept(f"{self._asked}|{what}", compute)
 
     def _draw(self, draw: Callable[[], AnyArray]) -> AnyArray:
         self._drawing = True
@@ -207,6 +239,16 @@ class RecordedNoise:
                 "asked for outside. The charge stands; please report this to the method's authors."
             )
         return getattr(self._noise, name)
+
+
+def _make(file: Path) -> None:
+    """An empty file where there is none.
+
+    One that is there is never opened: closing it would drop every lock that this process has on it, such as
+    another thread's, and let other processes in.
+    """
+    with suppress(FileExistsError):
+        os.close(owner_only(file, os.O_CREAT | os.O_EXCL | os.O_RDWR))
 
 
 def _bytes(array: AnyArray) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
@@ -68,7 +69,8 @@ class BestOfManyEvent(Event):
         if self.mean_trials < 1:
             raise ArgumentError(f"mean_trials must be at least 1; got {self.mean_trials!r}.")
         shape = self.shape
-        if isinstance(shape, bool) or not isinstance(shape, int | float) or not shape > -1:
+        known = isinstance(shape, int | float) and not isinstance(shape, bool)
+        if not known or not (-1 < shape <= sys.float_info.max or shape == math.inf):
             raise ArgumentError(f"shape must be a number above -1, or infinity for Poisson; got {shape!r}.")
         object.__setattr__(self, "shape", float(shape))
         worst = max(math.fsum(one.numeric_delta for one in events) for events in candidates)

@@ -71,7 +71,7 @@ def read_weights(directory: Path, manifest: Manifest) -> dict[str, AnyArray]:
         raise ReleaseError(f"'{WEIGHTS_NAME}' must have the recorded SHA-256; it does not. {_AGAIN}")
     try:
         arrays: dict[str, AnyArray] = load(content)
-    except SafetensorError as problem:
+    except (SafetensorError, ValueError) as problem:  # the latter of shapes that no array can have
         raise ReleaseError(f"'{WEIGHTS_NAME}' must be readable; it is not ({problem}). {_AGAIN}") from None
     for name, array in arrays.items():
         _require_finite(name, array)

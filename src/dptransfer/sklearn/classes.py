@@ -11,12 +11,10 @@ from dptransfer.arrays import AnyArray
 from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError
 
-_OBSERVED = "observed"
-
 
 def declared_values(classes: Sequence[Any] | str | None, labels: AnyArray) -> AnyArray:
     """The declared list; the classes in `labels` only where that set is declared to be public."""
-    if isinstance(classes, str) and classes == _OBSERVED:
+    if isinstance(classes, str) and classes == "observed":
         return _observed(labels)
     if classes is None or isinstance(classes, str):
         raise ArgumentError(
@@ -26,28 +24,19 @@ def declared_values(classes: Sequence[Any] | str | None, labels: AnyArray) -> An
         )
     declared = np.asarray(classes)
     if declared.ndim != 1 or len(np.unique(declared)) != len(declared):
-        raise ArgumentError(
-            "classes must be one list of distinct classes; these are something else. "
-            "Pass each class once: classes=['cat', 'dog']."
-        )
+        raise ArgumentError("classes must be one list of distinct classes; it is not. Pass each class once.")
     return declared
 
 
 def _observed(labels: AnyArray) -> AnyArray:
     """What occurs in the labels; whether that can be a list of classes depends on this public set alone."""
-    kinds = {_kind(label) for label in labels.tolist()}
-    if len(kinds) > 1 or None in kinds:
-        raise ArgumentError(
-            "Unknown label type: observed classes must be all words or all whole numbers; these are not. "
-            "Convert them, for example with y.astype(int) or y.astype(str), or declare classes=[...]."
-        )
-    return np.unique(labels)
-
-
-def _kind(label: object) -> type | None:
-    if isinstance(label, int | np.integer | np.bool_):
-        return int
-    return next((kind for kind in (str, bytes) if isinstance(label, kind)), None)
+    for kind in ((int, np.integer, np.bool_), str, bytes):
+        if all(isinstance(label, kind) for label in labels.tolist()):
+            return np.unique(labels)
+    raise ArgumentError(
+        "Unknown label type: observed classes must be all words or all whole numbers; these are not. "
+        "Convert them, for example with y.astype(int) or y.astype(str), or declare classes=[...]."
+    )
 
 
 def class_words(values: AnyArray) -> list[str]:

@@ -10,13 +10,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.labelled import places
-from dptransfer.errors import ArgumentError
+from dptransfer.errors import ArgumentError, DataError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod
 from dptransfer.named import as_method
@@ -24,24 +24,13 @@ from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import Budget, Guarantee, Relation
 from dptransfer.release import PrivateClassifier as ReleasedClassifier
 from dptransfer.sklearn.classes import class_words, declared_values, with_class_words
-from dptransfer.sklearn.inputs import labels_of, require_one_label_a_row, rows_of
+from dptransfer.sklearn.inputs import labels_of, noted_rows
 from dptransfer.sklearn.notices import FRONT, SCORES, checked_front, warn_once
 from dptransfer.sklearn.refusal import concerns_privacy, search_stopped
 
 
-class _BesideTheSettings:
-    """What an estimator has that is no setting: what a fit found, and whether it is a clone."""
-
-    classes_: AnyArray
-    model_: ReleasedClassifier
-    _first_cloned: str | None = None
-    """When the first clone of this one was made; UTC, ISO 8601 as in the ledger."""
-    _clone_since: str | None = None
-    """On a clone: when the first clone of the estimator that the user made was made."""
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateClassifier(_BesideTheSettings, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
+class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
     """Any method of this library as a scikit-learn classifier; each fit is charged to the ledger by name.
 
     >>> import numpy as np
@@ -83,6 +72,14 @@ class PrivateClassifier(_BesideTheSettings, ClassifierMixin, BaseEstimator):  # 
     ledger: Ledger | None = None
     random_state: int | None = None
 
+    # No settings: what a fit found, and whether this is a clone.
+    classes_: AnyArray = field(init=False)
+    model_: ReleasedClassifier = field(init=False)
+    _first_cloned: str | None = field(default=None, init=False)
+    """When the first clone of this one was made; UTC, ISO 8601 as in the ledger."""
+    _clone_since: str | None = field(default=None, init=False)
+    """On a clone: when the first clone of the estimator that the user made was made."""
+
     def _method(self) -> PrivateMethod:
         """What is fitted, from the settings."""
         return as_method(self.method)
@@ -97,14 +94,12 @@ class PrivateClassifier(_BesideTheSettings, ClassifierMixin, BaseEstimator):  # 
         """
         name, budget, method = self._name(), self._budget(), self._method()
         noise = SecureNoise() if self.random_state is None else SeededNoise(self.random_state)
-        rows, labels = rows_of(X), labels_of(y, of=self)
-        require_one_label_a_row(rows, labels)
+        rows, labels = noted_rows(self, X, reset=True), labels_of(y, of=self)
         classes = declared_values(self.classes, labels)
         # Positions stand for classes inside, so that classes of any kind can be declared.
         positions = places(labels.tolist(), classes.tolist())
         private = PrivateEmbeddings(rows, positions, classes=class_words(classes), name=name)
         public = with_class_words(self.public, classes)
-        self._note_features(X, rows, reset=True)
         if not checked_front.get():
             warn_once(FRONT)
         if self._clone_since is not None:
@@ -152,7 +147,10 @@ class PrivateClassifier(_BesideTheSettings, ClassifierMixin, BaseEstimator):  # 
         Counted here, because scikit-learn's own count tells lengths and kinds of labels when it refuses.
         """
         scores, labels = self._scores(X), labels_of(y, of=self)
-        require_one_label_a_row(scores, labels)
+        if len(scores) != len(labels):
+            raise DataError(
+                "X and y need one entry per example; their lengths differ. Pass these rows' labels."
+            )
         right = scores.argmax(axis=1) == places(labels.tolist(), self.classes_.tolist())
         weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight)
         return float(np.average(right, weights=weights)) if len(right) else float("nan")
@@ -163,13 +161,7 @@ class PrivateClassifier(_BesideTheSettings, ClassifierMixin, BaseEstimator):  # 
 
     def _rows(self, X: ArrayLike) -> AnyArray:
         check_is_fitted(self)
-        rows = rows_of(X)
-        self._note_features(X, rows, reset=False)
-        return rows
-
-    def _note_features(self, X: Any, rows: AnyArray, *, reset: bool) -> None:
-        """Keep, or compare with, the number of features and their names, both of which are public."""
-        validate_data(self, X if hasattr(X, "columns") else rows, skip_check_array=True, reset=reset)
+        return noted_rows(self, X, reset=False)
 
     def _name(self) -> str:
         if not isinstance(self.name, str) or not self.name.strip():

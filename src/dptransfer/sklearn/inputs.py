@@ -8,18 +8,28 @@ these messages contain neither. The wording keeps the key words that scikit-lear
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import validate_data
 
-from dptransfer.arrays import AnyArray, Floats, array_or_none
+from dptransfer.arrays import AnyArray, array_or_none
 from dptransfer.errors import DataError
 
 
 class NotNumbers(DataError, TypeError):
     """An array of Python objects that are not all numbers."""
+
+
+def noted_rows(of: object, X: Any, *, reset: bool) -> AnyArray:
+    """The rows; `of` keeps, or compares with, their width and column names, both of which are public."""
+    rows = rows_of(X)
+    validate_data(of, X if hasattr(X, "columns") else rows, skip_check_array=True, reset=reset)
+    return rows
 
 
 def rows_of(X: ArrayLike) -> AnyArray:
@@ -29,36 +39,33 @@ def rows_of(X: ArrayLike) -> AnyArray:
     rows = array_or_none(X)
     if rows is None or rows.ndim != 2:
         found = "lists of unequal length" if rows is None else f"the number of dimensions {rows.ndim}"
-        raise DataError(
-            f"X must have two dimensions, (examples, features); got {found}. Reshape your data: "
-            "X.reshape(1, -1) is one example, X.reshape(-1, 1) has one feature."
-        )
+        remedy = "Reshape your data: X.reshape(1, -1) is one example, X.reshape(-1, 1) has one feature."
+        raise DataError(f"X must have two dimensions, (examples, features); got {found}. {remedy}")
     if rows.shape[1] == 0:
         raise DataError(
-            "X must have features; it has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required. "
-            "Pass one column per feature."
+            "X has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required. Pass some columns."
         )
     if rows.dtype.kind == "c":
         raise DataError("Complex data not supported: X must hold real numbers. Pass X.real, say.")
     if rows.dtype.kind not in "fiubO":
         kind = rows.dtype.type.__name__  # not the type itself, which tells how long the longest text is
         raise DataError(f"X must hold real numbers; got the type {kind}. Encode texts first.")
-    numbers = _floats(rows) if rows.dtype.kind == "O" else rows
-    if numbers is None:
-        raise NotNumbers(
-            "Every argument must be a number, or a string that reads as a number; at least one entry of X is "
-            "neither. Convert X to an array of numbers."
-        )
-    return numbers
+    if rows.dtype.kind != "O":
+        return rows
+    with suppress(TypeError, ValueError, OverflowError), np.errstate(all="ignore"):
+        return rows.astype(np.float64)
+    # Raised outside, so that NumPy's own error, which shows the entry, does not come along.
+    raise NotNumbers(
+        "Every argument must be a number, or a string that reads as a number; at least one entry of X is "
+        "neither. Convert X to an array of numbers."
+    )
 
 
 def labels_of(y: ArrayLike | None, *, of: object) -> AnyArray:
     """One label per example, as an array with one dimension."""
     if y is None:
-        raise DataError(
-            f"This {type(of).__name__} requires y to be passed, but the target y is None. "
-            "Pass one class per example."
-        )
+        whose = f"This {type(of).__name__} requires y to be passed"
+        raise DataError(f"{whose}, but the target y is None. Pass one class per example.")
     labels = None if issparse(y) else array_or_none(y)
     if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
         warnings.warn(
@@ -70,20 +77,3 @@ def labels_of(y: ArrayLike | None, *, of: object) -> AnyArray:
     if labels is None or labels.ndim != 1:
         raise DataError("y should be a 1d array, one class per example; it is something else. Pass a list.")
     return labels
-
-
-def require_one_label_a_row(rows: AnyArray, labels: AnyArray) -> None:
-    """Raise unless there are as many labels as rows, without telling how many."""
-    if len(rows) != len(labels):
-        raise DataError(
-            "X and y must have one entry per example; their lengths differ. Pass the labels of these rows."
-        )
-
-
-def _floats(objects: AnyArray) -> Floats | None:
-    """None where an entry is no number: NumPy's own error would show it."""
-    try:
-        with np.errstate(all="ignore"):
-            return objects.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -10,12 +9,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Binarizer, Normalizer
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dptransfer.arrays import AnyArray
 from dptransfer.errors import ArgumentError
 from dptransfer.sklearn.classifier import PrivateClassifier
-from dptransfer.sklearn.inputs import rows_of
+from dptransfer.sklearn.inputs import noted_rows
 from dptransfer.sklearn.notices import checked_front
 
 
@@ -29,14 +28,13 @@ class FiniteRows(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scik
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Keep the number of features and their names."""
-        validate_data(self, X if hasattr(X, "columns") else rows_of(X), skip_check_array=True)
+        noted_rows(self, X, reset=True)
         return self
 
     def transform(self, X: Any) -> AnyArray:
         """The rows, finite."""
         check_is_fitted(self, "n_features_in_")
-        rows = rows_of(X)
-        validate_data(self, X if hasattr(X, "columns") else rows, skip_check_array=True, reset=False)
+        rows = noted_rows(self, X, reset=False)
         return np.ascontiguousarray(np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0))
 
     def __sklearn_tags__(self) -> Any:
@@ -54,9 +52,12 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]  # scikit-learn is untype
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self:
         """Check the steps, then fit, and charge the ledger once."""
-        steps = [step for _, step in self.steps]
-        require_row_wise(steps)
-        _require_finite_rows_first(steps[:-1])
+        front = row_wise_front([step for _, step in self.steps])
+        if front and type(front[0]) is not FiniteRows:
+            raise ArgumentError(
+                "The first step of a private pipeline must be FiniteRows, so that no other refuses rows by "
+                f"their values; it is {type(front[0]).__name__}. Build it with make_private_pipeline."
+            )
         token = checked_front.set(True)
         try:
             with np.errstate(all="ignore"):  # a warning of overflow would tell that a row is there
@@ -80,12 +81,12 @@ def make_private_pipeline(*steps: Any) -> PrivatePipeline:
 StandardScaler is not known to. Leave it out, or learn it from public rows with features=PublicMap(...); \
 known are FiniteRows, Normalizer, Binarizer.
     """
-    require_row_wise(steps)
+    row_wise_front(steps)
     return PrivatePipeline(make_pipeline(FiniteRows(), *steps).steps)
 
 
-def require_row_wise(steps: Any) -> None:
-    """Raise unless the last step is a private estimator and the others are known to be row-wise.
+def row_wise_front(steps: Any) -> list[Any]:
+    """The steps that do something in front of a private estimator, which must be last; all row-wise.
 
     Exactly the listed types are let through: a subclass may learn, and so may a function in a
     FunctionTransformer.
@@ -96,7 +97,8 @@ def require_row_wise(steps: Any) -> None:
             "A private pipeline must end in a private estimator; this one ends in "
             f"{type(last).__name__}. End it with PrivateClassifier(...) or PrivateSearch(...)."
         )
-    for step in _active(front):
+    active = [step for step in front if step is not None and step != "passthrough"]
+    for step in active:
         if type(step) not in ROW_WISE:
             known = ", ".join(one.__name__ for one in ROW_WISE)
             raise ArgumentError(
@@ -104,18 +106,4 @@ def require_row_wise(steps: Any) -> None:
                 f"{type(step).__name__} is not known to. Leave it out, or learn it from public rows with "
                 f"features=PublicMap(...); known are {known}."
             )
-
-
-def _require_finite_rows_first(front: Sequence[Any]) -> None:
-    """Raise unless `FiniteRows` stands before all other steps that do something."""
-    first = next(iter(_active(front)), None)
-    if first is not None and type(first) is not FiniteRows:
-        raise ArgumentError(
-            "The first step of a private pipeline must be FiniteRows, so that no other refuses rows by their "
-            f"values; this one begins with {type(first).__name__}. Build it with make_private_pipeline."
-        )
-
-
-def _active(steps: Sequence[Any]) -> list[Any]:
-    """The steps that do something."""
-    return [step for step in steps if step is not None and step != "passthrough"]
+    return active
