@@ -21,15 +21,13 @@ def public_names(module):
         and not isinstance(value, types.ModuleType)
         and name not in IMPORTED_FOR_USE
     }
-    lazy = {name for names in getattr(module, "_HOMES", {}).values() for name in names}
-    return present | lazy | getattr(module, "_PLACES", {}).keys()
+    return present | getattr(module, "_PLACES", {}).keys()
 
 
 IMPORTED_FOR_USE = {
     "annotations",
     "TYPE_CHECKING",
     "Any",
-    "import_module",
     "ArgumentError",
     "Registry",
     "imported",

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dptransfer.data.decode import open_image, open_image_or_none
+from dptransfer.data.decode import open_image
 
 
 def test_the_orientation_tag_is_applied(tmp_path):
@@ -36,11 +36,12 @@ def test_every_common_mode_becomes_rgb(tmp_path, mode):
     assert open_image(tmp_path / "a.tiff").mode == "RGB"
 
 
-def test_a_file_that_is_no_image_or_is_cut_short_is_none(tmp_path):
+def test_a_file_that_is_no_image_or_is_cut_short_raises(tmp_path):
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
     Image.fromarray(noise).save(tmp_path / "whole.png")
     (tmp_path / "half.png").write_bytes((tmp_path / "whole.png").read_bytes()[:3000])
     (tmp_path / "text.png").write_text("hello")
-    assert open_image_or_none(tmp_path / "whole.png") is not None
+    open_image(tmp_path / "whole.png")
     for name in ("half.png", "text.png", "missing.png"):
-        assert open_image_or_none(tmp_path / name) is None
+        with pytest.raises(OSError, match=r"truncated|identify|No such file"):
+            open_image(tmp_path / name)

@@ -1,7 +1,9 @@
+import json
 from copy import deepcopy
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from dptransfer.data import EncoderIdentity, Facts, PrivateEmbeddings, PublicEmbeddings, require_same_encoder
 from dptransfer.errors import ArgumentError, DataError, Incompatible
@@ -46,7 +48,7 @@ def test_whole_number_classes_are_values_and_word_classes_take_positions():
 
 def test_facts_survive_json_and_refuse_nonsense():
     facts = Facts(("a", "b"), 3, size=10, class_counts=(4, 6), encoder=EncoderIdentity("e", "0", "t"))
-    assert Facts.from_dict(facts.to_dict()) == facts
+    assert TypeAdapter(Facts).validate_json(json.dumps(facts.to_dict())) == facts
     for bad in (
         {"classes": ("a",)},
         {"classes": ("a", "a")},

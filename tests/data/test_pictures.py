@@ -41,7 +41,7 @@ def pixels(count=4, seed=0):
 def test_private_pictures_keep_their_counsel():
     private = PrivateImages(pixels(), [0, 1, 1, 0], classes=["a", "b"], name="zoo")
     assert repr(private) == "PrivateImages('zoo', 2 declared classes, pictures of 6 × 5 pixels)"
-    assert (private.facts.shape, private.facts.unit, private.units) == ((6, 5, 3), Unit.ROW, None)
+    assert (private.facts.shape, private.facts.unit) == ((6, 5, 3), Unit.ROW)
     with pytest.raises(TypeError):
         len(private)
     with pytest.raises(Incompatible, match="Encode"):

@@ -5,7 +5,6 @@ from html.parser import HTMLParser
 from dptransfer.document import (
     Bullets,
     Code,
-    Details,
     Document,
     Figure,
     Highlight,
@@ -55,10 +54,7 @@ def with_everything(word="plain", svg=SVG):
             Section(word, (Paragraph(rich), Note(rich), Note(word, "good"), Note(word, "bad"))),
             Section(word, (Bullets((word, rich)), Code(word), Code("one\n  two", "python"), table)),
             Section("Figures", (Figure("drawn", svg, word, rich, dark={"#0072b2": "#4aa8e0"}),)),
-            Section(
-                "Details",
-                (Details(word, (Figure("shot", b"\x89PNG", word, dark=b"\x89PNG dark", instead=table),)),),
-            ),
+            Section("Told", (Figure("told", svg, word, instead=table),)),
         ),
         footer=word,
     )

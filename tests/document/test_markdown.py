@@ -44,15 +44,15 @@ def test_tables_are_tables_with_the_best_in_bold():
 def test_the_contents_link_to_headings_as_github_names_them():
     text = with_everything("What, and why?").markdown()
     links = re.findall(r"\]\(#([^)]+)\)", text)
-    assert links == ["what-and-why", "what-and-why-1", "figures", "details"]
+    assert links == ["what-and-why", "what-and-why-1", "figures", "told"]
 
 
 def test_a_figure_is_a_file_beside_it_or_the_table_that_says_the_same():
     text = with_everything().markdown()
     assert "![plain](figures/drawn.svg)" in text
-    assert "shot.png" not in text
-    bare = Document("t", sections=(Section("s", (Figure("shot", b"png", "a [b]"),)),))
-    assert "![a \\[b\\]](figures/shot.png)" in bare.markdown()
+    assert "told.svg" not in text
+    bare = Document("t", sections=(Section("s", (Figure("shot", "<svg/>", "a [b]"),)),))
+    assert "![a \\[b\\]](figures/shot.svg)" in bare.markdown()
 
 
 def test_code_cannot_end_itself():

@@ -14,7 +14,7 @@ def test_json_has_every_block_with_its_kind_and_exact_numbers():
     assert told["numbers"] == {"epsilon": 0.9999999999755346}
     kinds = [block["kind"] for section in told["sections"] for block in section["blocks"]]
     assert kinds == [
-        "Paragraph", "Note", "Note", "Note", "Bullets", "Code", "Code", "Table", "Figure", "Details"
+        "Paragraph", "Note", "Note", "Note", "Bullets", "Code", "Code", "Table", "Figure", "Figure"
     ]  # fmt: skip
     table = told["sections"][1]["blocks"][3]
     assert table["rows"] == [["plain", "1.0"], ["plain plain e^ε plain", "2.0"]]

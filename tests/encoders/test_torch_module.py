@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dptransfer.encoders import TorchModuleEncoder
-from dptransfer.encoders.weights import state_digest
+from dptransfer.encoders.torch_module import state_digest
 from dptransfer.errors import ArgumentError, DataError
 
 from .toys import random_images

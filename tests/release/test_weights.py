@@ -7,7 +7,7 @@ from safetensors.numpy import load_file, save
 
 from dptransfer.errors import ReleaseError
 from dptransfer.release import read_release
-from dptransfer.release.weights import LARGEST_HEADER, weights_bytes
+from dptransfer.release.weights import weights_bytes
 
 from .models import make_model, rewrite
 
@@ -109,13 +109,19 @@ def out_of_place(header, data):
     return with_header(header, data)
 
 
+def of_another_type(header, data):
+    first = next(iter(header.values()))
+    first.update(dtype="BF16", shape=[(first["data_offsets"][1] - first["data_offsets"][0]) // 2])
+    return with_header(header, data)
+
+
 HEADERS = {
     "not JSON": lambda header, data: with_header(b"{" * 50, data),
     "a list": lambda header, data: with_header([], data),
     "arrays that are numbers": lambda header, data: with_header(dict.fromkeys(header, 1), data),
     "longer than the file": lambda header, data: with_header(header, data, length=2**20 - 1),
     "longer than anything": lambda header, data: with_header(header, data, length=2**64 - 1),
-    "over the limit": lambda header, data: with_header(b" " * (LARGEST_HEADER + 1), data),
+    "nothing but room": lambda header, data: with_header(b" " * 2**20, data),
     "deep": lambda header, data: with_header(b"[" * 100_000, data),
     "overlapping arrays": overlapping,
     "petabytes": huge,
@@ -124,6 +130,7 @@ HEADERS = {
     "shapes that are no whole numbers": inexact,
     "places that are no numbers": out_of_place,
     "JSON for some parsers": not_quite_json,
+    "a type that NumPy lacks": of_another_type,
     "no header": lambda header, data: b"",
 }
 

@@ -1,7 +1,8 @@
 """Embeddings and pictures, private and public: types, files, image and text lists."""
 
 from dptransfer.data.decode import open_image
-from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings, content_digest
+from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data.examples import PrivateData, PublicData, content_digest
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.images import ImageList, find_images
@@ -9,7 +10,6 @@ from dptransfer.data.imbalance import long_tail, long_tail_counts
 from dptransfer.data.labelled import Labelled
 from dptransfer.data.load import read_private, read_public
 from dptransfer.data.pictures import PrivateImages, PublicImages
-from dptransfer.data.private_data import PrivateData, PublicData
 from dptransfer.data.readers import read_table
 from dptransfer.data.store import read_store, write_embeddings
 from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable

@@ -26,23 +26,16 @@ def declared_classes(classes: Sequence[str | int]) -> tuple[str | int, ...]:
     words = [name for name in names if isinstance(name, str)]
     if any("\ud800" <= letter <= "\udfff" for name in words for letter in name):
         raise DataError("classes must be text that can be written to a file; one holds half a character.")
-    _require_printed(words)
-    return names
-
-
-def _require_printed(names: Sequence[str]) -> None:
-    """Raise for a name that prints like nothing, like two lines, or like another one.
-
-    It is asked when classes are declared. A release that has such names is read all the same.
-    """
-    if not all(name.strip() for name in names):
+    # These are asked when classes are declared. A release that has such names is read all the same.
+    if not all(name.strip() for name in words):
         raise DataError("A class must have a name; one is empty or blank. Give it a name, or leave it out.")
-    if any(unicodedata.category(letter) == "Cc" for name in names for letter in name):
+    if any(unicodedata.category(letter) == "Cc" for name in words for letter in name):
         raise DataError(
             "Class names must be one line of printed characters; one holds a control character, such as a "
             "line break, a tab or a NUL. Remove it."
         )
-    if len({name.strip() for name in names}) < len(set(names)):
+    if len({name.strip() for name in words}) < len(set(words)):
         raise DataError(
             "Class names must differ in more than the blanks around them; two do not. Rename one of them."
         )
+    return names

@@ -9,7 +9,7 @@ from pathlib import Path
 from dptransfer.data.class_names import declared_classes
 from dptransfer.data.labelled import Labelled, places
 from dptransfer.data.parsing import parsing
-from dptransfer.errors import DataError
+from dptransfer.data.table import require, unreadable
 
 
 def read_csv(path: Path, column: str) -> tuple[list[str], list[str] | None]:
@@ -18,19 +18,15 @@ def read_csv(path: Path, column: str) -> tuple[list[str], list[str] | None]:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream, strict=True)
             header = reader.fieldnames or []
-            if column not in header:
-                raise DataError(
-                    f"'{path}': the first line must name the columns, '{column}' among them; it does not. "
-                    f"Begin the file with the line: {column},label"
-                )
+            named = f"the first line must name the columns, '{column}' among them; it does not."
+            require(column in header, path, named, f"Begin the file with the line: {column},label")
             lines = list(reader)
-    if not lines:
-        raise DataError(f"'{path}': the CSV must list at least one example; it lists none. Check the file.")
+    require(lines, path, "the CSV must list at least one example; it lists none.", "Check the file.")
     labelled = "label" in header
-    if any(line[column] is None or (labelled and line["label"] is None) for line in lines):
-        raise DataError(
-            f"'{path}': each line must fill every column; at least one is short. Complete the lines."
-        )
+    short = any(line[column] is None or (labelled and line["label"] is None) for line in lines)
+    require(
+        not short, path, "each line must fill every column; at least one is short.", "Complete the lines."
+    )
     return [line[column] for line in lines], [line["label"] for line in lines] if labelled else None
 
 
@@ -42,8 +38,6 @@ def declared_labels(
     if words is None:
         return None
     if declared is None:
-        raise DataError(
-            f"'{path}': classes must be declared, for they are never inferred from labels. "
-            "Pass classes=[...], the full public list."
-        )
+        undeclared = "classes must be declared, for they are never inferred from labels."
+        raise unreadable(path, undeclared, "Pass classes=[...], the full public list.")
     return Labelled(places([word.strip() for word in words], [str(name) for name in declared]), declared)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,9 @@ if TYPE_CHECKING:
 
 def open_image(path: str | Path) -> Image.Image:
     """Read an image file as RGB; raises whatever Pillow raises when it cannot.
+
+    Damaged files reach Pillow's format readers, which raise far more than OSError (struct, index, value and
+    decompression-bomb errors). One bad file must not stop an encoding of private data; so callers catch all.
 
     The orientation tag of a camera is applied, transparency is laid over white, and sixteen-bit greys are
     scaled to eight bits (Pillow alone would cut them off at 255).
@@ -38,24 +40,9 @@ def open_image(path: str | Path) -> Image.Image:
         return image.convert("RGB")
 
 
-@contextmanager
-def without_warnings() -> Iterator[None]:
+def without_warnings() -> AbstractContextManager[object]:
     """While pictures are opened, nothing is said about any of them: Pillow's warnings tell sizes and tags.
 
     Filters are the whole process's, so this covers the threads that open pictures, and is entered by one.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-def open_image_or_none(path: str | Path) -> Image.Image | None:
-    """The image, or None when the file is missing, damaged or no image.
-
-    Damaged files reach Pillow's format readers, which raise far more than OSError (struct, index, value and
-    decompression-bomb errors), and one bad file must not stop an encoding of private data; so all are caught.
-    """
-    try:
-        return open_image(path)
-    except Exception:
-        return None
+    return warnings.catch_warnings(action="ignore")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from copy import copy
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +12,14 @@ from numpy.typing import ArrayLike
 
 from dptransfer.arrays import Labels, Rows, array_or_none
 from dptransfer.data.class_names import declared_classes
+from dptransfer.data.examples import PrivateData, PublicData
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
-from dptransfer.data.labelled import Labelled, class_positions
+from dptransfer.data.labelled import Labelled
 from dptransfer.errors import DataError, Incompatible
 
-_CHUNK_BYTES = 2**24
 
-
-class PrivateEmbeddings:
+class PrivateEmbeddings(PrivateData):
     """Sensitive labelled rows, with what their owner declares public about them.
 
     The object keeps its counsel: printing it shows the declared facts, it has no length, and no method other
@@ -60,39 +56,13 @@ class PrivateEmbeddings:
         fingerprint: str | None = None,
     ) -> None:
         self.rows = rows_of(x, "x")
-        self.facts = Facts(
-            classes=Labelled.of(y).classes if classes is None else declared_classes(classes),
-            shape=self.rows.shape[1:],
-            size=size,
-            class_counts=None if class_counts is None else tuple(class_counts),
-            encoder=encoder,
-        )
-        self.labels = class_positions(y, self.facts.classes)
-        self.name = name
+        declared = Labelled.of(y).classes if classes is None else declared_classes(classes)
+        counts = None if class_counts is None else tuple(class_counts)
+        super().__init__(self.rows, y, Facts(declared, self.rows.shape[1:], size, counts, encoder), name)
         self._known_fingerprint = fingerprint
-        if len(self.labels) != len(self.rows):
-            raise DataError(
-                "x and y must have one entry per example; their lengths differ. "
-                "Pass the labels of these rows."
-            )
-
-    def __repr__(self) -> str:
-        label = f"'{self.name}', " if self.name else ""
-        facts = self.facts
-        return f"PrivateEmbeddings({label}{len(facts.classes)} declared classes, dimension {facts.dimension})"
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of rows and labels: for the owner's ledger only, never for a release."""
-        return self._known_fingerprint or content_digest(self.rows, self.labels)
-
-    @property
-    def units(self) -> Labels | None:
-        """Each row is a unit of its own."""
-        return None
 
 
-class PublicEmbeddings:
+class PublicEmbeddings(PublicData):
     """Rows that are nobody's secret; labels are optional.
 
     >>> PublicEmbeddings([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]])
@@ -120,37 +90,15 @@ class PublicEmbeddings:
         fingerprint: str | None = None,
     ) -> None:
         self.rows = rows_of(x, "x")
-        self.name = name
-        self.encoder = encoder
-        self.sources = None if sources is None else tuple(str(source) for source in sources)
-        self._known_fingerprint = fingerprint
-        if len(self.rows) == 0:
-            raise DataError(
-                "Public embeddings must have at least one row; got none. Give more, or leave them out."
-            )
-        if self.sources is not None and len(self.sources) != len(self.rows):
-            raise DataError(f"sources must name each of the {len(self.rows)} rows; got {len(self.sources)}.")
+        super().__init__(self.rows, None if y is None else Labelled.of(y, classes), name, sources)
+        self.encoder, self._known_fingerprint = encoder, fingerprint
+        self._shots: PublicEmbeddings | None = None
         bad = ~np.isfinite(self.rows).all(axis=1)
         if bad.any():
             raise DataError(
                 f"Public rows must be finite; {int(bad.sum())} are not (first: row {int(bad.argmax())}). "
                 "Remove them from the pool."
             )
-        self.classes: tuple[str | int, ...] | None = None
-        self.labels: Labels | None = None
-        self._shots: PublicEmbeddings | None = None
-        if y is not None:
-            labelled = Labelled.of(y, classes)
-            self.classes, self.labels = labelled.classes, labelled.positions
-            if len(self.labels) != len(self.rows):
-                raise DataError(f"y must label each of the {len(self.rows)} rows; got {len(self.labels)}.")
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __repr__(self) -> str:
-        labelled = "unlabelled" if self.labels is None else f"{len(self.classes or ())} classes"
-        return f"PublicEmbeddings({len(self.rows)} rows, dimension {self.dimension}, {labelled})"
 
     def __deepcopy__(self, memo: object) -> PublicEmbeddings:
         """Itself: public rows never change, and scikit-learn copies the settings of whatever it clones."""
@@ -175,40 +123,27 @@ class PublicEmbeddings:
         """
         if shots.labels is None:
             raise DataError("Shots must be labelled; these have no labels. Pass y=[...] and classes=[...].")
-        if shots.dimension != self.dimension:
-            raise Incompatible(
-                "Shots and public rows must have one dimension; "
-                f"got {shots.dimension} and {self.dimension}. Encode both with the same encoder."
-            )
-        require_same_encoder(shots.encoder, self.encoder, names=("Shots", "public rows"))
+        self._require_one_space("Shots", shots.encoder, shots.dimension)
         joined = copy(self)
         joined._shots = shots
         joined._known_fingerprint = self.fingerprint
         return joined
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of the rows (not of shots at their side, which have their own)."""
-        return self._known_fingerprint or content_digest(self.rows)
-
     @property
     def record(self) -> Mapping[str, Any]:
         """What a release tells about these rows, and about shots at their side."""
-        return {
-            "name": self.name,
-            "rows": len(self),
-            "fingerprint": self.fingerprint,
-            "encoder": None if self.encoder is None else self.encoder.to_dict(),
-            **({} if self._shots is None else {"shots": self._shots.record}),
-        }
+        return {**super().record, **({} if self._shots is None else {"shots": self._shots.record})}
 
     def require_match(self, facts: Facts) -> None:
         """Raise unless these rows live in the space the private facts describe."""
-        require_same_encoder(facts.encoder, self.encoder, names=("Private rows", "public rows"))
-        if self.dimension != facts.dimension:
+        self._require_one_space("Private rows", facts.encoder, facts.dimension)
+
+    def _require_one_space(self, whose: str, encoder: EncoderIdentity | None, dimension: int) -> None:
+        require_same_encoder(encoder, self.encoder, names=(whose, "public rows"))
+        if dimension != self.dimension:
             raise Incompatible(
-                "Private and public rows must have one dimension; "
-                f"got {facts.dimension} and {self.dimension}. Encode both with the same encoder."
+                f"{whose} and public rows must have one dimension; got {dimension} and {self.dimension}. "
+                "Encode both with the same encoder."
             )
 
     def shots_for(self, facts: Facts) -> tuple[Rows, Labels]:
@@ -217,19 +152,18 @@ class PublicEmbeddings:
         A class of the private data may have no shot. A shot of another class is an error: both are public.
         """
         shots = self.shots
-        if shots is None or shots.labels is None or shots.classes is None:
+        if shots is None or shots.labelled is None:
             raise DataError(
                 "Labelled public rows are needed; these have no labels. Pass PublicEmbeddings(x, y, "
                 "classes=[...]), or pool.with_shots(...) (on the command line: --shots shots.emb)."
             )
-        declared = set(facts.classes)
-        unknown = [name for name in shots.classes if name not in declared]
+        unknown = [name for name in shots.labelled.classes if name not in facts.classes]
         if unknown:
             raise DataError(
-                f"Shots must be of declared classes; '{unknown[0]}' is none of the {len(declared)}. "
+                f"Shots must be of declared classes; '{unknown[0]}' is none of the {len(facts.classes)}. "
                 "Declare the same names for both, or drop those shots."
             )
-        return shots.rows, Labelled(shots.labels, shots.classes).among(facts.classes).positions
+        return shots.rows, shots.labelled.among(facts.classes).positions
 
 
 def rows_of(x: ArrayLike, name: str) -> Rows:
@@ -247,14 +181,3 @@ def rows_of(x: ArrayLike, name: str) -> Rows:
     raise DataError(
         f"{name} must hold real numbers; got the type {rows.dtype}. Convert them, say to float32."
     )
-
-
-def content_digest(*arrays: Any) -> str:
-    """SHA-256 over type, shape and values of the arrays, or of what is indexed like one, read in chunks."""
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        step = max(1, _CHUNK_BYTES // max(1, math.prod(array.shape[1:]) * array.dtype.itemsize))
-        for start in range(0, len(array), step):
-            digest.update(np.ascontiguousarray(array[start : start + step]).data)
-    return digest.hexdigest()

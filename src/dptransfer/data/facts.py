@@ -40,8 +40,7 @@ class Facts:
     def __post_init__(self) -> None:
         """Check the declaration."""
         lengths = self.shape if isinstance(self.shape, tuple | list) else (self.shape,)
-        said = "dimension" if len(lengths) == 1 else "shape"
-        shape = tuple(_check.whole(said, length) for length in lengths)
+        shape = tuple(_check.whole("dimension" if len(lengths) == 1 else "shape", one) for one in lengths)
         if len(shape) != 1 and not (len(shape) == 3 and shape[2] == 3):
             raise ArgumentError(
                 f"shape must be (width,) for rows or (height, width, 3) for pictures; got {shape}."
@@ -59,10 +58,10 @@ class Facts:
         if len({isinstance(name, str) for name in self.classes}) != 1:
             raise ArgumentError("Declared classes must be all words or all whole numbers, not a mix.")
         if self.class_counts is not None:
-            if len(self.class_counts) != len(self.classes):
+            found, count = len(self.class_counts), len(self.classes)
+            if found != count:
                 raise ArgumentError(
-                    f"class_counts must give one number per declared class ({len(self.classes)}); "
-                    f"got {len(self.class_counts)}."
+                    f"class_counts must give each of the {count} classes a number; got {found}."
                 )
             counts = tuple(_check.whole("class_counts", count, at_least=0) for count in self.class_counts)
             object.__setattr__(self, "class_counts", counts)
@@ -96,16 +95,3 @@ class Facts:
             "encoder": None if self.encoder is None else self.encoder.to_dict(),
             "unit": self.unit.value,
         }
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Facts:
-        """Read what `to_dict` wrote; earlier versions wrote the dimension of rows, and knew no unit."""
-        counts = fields["class_counts"]
-        return cls(
-            classes=tuple(fields["classes"]),
-            shape=tuple(fields["shape"]) if "shape" in fields else (fields["dimension"],),
-            size=fields["size"],
-            class_counts=None if counts is None else tuple(counts),
-            encoder=EncoderIdentity.from_dict(fields["encoder"]),
-            unit=Unit(fields.get("unit", Unit.ROW.value)),
-        )

@@ -12,7 +12,7 @@ import numpy as np
 from dptransfer.data.class_names import declared_classes
 from dptransfer.data.csv_files import declared_labels, read_csv
 from dptransfer.data.labelled import Labelled, LabelledList, places
-from dptransfer.errors import DataError
+from dptransfer.data.table import require
 
 IMAGE_ENDINGS = frozenset(
     ".jpg .jpeg .jfif .png .webp .bmp .gif .tif .tiff .ppm .pgm .pbm .jp2 .avif".split()  # what Pillow reads
@@ -33,11 +33,6 @@ class ImageList(LabelledList):
     paths: tuple[Path, ...]
     labelled: Labelled | None = None
     root: Path | None = None
-
-    def __post_init__(self) -> None:
-        """Check that the parts fit together."""
-        if self.labelled is not None and len(self.labelled) != len(self.paths):
-            raise DataError("Labelled images need one label per image; there are more or fewer.")
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -82,15 +77,14 @@ def find_images(
     path = Path(source)
     if path.is_dir():
         return _from_folder(path, classes)
-    if not path.exists():
-        raise DataError(f"'{path}': the image folder or CSV must exist; it does not. Check the path.")
+    require(path.exists(), path, "the image folder or CSV must exist; it does not.", "Check the path.")
     if path.suffix.lower() == ".csv":
         files, words = read_csv(path, "path")
         known = declared_labels(path, words if labelled else None, classes)
         return ImageList(tuple(path.parent / name for name in files), known, root=path.parent)
-    if path.suffix.lower() in IMAGE_ENDINGS:
-        return ImageList((path,), root=path.parent)
-    raise DataError(f"'{path}': images must come as a folder, an image file or a CSV. Pass one of these.")
+    readable = path.suffix.lower() in IMAGE_ENDINGS
+    require(readable, path, "images must come as a folder, an image file or a CSV.", "Pass one of these.")
+    return ImageList((path,), root=path.parent)
 
 
 def _from_folder(root: Path, classes: Sequence[str | int] | None) -> ImageList:
@@ -99,31 +93,22 @@ def _from_folder(root: Path, classes: Sequence[str | int] | None) -> ImageList:
     loose = tuple(entry for entry in entries if entry.is_file() and entry.suffix.lower() in IMAGE_ENDINGS)
     per_class = [(folder.name, tuple(_images_under(folder))) for folder in folders]
     nested = any(files for _, files in per_class)
-    if not nested and not loose:
-        raise DataError(
-            f"'{root}': a data set must hold images, and no file of a known type is there "
-            f"({', '.join(sorted(IMAGE_ENDINGS))}). Check the path, or convert the images."
-        )
+    endings = ", ".join(sorted(IMAGE_ENDINGS))
+    none = f"a data set must hold images, and no file of a known type is there ({endings})."
+    require(nested or loose, root, none, "Check the path, or convert the images.")
     if not nested:
         return ImageList(loose, root=root)
-    if loose:
-        raise DataError(
-            f"'{root}': a folder must hold either images or one sub-folder per class; this holds both. "
-            "Move the loose images into their class folders, or elsewhere."
-        )
+    both = "a folder must hold either images or one sub-folder per class; this holds both."
+    require(not loose, root, both, "Move the loose images into their class folders, or elsewhere.")
     names = {folder.name.lower() for folder in folders}
-    if names <= _SPLIT_NAMES and any(entry.is_dir() for folder in folders for entry in folder.iterdir()):
-        raise DataError(
-            f"'{root}': sub-folders are taken as classes, and these look like splits "
-            f"({', '.join(sorted(names))}). Point at one of them, for example '{folders[0]}'."
-        )
+    splits = f"sub-folders are taken as classes, and these look like splits ({', '.join(sorted(names))})."
+    inner = names <= _SPLIT_NAMES and any(entry.is_dir() for one in folders for entry in one.iterdir())
+    require(not inner, root, splits, f"Point at one of them, for example '{folders[0]}'.")
     declared = declared_classes([name for name, _ in per_class] if classes is None else classes)
     folder_places = places([name for name, _ in per_class], [str(name) for name in declared])
-    if any(place < 0 for place, (_, files) in zip(folder_places, per_class, strict=True) if files):
-        raise DataError(
-            f"'{root}': each sub-folder must be one of the {len(declared)} declared classes; "
-            "at least one is not. Declare the full list, or move the folder away."
-        )
+    known = all(place >= 0 or not files for place, (_, files) in zip(folder_places, per_class, strict=True))
+    rule = f"each sub-folder must be one of the {len(declared)} declared classes; at least one is not."
+    require(known, root, rule, "Declare the full list, or move the folder away.")
     paths = tuple(file for _, files in per_class for file in files)
     labels = np.repeat(folder_places, [len(files) for _, files in per_class])
     return ImageList(paths, Labelled(labels, declared), root=root)

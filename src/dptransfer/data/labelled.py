@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,7 +75,7 @@ class Labelled:
     @property
     def names(self) -> AnyArray:
         """The class of each example by name."""
-        return class_names(self.positions, self.classes)
+        return np.asarray(self.classes)[self.positions]
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -83,10 +84,18 @@ class Labelled:
         return f"Labelled({len(self.classes)} declared classes)"
 
 
-class LabelledList:
-    """What lists of images and of texts share: perhaps labels, and no word of them when it is printed."""
+class LabelledList(ABC):
+    """What public data and lists of images or texts share: perhaps labels, and none of them when printed."""
 
     labelled: Labelled | None
+
+    def __post_init__(self) -> None:
+        """Check that the parts fit together."""
+        if self.labelled is not None and len(self.labelled) != len(self):
+            raise DataError("A list with labels needs one label per image or text; there are more or fewer.")
+
+    @abstractmethod
+    def __len__(self) -> int: ...
 
     @property
     def labels(self) -> Labels | None:
@@ -101,11 +110,6 @@ class LabelledList:
     def __repr__(self) -> str:
         labelled = "unlabelled" if self.classes is None else f"{len(self.classes)} declared classes"
         return f"{type(self).__name__}({labelled})"
-
-
-def class_names(positions: ArrayLike, classes: Sequence[str | int]) -> AnyArray:
-    """The names at these positions of the list: the inverse of `class_positions`."""
-    return np.asarray(classes)[np.asarray(positions, dtype=np.int64)]
 
 
 def class_positions(y: ArrayLike | Labelled, classes: tuple[str | int, ...]) -> Labels:

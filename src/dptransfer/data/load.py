@@ -44,11 +44,8 @@ def read_private(
     if table.labels is None:
         raise unreadable(Path(path), "private rows must have labels; these have none.", "Pass labels=...")
     if classes is None and table.classes is None:
-        raise unreadable(
-            Path(path),
-            "classes must be declared, and the file declares none (private labels are never asked).",
-            "Pass classes=[...], the full public list.",
-        )
+        rule = "classes must be declared, and the file declares none (private labels are never asked)."
+        raise unreadable(Path(path), rule, "Pass classes=[...], the full public list.")
     labelled = _labelled(table, declared_classes(table.classes or () if classes is None else classes))
     return PrivateEmbeddings(
         table.rows,
@@ -79,9 +76,8 @@ def read_public(
     labelled = None
     if table.labels is not None:
         listed = table.classes if classes is None else classes
-        labelled = _labelled(
-            table, declared_classes(np.unique(table.labels).tolist() if listed is None else listed)
-        )
+        found = np.unique(table.labels).tolist() if listed is None else listed
+        labelled = _labelled(table, declared_classes(found))
     return PublicEmbeddings(
         table.rows,
         labelled,

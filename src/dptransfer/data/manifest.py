@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.data.table import unreadable
+from dptransfer.data.parsing import parsing
+from dptransfer.data.table import require, unreadable
 
 VERSION = 1
 
@@ -60,37 +60,19 @@ class Manifest:
 
 def read_manifest(path: Path) -> Manifest:
     """The checked manifest of an `.emb` folder, from its file."""
-    try:
+    absent = f"an .emb folder must hold {path.name}, and this one does not."
+    again = "Write it again with write_embeddings or 'dptransfer encode'."
+    require(path.exists(), path.parent, absent, again)
+    with parsing(path, "the manifest must be JSON; it is not.", "Restore or rewrite it."):
         content = path.read_text(encoding="utf-8")
         fields: Any = json.loads(content)
-    except FileNotFoundError:
-        raise unreadable(
-            path.parent,
-            f"an .emb folder must hold {path.name}, and this one does not.",
-            "Write it again with write_embeddings or 'dptransfer encode'.",
-        ) from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise unreadable(
-            path, f"the manifest must be JSON; it is not ({type(error).__name__}).", "Restore or rewrite it."
-        ) from None
     version = fields.get("version") if isinstance(fields, dict) else None
-    if isinstance(version, int) and version > VERSION:
-        raise unreadable(
-            path,
-            f"the manifest must have schema version {VERSION} or older; it has {version}.",
-            "Upgrade dptransfer to read it.",
-        )
+    newer = isinstance(version, int) and version > VERSION
+    rule = f"the manifest must have schema version {VERSION} or older; it has {version}."
+    require(not newer, path, rule, "Upgrade dptransfer to read it.")
     try:
-        return _reader().validate_json(content)
+        return TypeAdapter(Manifest).validate_json(content)
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole file"
-        raise unreadable(
-            path,
-            f"the manifest must follow schema version {VERSION}; the field '{where}' does not.",
-            "Restore or rewrite it.",
-        ) from None
-
-
-@cache
-def _reader() -> TypeAdapter[Manifest]:
-    return TypeAdapter(Manifest)
+        rule = f"the manifest must follow schema version {VERSION}; the field '{where}' does not."
+        raise unreadable(path, rule, "Restore or rewrite it.") from None

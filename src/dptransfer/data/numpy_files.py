@@ -15,7 +15,7 @@ from numpy.lib import format as npy
 
 from dptransfer.arrays import AnyArray
 from dptransfer.data.parsing import parsing
-from dptransfer.data.table import unreadable
+from dptransfer.data.table import require, unreadable
 
 _MOST_EXPANSION = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: 1032}  # deflate cannot do better
 _NOT_AN_ARCHIVE = ("an .npz file must be a complete archive of arrays; this is not.", "Write it again.")
@@ -35,13 +35,14 @@ def load_array(
     """
     with parsing(path, rule, remedy):
         loaded = np.load(path, mmap_mode="r", allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            _require_content(loaded.dtype)
+        if not isinstance(loaded, np.ndarray):
+            loaded.close()
+            raise unreadable(
+                path, "an .npy file must hold one array; this is an archive.", "Rename it to .npz."
+            )
+        _require_content(loaded.dtype)
         _require_letters(loaded)
-    if isinstance(loaded, np.ndarray):
         return loaded
-    loaded.close()
-    raise unreadable(path, "an .npy file must hold one array; this is an archive.", "Rename it to .npz.")
 
 
 @contextmanager
@@ -75,18 +76,13 @@ class _Members(Mapping[str, AnyArray]):
     def _require_plain(
         self, name: str, info: zipfile.ZipInfo, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> None:
-        if dtype.hasobject:
-            raise unreadable(
-                self._path,
-                f"'{name}' must hold numbers or words; it holds Python objects, which are never unpickled.",
-                "Save it with a plain dtype, such as float32, int64 or str.",
-            )
+        pickled = f"'{name}' must hold numbers or words; it holds Python objects, which are never unpickled."
+        plain = "Save it with a plain dtype, such as float32, int64 or str."
+        require(not dtype.hasobject, self._path, pickled, plain)
         _require_content(dtype)
         on_disk = min(info.compress_size, self._path.stat().st_size)
-        if math.prod(shape) * dtype.itemsize > on_disk * _MOST_EXPANSION[info.compress_type]:
-            raise unreadable(
-                self._path, f"'{name}' claims more numbers than the file can hold.", "Write it again."
-            )
+        fits = math.prod(shape) * dtype.itemsize <= on_disk * _MOST_EXPANSION[info.compress_type]
+        require(fits, self._path, f"'{name}' claims more numbers than the file can hold.", "Write it again.")
 
     def __contains__(self, name: object) -> bool:
         return name in self._members  # without reading it
@@ -111,9 +107,9 @@ def _require_content(dtype: np.dtype[Any]) -> None:
         raise ValueError
 
 
-def _require_letters(array: Any) -> None:
+def _require_letters(array: AnyArray) -> None:
     """Raise over words that are no text; Python itself may fall over them, in the middle of something."""
-    if isinstance(array, np.ndarray) and array.dtype.kind == "U" and array.nbytes:
+    if array.dtype.kind == "U" and array.nbytes:
         native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
         if native.reshape(-1).view(np.uint32).max() > sys.maxunicode:
             raise ValueError

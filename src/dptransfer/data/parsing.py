@@ -25,22 +25,15 @@ def parsing(path: Path, rule: str, remedy: str) -> Iterator[None]:
     both may quote the file.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     except DPTransferError:
         raise
     except MemoryError:
-        raise unreadable(
-            path,
-            "the file must fit in memory; it does not, or it claims a size that it does not have.",
-            "Use a larger machine, or write the file again.",
-        ) from None
+        larger = "the file must fit in memory; it does not, or it claims a size that it does not have."
+        raise unreadable(path, larger, "Use a larger machine, or write the file again.") from None
     except Exception as problem:
         if isinstance(problem, OSError) and problem.errno in _OUT_OF_REACH and not path.is_dir():
-            raise unreadable(
-                path,
-                f"the file must be readable; it is not ({problem.strerror}).",
-                "Check the path and its permissions.",
-            ) from None
+            closed = f"the file must be readable; it is not ({problem.strerror})."
+            raise unreadable(path, closed, "Check the path and its permissions.") from None
         raise unreadable(path, rule, remedy) from None

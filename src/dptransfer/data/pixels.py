@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -14,22 +14,6 @@ from dptransfer.arrays import PixelArray, array_or_none
 from dptransfer.data.decode import open_image, without_warnings
 from dptransfer.data.images import ImageList
 from dptransfer.errors import DataError
-
-
-class Pixels(Protocol):
-    """Pictures as bytes, (examples, height, width, 3); positions or a slice give these as an array."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(examples, height, width, 3)."""
-
-    @property
-    def dtype(self) -> Any:
-        """uint8."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, positions: Any, /) -> Any: ...
 
 
 class DecodedFiles:
@@ -73,7 +57,9 @@ class DecodedFiles:
             ) from None
 
 
-def pixels_of(x: Any, resolution: int | tuple[int, int] | None, *, private: bool) -> Pixels:
+def pixels_of(
+    x: Any, resolution: int | tuple[int, int] | None, *, private: bool
+) -> PixelArray | DecodedFiles:
     """An array of pictures as it is, or files to be decoded at `resolution`."""
     if isinstance(x, ImageList) or _are_paths(x):
         if resolution is None:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -107,7 +106,8 @@ def _read_torch(path: Path, split: str | None) -> RawTable:
             loaded = {ROW_NAMES[0]: loaded}
         for key, value in loaded.items() if isinstance(loaded, Mapping) else ():
             if isinstance(value, torch.Tensor):
-                arrays[str(key)] = _tensor_array(value)
+                wide = value.float() if value.dtype == torch.bfloat16 else value  # NumPy has no bfloat16
+                arrays[str(key)] = wide.detach().numpy()
             elif isinstance(value, list | tuple):
                 arrays[str(key)] = np.asarray(value)
     plain = "a .pt file must hold a tensor or a dict of tensors."
@@ -161,14 +161,6 @@ def _as_rows(path: Path, rows: AnyArray) -> AnyArray:
     shape = f"rows must be numbers of shape (examples, dimension); found {rows.ndim} dimensions."
     require(rows.ndim == 2 and rows.shape[1] > 0, path, shape, "Reshape them.")
     return rows
-
-
-def _tensor_array(tensor: Any) -> AnyArray:
-    import torch
-
-    kept = tensor.detach().float() if tensor.dtype == torch.bfloat16 else tensor.detach()
-    array: AnyArray = kept.numpy()
-    return array
 
 
 _READERS: dict[str, Callable[[Path, str | None], RawTable]] = {

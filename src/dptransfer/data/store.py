@@ -27,13 +27,15 @@ from numpy.typing import ArrayLike
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Labels
 from dptransfer.data.class_names import declared_classes
-from dptransfer.data.embeddings import content_digest, rows_of
+from dptransfer.data.embeddings import rows_of
+from dptransfer.data.examples import content_digest
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labelled import Labelled
 from dptransfer.data.numpy_files import load_array
 from dptransfer.data.on_disk import Opener, replaced_whole, write_synced
 from dptransfer.data.owner_only import make_owner_folder, owner_only
-from dptransfer.data.table import RawTable, unreadable
+from dptransfer.data.parsing import parsing
+from dptransfer.data.table import RawTable, require, unreadable
 from dptransfer.errors import DataError
 
 RowType = Literal["float16", "float32", "float64"]
@@ -86,9 +88,10 @@ def write_embeddings(
 
     target = require_target(path, overwrite=overwrite)
     array = rows_of(rows, "rows")
-    positions, listed = _labels_to_write(len(array), labels, classes)
-    if sources is not None and len(sources) != len(array):
-        raise DataError("rows and sources must have one entry per example; their lengths differ.")
+    positions, listed = _labels_to_write(labels, classes)
+    for what, given in (("labels", positions), ("sources", sources)):
+        if given is not None and len(given) != len(array):
+            raise DataError(f"rows and {what} must have one entry per example; their lengths differ.")
     _check.one_of("dtype", dtype, ("float16", "float32", "float64"))
     opener = None if public else owner_only
     try:
@@ -138,19 +141,19 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
     manifest = read_manifest(folder / MANIFEST)
     for name in (ROWS, LABELS, SOURCES):
         file, expected = folder / name, manifest.files.get(cast(Any, name))
-        if (expected is None) != (not file.exists()) or (expected is None and name == ROWS):
-            found = "is missing" if not file.exists() else "is there but not in the manifest"
-            raise unreadable(file, f"an .emb folder holds what its manifest lists; this {found}.", _AGAIN)
+        found = "is there but not in the manifest" if file.exists() else "is missing"
+        matched = file.exists() == (expected is not None) and (expected is not None or name != ROWS)
+        require(matched, file, f"an .emb folder holds what its manifest lists; this {found}.", _AGAIN)
         if verify and expected is not None and _file_digest(file) != expected:
             raise unreadable(file, "the checksum in the manifest must hold; the file has changed.", _AGAIN)
     rows = _mapped(folder / ROWS)
-    if rows.shape != (manifest.rows, manifest.dimension) or rows.dtype != manifest.dtype:
-        raise unreadable(folder / ROWS, "shape and type must be those in the manifest; they are not.", _AGAIN)
+    same = rows.shape == (manifest.rows, manifest.dimension) and rows.dtype == manifest.dtype
+    require(same, folder / ROWS, "shape and type must be those in the manifest; they are not.", _AGAIN)
     labels: Labels | None = None
     if LABELS in manifest.files:
         stored = _mapped(folder / LABELS)
-        if stored.shape != (manifest.rows,) or stored.dtype != np.int64:
-            raise unreadable(folder / LABELS, "there must be one int64 label per row; there is not.", _AGAIN)
+        one_each = stored.shape == (manifest.rows,) and stored.dtype == np.int64
+        require(one_each, folder / LABELS, "there must be one int64 label per row; there is not.", _AGAIN)
         labels = np.array(stored)  # not before: of elements without a size any number may be declared
     return RawTable(
         rows=rows,
@@ -171,44 +174,31 @@ _AGAIN = "Restore the folder from a copy, or encode the data again."
 def require_target(path: str | Path, *, overwrite: bool) -> Path:
     """The folder to be written, or an error; worth asking before rows are made that would have no place."""
     target = Path(path)
-    if target.suffix != ".emb":
-        raise DataError(f"The folder's name must end in '.emb'; got '{target.name}'. Rename it.")
+    require(target.suffix == ".emb", target, "the folder's name must end in '.emb'.", "Rename it.")
     if not os.path.lexists(target):
         return target
-    if not overwrite:
-        raise DataError(
-            f"'{target}' exists already. Pass overwrite=True to replace it, or choose another name."
-        )
-    if target.is_symlink():  # replacing the link would leave the rows that it points to where they are
-        raise DataError(
-            f"Only an .emb folder itself may be overwritten; '{target}' is a link. Name the folder behind it."
-        )
-    if not (target / MANIFEST).is_file():
-        raise DataError(
-            f"Only an .emb folder may be overwritten; '{target}' has no {MANIFEST}. Remove it yourself."
-        )
+    there = "there must be nothing yet; it exists already."
+    require(overwrite, target, there, "Pass overwrite=True to replace it, or choose another name.")
+    # Replacing a link would leave the rows that it points to where they are.
+    itself = "only an .emb folder itself may be overwritten; this is a link."
+    require(not target.is_symlink(), target, itself, "Name the folder behind it.")
+    other = f"only an .emb folder may be overwritten; this has no {MANIFEST}."
+    require((target / MANIFEST).is_file(), target, other, "Remove it yourself.")
     return target
 
 
 def _labels_to_write(
-    count: int, labels: ArrayLike | Labelled | None, classes: Sequence[str | int] | None
+    labels: ArrayLike | Labelled | None, classes: Sequence[str | int] | None
 ) -> tuple[Labels | None, tuple[str | int, ...] | None]:
-    listed = None if classes is None else declared_classes(classes)
     if labels is None:
-        return None, listed
-    if isinstance(labels, Labelled) or listed is not None:
-        labelled = Labelled.of(labels, listed)
-        positions, listed = labelled.positions, labelled.classes
-    else:
-        given = np.asarray(labels)
-        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-            raise DataError(
-                "Labels that are not whole numbers need the declared class list. Pass classes=[...]."
-            )
-        positions = given.astype(np.int64)
-    if len(positions) != count:
-        raise DataError("rows and labels must have one entry per example; their lengths differ.")
-    return positions, listed
+        return None, None if classes is None else declared_classes(classes)
+    if isinstance(labels, Labelled) or classes is not None:
+        labelled = Labelled.of(labels, classes)
+        return labelled.positions, labelled.classes
+    given = np.asarray(labels)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise DataError("Labels that are not whole numbers need the declared class list. Pass classes=[...].")
+    return given.astype(np.int64), None
 
 
 def _write_rows(file: Path, array: AnyArray, dtype: str, opener: Opener | None) -> str:
@@ -227,11 +217,8 @@ def _write_rows(file: Path, array: AnyArray, dtype: str, opener: Opener | None) 
 
 
 def _file_digest(file: Path) -> str:
-    try:
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise unreadable(file, f"the file must be readable; {error.strerror}.", _AGAIN) from None
+    with parsing(file, "the file must be readable; it is not.", _AGAIN), file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _mapped(file: Path) -> AnyArray:
@@ -239,10 +226,8 @@ def _mapped(file: Path) -> AnyArray:
 
 
 def _read_sources(file: Path, rows: int) -> tuple[str, ...]:
-    try:
+    rule = "there must be one source per row; there is not."
+    with parsing(file, rule, _AGAIN):
         listed = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        listed = None
-    if not isinstance(listed, list) or len(listed) != rows:
-        raise unreadable(file, "there must be one source per row; there is not.", _AGAIN)
+    require(isinstance(listed, list) and len(listed) == rows, file, rule, _AGAIN)
     return tuple(str(source) for source in listed)

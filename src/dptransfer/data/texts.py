@@ -10,7 +10,7 @@ from dptransfer.data.columns import read_text_columns
 from dptransfer.data.csv_files import declared_labels, read_csv
 from dptransfer.data.labelled import Labelled, LabelledList
 from dptransfer.data.parsing import parsing
-from dptransfer.errors import DataError
+from dptransfer.data.table import require
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,11 +24,6 @@ class TextList(LabelledList):
 
     texts: tuple[str, ...]
     labelled: Labelled | None = None
-
-    def __post_init__(self) -> None:
-        """Check that the parts fit together."""
-        if self.labelled is not None and len(self.labelled) != len(self.texts):
-            raise DataError("Labelled texts need one label per text; there are more or fewer.")
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -50,18 +45,15 @@ def find_texts(
         column: the column that holds the texts.
     """
     path = Path(source)
-    if not path.is_file():
-        raise DataError(f"'{path}': the file of texts must exist; it does not. Check the path.")
+    require(path.is_file(), path, "the file of texts must exist; it does not.", "Check the path.")
     kind = path.suffix.lower()
     if kind in _COLUMNS:
         texts, words = _COLUMNS[kind](path, column)
         return TextList(tuple(texts), declared_labels(path, words if labelled else None, classes))
-    if kind != ".txt":
-        raise DataError(f"'{path}': texts must come as .csv, .parquet or .txt. Convert the file.")
+    require(kind == ".txt", path, "texts must come as .csv, .parquet or .txt.", "Convert the file.")
     with parsing(path, "the file must be UTF-8 text; it is not.", "Save it again."):
         lines = tuple(line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip())
-    if not lines:
-        raise DataError(f"'{path}': the file must hold at least one text; it holds none. Check the file.")
+    require(lines, path, "the file must hold at least one text; it holds none.", "Check the file.")
     return TextList(lines)
 
 

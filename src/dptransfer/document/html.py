@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import re
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator
 from importlib.resources import files
 
-from dptransfer.document.model import (
-    Block,
-    Bullets,
-    Code,
-    Details,
-    Document,
-    Figure,
-    Highlight,
-    Note,
-    Paragraph,
-    Table,
-    Text,
-    inline,
-    plain,
-)
+from dptransfer.document import model
+from dptransfer.document.model import Document, Figure, Table, Text, inline, plain
 from dptransfer.document.visible import one_line, visible
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -33,6 +18,7 @@ _LONG = 44  # letters from which on a cell asks for room, where a narrow page wo
 def to_html(document: Document) -> str:
     """The whole page."""
     title = escape_html(document.title)
+    style = files("dptransfer.document").joinpath("style.css").read_text(encoding="utf-8")
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -40,7 +26,7 @@ def to_html(document: Document) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <title>{title}</title>
-<style>{_style()}{_dark_colours(document)}</style>
+<style>{style}{_dark_colours(document)}</style>
 </head>
 <body>
 <div class="page">
@@ -62,11 +48,6 @@ def escape_html(text: object) -> str:
     'a &lt; &#x27;b&#x27;'
     """
     return html.escape(one_line(text))
-
-
-@cache
-def _style() -> str:
-    return files("dptransfer.document").joinpath("style.css").read_text(encoding="utf-8")
 
 
 def _contents(document: Document) -> str:
@@ -93,7 +74,7 @@ def _head(document: Document, title: str) -> str:
     )
 
 
-def _highlight(one: Highlight) -> str:
+def _highlight(one: model.Highlight) -> str:
     exact = repr(one.exact) if isinstance(one.exact, float) else str(one.exact)
     data = f' data-number="{escape_html(one.key)}" data-value="{escape_html(exact)}"' if one.key else ""
     note = f'<dd class="note">{_inline(one.note)}</dd>' if one.note else ""
@@ -114,25 +95,22 @@ def _wrapped(tag: str, text: Text, attributes: str = "") -> str:
     return f"<{tag}{attributes}>{_inline(text)}</{tag}>\n" if text else ""
 
 
-def _block(block: Block) -> str:
+def _block(block: model.Block) -> str:
     match block:
-        case Paragraph(text):
+        case model.Paragraph(text):
             return f"<p>{_inline(text)}</p>"
-        case Note(text, tone):
+        case model.Note(text, tone):
             return f'<aside class="{tone}">{_inline(text)}</aside>'
-        case Bullets(items):
+        case model.Bullets(items):
             return "<ul>" + "".join(f"<li>{_inline(item)}</li>" for item in items) + "</ul>"
-        case Code(text):
+        case model.Code(text):
             lines = "\n".join(html.escape(visible(line)) for line in text.splitlines())
             return f"<pre><code>{lines}</code></pre>"
         case Table():
             return _table(block)
         case Figure():
             caption = _wrapped("figcaption", block.caption)
-            return f'<figure id="{_name(block)}">\n{_picture(block)}\n{caption}</figure>'
-        case Details(summary, blocks):
-            inside = "\n".join(map(_block, blocks))
-            return f"<details>\n<summary>{_inline(summary)}</summary>\n{inside}\n</details>"
+            return f'<figure id="{_name(block)}">\n{_inline_svg(block)}\n{caption}</figure>'
 
 
 def _table(table: Table) -> str:
@@ -158,20 +136,10 @@ def _cell(tag: str, table: Table, text: Text, column: int, row: int | None = Non
     return f"<{tag}{f' class={chr(34)}{names}{chr(34)}' if names else ''}>{_inline(text)}</{tag}>"
 
 
-def _picture(figure: Figure) -> str:
-    if isinstance(figure.picture, str):
-        return _inline_svg(figure, figure.picture)
-    image = f'<img src="{_data(figure.picture)}" alt="{escape_html(figure.alt)}">'
-    if not isinstance(figure.dark, bytes):
-        return image
-    media = "screen and (prefers-color-scheme:dark)"
-    return f'<picture><source media="{media}" srcset="{_data(figure.dark)}">{image}</picture>'
-
-
-def _inline_svg(figure: Figure, svg: str) -> str:
+def _inline_svg(figure: Figure) -> str:
     """The drawing as part of the page: its ids are its own, and its colours change with the page's."""
-    drawing = svg[svg.index("<svg") :].strip()
-    for light in _changing(figure):
+    drawing = figure.picture[figure.picture.index("<svg") :].strip()
+    for light in figure.dark:
         drawing = re.sub(re.escape(light), f"var({_variable(light)})", drawing, flags=re.IGNORECASE)
     drawing = re.sub(r'\bid="([^"]+)"', rf'id="{_name(figure)}-\1"', drawing)
     drawing = re.sub(r'(href="#|url\(#)([^")]+)', rf"\1{_name(figure)}-\2", drawing)
@@ -183,8 +151,9 @@ def _dark_colours(document: Document) -> str:
     pairs = {
         light.lower(): dark.lower()
         for section in document.sections
-        for figure in _figures(section.blocks)
-        for light, dark in _changing(figure).items()
+        for block in section.blocks
+        if isinstance(block, Figure)
+        for light, dark in block.dark.items()
     }
     if not pairs:
         return ""
@@ -195,25 +164,9 @@ def _dark_colours(document: Document) -> str:
     return f":root{{{light}}}\n@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
 
 
-def _changing(figure: Figure) -> Mapping[str, str]:
-    return figure.dark if isinstance(figure.dark, Mapping) else {}
-
-
 def _variable(colour: str) -> str:
     return "--drawn-" + re.sub(r"\W", "", colour).lower()
 
 
-def _figures(blocks: tuple[Block, ...]) -> Iterator[Figure]:
-    for block in blocks:
-        if isinstance(block, Figure):
-            yield block
-        elif isinstance(block, Details):
-            yield from _figures(block.blocks)
-
-
 def _name(figure: Figure) -> str:
     return f"figure.{figure.name}"  # no section has a point in its anchor
-
-
-def _data(picture: bytes) -> str:
-    return "data:image/png;base64," + base64.b64encode(picture).decode()

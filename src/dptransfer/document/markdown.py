@@ -5,25 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from dptransfer.document.model import (
-    Block,
-    Bullets,
-    Code,
-    Details,
-    Document,
-    Figure,
-    Note,
-    Paragraph,
-    Table,
-    Text,
-    inline,
-    plain,
-)
+from dptransfer.document import model
+from dptransfer.document.model import Document, Figure, Table, Text, inline, plain
 from dptransfer.document.visible import one_line, visible
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>|~#&$])")
 _OPENING = re.compile(r"^([-+](?=[\s-]|$)|\d+(?=[.)](?:\s|$)))")  # what would begin a list or be a rule
-_FIGURES = "figures"
 
 
 def to_markdown(document: Document) -> str:
@@ -68,22 +55,20 @@ def _list(items: Iterable[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
 
 
-def _block(block: Block) -> str:
+def _block(block: model.Block) -> str:
     match block:
-        case Paragraph(text):
+        case model.Paragraph(text):
             return _inline(text)
-        case Note(text, tone):
+        case model.Note(text, tone):
             return f"> {_inline(text, strong=tone == 'bad')}"
-        case Bullets(items):
+        case model.Bullets(items):
             return _list(map(_inline, items))
-        case Code(text, language):
+        case model.Code(text, language):
             return _code(text, language)
         case Table():
             return _table(block)
         case Figure():
             return _figure(block)
-        case Details(summary, blocks):
-            return "\n\n".join([_inline(summary, strong=True), *map(_block, blocks)])
 
 
 def _code(text: str, language: str) -> str:
@@ -96,8 +81,7 @@ def _code(text: str, language: str) -> str:
 def _figure(figure: Figure) -> str:
     if figure.instead is not None:
         return _block(figure.instead)
-    kind = "svg" if isinstance(figure.picture, str) else "png"
-    shown = f"![{escape_markdown(figure.alt)}]({_FIGURES}/{figure.name}.{kind})"
+    shown = f"![{escape_markdown(figure.alt)}](figures/{figure.name}.svg)"
     return "\n\n".join(part for part in (shown, _inline(figure.caption)) if part)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, TypeAlias
 
 from dptransfer.document.visible import clean, one_line
@@ -104,21 +104,20 @@ class Figure:
 
     Attributes:
         name: letters, digits and hyphens, unique in the document: its place on the page and its file name.
-        picture: SVG as text, or PNG as bytes.
+        picture: SVG.
         alt: what it shows, for those who do not see it.
         caption: the words under it.
-        dark: how it looks on dark pages. For SVG, a colour for each colour that changes, both as they are
-            written in the SVG; an SVG may use the page's own colours instead, such as var(--accent).
-            For PNG, another picture.
+        dark: how it looks on dark pages: a colour for each colour that changes, both as they are written in
+            the SVG, which may use the page's own colours instead, such as var(--accent).
         instead: a table that says the same in forms without pictures; without one, Markdown refers to the
-            file figures/NAME.svg or .png, which whoever writes the document puts there.
+            file figures/NAME.svg, which whoever writes the document puts there.
     """
 
     name: str
-    picture: str | bytes
+    picture: str
     alt: str
     caption: Text = ""
-    dark: Mapping[str, str] | bytes | None = None
+    dark: Mapping[str, str] = field(default_factory=dict)
     instead: Table | None = None
 
     def __post_init__(self) -> None:
@@ -129,15 +128,7 @@ class Figure:
             )
 
 
-@dataclass(frozen=True)
-class Details:
-    """Blocks behind a line that opens them."""
-
-    summary: Text
-    blocks: tuple[Block, ...]
-
-
-Block: TypeAlias = Paragraph | Note | Bullets | Code | Table | Figure | Details
+Block: TypeAlias = Paragraph | Note | Bullets | Code | Table | Figure
 
 
 @dataclass(frozen=True)
@@ -276,14 +267,9 @@ def _json(value: Any) -> Any:
     """Text as clean lines, blocks as dictionaries; pictures are left out."""
     if isinstance(value, str | Words):
         return plain(value)
-    if isinstance(value, Figure):
-        return {
-            "kind": "Figure",
-            **{name: _json(getattr(value, name)) for name in ("name", "alt", "caption", "instead")},
-        }
     if is_dataclass(value):
-        kind = type(value).__name__
-        return {"kind": kind, **{field.name: _json(getattr(value, field.name)) for field in fields(value)}}
+        names = [one.name for one in fields(value) if one.name not in ("picture", "dark")]
+        return {"kind": type(value).__name__, **{name: _json(getattr(value, name)) for name in names}}
     if isinstance(value, tuple | frozenset):
         return [_json(item) for item in (sorted(value, key=str) if isinstance(value, frozenset) else value)]
     return value

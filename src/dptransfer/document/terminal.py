@@ -10,23 +10,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text as Line
 
-from dptransfer.document.model import (
-    Block,
-    Bullets,
-    Code,
-    Details,
-    Document,
-    Figure,
-    Note,
-    Paragraph,
-    Strong,
-    Superscript,
-    Table,
-    Text,
-    Words,
-    parts_of,
-    plain,
-)
+from dptransfer.document import model
+from dptransfer.document.model import Document, Table, Text, parts_of, plain
 from dptransfer.document.visible import one_line, visible
 
 _TONES = {"plain": "", "good": "green", "bad": "bold red"}
@@ -40,9 +25,6 @@ def to_terminal(document: Document, width: int, *, colour: bool = False) -> str:
         width=width,
         force_terminal=colour,
         color_system="standard" if colour else None,
-        markup=False,
-        highlight=False,
-        emoji=False,
         legacy_windows=False,
     )
     for part in _whole(document):
@@ -71,33 +53,31 @@ def _heading(title: str, rule: str) -> list[RenderableType]:
     return [_text(title, "bold"), Line(rule * Line(one_line(title)).cell_len, no_wrap=True, overflow="crop")]
 
 
-def _block(block: Block) -> list[RenderableType]:
+def _block(block: model.Block) -> list[RenderableType]:
     match block:
-        case Paragraph(text):
+        case model.Paragraph(text):
             return [_text(text)]
-        case Note(text, tone):
+        case model.Note(text, tone):
             return [_text(text, _TONES[tone])]
-        case Bullets(items):
+        case model.Bullets(items):
             return [_grid((("-", item) for item in items), gap=1)]
-        case Code(text):
+        case model.Code(text):
             return [Line(f"    {visible(line)}", "cyan", overflow="fold") for line in text.splitlines()]
         case Table():
             return _table(block)
-        case Figure():
+        case model.Figure():
             if block.instead is not None:
                 return _table(block.instead)
             return [_text(f"[{block.alt}] {plain(block.caption)}")]
-        case Details(summary, blocks):
-            return [_text(summary, "bold"), *(part for one in blocks for part in _block(one))]
 
 
 def _text(text: Text, style: str = "") -> Line:
     whole = Line(style=style, overflow="fold")
     for part in parts_of(text):
         match part:
-            case Strong(words):
+            case model.Strong(words):
                 whole.append(words, style="bold")
-            case Superscript(words):
+            case model.Superscript(words):
                 whole.append(f"^{words}")
             case str():
                 whole.append(part)
@@ -123,4 +103,4 @@ def _table(table: Table) -> list[RenderableType]:
 
 
 def _cell(text: Text, marked: bool) -> Line:
-    return _text(Words(("*", *parts_of(text))), "bold green") if marked else _text(text)
+    return _text(model.Words(("*", *parts_of(text))), "bold green") if marked else _text(text)

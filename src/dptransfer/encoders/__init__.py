@@ -10,9 +10,15 @@ from dptransfer.encoders.in_memory import (
     encode_texts_in_memory,
     rows_depend_on_neighbours,
 )
-from dptransfer.encoders.note import EncoderNote
 from dptransfer.encoders.onnx import OnnxEncoder
-from dptransfer.encoders.registry import ENCODERS, adapted, available_encoders, encoder_of, get_encoder
+from dptransfer.encoders.registry import (
+    ENCODERS,
+    EncoderNote,
+    adapted,
+    available_encoders,
+    encoder_of,
+    get_encoder,
+)
 from dptransfer.encoders.torch_module import TorchModuleEncoder
 from dptransfer.encoders.transformers import transformers_encoder
 

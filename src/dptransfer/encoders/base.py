@@ -52,11 +52,7 @@ class ImageEncoder(ABC):
 
     identity: EncoderIdentity
     dimension: int
-
-    @property
-    def kind(self) -> Kind:
-        """Images."""
-        return "image"
+    kind: Kind = "image"
 
     @abstractmethod
     def prepare(self, image: Image.Image) -> Floats32:
@@ -68,15 +64,20 @@ class ImageEncoder(ABC):
 
     def measured_dimension(self) -> int:
         """Width of the row of a blank picture, for models that do not say it."""
-        from PIL import Image
-
-        return int(self.forward(self.prepare(Image.new("RGB", (64, 64)))[None]).shape[1])
+        return int(self.forward(self.prepare(blank_picture())[None]).shape[1])
 
     def encode(self, batch: Sequence[Image.Image]) -> EncodedRows:
         """Rows for a batch of pictures."""
         if not batch:
             return np.zeros((0, self.dimension), dtype=np.float32)
         return self.forward(np.stack([self.prepare(image) for image in batch]))
+
+
+def blank_picture() -> Any:
+    """What takes the place of an unreadable picture, and fills the last batch."""
+    from PIL import Image
+
+    return Image.new("RGB", (64, 64))
 
 
 def require_rows(rows: EncodedRows, pictures: int) -> EncodedRows:

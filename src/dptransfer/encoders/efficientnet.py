@@ -8,23 +8,16 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats32
-from dptransfer.encoders.note import EncoderNote
-from dptransfer.encoders.torch_module import TorchModuleEncoder
-from dptransfer.encoders.weights import state_digest
+from dptransfer.encoders.registry import EncoderNote
+from dptransfer.encoders.torch_module import TorchModuleEncoder, state_digest
 
 if TYPE_CHECKING:
     from PIL import Image
 
 NAME = "efficientnet-lite0"
-SIZE = 224
 
 
-def transform_name(size: int) -> str:
-    """The preprocessing at that picture size, as the identity records it."""
-    return f"rgb {size} bicubic (x-127)/128, mean pool"
-
-
-def efficientnet_lite0(*, size: int = SIZE, device: str = "cpu") -> TorchModuleEncoder:
+def efficientnet_lite0(*, size: int = 224, device: str = "cpu") -> TorchModuleEncoder:
     """The encoder: 1280 non-negative features, the mean over space of the last convolution.
 
     Args:
@@ -54,7 +47,7 @@ def efficientnet_lite0(*, size: int = SIZE, device: str = "cpu") -> TorchModuleE
         _feature_maps(network),
         prepare,
         name=NAME,
-        transform_name=transform_name(size),
+        transform_name=f"rgb {size} bicubic (x-127)/128, mean pool",
         device=device,
         channels_last=True,
         weights=state_digest(state),

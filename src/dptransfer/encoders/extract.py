@@ -19,7 +19,7 @@ for any encoder on any machine.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -93,12 +93,9 @@ def encode_images(
     files = [_file_state(*pair) for pair in zip(known_as, images.paths, strict=True)]
     partial = _partial(target, {"files": files}, encoder, len(images), batch, overwrite)
     resumed = partial.done
-
-    def batches(todo: Sequence[int]) -> Iterator[Batch]:
-        return encoded_batches([(i, images.paths[i * batch : (i + 1) * batch]) for i in todo], encoder, batch)
-
+    todo = [(i, images.paths[i * batch : (i + 1) * batch]) for i in partial.todo]
     with without_warnings():
-        _finish(partial, batches, progress)
+        _finish(partial, encoded_batches(todo, encoder, batch), progress)
     unreadable = partial.unreadable()
     kept = np.ones(len(images), dtype=bool)
     if drop_unreadable:
@@ -144,13 +141,8 @@ def encode_texts(
     order = np.argsort([len(text) for text in listed.texts], kind="stable")
     partial = _partial(target, {"texts": list(listed.texts)}, encoder, len(listed), batch, overwrite)
     resumed = partial.done
-
-    def batches(todo: Sequence[int]) -> Iterator[Batch]:
-        for i in todo:
-            chosen = [listed.texts[place] for place in order[i * batch : (i + 1) * batch]]
-            yield i, encode_filled(chosen, encoder, batch), ()
-
-    _finish(partial, batches, progress)
+    todo = [(i, [listed.texts[at] for at in order[i * batch : (i + 1) * batch]]) for i in partial.todo]
+    _finish(partial, ((i, encode_filled(chosen, encoder, batch), ()) for i, chosen in todo), progress)
     rows = np.empty((len(listed), encoder.dimension), dtype=np.float32)
     rows[order] = partial.rows()
     write_embeddings(
@@ -171,19 +163,15 @@ def _partial(
 ) -> PartialRows:
     # Without the size, which the transform says too: identities of earlier versions had none.
     identity = replace(encoder.identity, size=None)
-    described = {**job, "encoder": identity.to_dict(), "batch": batch}
-    return PartialRows(
-        target, described, count=count, dimension=encoder.dimension, batch=batch, restart=restart
-    )
+    job = {**job, "encoder": identity.to_dict(), "batch": batch}
+    return PartialRows(target, job, count=count, dimension=encoder.dimension, batch=batch, restart=restart)
 
 
-def _finish(
-    partial: PartialRows, batches: Callable[[Sequence[int]], Iterator[Batch]], progress: Progress | None
-) -> None:
+def _finish(partial: PartialRows, batches: Iterable[Batch], progress: Progress | None) -> None:
     """Put the batches that are missing on the disk, one by one."""
     report = progress or (lambda done, total: None)
     report(partial.done, partial.count)
-    for index, rows, missing in batches(partial.todo):
+    for index, rows, missing in batches:
         partial.add(index, rows, tuple(index * partial.batch + place for place in missing))
         report(partial.done, partial.count)
 

@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dptransfer import _check
-from dptransfer.encoders.weights import state_digest
-from dptransfer.errors import DataError, MissingDependency
+from dptransfer.encoders.torch_module import state_digest
+from dptransfer.errors import DataError, DPTransferError
 
 _PATTERNS = ["*.json", "*.txt", "*.model", "model*.safetensors"]
 
@@ -45,16 +45,9 @@ def model_folder(source: str) -> Path:
             f"The model '{source}' must be on this machine or on a hub that answers; it is not cached and "
             f"{constants.ENDPOINT} cannot be reached. Fetch it where there is a network and pass its folder."
         )
-    try:
-        with quiet():
-            return _complete(Path(snapshot_download(source, allow_patterns=_PATTERNS)), source)
-    except DataError:
-        raise
-    except Exception as error:  # the client's errors share no base class across its versions
-        raise DataError(
-            f"The model '{source}' must be on {constants.ENDPOINT}; fetching it failed "
-            f"({type(error).__name__}). Check the name, or that you may read it."
-        ) from None
+    rule = f"must be on {constants.ENDPOINT}; fetching it failed"
+    with _loading(source, rule, "Check the name, or that you may read it."):
+        return _complete(Path(snapshot_download(source, allow_patterns=_PATTERNS)), source)
 
 
 @contextmanager
@@ -73,6 +66,18 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+@contextmanager
+def _loading(source: str, rule: str, remedy: str) -> Iterator[None]:
+    """In quiet; what goes wrong has no common type across causes and versions, and becomes one error."""
+    try:
+        with quiet():
+            yield
+    except DPTransferError:
+        raise
+    except Exception as error:
+        raise DataError(f"The model '{source}' {rule} ({type(error).__name__}). {remedy}") from None
+
+
 def load_model(folder: Path, source: str, device: Any) -> tuple[Any, str, bool]:
     """The frozen model on its device, the digest of its weights, and whether its pooling layer is random.
 
@@ -80,16 +85,11 @@ def load_model(folder: Path, source: str, device: Any) -> tuple[Any, str, bool]:
     allowed, and the caller must then not use it: rows made by random weights would differ from one run to the
     next.
     """
-    try:
-        with quiet():
-            model, found = require_transformers().AutoModel.from_pretrained(
-                str(folder), local_files_only=True, use_safetensors=True, output_loading_info=True
-            )
-    except Exception as error:  # OSError, ValueError, KeyError and safetensors' own, by cause and by version
-        raise DataError(
-            f"The model '{source}' must load with transformers.AutoModel from safetensors; it does not "
-            f"({type(error).__name__}). Check the folder, or upgrade transformers."
-        ) from None
+    rule = "must load with transformers.AutoModel from safetensors; it does not"
+    with _loading(source, rule, "Check the folder, or upgrade transformers."):
+        model, found = require_transformers().AutoModel.from_pretrained(
+            str(folder), local_files_only=True, use_safetensors=True, output_loading_info=True
+        )
     missing = frozenset(found["missing_keys"])
     if any("pooler" not in name for name in missing):
         raise DataError(
@@ -102,17 +102,10 @@ def load_model(folder: Path, source: str, device: Any) -> tuple[Any, str, bool]:
 
 def load_part(loader: str, folder: Path, source: str, part: str, *, other_kind: str, **settings: Any) -> Any:
     """The model's tokenizer or image processor, by the class of transformers that loads it."""
-    try:
-        with quiet():
-            loaded = getattr(require_transformers(), loader)
-            return loaded.from_pretrained(str(folder), local_files_only=True, **settings)
-    except MissingDependency:
-        raise
-    except Exception as error:  # several unrelated types, by cause and by version
-        raise DataError(
-            f"The model '{source}' must bring {part}; it does not ({type(error).__name__}). "
-            f"Save {part} into the folder, or pass kind='{other_kind}'."
-        ) from None
+    remedy = f"Save {part} into the folder, or pass kind='{other_kind}'."
+    with _loading(source, f"must bring {part}; it does not", remedy):
+        loaded = getattr(require_transformers(), loader)
+        return loaded.from_pretrained(str(folder), local_files_only=True, **settings)
 
 
 def _complete(folder: Path, source: str) -> Path:

@@ -12,8 +12,8 @@ from dptransfer import _check
 from dptransfer.arrays import EncodedRows
 from dptransfer.data.decode import without_warnings
 from dptransfer.data.images import ImageList
-from dptransfer.encoders.base import Encoder, Kind
-from dptransfer.encoders.lookahead import blank_picture, encoded_batches
+from dptransfer.encoders.base import Encoder, Kind, blank_picture
+from dptransfer.encoders.lookahead import encoded_batches
 from dptransfer.errors import ArgumentError
 
 Progress = Callable[[int, int], None]

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dptransfer.arrays import EncodedRows
-from dptransfer.data.decode import open_image, open_image_or_none
-from dptransfer.encoders.base import Encoder, ImageEncoder
+from dptransfer.data.decode import open_image
+from dptransfer.encoders.base import Encoder, ImageEncoder, blank_picture
 
 Batch: TypeAlias = tuple[int, EncodedRows, tuple[int, ...]]
 """A batch's number, its rows, and which of its places were unreadable."""
 
 _AHEAD = 2  # batches in preparation while the model works on one
 _WORKERS = 4
-
-
-def blank_picture() -> Any:
-    """What takes the place of an unreadable picture, and fills the last batch."""
-    from PIL import Image
-
-    return Image.new("RGB", (64, 64))
 
 
 def encoded_batches(
@@ -37,28 +31,24 @@ def encoded_batches(
     set to zero.
     """
     in_halves = encoder if isinstance(encoder, ImageEncoder) else None
+    prepare: Callable[[Any], Any] = (lambda image: image) if in_halves is None else in_halves.prepare
     # Outside the guard below, so that a broken transform is an error and not a data set of zeros.
-    blank = blank_picture() if in_halves is None else in_halves.prepare(blank_picture())
+    blank = prepare(blank_picture())
 
     def prepared(path: Path) -> Any:
-        if in_halves is None:
-            return open_image_or_none(path)
         try:
-            return in_halves.prepare(open_image(path))
-        except Exception:  # the blank went through, so it is this file; see `open_image_or_none`
+            return prepare(open_image(path))
+        except Exception:  # the blank went through, so it is this file; Pillow's readers raise many types
             return None
 
-    waiting: deque[tuple[int, list[Future[Any]]]] = deque()
-    pending = iter(batches)
     with ThreadPoolExecutor(_WORKERS, thread_name_prefix="pictures") as pool:
+        submitted = ((index, [pool.submit(prepared, path) for path in paths]) for index, paths in batches)
+        waiting = deque(islice(submitted, _AHEAD))
         try:
-            while True:
-                while len(waiting) < _AHEAD and (following := next(pending, None)) is not None:
-                    waiting.append((following[0], [pool.submit(prepared, path) for path in following[1]]))
-                if not waiting:
-                    return
+            while waiting:
                 index, futures = waiting.popleft()
                 found = [future.result() for future in futures]
+                waiting.extend(islice(submitted, 1))
                 filled = [blank if item is None else item for item in found] + [blank] * (size - len(found))
                 rows = encoder.encode(filled) if in_halves is None else in_halves.forward(np.stack(filled))
                 rows = np.array(rows[: len(found)], dtype=np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,6 @@ from dptransfer import _check
 from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.encoders.base import ImageEncoder, require_rows
-from dptransfer.encoders.weights import file_digest
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
@@ -62,13 +62,12 @@ class OnnxEncoder(ImageEncoder):
         self._mean = np.asarray(mean, dtype=np.float32)
         self._std = np.asarray([_check.positive("std", value) for value in std], dtype=np.float32)
         height, width = self._size
-        self.identity = EncoderIdentity(
-            name or file.stem,
-            file_digest(file),
-            f"rgb {height}x{width} bicubic x/255, "
-            f"mean {tuple(map(float, mean))} std {tuple(map(float, std))}",
-            size=height if height == width else None,
-        )
+        with file.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        scaling = f"mean {tuple(map(float, mean))} std {tuple(map(float, std))}"
+        transform = f"rgb {height}x{width} bicubic x/255, {scaling}"
+        square = height if height == width else None
+        self.identity = EncoderIdentity(name or file.stem, digest, transform, square)
         self.dimension = self.measured_dimension()
 
     def prepare(self, image: Image.Image) -> Floats32:
@@ -98,10 +97,11 @@ def _session(file: Path, device: str) -> Any:
         raise DataError(f"'{file}': the ONNX file must exist; it does not. Check the path.")
     kind = device.partition(":")[0]
     provider = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(kind)
-    if provider is None or provider not in onnxruntime.get_available_providers():
+    built = onnxruntime.get_available_providers()
+    if provider not in built:
         raise ArgumentError(
-            f"device={device!r} must be one this ONNX Runtime was built for "
-            f"({', '.join(onnxruntime.get_available_providers())}). Use device='cpu'."
+            f"device={device!r} must be one this ONNX Runtime was built for ({', '.join(built)}). "
+            "Use device='cpu'."
         )
     try:
         return onnxruntime.InferenceSession(str(file), providers=[provider])

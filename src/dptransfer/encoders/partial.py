@@ -14,6 +14,8 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,34 +46,29 @@ class PartialRows:
         self.count, self._dimension, self.batch = count, dimension, batch
         self.finished: dict[int, tuple[int, ...]] = {}
         key = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
-        try:
-            self._open(key, restart)
-        except OSError as error:
-            raise _cannot_write(self._folder, error) from error
-
-    def _open(self, key: str, restart: bool) -> None:
-        marker = self._folder / "job.json"
-        if self._folder.exists() and _recorded_key(marker) != key:
-            if not restart and marker.exists():
-                raise DataError(
-                    f"'{self._folder}' holds another unfinished job (other files, encoder or batch size). "
-                    "Finish that one, remove the folder, or pass overwrite=True to start afresh."
-                )
-            shutil.rmtree(self._folder)
-        if not self._folder.exists():
-            self._folder.parent.mkdir(parents=True, exist_ok=True)
-            make_owner_folder(self._folder)
-            (self._folder / "rows.bin").touch(mode=0o600)
-            (self._folder / "journal.jsonl").touch(mode=0o600)
-            write_synced(marker, json.dumps({"key": key}).encode(), opener=owner_only)
-        self._folder.chmod(0o700)  # one that an earlier version left
-        self._recover()
+        with _kept(self._folder):
+            marker = self._folder / "job.json"
+            if self._folder.exists() and _recorded_key(marker) != key:
+                if not restart and marker.exists():
+                    raise DataError(
+                        f"'{self._folder}' holds another unfinished job (of other files, encoder or batch). "
+                        "Finish that one, remove the folder, or pass overwrite=True to start afresh."
+                    )
+                shutil.rmtree(self._folder)
+            if not self._folder.exists():
+                self._folder.parent.mkdir(parents=True, exist_ok=True)
+                make_owner_folder(self._folder)
+                (self._folder / "rows.bin").touch(mode=0o600)
+                (self._folder / "journal.jsonl").touch(mode=0o600)
+                write_synced(marker, json.dumps({"key": key}).encode(), opener=owner_only)
+            self._folder.chmod(0o700)  # one that an earlier version left
+            self._recover()
 
     def add(self, index: int, rows: EncodedRows, unreadable: tuple[int, ...]) -> None:
         """Put a finished batch on the disk; `unreadable` are positions within the whole list."""
         data = np.ascontiguousarray(rows, dtype="<f4").tobytes()
         entry = {"batch": index, "rows": hashlib.sha256(data).hexdigest(), "unreadable": list(unreadable)}
-        try:
+        with _kept(self._folder):
             # Plain writes, not a memory map: on a full disk a write raises, a store into a map kills.
             with (self._folder / "rows.bin").open("r+b") as stream:
                 stream.seek(index * self.batch * self._dimension * 4)
@@ -80,8 +77,6 @@ class PartialRows:
                 os.fsync(stream.fileno())
             line = (json.dumps(entry) + "\n").encode()
             write_synced(self._folder / "journal.jsonl", line, mode="ab", opener=owner_only)
-        except OSError as error:
-            raise _cannot_write(self._folder, error) from error
         self.finished[index] = unreadable
 
     @property
@@ -126,16 +121,19 @@ class PartialRows:
         write_synced(self._folder / "journal.jsonl", b"".join(kept), mode="wb", opener=owner_only)
 
 
-def _recorded_key(marker: Path) -> str | None:
+def _recorded_key(marker: Path) -> Any:
     try:
-        found: str | None = json.loads(marker.read_text(encoding="utf-8")).get("key")
+        return json.loads(marker.read_text(encoding="utf-8")).get("key")
     except (OSError, ValueError, AttributeError):
         return None
-    return found
 
 
-def _cannot_write(folder: Path, error: OSError) -> DataError:
-    return DataError(
-        f"'{folder}': finished rows must be kept on disk, and could not be: {error.strerror or error}. "
-        "Free some space and run again; it goes on from the last finished batch."
-    )
+@contextmanager
+def _kept(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"'{folder}': finished rows must be kept on disk, and could not be: {error.strerror or error}. "
+            "Free some space and run again; it goes on from the last finished batch."
+        ) from error

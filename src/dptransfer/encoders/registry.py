@@ -1,33 +1,89 @@
-"""The encoders by name, those of other packages among them; and the encoder behind an identity on record."""
+"""The encoders by name, each with what it notes of itself; and the encoder behind an identity on record."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.encoders.base import Encoder, Kind
 from dptransfer.encoders.delta import EncoderDelta
-from dptransfer.encoders.note import EncoderNote
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.plugins import Registry, is_place
+
+
+@dataclass(frozen=True)
+class EncoderNote:
+    """What is known about an encoder before it is loaded.
+
+    Attributes:
+        name: what to pass to `get_encoder`; the encoder's identity bears it too, so that a release finds it.
+        load: makes the encoder, a class or a function; `device` and `size` are passed if it takes them.
+        summary: what it is, in one line.
+        kind: images or texts.
+        dimension: width of its rows; None if that depends on settings.
+        install: how to get it.
+        licence: of the weights.
+        training_data: what it has seen. Privacy covers the private data only if they are not among this.
+    """
+
+    name: str
+    load: Callable[..., Encoder]
+    summary: str = ""
+    kind: Kind = "image"
+    dimension: int | None = None
+    install: str = ""
+    licence: str = "not stated"
+    training_data: str = "not stated"
+
+    @property
+    def sized(self) -> bool:
+        """Whether it leaves the size of pictures open."""
+        return "size" in inspect.signature(self.load).parameters
+
+    def encoder(self, *, size: int | None = None, device: str = "cpu") -> Encoder:
+        """The encoder itself, loaded.
+
+        Args:
+            size: picture size, for encoders that leave it open.
+            device: 'cpu', 'cuda', 'cuda:1', ...
+        """
+        given: dict[str, int | str] = {}
+        if "device" in inspect.signature(self.load).parameters:
+            given["device"] = device
+        elif device != "cpu":
+            raise ArgumentError(f"The encoder '{self.name}' runs on the cpu; got '{device}'. Leave it out.")
+        if size is not None:
+            given["size"] = size
+        if size is not None and not self.sized:
+            raise ArgumentError(
+                f"size does not apply to the encoder '{self.name}'; it has its own. Leave it out."
+            )
+        loaded = self.load(**given)
+        if not isinstance(loaded, Encoder):
+            raise ArgumentError(
+                f"An encoder has identity, dimension, kind and encode; '{self.name}' loads as "
+                f"{type(loaded).__name__}. The page 'Adding a method' shows one."
+            )
+        return loaded
 
 
 def _accepted(name: str, found: Any) -> EncoderNote:
     """The note itself, or one for a class or a function that makes an encoder and says no more."""
     if isinstance(found, EncoderNote):
-        note = found
-    elif callable(found):
-        first = (found.__doc__ or "").strip().partition("\n")[0]
-        note = EncoderNote(name or getattr(found, "__name__", "encoder"), load=found, summary=first)
-    else:
+        if name and found.name != name:
+            raise ArgumentError(f"An encoder bears the name it is found by; '{name}' is '{found.name}'.")
+        return found
+    if not callable(found):
         raise ArgumentError(
             f"An encoder is an EncoderNote, or a class or function that makes one; got {found!r}. "
             "The page 'Adding a method' shows one."
         )
-    if name and note.name != name:
-        raise ArgumentError(f"An encoder bears the name it is found by; '{name}' is noted as '{note.name}'.")
-    return note
+    first = (found.__doc__ or "").strip().partition("\n")[0]
+    return EncoderNote(name or getattr(found, "__name__", "encoder"), load=found, summary=first)
 
 
 ENCODERS: Registry[EncoderNote] = Registry(
@@ -67,9 +123,7 @@ def get_encoder(
 
             return OnnxEncoder(spec, size=size, device=device)
         if size is not None:
-            raise ArgumentError(
-                f"size does not apply to the encoder '{spec}', which fixes its own. Leave it out."
-            )
+            raise ArgumentError(f"size does not apply to the encoder '{spec}'; it has its own. Leave it out.")
         from dptransfer.encoders.transformers import transformers_encoder
 
         return transformers_encoder(spec, kind=kind, device=device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from dptransfer.encoders.note import EncoderNote
+from dptransfer.encoders.registry import EncoderNote
 from dptransfer.encoders.text import TransformersText
 from dptransfer.errors import MissingDependency
 

@@ -39,6 +39,8 @@ class TransformersText:
         unit_norm: scale each row to length one.
     """
 
+    kind: Kind = "text"
+
     def __init__(
         self,
         folder: Path,
@@ -61,11 +63,6 @@ class TransformersText:
             name, digest, f"{self._longest} tokens of vocabulary {_vocabulary(self._tokenizer)}, {pooling}"
         )
 
-    @property
-    def kind(self) -> Kind:
-        """Texts."""
-        return "text"
-
     def encode(self, batch: Sequence[str]) -> EncodedRows:
         """Rows for a batch of texts."""
         if not batch:
@@ -73,31 +70,23 @@ class TransformersText:
         tokens = [self._tokens(text) for text in batch]
         blank = self._tokens("")
         lengths = np.array([self._padded_length(len(ids)) for ids in tokens])
-        parts: list[tuple[np.ndarray[Any, Any], EncodedRows]] = []
-        for length in np.unique(lengths):
-            members = np.flatnonzero(lengths == length)
+        groups = [np.flatnonzero(lengths == length) for length in np.unique(lengths)]
+        parts = []
+        for members in groups:
             rows = [tokens[i] for i in members] + [blank] * (len(batch) - len(members))
-            parts.append((members, self._forward(rows, int(length))[: len(members)]))
-        result = np.zeros((len(batch), parts[0][1].shape[1]), dtype=np.float32)
-        for members, part in parts:
-            result[members] = part
-        return result
+            parts.append(self._forward(rows, int(lengths[members[0]]))[: len(members)])
+        return np.concatenate(parts)[np.argsort(np.concatenate(groups))]  # in the order of the texts
 
     def _tokens(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer(text, truncation=True, max_length=self._longest)["input_ids"]
         return ids or [self._padding()]
 
     def _padded_length(self, tokens: int) -> int:
-        length = _SHORTEST
-        while length <= tokens:
-            length *= 2
-        return min(length, self._longest + 1)
+        return min(max(_SHORTEST, 1 << tokens.bit_length()), self._longest + 1)
 
     def _padding(self) -> int:
-        for candidate in (self._tokenizer.pad_token_id, self._tokenizer.eos_token_id):
-            if candidate is not None:
-                return int(candidate)
-        return 0
+        candidates = (self._tokenizer.pad_token_id, self._tokenizer.eos_token_id)
+        return next((int(token) for token in candidates if token is not None), 0)
 
     def _forward(self, rows: list[list[int]], length: int) -> EncodedRows:
         ids = np.full((len(rows), length), self._padding(), dtype=np.int64)

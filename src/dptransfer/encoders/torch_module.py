@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Mapping
 from copy import copy, deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.encoders.base import ImageEncoder, require_rows
 from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.device import repeatable, torch_device
-from dptransfer.encoders.weights import state_digest
 from dptransfer.errors import Incompatible
 
 if TYPE_CHECKING:
@@ -94,3 +94,19 @@ class TorchModuleEncoder(ImageEncoder):
         changed = copy(self)
         changed.module, changed.identity = module, delta.identity
         return changed
+
+
+def state_digest(state: Mapping[str, Any]) -> str:
+    """Digest of a torch state dict: names, types, shapes and bytes, in the order of the names.
+
+    The same weights give the same digest whatever file they came in and whatever device they are on.
+    """
+    import torch
+
+    digest = hashlib.sha256()
+    for name in sorted(state):
+        tensor = state[name].detach().cpu().contiguous()
+        digest.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
+        if tensor.numel():
+            digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

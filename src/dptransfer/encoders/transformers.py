@@ -12,7 +12,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.encoders.base import Encoder, ImageEncoder, Kind
+from dptransfer.encoders.base import Encoder, ImageEncoder, Kind, require_rows
 from dptransfer.encoders.device import repeatable, torch_device
 from dptransfer.encoders.hub import load_model, load_part, model_folder, require_transformers
 from dptransfer.encoders.text import TransformersText
@@ -60,7 +60,11 @@ class TransformersImage(ImageEncoder):
     def __init__(self, folder: Path, *, name: str, device: str = "cpu") -> None:
         self._torch = _check.installed("torch", "transformers", "A transformers encoder")
         self._device = torch_device(device)
-        self._processor = _image_processor(folder, name)
+        # Pillow's resizing everywhere: torchvision's differs in the pixels, and may not be installed.
+        before_five = require_transformers().__version__.startswith("4.")
+        pillow: dict[str, Any] = {"use_fast": False} if before_five else {"backend": "pil"}
+        part = "an image processor"
+        self._processor = load_part("AutoImageProcessor", folder, name, part, other_kind="text", **pillow)
         self._model, digest, self._pooler_is_random = load_model(folder, name, self._device)
         self._pooling = "unknown"
         self.dimension = self.measured_dimension()
@@ -76,9 +80,8 @@ class TransformersImage(ImageEncoder):
     def forward(self, pixels: Floats32) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
         with repeatable():
-            output = self._pooled(self._torch.from_numpy(pixels).to(self._device))
-            rows: EncodedRows = output.float().cpu().numpy()
-        return rows
+            rows = self._pooled(self._torch.from_numpy(pixels).to(self._device)).float().cpu().numpy()
+        return require_rows(rows, len(pixels))
 
     def _pooled(self, pixels: Any) -> Any:
         if hasattr(self._model, "get_image_features"):
@@ -93,13 +96,6 @@ class TransformersImage(ImageEncoder):
         hidden = output.last_hidden_state
         self._pooling = "class token" if hidden.ndim == 3 else "mean pool"
         return hidden[:, 0] if hidden.ndim == 3 else hidden.mean((2, 3))
-
-
-def _image_processor(folder: Path, name: str) -> Any:
-    # Pillow's resizing everywhere: torchvision's differs in the pixels, and may not be installed.
-    before_five = require_transformers().__version__.startswith("4.")
-    backend: dict[str, Any] = {"use_fast": False} if before_five else {"backend": "pil"}
-    return load_part("AutoImageProcessor", folder, name, "an image processor", other_kind="text", **backend)
 
 
 def _settings(processor: Any) -> str:

@@ -4,9 +4,9 @@ Only the classifier and its heads are imported here; the rest is imported when i
 `import dptransfer` stays fast.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dptransfer.plugins import imported
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.heads import (
     CosineHead,
@@ -64,16 +64,15 @@ _HOMES = {
     "manifest": ("Manifest", "current_versions"),
     "onnx_export": ("export_onnx",),
     "verify": ("Check", "Verification", "verify_files"),
-    "dptransfer.methods.replan": ("verify_release",),  # it plans, which is above this layer
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_PLACES = {name: f"{__name__}.{home}:{name}" for home, names in _HOMES.items() for name in names}
+_PLACES["verify_release"] = "dptransfer.methods.replan:verify_release"  # it plans, which is above this layer
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
+    if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _HOME_OF[name]
-    return getattr(import_module(home if "." in home else f"{__name__}.{home}"), name)
+    return imported(_PLACES[name])
 
 
 def __dir__() -> list[str]:

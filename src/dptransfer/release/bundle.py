@@ -8,15 +8,13 @@ CARD.md, card.html  the privacy and model card (see `card`)
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from dptransfer.arrays import AnyArray
 from dptransfer.document import one_line
 from dptransfer.errors import DPTransferError, ReleaseError, UnsafeRelease
 from dptransfer.features import describe, read_features
@@ -24,13 +22,15 @@ from dptransfer.privacy import event_from_dict, event_to_dict
 from dptransfer.release.card import card_of
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.evaluation import Evaluation
-from dptransfer.release.files import read_file, require_directory, write_directory
+from dptransfer.release.files import read_file, read_recorded, require_directory, write_directory
 from dptransfer.release.heads import describe_head, read_head
 from dptransfer.release.manifest import (
     CARD_NAMES,
+    FILE_NAMES,
     MANIFEST_NAME,
     OF_ENCODER,
     OF_MAP,
+    READ_AGAIN,
     SCHEMA_VERSION,
     WEIGHTS_NAME,
     Manifest,
@@ -40,11 +40,8 @@ from dptransfer.release.manifest import (
 )
 from dptransfer.release.weights import describe_arrays, read_weights, weights_bytes
 
-if TYPE_CHECKING:
-    from dptransfer.encoders.delta import EncoderDelta
-
 _LARGEST_CONFUSION = 100
-_AGAIN = "Fetch the release again from where it came from."
+_AS_THEY_ARE = ("seeded", "notes", "public", "ledger_head", "created", "versions", "prototypes")
 
 
 def write_release(
@@ -74,8 +71,8 @@ def write_release(
     model = _stamped(model, title, contact)
     _require_fit(model)
     card = card_of(model, evaluation)
-    weights = weights_bytes(model.weights)
-    contents = {WEIGHTS_NAME: weights, **_card_files(card.markdown(), card.html())}
+    written = (weights_bytes(model.weights), card.markdown().encode(), card.html().encode())
+    contents = dict(zip(FILE_NAMES, written, strict=True))
     manifest = manifest_bytes(_manifest_fields(model, evaluation, contents))
     target = Path(path)
     write_directory(target, {**contents, MANIFEST_NAME: manifest}, overwrite=overwrite)
@@ -91,8 +88,8 @@ def read_release(path: str | Path) -> PrivateClassifier:
     directory = require_directory(path)
     manifest = read_manifest(read_file(directory, MANIFEST_NAME))
     for name in CARD_NAMES:
-        require_recorded(name, read_file(directory, name), manifest)
-    return _restored(manifest, directory)
+        read_recorded(directory, name, manifest)
+    return _restored(manifest, read_recorded(directory, WEIGHTS_NAME, manifest))
 
 
 def read_evaluation(path: str | Path) -> Evaluation | None:
@@ -101,52 +98,39 @@ def read_evaluation(path: str | Path) -> Evaluation | None:
     try:
         return None if manifest.evaluation is None else Evaluation.from_dict(manifest.evaluation)
     except DPTransferError as problem:
-        raise ReleaseError(f"The recorded evaluation must be readable: {problem} {_AGAIN}") from None
+        raise ReleaseError(f"The recorded evaluation must be readable: {problem} {READ_AGAIN}") from None
 
 
 def require_publishable(model: PrivateClassifier, unsafe_for_publication: bool) -> None:
     """Raise for a seeded model unless the caller says that it will not be published."""
     if model.provenance.seeded and not unsafe_for_publication:
         raise UnsafeRelease(
-            "A release must have noise that nobody can repeat; this model's noise came from a seed. "
-            "Fit it with SecureNoise() (the default), or pass unsafe_for_publication=True to write it for "
-            "tests."
+            "A release must have noise that nobody can repeat; this model's noise came from a seed. Fit it "
+            "with SecureNoise() (the default), or pass unsafe_for_publication=True to write it for tests."
         )
-
-
-def require_recorded(name: str, content: bytes, manifest: Manifest) -> None:
-    """Raise unless a file is the one that the manifest recorded."""
-    recorded = manifest.files[name]
-    if len(content) != recorded.size or hashlib.sha256(content).hexdigest() != recorded.sha256:
-        raise ReleaseError(f"'{name}' must have the recorded size and SHA-256; it was changed. {_AGAIN}")
-
-
-def _card_files(markdown: str, html: str) -> dict[str, bytes]:
-    return dict(zip(CARD_NAMES, (markdown.encode(), html.encode()), strict=True))
 
 
 def _stamped(model: PrivateClassifier, title: str | None, contact: str | None) -> PrivateClassifier:
     """The model with a time and versions on record, where the method did not give them, and these words."""
-    provenance = model.provenance
-    created = provenance.created or datetime.now(UTC).isoformat(timespec="seconds")
-    versions = dict(provenance.versions) or current_versions()
-    return replace(
-        model,
-        provenance=replace(
-            provenance,
-            created=created,
-            versions=versions,
-            title=provenance.title if title is None else one_line(title),
-            contact=provenance.contact if contact is None else one_line(contact),
-        ),
+    old = model.provenance
+    stamped = replace(
+        old,
+        created=old.created or datetime.now(UTC).isoformat(timespec="seconds"),
+        versions=dict(old.versions) or current_versions(),
+        title=old.title if title is None else one_line(title),
+        contact=old.contact if contact is None else one_line(contact),
     )
+    return replace(model, provenance=stamped)
 
 
 def _manifest_fields(
     model: PrivateClassifier, evaluation: Evaluation | None, contents: dict[str, bytes]
 ) -> dict[str, Any]:
     provenance, guarantee, delta = model.provenance, model.guarantee, model.encoder_delta
+    if evaluation is not None and len(evaluation.classes) > _LARGEST_CONFUSION:
+        evaluation = replace(evaluation, confusion=())  # it would be most of the file; the card has no use
     about = {"title": provenance.title, "contact": provenance.contact}
+    told = {"summary": provenance.summary, "reference": provenance.reference}
     return {
         "schema_version": SCHEMA_VERSION,
         "library_version": provenance.versions.get("dptransfer", "unknown"),
@@ -154,8 +138,7 @@ def _manifest_fields(
         "method": {
             "name": provenance.method,
             "configuration": dict(provenance.configuration),
-            **({"summary": provenance.summary} if provenance.summary else {}),
-            **({"reference": provenance.reference} if provenance.reference else {}),
+            **{name: said for name, said in told.items() if said},
         },
         "guarantee": guarantee.to_dict(),
         "relation": guarantee.relation.value,
@@ -171,7 +154,7 @@ def _manifest_fields(
         "notes": list(provenance.notes),
         "public": provenance.public,
         "prototypes": provenance.prototypes,
-        "evaluation": None if evaluation is None else _recorded(evaluation).to_dict(),
+        "evaluation": None if evaluation is None else evaluation.to_dict(),
         "ledger_head": provenance.ledger_head,
         **({"about": about} if any(about.values()) else {}),
         "versions": dict(provenance.versions),
@@ -182,19 +165,19 @@ def _manifest_fields(
     }
 
 
-def _recorded(evaluation: Evaluation) -> Evaluation:
-    """The confusion matrix of many classes would be most of the manifest; the card does not use it."""
-    return evaluation if len(evaluation.classes) <= _LARGEST_CONFUSION else replace(evaluation, confusion=())
-
-
-def _restored(manifest: Manifest, directory: Path) -> PrivateClassifier:
-    arrays = read_weights(directory, manifest)
+def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
+    arrays = read_weights(weights, manifest.arrays)
     of_map, of_encoder = (
         {name.removeprefix(mark): array for name, array in arrays.items() if name.startswith(mark)}
         for mark in (OF_MAP, OF_ENCODER)
     )
     own = {name: array for name, array in arrays.items() if not name.startswith((OF_MAP, OF_ENCODER))}
+    changed, delta = manifest.encoder_delta, None
     try:
+        if changed is not None:  # most releases change no encoder, and need no encoder's code
+            from dptransfer.encoders.delta import EncoderDelta
+
+            delta = EncoderDelta(changed.base, changed.kind, of_encoder)
         model = PrivateClassifier(
             head=read_head(own, manifest.head.model_dump()),
             features=read_features(of_map, manifest.features),
@@ -204,19 +187,13 @@ def _restored(manifest: Manifest, directory: Path) -> PrivateClassifier:
             provenance=Provenance(
                 method=manifest.method.name,
                 configuration=manifest.method.configuration,
-                seeded=manifest.seeded,
-                notes=manifest.notes,
-                public=manifest.public,
-                ledger_head=manifest.ledger_head,
-                created=manifest.created,
-                versions=manifest.versions,
-                prototypes=manifest.prototypes,
+                **{name: getattr(manifest, name) for name in _AS_THEY_ARE},
                 title=manifest.about.title,
                 contact=manifest.about.contact,
                 summary=manifest.method.summary,
                 reference=manifest.method.reference,
             ),
-            encoder_delta=_delta(manifest, of_encoder),
+            encoder_delta=delta,
         )
         if manifest.evaluation is not None:
             _require_same_classes(Evaluation.from_dict(manifest.evaluation), model)
@@ -225,18 +202,9 @@ def _restored(manifest: Manifest, directory: Path) -> PrivateClassifier:
         _require_fit(model)
     except (DPTransferError, KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
         raise ReleaseError(
-            f"A release must describe a model that fits together; it does not ({problem}). {_AGAIN}"
+            f"A release must describe a model that fits together; it does not ({problem}). {READ_AGAIN}"
         ) from None
     return model
-
-
-def _delta(manifest: Manifest, arrays: Mapping[str, AnyArray]) -> EncoderDelta | None:
-    """What the release changes in an encoder, if it does; most do not, and need no encoder's code."""
-    if manifest.encoder_delta is None:
-        return None
-    from dptransfer.encoders.delta import EncoderDelta
-
-    return EncoderDelta(manifest.encoder_delta.base, manifest.encoder_delta.kind, arrays)
 
 
 def _require_same_classes(evaluation: Evaluation, model: PrivateClassifier) -> None:

@@ -6,7 +6,7 @@ for a terminal, or JSON.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dptransfer.document import (
@@ -61,13 +61,13 @@ def card_of(model: PrivateClassifier, evaluation: Evaluation | None = None) -> C
         highlights=(_usefulness(model, evaluation), *_promise(guarantee)),
         about=_about(model),
         sections=(
-            _benefit_and_cost(model, evaluation),
+            Section("Benefit and cost", (_benefit_and_cost(model, evaluation),)),
             *privacy_sections(model),
-            _method(model),
-            _data(model),
-            _utility(evaluation),
-            _use(model),
-            _record(model),
+            Section("Method", tuple(_method(model))),
+            Section("Data and encoder", tuple(_data(model))),
+            Section("Utility", tuple(_utility(evaluation))),
+            Section("Intended use and limits", (_use(model),)),
+            Section("Record, and how to check it", tuple(_record(model))),
         ),
         footer="Written by dptransfer. The card describes release.json and model.safetensors beside it.",
     )
@@ -110,7 +110,7 @@ def _about(model: PrivateClassifier) -> tuple[tuple[str, Text], ...]:
     )
 
 
-def _benefit_and_cost(model: PrivateClassifier, evaluation: Evaluation | None) -> Section:
+def _benefit_and_cost(model: PrivateClassifier, evaluation: Evaluation | None) -> Table:
     from dptransfer.accounting import membership_advantage
 
     useful, guarantee = _usefulness(model, evaluation), model.guarantee
@@ -119,21 +119,18 @@ def _benefit_and_cost(model: PrivateClassifier, evaluation: Evaluation | None) -
     classes = first_few([str(name) for name in model.classes])
     one = ONE[guarantee.unit]
     likely = (f"With or without one {one}, no outcome is more than ", *factor(guarantee), " times as likely")
-    rows: tuple[tuple[Text, Text], ...] = (
-        (
-            f"It sorts {_rows_of(model)} into {len(model.classes)} classes: {classes}.",
-            f"ε = {up(guarantee.epsilon)}{delta}, for {guarantee.relation.sentence(guarantee.unit)}.",
-        ),
-        (
-            f"Balanced accuracy: {useful.shown} ({useful.note}).",
-            Words((*likely, f"{give_or_take(guarantee)}.")),
-        ),
-        (
-            _weakest(evaluation),
-            f"A guess whether one {one} was used is right at most {right} of the time; a coin flip, 50%.",
-        ),
+    seen = "rows of numbers" if model.encoder is None else f"what the encoder {model.encoder.name} sees"
+    gives = (
+        f"It sorts {seen} into {len(model.classes)} classes: {classes}.",
+        f"Balanced accuracy: {useful.shown} ({useful.note}).",
+        _weakest(evaluation),
     )
-    return Section("Benefit and cost", (Table(("What it gives", "What it costs in privacy"), rows),))
+    costs: tuple[Text, ...] = (
+        f"ε = {up(guarantee.epsilon)}{delta}, for {guarantee.relation.sentence(guarantee.unit)}.",
+        Words((*likely, f"{give_or_take(guarantee)}.")),
+        f"A guess whether one {one} was used is right at most {right} of the time; a coin flip, 50%.",
+    )
+    return Table(("What it gives", "What it costs in privacy"), tuple(zip(gives, costs, strict=True)))
 
 
 def _weakest(evaluation: Evaluation | None) -> str:
@@ -144,127 +141,96 @@ def _weakest(evaluation: Evaluation | None) -> str:
     return f"Its worst class is {evaluation.worst_class}{found}."
 
 
-def _rows_of(model: PrivateClassifier) -> str:
-    encoder = model.encoder
-    return "rows of numbers" if encoder is None else f"what the encoder {encoder.name} sees"
-
-
-def _method(model: PrivateClassifier) -> Section:
+def _method(model: PrivateClassifier) -> Iterator[Block]:
     provenance = model.provenance
     unknown = f"The method named '{provenance.method}'. Accounting lists every step that saw private rows."
-    blocks: list[Block] = [Paragraph(provenance.summary or unknown)]
+    yield Paragraph(provenance.summary or unknown)
     if provenance.reference:
-        blocks.append(Paragraph(f"Reference: {provenance.reference}"))
+        yield Paragraph(f"Reference: {provenance.reference}")
     if provenance.configuration:
-        blocks.append(Table(("Setting", "Value"), _pairs(provenance.configuration)))
+        yield Table(("Setting", "Value"), _pairs(provenance.configuration))
     if provenance.notes:
-        blocks += [
-            Paragraph("Choices, made from public facts and released values:"),
-            Bullets(tuple(map(typeset, provenance.notes))),
-        ]
-    return Section("Method", tuple(blocks))
+        yield Paragraph("Choices, made from public facts and released values:")
+        yield Bullets(tuple(map(typeset, provenance.notes)))
 
 
-def _data(model: PrivateClassifier) -> Section:
+def _data(model: PrivateClassifier) -> Iterator[Block]:
     provenance, delta = model.provenance, model.encoder_delta
     if delta is not None:
         changed = sum(array.size for array in delta.arrays.values())
-        origin = (
+        yield Paragraph(
             f"The private examples are pictures. Parts of the encoder {delta.base} were changed, {changed} "
             "numbers, under the guarantee above; the data that it was trained on are not protected here."
         )
     elif model.facts.encoder is not None:
-        origin = (
+        yield Paragraph(
             "The private rows are embeddings from a frozen encoder trained on other data; its training data "
             "are not protected here."
         )
     else:
-        origin = "No encoder is on record: the private rows were given as numbers."
-    blocks: list[Block] = [Paragraph(origin)]
+        yield Paragraph("No encoder is on record: the private rows were given as numbers.")
     if provenance.public is None:
-        blocks.append(Paragraph("No public rows were used."))
+        yield Paragraph("No public rows were used.")
     else:
-        blocks += [
-            Paragraph("Public rows were used. They are not protected:"),
-            Table(("Public rows", "Value"), _pairs(provenance.public)),
-        ]
+        yield Paragraph("Public rows were used. They are not protected:")
+        yield Table(("Public rows", "Value"), _pairs(provenance.public))
     if provenance.prototypes is not None:
-        blocks.append(Paragraph("The prototypes are public examples; release.json lists which."))
-    return Section("Data and encoder", tuple(blocks))
+        yield Paragraph("The prototypes are public examples; release.json lists which.")
 
 
-def _utility(evaluation: Evaluation | None) -> Section:
+def _utility(evaluation: Evaluation | None) -> Iterator[Block]:
     if evaluation is None:
-        unknown = "Not measured for this card. With labelled test rows that nobody needs to keep secret, "
-        never = "and never with the rows it was fitted on, this adds it:"
-        return Section(
-            "Utility", (Paragraph(unknown + never), Code("dptransfer evaluate DIR TEST --add-to-card"))
+        yield Paragraph(
+            "Not measured for this card. With labelled test rows that nobody needs to keep secret, and never "
+            "with the rows it was fitted on, this adds it:"
         )
-    rows = [
-        ("balanced accuracy", _with_interval(evaluation.balanced_accuracy, evaluation.balanced_interval)),
-        ("accuracy", _with_interval(evaluation.accuracy, evaluation.accuracy_interval)),
-    ]
+        yield Code("dptransfer evaluate DIR TEST --add-to-card")
+        return
+    whose = evaluation.name or "test rows that were not named"
+    yield Paragraph(f"Measured on {evaluation.size} examples ({whose}), with 95% intervals.")
+    yield Paragraph(evaluation.statement)
+    rows = {
+        "balanced accuracy": _with_interval(evaluation.balanced_accuracy, evaluation.balanced_interval),
+        "accuracy": _with_interval(evaluation.accuracy, evaluation.accuracy_interval),
+    }
     if evaluation.minority_accuracy is not None and evaluation.minority_interval is not None:
         label = f"smallest quarter of classes (by {evaluation.minority_source})"
-        rows.append((label, _with_interval(evaluation.minority_accuracy, evaluation.minority_interval)))
-    rows += [
-        ("macro F1", f"{evaluation.macro_f1:.3f}"),
-        ("worst class", str(evaluation.worst_class)),
-        ("expected calibration error", f"{evaluation.calibration_error:.3f}"),
-    ]
+        rows[label] = _with_interval(evaluation.minority_accuracy, evaluation.minority_interval)
+    rows["macro F1"] = f"{evaluation.macro_f1:.3f}"
+    rows["worst class"] = str(evaluation.worst_class)
+    rows["expected calibration error"] = f"{evaluation.calibration_error:.3f}"
+    yield Table(("Measure", "Value"), tuple(rows.items()))
     measured = zip(evaluation.classes, evaluation.recall, evaluation.recall_intervals, strict=True)
-    bars = [
-        (str(name), recall, *interval)
-        for name, recall, interval in measured
-        if recall is not None and interval
-    ]
-    worst = sorted(bars, key=lambda bar: bar[1])[:_MOST_BARS] if len(bars) > _MOST_BARS else bars
-    whose = evaluation.name or "test rows that were not named"
-    return Section(
-        "Utility",
+    bars = [(str(name), recall, *ends) for name, recall, ends in measured if recall is not None and ends]
+    if len(bars) > _MOST_BARS:
+        yield Paragraph(f"The {_MOST_BARS} classes of lowest recall:")
+        bars = sorted(bars, key=lambda bar: bar[1])[:_MOST_BARS]
+    yield recall_bars(tuple(bars))
+
+
+def _use(model: PrivateClassifier) -> Bullets:
+    return Bullets(
         (
-            Paragraph(f"Measured on {evaluation.size} examples ({whose}), with 95% intervals."),
-            Paragraph(evaluation.statement),
-            Table(("Measure", "Value"), tuple(rows)),
-            *([Paragraph(f"The {_MOST_BARS} classes of lowest recall:")] if worst != bars else []),
-            recall_bars(tuple(worst)),
-        ),
+            f"It sorts rows from the same encoder into the {len(model.classes)} declared classes, "
+            "and always answers with one of them.",
+            "Rare classes suffer most from noise; look at recall per class before use.",
+            "Its probabilities are a ranking, not calibrated chances.",
+            "Privacy says nothing about fairness, robustness or fitness for decisions about people.",
+        )
     )
 
 
-def _use(model: PrivateClassifier) -> Section:
-    return Section(
-        "Intended use and limits",
-        (
-            Bullets(
-                (
-                    f"It sorts rows from the same encoder into the {len(model.classes)} declared classes, "
-                    "and always answers with one of them.",
-                    "Rare classes suffer most from noise; look at recall per class before use.",
-                    "Its probabilities are a ranking, not calibrated chances.",
-                    "Privacy says nothing about fairness, robustness or fitness for decisions about people.",
-                )
-            ),
-        ),
-    )
-
-
-def _record(model: PrivateClassifier) -> Section:
+def _record(model: PrivateClassifier) -> Iterator[Block]:
     provenance = model.provenance
-    rows = [
+    head = (
         ("created", provenance.created or "not recorded"),
         ("ledger head", provenance.ledger_head or "no ledger"),
-    ]
-    rows += [(f"version of {name}", value) for name, value in sorted(provenance.versions.items())]
-    return Section(
-        "Record, and how to check it",
-        (
-            Table(("Record", "Value"), tuple(rows)),
-            Paragraph("This recomputes the guarantee, plans the steps again and checks every file:"),
-            Code("dptransfer verify DIR"),
-            Paragraph(NOT_SHOWN),
-        ),
     )
+    versions = ((f"version of {name}", value) for name, value in sorted(provenance.versions.items()))
+    yield Table(("Record", "Value"), (*head, *versions))
+    yield Paragraph("This recomputes the guarantee, plans the steps again and checks every file:")
+    yield Code("dptransfer verify DIR")
+    yield Paragraph(NOT_SHOWN)
 
 
 def _pairs(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from dptransfer.document import Block, Bullets, Paragraph, Section, Superscript, Table, Text, Words
+from dptransfer.document import Block, Bullets, Paragraph, Section, Superscript, Table, Words
 from dptransfer.privacy import Event, Guarantee, Relation, Unit, for_group, rounded_up, typeset
 from dptransfer.release.card_figures import attack_curve
 from dptransfer.release.classifier import PrivateClassifier
@@ -20,14 +20,15 @@ _MANY = {Unit.ROW: "examples", Unit.PERSON: "people"}
 
 def privacy_sections(model: PrivateClassifier) -> tuple[Section, ...]:
     """What is promised, and on what grounds."""
-    return (
-        _guarantee(model),
-        _attacker(model),
-        _covered(model),
-        _public_facts(model),
-        _accounting(model),
-        _numerics(model),
-    )
+    written = {
+        "Guarantee": _guarantee,
+        "What an attacker can learn": _attacker,
+        "What is covered, and what is not": _covered,
+        "Public by declaration": _public_facts,
+        "Accounting": _accounting,
+        "Numerics": _numerics,
+    }
+    return tuple(Section(title, tuple(blocks(model))) for title, blocks in written.items())
 
 
 def up(amount: float, digits: int = 7) -> str:
@@ -69,81 +70,71 @@ def attack_points(events: tuple[Event, ...]) -> tuple[tuple[float, float], ...]:
     return (*zip(_RATES, rate_ceilings(events, _RATES).tolist(), strict=True), (1.0, 1.0))
 
 
-def _guarantee(model: PrivateClassifier) -> Section:
+def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
     from dptransfer.accounting.steps import Steps
 
     guarantee = model.guarantee
+    unit = guarantee.unit
+    yield Paragraph(
+        Words(
+            (
+                f"No single {ONE[unit]} changes the probability of any outcome, this model included, ",
+                "by more than a factor of ",
+                *factor(guarantee),
+                f"{give_or_take(guarantee)}.",
+            )
+        )
+    )
+    if guarantee.relation is Relation.ADD_REMOVE:
+        yield Paragraph(
+            f"Two data sets are neighbours if they are equal but for one {unit.words}, there in only one of "
+            f"them. Whether {_A[unit]} is there at all is protected, and so is the number of {_MANY[unit]}."
+        )
+    else:
+        yield Paragraph(
+            f"Two data sets are neighbours if they have equally many {_MANY[unit]} and differ in one of "
+            f"them, label included. What {_A[unit]} contributes is protected; the number of {_MANY[unit]} is "
+            "public."
+        )
     rows = [
         ("epsilon", up(guarantee.epsilon)),
         ("delta", up(guarantee.delta)),
         ("relation", guarantee.relation.value),
-        (
-            "privacy unit",
-            f"one {guarantee.unit.words}" + " (one row and its label)" * (guarantee.unit is Unit.ROW),
-        ),
+        ("privacy unit", f"one {unit.words}" + " (one row and its label)" * (unit is Unit.ROW)),
     ]
     sampled = bool(Steps.of(model.events).sampled)
     for name, amount in (("zCDP ρ", guarantee.rho), ("GDP μ", guarantee.mu)):
         if amount is not None:
             rows.append((name, up(amount) + " (sampling not counted)" * sampled))
-    promise = (
-        f"No single {ONE[guarantee.unit]} changes the probability of any outcome, this model included, ",
-        "by more than a factor of ",
-        *factor(guarantee),
-        f"{give_or_take(guarantee)}.",
-    )
-    blocks: list[Block] = [
-        Paragraph(Words(promise)),
-        Paragraph(_neighbours(guarantee)),
-        Table(("Quantity", "Value"), tuple(rows)),
-    ]
+    yield Table(("Quantity", "Value"), tuple(rows))
     if guarantee.assumptions:
-        blocks += [Paragraph("This holds assuming:"), Bullets(guarantee.assumptions)]
-    return Section("Guarantee", tuple(blocks))
+        yield Paragraph("This holds assuming:")
+        yield Bullets(guarantee.assumptions)
 
 
-def _neighbours(guarantee: Guarantee) -> str:
-    unit = guarantee.unit
-    if guarantee.relation is Relation.ADD_REMOVE:
-        return (
-            f"Two data sets are neighbours if they are equal but for one {unit.words}, there in only one of "
-            f"them. Whether {_A[unit]} is there at all is protected, and so is the number of {_MANY[unit]}."
-        )
-    return (
-        f"Two data sets are neighbours if they have equally many {_MANY[unit]} and differ in one of them, "
-        f"label included. What {_A[unit]} contributes is protected; the number of {_MANY[unit]} is public."
-    )
-
-
-def _attacker(model: PrivateClassifier) -> Section:
+def _attacker(model: PrivateClassifier) -> Iterator[Block]:
     from dptransfer.accounting import membership_advantage
 
     events = model.events
     points, advantage = attack_points(events), membership_advantage(events)
     found = dict(points)
-    limits = (
-        ("members found, at 1% false alarms", found[0.01]),
-        ("members found, at 0.1% false alarms", found[0.001]),
-        ("membership advantage (hits minus false alarms)", advantage),
-        ("right guesses, where a coin flip gets 50%", (1 + advantage) / 2),
+    limits = {
+        "members found, at 1% false alarms": found[0.01],
+        "members found, at 0.1% false alarms": found[0.001],
+        "membership advantage (hits minus false alarms)": advantage,
+        "right guesses, where a coin flip gets 50%": (1 + advantage) / 2,
+    }
+    yield Paragraph(
+        f"Suppose an attacker knows all {_MANY[model.guarantee.unit]} but one, has this file, and "
+        "wants to know whether that one was used. No attack can do better than this, "
+        + ("as computed from the steps below." if events else "which is what a blind guess does.")
     )
-    return Section(
-        "What an attacker can learn",
-        (
-            Paragraph(
-                f"Suppose an attacker knows all {_MANY[model.guarantee.unit]} but one, has this file, and "
-                "wants to know whether that one was used. No attack can do better than this, "
-                + ("as computed from the steps below." if events else "which is what a blind guess does.")
-            ),
-            Table(
-                ("Attack", "At most"), tuple((name, percent_up(limit)) for name, limit in limits), align="lr"
-            ),
-            attack_curve(points),
-        ),
-    )
+    rows = tuple((name, percent_up(limit)) for name, limit in limits.items())
+    yield Table(("Attack", "At most"), rows, align="lr")
+    yield attack_curve(points)
 
 
-def _covered(model: PrivateClassifier) -> Section:
+def _covered(model: PrivateClassifier) -> Iterator[Block]:
     from dptransfer.accounting import epsilon_of
 
     delta, unit = model.guarantee.delta, model.guarantee.unit
@@ -152,37 +143,31 @@ def _covered(model: PrivateClassifier) -> Section:
         (str(size), up(epsilon_of([for_group(event, size) for event in model.events], delta)), up(delta))
         for size in (1, 2, 5)
     )
-    return Section(
-        "What is covered, and what is not",
-        (
-            Paragraph("Covered, for ever and whatever else becomes known:"),
-            Bullets(
-                (
-                    "the weights in this release;",
-                    "every prediction made from them;",
-                    "any further processing of either.",
-                )
-            ),
-            Paragraph("Not covered:"),
-            Bullets(
-                (
-                    "test data used for an evaluation;",
-                    "the public pool, and the data the encoder was trained on;",
-                    "facts declared public, and having been counted in them;",
-                    "what follows about a person from patterns that hold without their example;",
-                    "other releases from the same data: their losses add, see the ledger;",
-                    f"{group}, beyond these numbers:",
-                )
-            ),
-            Table((f"{_MANY[unit].capitalize()} in the group", "ε", "at δ"), groups, align="lrr"),
-        ),
+    covered = (
+        "the weights in this release;",
+        "every prediction made from them;",
+        "any further processing of either.",
     )
+    others = (
+        "test data used for an evaluation;",
+        "the public pool, and the data the encoder was trained on;",
+        "facts declared public, and having been counted in them;",
+        "what follows about a person from patterns that hold without their example;",
+        "other releases from the same data: their losses add, see the ledger;",
+        f"{group}, beyond these numbers:",
+    )
+    yield Paragraph("Covered, for ever and whatever else becomes known:")
+    yield Bullets(covered)
+    yield Paragraph("Not covered:")
+    yield Bullets(others)
+    yield Table((f"{_MANY[unit].capitalize()} in the group", "ε", "at δ"), groups, align="lrr")
 
 
-def _public_facts(model: PrivateClassifier) -> Section:
+def _public_facts(model: PrivateClassifier) -> Iterator[Block]:
     facts = model.facts
     counts = None if facts.class_counts is None else first_few([str(count) for count in facts.class_counts])
-    rows: tuple[tuple[Text, Text], ...] = (
+    yield Paragraph("The data owner made these public; the guarantee does not protect them.")
+    rows = (
         (f"classes ({len(facts.classes)})", first_few([str(name) for name in facts.classes])),
         ("examples", facts.form),
         ("number of examples", "not declared" if facts.size is None else f"about {facts.size}"),
@@ -190,13 +175,7 @@ def _public_facts(model: PrivateClassifier) -> Section:
         ("encoder", "not on record" if model.encoder is None else str(model.encoder)),
         ("hyper-parameters", _settings(model)),
     )
-    return Section(
-        "Public by declaration",
-        (
-            Paragraph("The data owner made these public; the guarantee does not protect them."),
-            Table(("Fact", "Value"), rows),
-        ),
-    )
+    yield Table(("Fact", "Value"), rows)
 
 
 def _settings(model: PrivateClassifier) -> str:
@@ -207,35 +186,34 @@ def _settings(model: PrivateClassifier) -> str:
     return f"chosen on private data among {counts} public candidates; the choice is paid for"
 
 
-def _accounting(model: PrivateClassifier) -> Section:
+def _accounting(model: PrivateClassifier) -> Iterator[Block]:
     from dptransfer.accounting import composition_words
 
     count = len(model.events)
     if not count:
-        unused = (
-            "No private row was used: no noisy step ran, and this model would be the same without the data."
+        yield Paragraph(
+            "No private row was used: no noisy step ran, and this model would be the same without the data. "
+            "It cost nothing."
         )
-        return Section("Accounting", (Paragraph(f"{unused} It cost nothing."),))
+        return
+    relation = model.guarantee.relation.value
+    yield Paragraph(
+        f"{count} noisy step{'s' * (count != 1)} saw private rows, all under the {relation} relation:"
+    )
     rows = tuple(
         (str(place), event.label or "(no label)", *map(typeset, event.table_row()))
         for place, event in enumerate(model.events[:_MOST_EVENTS], start=1)
     )
-    relation = model.guarantee.relation.value
-    blocks: list[Block] = [
-        Paragraph(
-            f"{count} noisy step{'s' * (count != 1)} saw private rows, all under the {relation} relation:"
-        ),
-        Table(("#", "Step", "Noise", "Detail"), rows, align="r"),
-    ]
+    yield Table(("#", "Step", "Noise", "Detail"), rows, align="r")
     if count > _MOST_EVENTS:
-        blocks.append(Paragraph(f"The first {_MOST_EVENTS} are shown; release.json lists all."))
-    how = f"{composition_words(model.events)} The reported ε is rounded up."
-    return Section("Accounting", (*blocks, Paragraph(how)))
+        yield Paragraph(f"The first {_MOST_EVENTS} are shown; release.json lists all.")
+    yield Paragraph(f"{composition_words(model.events)} The reported ε is rounded up.")
 
 
-def _numerics(model: PrivateClassifier) -> Section:
+def _numerics(model: PrivateClassifier) -> Iterator[Block]:
     if not model.events:
-        return Section("Numerics", (Paragraph("No noise was drawn."),))
+        yield Paragraph("No noise was drawn.")
+        return
     numeric = math.fsum(event.numeric_epsilon for event in model.events)
     cut = math.fsum(event.numeric_delta for event in model.events)
     source = (
@@ -253,8 +231,7 @@ def _numerics(model: PrivateClassifier) -> Section:
     ]
     if cut:
         items.append(
-            "The sampler cuts the far tails of the noise off. With probability at most "
-            f"{up(cut, 3)} that made a difference; ε and δ include it, ρ and μ are "
-            "those of noise with whole tails."
+            f"The sampler cuts the far tails of the noise off. With probability at most {up(cut, 3)} that "
+            "made a difference; ε and δ include it, ρ and μ are those of noise with whole tails."
         )
-    return Section("Numerics", (Bullets(tuple(items)),))
+    yield Bullets(tuple(items))

@@ -16,7 +16,7 @@ from dptransfer.compute.device import on_cuda, use_cuda
 from dptransfer.compute.stream import gathered
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.data.labelled import Labelled, class_names, class_positions
+from dptransfer.data.labelled import Labelled, class_positions
 from dptransfer.errors import DataError
 from dptransfer.features import FittedFeatures, apply
 from dptransfer.features.base import require_width
@@ -135,7 +135,7 @@ class PrivateClassifier:
 
     def predict(self, x: Any, *, device: str = "cpu") -> AnyArray:
         """The likeliest declared class of each row, the first of equals; arguments as for `scores`."""
-        return class_names(self._chosen(x, device), self.classes)
+        return Labelled(self._chosen(x, device), self.classes).names
 
     def predict_proba(self, x: Any, *, device: str = "cpu") -> Floats:
         """Softmax of the scores; a ranking with a public temperature, not a calibrated probability."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dptransfer.arrays import Floats, Integers
+from dptransfer.arrays import Floats
 from dptransfer.data.labelled import Labelled, class_positions
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.release.classifier import PrivateClassifier, probabilities
@@ -79,7 +79,7 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        plain = {name: _lists(value) for name, value in asdict(self).items()}
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))  # lists for tuples
         return {**plain, "test_data_protected": False}
 
     @classmethod
@@ -167,24 +167,23 @@ def evaluate_scores(
     present = np.flatnonzero(support)
     intervals = {int(c): wilson(int(hits[c]), int(support[c])) for c in present}
     recall = {c: float(hits[c] / support[c]) for c in intervals}
-    sizes, source = _class_sizes(classes, minority_of, support)
+    sizes = support.tolist() if minority_of is None else _class_sizes(classes, minority_of)
     small = _smallest_quarter(sizes)
     seen = [c for c in small if c in recall]
+    minority = _mean_interval([recall[c] for c in seen], [intervals[c] for c in seen]) if seen else None
     f1 = 2 * hits[present] / (support[present] + confusion.sum(axis=0)[present])
     chances = probabilities(scores, temperature)
     return Evaluation(
         name=name,
         size=len(truth),
-        balanced_accuracy=_mean([recall[c] for c in recall]),
-        balanced_interval=_mean_interval([recall[c] for c in recall], [intervals[c] for c in recall]),
+        balanced_accuracy=_mean(list(recall.values())),
+        balanced_interval=_mean_interval(list(recall.values()), list(intervals.values())),
         accuracy=float(hits.sum() / len(truth)),
         accuracy_interval=wilson(int(hits.sum()), len(truth)),
         minority_accuracy=_mean([recall[c] for c in seen]) if seen else None,
-        minority_interval=_mean_interval([recall[c] for c in seen], [intervals[c] for c in seen])
-        if seen
-        else None,
+        minority_interval=minority,
         minority_classes=tuple(classes[c] for c in small),
-        minority_source=source,
+        minority_source="test set sizes" if minority_of is None else "declared sizes",
         macro_f1=float(f1.mean()),
         calibration_error=_calibration_error(chances[np.arange(len(truth)), chosen], chosen == truth),
         classes=classes,
@@ -226,24 +225,17 @@ def _mean_interval(values: Sequence[float], intervals: Sequence[Interval]) -> In
 
 
 def _class_sizes(
-    classes: tuple[str | int, ...],
-    declared: Mapping[str | int, int] | Sequence[int] | None,
-    support: Integers,
-) -> tuple[list[int], str]:
-    if declared is None:
-        return support.tolist(), "test set sizes"
-    if isinstance(declared, Mapping):
-        if set(declared) != set(classes):
-            raise ArgumentError(
-                "minority_of must give a size for each declared class and no other; it does not."
-            )
-        return [int(declared[name]) for name in classes], "declared sizes"
-    sizes = [int(size) for size in declared]
-    if len(sizes) != len(classes):
+    classes: tuple[str | int, ...], declared: Mapping[str | int, int] | Sequence[int]
+) -> list[int]:
+    """The declared sizes in the order of the classes."""
+    if isinstance(declared, Mapping) and set(declared) == set(classes):
+        declared = [declared[name] for name in classes]
+    if isinstance(declared, Mapping) or len(declared) != len(classes):
         raise ArgumentError(
-            f"minority_of must give one size per declared class ({len(classes)}); got {len(sizes)}."
+            f"minority_of must give one size for each of the {len(classes)} declared classes and no other; "
+            f"it gives {len(declared)}. List them in the order of the classes, or by name."
         )
-    return sizes, "declared sizes"
+    return [int(size) for size in declared]
 
 
 def _smallest_quarter(sizes: Sequence[int]) -> list[int]:
@@ -258,7 +250,3 @@ def _calibration_error(confidence: Floats, right: NDArray[np.bool_]) -> float:
     bins = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
     gaps = np.bincount(bins, weights=confidence - right, minlength=_BINS)
     return float(np.abs(gaps).sum() / len(confidence))
-
-
-def _lists(value: Any) -> Any:
-    return [_lists(item) for item in value] if isinstance(value, tuple | list) else value

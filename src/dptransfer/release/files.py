@@ -7,6 +7,7 @@ only.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Mapping
@@ -15,12 +16,19 @@ from typing import BinaryIO
 
 from dptransfer.data.on_disk import replaced_whole, write_synced
 from dptransfer.errors import ReleaseError
-from dptransfer.release.manifest import CARD_NAMES, FILE_NAMES, LARGEST_MANIFEST, MANIFEST_NAME, WEIGHTS_NAME
+from dptransfer.release.manifest import (
+    CARD_NAMES,
+    FILE_NAMES,
+    LARGEST_MANIFEST,
+    MANIFEST_NAME,
+    READ_AGAIN,
+    WEIGHTS_NAME,
+    Manifest,
+)
 
-LARGEST_RELEASE = 8 * 2**30
 LARGEST_FILE = {
     MANIFEST_NAME: LARGEST_MANIFEST,
-    WEIGHTS_NAME: LARGEST_RELEASE,
+    WEIGHTS_NAME: 8 * 2**30,
     **{name: 2 * LARGEST_MANIFEST for name in CARD_NAMES},
 }
 
@@ -61,13 +69,12 @@ def write_directory(path: Path, contents: Mapping[str, bytes], *, overwrite: boo
     except OSError as problem:
         raise ReleaseError(
             f"A release is written whole or not at all; writing '{path}' failed "
-            f"({problem.strerror or problem}). "
-            "Nothing was left behind; free some space or choose another path."
+            f"({problem.strerror or problem}). Nothing was left; free some space or choose another path."
         ) from problem
 
 
 def require_directory(path: str | Path) -> Path:
-    """The directory with all four files of a release in it, none of them too large."""
+    """The path, if there is a directory."""
     directory = Path(path)
     if not directory.is_dir():
         found = "a file" if directory.exists() else "nothing"
@@ -75,17 +82,11 @@ def require_directory(path: str | Path) -> Path:
             f"A release is a directory; '{directory}' is {found}. "
             "Give the one that 'dptransfer fit' or save() wrote."
         )
-    sizes = [require_file(directory, name) for name in (MANIFEST_NAME, *FILE_NAMES)]
-    if sum(sizes) > LARGEST_RELEASE:
-        raise ReleaseError(
-            f"A release may hold at most {LARGEST_RELEASE} bytes; '{directory}' holds {sum(sizes)}. "
-            "It was not written by dptransfer; do not use it."
-        )
     return directory
 
 
-def require_file(directory: Path, name: str) -> int:
-    """Size of one file of a release: present, regular, inside the directory, not too large."""
+def open_file(directory: Path, name: str) -> BinaryIO:
+    """Open one file of a release: present, regular, inside the directory, not too large."""
     path = directory / name
     try:
         inside = path.resolve().is_relative_to(directory.resolve())
@@ -93,8 +94,7 @@ def require_file(directory: Path, name: str) -> int:
     except (OSError, RuntimeError):  # missing, or a loop of links
         raise ReleaseError(
             f"A release consists of {MANIFEST_NAME}, {', '.join(FILE_NAMES)}; '{name}' is missing from "
-            f"'{directory}'. "
-            "Fetch the release again from where it came from."
+            f"'{directory}'. {READ_AGAIN}"
         ) from None
     if not inside or not stat.S_ISREG(status.st_mode):
         raise ReleaseError(
@@ -106,18 +106,11 @@ def require_file(directory: Path, name: str) -> int:
             f"'{name}' may hold at most {LARGEST_FILE[name]} bytes; this one holds {status.st_size}. "
             "It was not written by dptransfer; do not use it."
         )
-    return status.st_size
-
-
-def open_file(directory: Path, name: str) -> BinaryIO:
-    """Open one file of a release for reading."""
-    require_file(directory, name)
     try:
-        return (directory / name).open("rb")
+        return path.open("rb")
     except OSError as problem:
         raise ReleaseError(
-            f"A release must be readable; '{directory / name}' is not ({problem.strerror}). Check its "
-            "permissions."
+            f"A release must be readable; '{path}' is not ({problem.strerror}). Check its permissions."
         ) from None
 
 
@@ -131,4 +124,12 @@ def read_file(directory: Path, name: str) -> bytes:
         content = file.read(min(size, LARGEST_FILE[name]) + 1)
     if len(content) != size or size > LARGEST_FILE[name]:
         raise ReleaseError(f"A release must stay as it is while it is read; '{name}' changed. Read it again.")
+    return content
+
+
+def read_recorded(directory: Path, name: str, manifest: Manifest) -> bytes:
+    """The same, of a file that must be the one that the manifest recorded."""
+    content, recorded = read_file(directory, name), manifest.files[name]
+    if len(content) != recorded.size or hashlib.sha256(content).hexdigest() != recorded.sha256:
+        raise ReleaseError(f"'{name}' must have the recorded size and SHA-256; it was changed. {READ_AGAIN}")
     return content

@@ -34,16 +34,15 @@ OF_MAP, OF_ENCODER = "features.", "encoder."
 CARD_NAMES = ("CARD.md", "card.html")
 FILE_NAMES = (WEIGHTS_NAME, *CARD_NAMES)
 LARGEST_MANIFEST = 16 * 2**20
+READ_AGAIN = "Fetch the release again from where it came from."
 
 _PACKAGES = ("dptransfer", "numpy", "cryptography", "dp-accounting")
 _NO_DIGEST = "0" * 64
-_READ_AGAIN = "Fetch the release again from where it came from."
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 RelationName = Literal["add/remove", "replace-one"]
-UnitName = Literal["row", "person"]
 
 
 class _Entry(BaseModel):
@@ -75,13 +74,13 @@ class GuaranteeEntry(_Entry):
     rho: Number | None
     mu: Number | None
     assumptions: tuple[str, ...]
-    unit: UnitName = "row"
+    unit: Literal["row", "person"] = "row"
     sentence: str
 
     @model_validator(mode="after")
     def _says_what_it_means(self) -> GuaranteeEntry:
-        if plain_exponents(self.sentence) != plain_exponents(str(self.guarantee)):  # 1e-05 was written once
-            raise ValueError("the sentence does not state the guarantee's numbers")
+        same = plain_exponents(self.sentence) == plain_exponents(str(self.guarantee))  # once it said 1e-05
+        _require(same, "the sentence does not state the guarantee's numbers")
         return self
 
     @property
@@ -99,8 +98,8 @@ class ArrayEntry(_Entry):
 
     @model_validator(mode="after")
     def _has_its_type(self) -> ArrayEntry:
-        if self.name.startswith(OF_ENCODER) != (self.dtype == "float32"):
-            raise ValueError("arrays of an encoder, and no others, are float32")
+        of_encoder = self.name.startswith(OF_ENCODER)
+        _require(of_encoder == (self.dtype == "float32"), "arrays of an encoder, and no others, are float32")
         return self
 
 
@@ -156,24 +155,22 @@ class Manifest(_Entry):
     @model_validator(mode="after")
     def _is_consistent(self) -> Manifest:
         for fields in self.events:
-            if event_to_dict(event_from_dict(fields)) != fields:
-                raise ValueError(f"a {fields['kind']} event does not say what it would write")
-            if fields["relation"] != self.relation:
-                raise ValueError("an event has another relation than the release")
-            if fields.get("unit", "row") != self.guarantee.unit:
-                raise ValueError("an event protects another unit than the guarantee")
-        if self.facts.unit.value != self.guarantee.unit:
-            raise ValueError("the guarantee protects another unit than the facts declare")
-        if (self.relation, self.delta) != (self.guarantee.relation, self.guarantee.delta):
-            raise ValueError("relation and delta are not those of the guarantee")
-        if self.library_version != self.versions.get("dptransfer", "unknown"):
-            raise ValueError("library_version is not that of the versions")
-        if self.publishable and self.seeded:
-            raise ValueError("a seeded release cannot be publishable")
-        if set(self.files) != set(FILE_NAMES):
-            raise ValueError(f"files must list exactly {', '.join(FILE_NAMES)}")
-        if len({array.name for array in self.arrays}) != len(self.arrays):
-            raise ValueError("an array is listed twice")
+            same = event_to_dict(event_from_dict(fields)) == fields
+            _require(same, f"a {fields['kind']} event does not say what it would write")
+            _require(fields["relation"] == self.relation, "an event has another relation than the release")
+            unit = fields.get("unit", "row")
+            _require(unit == self.guarantee.unit, "an event protects another unit than the guarantee")
+        declared = self.facts.unit.value
+        _require(
+            declared == self.guarantee.unit, "the guarantee protects another unit than the facts declare"
+        )
+        stated = (self.guarantee.relation, self.guarantee.delta)
+        _require((self.relation, self.delta) == stated, "relation and delta are not those of the guarantee")
+        version = self.versions.get("dptransfer", "unknown")
+        _require(self.library_version == version, "library_version is not that of the versions")
+        _require(not (self.publishable and self.seeded), "a seeded release cannot be publishable")
+        _require(set(self.files) == set(FILE_NAMES), f"files must list exactly {', '.join(FILE_NAMES)}")
+        _require(len({array.name for array in self.arrays}) == len(self.arrays), "an array is listed twice")
         return self
 
 
@@ -195,8 +192,7 @@ def manifest_bytes(fields: Mapping[str, Any]) -> bytes:
     except (TypeError, ValueError) as problem:
         raise ReleaseError(
             "A release records plain numbers, words and lists only; one entry is something else "
-            f"({problem}). "
-            "Make the method's configuration JSON-ready."
+            f"({problem}). Make the method's configuration JSON-ready."
         ) from None
     head, _, tail = content.rpartition(_NO_DIGEST.encode())
     content = head + hashlib.sha256(content).hexdigest().encode() + tail
@@ -213,11 +209,11 @@ def read_manifest(content: bytes) -> Manifest:
     """Parse and check the content of a `release.json`."""
     try:
         fields = json.loads(
-            content.decode(), object_pairs_hook=_distinct, parse_constant=_refuse, parse_float=_finite
+            content.decode(), object_pairs_hook=_distinct, parse_constant=_finite, parse_float=_finite
         )
     except (ValueError, RecursionError) as problem:
         raise ReleaseError(
-            f"{MANIFEST_NAME} must be plain JSON; it is not ({problem}). {_READ_AGAIN}"
+            f"{MANIFEST_NAME} must be plain JSON; it is not ({problem}). {READ_AGAIN}"
         ) from None
     found = fields.get("schema_version") if isinstance(fields, dict) else None
     if type(found) is int and found > SCHEMA_VERSION:
@@ -236,13 +232,13 @@ def read_manifest(content: bytes) -> Manifest:
         place = ".".join(str(part) for part in first["loc"]) or "the whole file"
         said = first["msg"].removeprefix("Value error, ").rstrip(".")
         raise ReleaseError(
-            f"{MANIFEST_NAME} must follow schema {SCHEMA_VERSION}; at {place}: {said}. {_READ_AGAIN}"
+            f"{MANIFEST_NAME} must follow schema {SCHEMA_VERSION}; at {place}: {said}. {READ_AGAIN}"
         ) from None
     except ValueError as problem:
-        raise ReleaseError(f"{MANIFEST_NAME} must follow its schema; {problem}. {_READ_AGAIN}") from None
+        raise ReleaseError(f"{MANIFEST_NAME} must follow its schema; {problem}. {READ_AGAIN}") from None
     head, mark, tail = content.rpartition(manifest.digest.encode())
     if not mark or hashlib.sha256(head + _NO_DIGEST.encode() + tail).hexdigest() != manifest.digest:
-        raise ReleaseError(f"{MANIFEST_NAME} must have the digest it states; it was changed. {_READ_AGAIN}")
+        raise ReleaseError(f"{MANIFEST_NAME} must have the digest it states; it was changed. {READ_AGAIN}")
     return manifest
 
 
@@ -277,17 +273,16 @@ def _plain(value: object) -> object:
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise ValueError("a key is repeated")
+    _require(len(fields) == len(pairs), "a key is repeated")
     return fields
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not a number")
 
 
 def _finite(text: str) -> float:
     value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text} is too large")
+    _require(math.isfinite(value), f"{text} is not a finite number")
     return value
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)

@@ -9,8 +9,7 @@ and costs no privacy.
 from __future__ import annotations
 
 import json
-import os
-import uuid
+import secrets
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -24,12 +23,12 @@ from dptransfer.features import FittedFeatures, FittedPublicMap, FittedUnitNorm
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.release.bundle import require_publishable
 from dptransfer.release.classifier import PrivateClassifier
-from dptransfer.release.heads import CosineHead, EuclideanHead, Head, LinearHead, MeanCosineHead, unit_rows
+from dptransfer.release.heads import CosineHead, Head, MeanCosineHead, quadratic_form
 
 _OPSET, _IR = 17, 8  # old enough for every runtime of the last years
 _LARGEST = 2**31 - 2**20  # what a protocol buffer can hold
 _MANTISSA, _HAIR, _TINY = 2.0**24, 1 + 2.0**-40, float(np.finfo(np.float64).tiny)
-_ROW_BITS, _COLUMN_BITS, _FINE_BITS = 26, 25, 30
+_ROW_BITS, _FINE_BITS = 26, 30
 
 
 def export_onnx(
@@ -48,7 +47,7 @@ def export_onnx(
         unsafe_for_publication: export a seeded model all the same.
     """
     require_publishable(model, unsafe_for_publication)
-    onnx = _onnx()
+    onnx = _check.installed("onnx", "onnx", "Exporting to ONNX")
     graph = _Graph(onnx)
     outer = {"float32": onnx.TensorProto.FLOAT, "float64": onnx.TensorProto.DOUBLE}.get(precision)
     if outer is None:
@@ -73,9 +72,7 @@ def export_onnx(
     proto.ir_version = _IR
     onnx.helper.set_model_props(proto, _metadata(model))
     if proto.ByteSize() > _LARGEST:
-        raise ReleaseError(
-            f"An ONNX file may hold at most {_LARGEST} bytes; this one needs {proto.ByteSize()}."
-        )
+        raise ReleaseError(f"An ONNX file may hold at most {_LARGEST} bytes; this needs {proto.ByteSize()}.")
     onnx.checker.check_model(proto)
     return _write(Path(path), proto.SerializeToString())
 
@@ -151,22 +148,15 @@ def _lattice(graph: _Graph, x: str, norm: float) -> str:
 
 
 def _head(graph: _Graph, head: Head, rows: str) -> str:
+    linear, offset, precision = quadratic_form(head)
     if isinstance(head, CosineHead | MeanCosineHead):
-        prototypes = unit_rows(head.prototypes)
-        prototypes = prototypes.mean(axis=1) if isinstance(head, MeanCosineHead) else prototypes
         norms = graph.add("Sqrt", graph.row_sum(graph.add("Mul", rows, rows)))
         rows = graph.add("Div", rows, graph.add("Max", norms, graph.constant(_TINY)))
-        return graph.add("MatMul", rows, graph.constant(prototypes.T))
-    if isinstance(head, EuclideanHead):
-        scores = graph.add("MatMul", rows, graph.constant(head.centres.T))
-        return graph.add("Sub", scores, graph.constant(0.5 * np.square(head.centres).sum(axis=1)))
-    linear = head.weights if isinstance(head, LinearHead) else head.linear
-    scores = graph.add(
-        "Add", graph.add("MatMul", rows, graph.constant(linear.T)), graph.constant(head.offset)
-    )
-    if isinstance(head, LinearHead):
+    products = graph.add("MatMul", rows, graph.constant(linear.T))
+    scores = graph.add("Add", products, graph.constant(offset))
+    if precision is None:
         return scores
-    squares = graph.add("MatMul", graph.add("Mul", rows, rows), graph.constant(0.5 * head.precision.T))
+    squares = graph.add("MatMul", graph.add("Mul", rows, rows), graph.constant(0.5 * precision.T))
     return graph.add("Sub", scores, squares)
 
 
@@ -183,19 +173,13 @@ def _metadata(model: PrivateClassifier) -> dict[str, str]:
     }
 
 
-def _onnx() -> Any:
-    for part in ("checker", "helper", "numpy_helper"):
-        _check.installed(f"onnx.{part}", "onnx", "Exporting to ONNX")
-    return _check.installed("onnx", "onnx", "Exporting to ONNX")
-
-
 def _write(path: Path, content: bytes) -> Path:
     """Write whole or not at all."""
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.part")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part.write_bytes(content)
-        os.replace(part, path)
+        part.replace(path)
     except OSError as problem:
         raise ReleaseError(f"Writing '{path}' failed ({problem.strerror}). Choose another path.") from problem
     finally:

@@ -17,14 +17,13 @@ from typing import Any, Literal
 from dptransfer.document import escape_html, escape_markdown, one_line
 from dptransfer.errors import DPTransferError, ReleaseError
 from dptransfer.privacy import Guarantee, event_from_dict, number, rounded_up, typeset
-from dptransfer.release.bundle import read_evaluation, read_release, require_recorded
+from dptransfer.release.bundle import read_evaluation, read_release
 from dptransfer.release.card import NOT_SHOWN, card_of
-from dptransfer.release.files import read_file, require_file
+from dptransfer.release.files import read_file, read_recorded, require_directory
 from dptransfer.release.manifest import (
     CARD_NAMES,
     FILE_NAMES,
     MANIFEST_NAME,
-    WEIGHTS_NAME,
     Manifest,
     current_versions,
     read_manifest,
@@ -35,6 +34,10 @@ STEPS = "steps"
 
 Outcome = Literal["verified", "steps not checked", "failed"]
 
+_STATED = (  # how the numbers stand on a card, in Markdown and in HTML
+    re.compile(r"^\| (epsilon|delta|relation) \| (.+) \|$", re.MULTILINE),
+    re.compile(r'data-number="(epsilon|delta|relation)" data-value="([^"]*)"'),
+)
 _ROUNDING = 1e-9  # what another build of the same library may differ by
 _MATERIAL = 1e-2  # a recorded ε this much (relatively) above the recomputed one is not that of these steps
 
@@ -109,20 +112,10 @@ class Verification:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        return {
-            "method": self.method,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "relation": self.relation,
-            "unit": self.unit,
-            "recomputed_epsilon": self.recomputed_epsilon,
-            "events": [dict(event) for event in self.events],
-            "ok": self.ok,
-            "outcome": self.outcome,
-            "failed": list(self.failed),
-            "checks": [asdict(check) for check in self.checks],
-            "not_shown": self.not_shown,
-        }
+        fields = asdict(self)
+        checks = fields.pop("checks")
+        found = {"ok": self.ok, "outcome": self.outcome, "failed": list(self.failed)}
+        return {**fields, **found, "checks": checks, "not_shown": self.not_shown}
 
 
 def verify_files(path: str | Path) -> Verification:
@@ -131,30 +124,25 @@ def verify_files(path: str | Path) -> Verification:
     `verify_release` asks in addition whether the recorded steps are those of the recorded method; without
     that the outcome is at best 'steps not checked'.
     """
-    directory = Path(path)
-    if not directory.is_dir():
-        raise ReleaseError(
-            f"A release is a directory; '{directory}' is not one. "
-            "Give the one that 'dptransfer fit' or save() wrote."
-        )
+    directory = require_directory(path)
     try:
         manifest = read_manifest(read_file(directory, MANIFEST_NAME))
     except ReleaseError as problem:
         return Verification((Check("schema", False, str(problem)),))
     recomputed, agreement = _recomputed(manifest)
-    checks = [
+    checks = (
         Check("schema", True, f"release.json follows schema {manifest.schema_version}"),
-        *(_file(directory, name, manifest) for name in FILE_NAMES),
-        _attempt("model", lambda: _loads(directory)),
+        *(_attempt(f"file {name}", _unchanged, directory, name, manifest) for name in FILE_NAMES),
+        _attempt("model", _loads, directory),
         agreement,
         _publishable(manifest),
-        _attempt("card numbers", lambda: _card_numbers(directory, manifest)),
+        _attempt("card numbers", _card_numbers, directory, manifest),
         _versions(manifest),
         _card_text(directory, manifest),
         _other_files(directory),
-    ]
+    )
     return Verification(
-        checks=tuple(checks),
+        checks,
         method=manifest.method.name,
         epsilon=manifest.guarantee.epsilon,
         delta=manifest.delta,
@@ -176,14 +164,15 @@ def _recomputed(manifest: Manifest) -> tuple[Guarantee | None, Check]:
         )
     except DPTransferError as problem:
         return None, Check("guarantee", False, f"it cannot be recomputed: {problem}")
-    said = (
-        f"recorded epsilon {number(recorded.epsilon, 10)}, recomputed {number(found.epsilon, 10)} "
-        f"at delta {number(recorded.delta)}"
-    )
+    said = f"recorded epsilon {number(recorded.epsilon, 10)}, recomputed {number(found.epsilon, 10)}"
+    said += f" at delta {number(recorded.delta)}"
     if found.delta > recorded.delta:
         return found, Check("guarantee", False, f"the steps are stated otherwise: {found}")
-    pairs = [(recorded.epsilon, found.epsilon), (recorded.rho, found.rho), (recorded.mu, found.mu)]
-    for claim, truth in pairs:
+    for claim, truth in (
+        (recorded.epsilon, found.epsilon),
+        (recorded.rho, found.rho),
+        (recorded.mu, found.mu),
+    ):
         if claim is None:
             continue
         if truth is None or truth > claim * (1 + _ROUNDING):
@@ -193,13 +182,9 @@ def _recomputed(manifest: Manifest) -> tuple[Guarantee | None, Check]:
     return found, Check("guarantee", True, said)
 
 
-def _file(directory: Path, name: str, manifest: Manifest) -> Check:
-    def look() -> str:
-        require_file(directory, name)
-        require_recorded(name, read_file(directory, name), manifest)
-        return "size and SHA-256 as recorded"
-
-    return _attempt(f"file {name}", look)
+def _unchanged(directory: Path, name: str, manifest: Manifest) -> str:
+    read_recorded(directory, name, manifest)
+    return "size and SHA-256 as recorded"
 
 
 def _loads(directory: Path) -> str:
@@ -222,12 +207,10 @@ def _card_numbers(directory: Path, manifest: Manifest) -> str:
         sorted([*((key, write(amount)) for key, amount in numbers.items()), ("relation", guarantee.relation)])
         for write in (lambda amount: typeset(rounded_up(amount)), repr, rounded_up)
     ]
-    for name, stated, escape in (
-        (CARD_NAMES[0], _stated_in_markdown, escape_markdown),
-        (CARD_NAMES[1], _stated_in_html, escape_html),
-    ):
+    for name, stated, escape in zip(CARD_NAMES, _STATED, (escape_markdown, escape_html), strict=True):
         text = read_file(directory, name).decode(errors="replace")
-        found = sorted(stated(text))  # pairs, since a number may be stated twice, and otherwise
+        # Pairs, since a number may be stated twice, and otherwise.
+        found = sorted((key, html.unescape(value)) for key, value in stated.findall(text))
         told = any(escape(words) in text for words in (typeset(guarantee.sentence), guarantee.sentence))
         if found not in written or not told:
             raise ReleaseError(f"'{name}' must state the manifest's numbers; it states others.")
@@ -235,26 +218,17 @@ def _card_numbers(directory: Path, manifest: Manifest) -> str:
     return f"both cards state {said}, {guarantee.relation}"
 
 
-def _stated_in_markdown(text: str) -> list[tuple[str, str]]:
-    return re.findall(r"^\| (epsilon|delta|relation) \| (.+) \|$", text, re.MULTILINE)
-
-
-def _stated_in_html(text: str) -> list[tuple[str, str]]:
-    found = re.findall(r'data-number="(epsilon|delta|relation)" data-value="([^"]*)"', text)
-    return [(key, html.unescape(value)) for key, value in found]
+def _written_again(directory: Path) -> str:
+    card = card_of(read_release(directory), read_evaluation(directory))
+    for name, text in zip(CARD_NAMES, (card.markdown(), card.html()), strict=True):
+        if read_file(directory, name) != text.encode():
+            raise ReleaseError(f"'{name}' is not word for word what this library writes for this release")
+    return "both cards are word for word what this library writes for this release"
 
 
 def _card_text(directory: Path, manifest: Manifest) -> Check:
     """Both cards must be word for word what this library writes; of other versions' that is a note."""
-
-    def look() -> str:
-        card = card_of(read_release(directory), read_evaluation(directory))
-        for name, text in zip(CARD_NAMES, (card.markdown(), card.html()), strict=True):
-            if read_file(directory, name) != text.encode():
-                raise ReleaseError(f"'{name}' is not word for word what this library writes for this release")
-        return "both cards are word for word what this library writes for this release"
-
-    found = _attempt("card text", look)
+    found = _attempt("card text", _written_again, directory)
     if found.passed or manifest.versions == current_versions():
         return found
     said = f"{found.detail}; it names other versions, so only its table of numbers was checked"
@@ -263,26 +237,23 @@ def _card_text(directory: Path, manifest: Manifest) -> Check:
 
 def _versions(manifest: Manifest) -> Check:
     here = current_versions()
+    versions = manifest.versions.items()
     other = [
-        f"{name} {old} (here {here.get(name, 'absent')})"
-        for name, old in manifest.versions.items()
-        if here.get(name) != old
+        f"{name} {old} (here {here.get(name, 'absent')})" for name, old in versions if here.get(name) != old
     ]
-    detail = (
-        "written under other versions: " + ", ".join(other) if other else "the versions it was written under"
-    )
-    return Check("versions", not other, detail, required=False)
+    same = "the versions it was written under"
+    told = f"written under other versions: {', '.join(other)}" if other else same
+    return Check("versions", not other, told, required=False)
 
 
 def _other_files(directory: Path) -> Check:
-    known = {MANIFEST_NAME, WEIGHTS_NAME, *CARD_NAMES}
-    others = sorted(entry.name for entry in directory.iterdir() if entry.name not in known)
+    others = sorted({entry.name for entry in directory.iterdir()} - {MANIFEST_NAME, *FILE_NAMES})
     detail = f"not covered by this verification: {one_line(', '.join(others))}" if others else "none"
     return Check("other files", not others, detail, required=False)
 
 
-def _attempt(name: str, look: Callable[[], str]) -> Check:
+def _attempt(name: str, look: Callable[..., str], *given: object) -> Check:
     try:
-        return Check(name, True, look())
+        return Check(name, True, look(*given))
     except DPTransferError as problem:
         return Check(name, False, str(problem))

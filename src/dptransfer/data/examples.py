@@ -1,0 +1,127 @@
+"""What rows and pictures have in common: labels, a fingerprint, and what they print of themselves."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dptransfer.data.facts import Facts
+from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.labelled import Labelled, LabelledList, class_positions
+from dptransfer.errors import DataError
+
+_CHUNK_BYTES = 2**24
+
+
+class PrivateData:
+    """Sensitive labelled examples, with what their owner declares public about them.
+
+    `PrivateEmbeddings` and `PrivateImages` are such data. It has no length and prints its declared facts
+    alone: the number of examples is private.
+
+    Args:
+        examples: an array of them, or what is indexed like one.
+        y: class of each.
+        facts: the declaration.
+        name: what the ledger files them under.
+    """
+
+    _known_fingerprint: str | None = None
+
+    def __init__(self, examples: Any, y: ArrayLike | Labelled, facts: Facts, name: str | None) -> None:
+        self.facts, self.name, self._examples = facts, name, examples
+        self.labels = class_positions(y, facts.classes)
+        if len(self.labels) != len(examples):
+            raise DataError(
+                "x and y must have one entry per example; their lengths differ. "
+                f"Pass the labels of these {'rows' if len(facts.shape) == 1 else 'pictures'}."
+            )
+
+    def __repr__(self) -> str:
+        label = f"'{self.name}', " if self.name else ""
+        form = self.facts.form.removeprefix("rows of ")
+        return f"{type(self).__name__}({label}{len(self.facts.classes)} declared classes, {form})"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of examples and labels: for the owner's ledger only, never for a release."""
+        return self._known_fingerprint or content_digest(self._examples, self.labels)
+
+
+class PublicData(LabelledList):
+    """Examples that are nobody's secret, `PublicEmbeddings` or `PublicImages`; labels are optional.
+
+    Args:
+        examples: an array of them, or what is indexed like one.
+        labelled: class of each, if known.
+        name: a name for the card.
+        sources: where each came from.
+    """
+
+    encoder: EncoderIdentity | None = None
+    _known_fingerprint: str | None = None
+
+    def __init__(
+        self, examples: Any, labelled: Labelled | None, name: str | None, sources: Iterable[str | Path] | None
+    ) -> None:
+        self.name, self._examples = name, examples
+        self.sources = None if sources is None else tuple(str(source) for source in sources)
+        self.labelled = labelled
+        count, what = len(examples), self._what
+        if count == 0:
+            raise DataError(f"Public {what} must be at least one; got none. Give more, or leave them out.")
+        if self.sources is not None and len(self.sources) != count:
+            raise DataError(f"sources must name each of the {count} {what}; got {len(self.sources)}.")
+        if labelled is not None and len(labelled) != count:
+            raise DataError(f"y must label each of the {count} {what}; got {len(labelled)}.")
+
+    @property
+    def _what(self) -> str:
+        return "rows" if len(self._examples.shape) == 2 else "pictures"
+
+    @property
+    def _extent(self) -> str:
+        """How large an example is."""
+        first, *second = self._examples.shape[1:3]
+        return f"{first} × {second[0]}" if second else f"dimension {first}"
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    def __repr__(self) -> str:
+        labelled = "unlabelled" if self.classes is None else f"{len(self.classes)} classes"
+        return f"{type(self).__name__}({len(self)} {self._what}, {self._extent}, {labelled})"
+
+    @abstractmethod
+    def require_match(self, facts: Facts) -> None:
+        """Raise unless they can stand beside private examples of this kind."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the examples (not of shots at their side, which have their own)."""
+        return self._known_fingerprint or content_digest(self._examples)
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """What a release tells about them."""
+        encoder = None if self.encoder is None else self.encoder.to_dict()
+        return {"name": self.name, "rows": len(self), "fingerprint": self.fingerprint, "encoder": encoder}
+
+
+def content_digest(*arrays: Any) -> str:
+    """SHA-256 over type, shape and values of the arrays, or of what is indexed like one, read in chunks."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        step = max(1, _CHUNK_BYTES // max(1, math.prod(array.shape[1:]) * array.dtype.itemsize))
+        for start in range(0, len(array), step):
+            digest.update(np.ascontiguousarray(array[start : start + step]).data)
+    return digest.hexdigest()
