@@ -28,3 +28,17 @@ def test_a_package_that_is_not_installed_is_named_with_the_extra_that_installs_i
     assert _check.installed("math", "none", "Counting").pi == math.pi
     with pytest.raises(MissingDependency, match=r"Flying needs the package 'no_such'.*dptransfer\[wings\]"):
         _check.installed("no_such.package", "wings", "Flying")
+
+
+def test_a_rate_is_above_zero_and_at_most_one():
+    assert [_check.rate("rate", value) for value in (1e-9, 0.5, 1)] == [1e-9, 0.5, 1]
+    for bad in (0.0, -0.1, 1.0000001, float("nan"), True):
+        with pytest.raises(ArgumentError, match="rate must"):
+            _check.rate("rate", bad)
+
+
+def test_what_may_be_left_open_is_checked_where_it_is_not():
+    steps = _check.or_none(_check.whole)
+    assert (steps("steps", None), steps("steps", 3.0)) == (None, 3)
+    with pytest.raises(ArgumentError, match="steps must"):
+        steps("steps", 0)

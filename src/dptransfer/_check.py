@@ -10,11 +10,14 @@ from __future__ import annotations
 import importlib
 import math
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeAlias
 
 from dptransfer.errors import ArgumentError, MissingDependency
+
+Checks: TypeAlias = Mapping[str, Callable[[str, Any], Any]]
+"""The function that checks each field of a class, by the field's name."""
 
 
 def positive(name: str, value: float) -> float:
@@ -63,6 +66,18 @@ def fraction(name: str, value: float) -> float:
     if not (_is_finite(value) and sys.float_info.min <= value < 1):
         raise ArgumentError(f"{name} must lie strictly between 0 and 1; got {value!r}.")
     return _plain(value)
+
+
+def rate(name: str, value: float) -> float:
+    """A number above 0 and at most 1: a chance that something happens at all."""
+    if positive(name, value) > 1:
+        raise ArgumentError(f"{name} must lie in (0, 1]; got {value!r}.")
+    return _plain(value)
+
+
+def or_none(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    """The same check for a setting that may be left open."""
+    return lambda name, value: None if value is None else check(name, value)
 
 
 def whole(name: str, value: int, *, at_least: int = 1) -> int:

@@ -7,7 +7,7 @@ import pytest
 from dptransfer.accounting import fits, guarantee_of
 from dptransfer.errors import ArgumentError, BudgetExceeded, LedgerError, PrivacyWarning, RelationMismatch
 from dptransfer.ledger import Charge, Ledger
-from dptransfer.ledger.entry import charge_fields, stamped
+from dptransfer.ledger.entry import stamped, written
 from dptransfer.ledger.store import Store
 from dptransfer.privacy import BestOfManyEvent, Budget, GaussianEvent, Relation, SampledGaussianEvent
 
@@ -249,7 +249,7 @@ def test_an_account_filled_before_rules_were_recorded_keeps_its_charges_and_gran
     dataset = Ledger(path).find("clinic-a")
     for step in steps:
         with Store(path).transaction(write=True) as chain:
-            chain.append(stamped(charge_fields("fit", [step]), dataset))
+            chain.append(stamped("charge", dataset, label="fit", events=written([step])))
     ledger = Ledger(path)
     assert [one.rule for one in ledger.history() if isinstance(one, Charge)] == [None, None]
     assert fits(steps, budget)  # as the first version saw it

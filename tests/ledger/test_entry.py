@@ -7,7 +7,7 @@ import pytest
 from dptransfer.errors import ArgumentError, LedgerTampered
 from dptransfer.ledger import DataSet
 from dptransfer.ledger.chain import Row
-from dptransfer.ledger.entry import budget_fields, charge_fields, closing_fields, read_entries, stamped
+from dptransfer.ledger.entry import read_entries, stamped, written
 from dptransfer.privacy import (
     BestOfManyEvent,
     Budget,
@@ -22,23 +22,32 @@ CLINIC = DataSet("3fa9" * 16, "clinic-a")
 STEP = GaussianEvent(4.0, ADD)
 
 
-def body(fields, dataset=CLINIC):
-    return json.dumps(stamped(fields, dataset), sort_keys=True, separators=(",", ":"))
+def body(kind, dataset=CLINIC, **fields):
+    return json.dumps(stamped(kind, dataset, **fields), sort_keys=True, separators=(",", ":"))
+
+
+def charge(*events, label="fit"):
+    return body("charge", label=label, events=written(events))
+
+
+def closing(number, dataset=CLINIC, detail=""):
+    return body("closing", dataset, charge=number, outcome="failed", detail=detail)
 
 
 def entries(*bodies):
     return read_entries(Row(number, text, "00" * 32) for number, text in enumerate(bodies, start=1))
 
 
-CHARGE = body(charge_fields("fit", [STEP]))
-CLOSING = body(closing_fields(1, "failed", "out of memory"))
+CHARGE = charge(STEP)
+CLOSING = closing(1, detail="out of memory")
 
 
 def test_what_is_written_reads_back_the_same():
     budget = Budget.zcdp(0.1)
-    charge, closing, change = entries(CHARGE, CLOSING, body(budget_fields(budget, "because")))
-    assert (charge.events, charge.label, charge.status) == ((STEP,), "fit", "failed")
-    assert (closing.charge, closing.detail, closing.dataset) == (1, "out of memory", CLINIC)
+    limit = body("budget", budget=budget.to_dict(), note="because")
+    charged, closed, change = entries(CHARGE, CLOSING, limit)
+    assert (charged.events, charged.label, charged.status) == ((STEP,), "fit", "failed")
+    assert (closed.charge, closed.detail, closed.dataset) == (1, "out of memory", CLINIC)
     assert (change.budget, change.note, change.number) == (budget, "because", 3)
 
 
@@ -67,23 +76,23 @@ def test_a_charge_that_cannot_be_right_is_tampering(old, new):
         entries(CHARGE, CHARGE.replace(old, new))
 
 
-@pytest.mark.parametrize("charge", [-1, 0, 2, 3, 4, 99, "1", None])
-def test_a_closing_entry_must_close_an_open_charge_before_it(charge):
+@pytest.mark.parametrize("number", [-1, 0, 2, 3, 4, 99, "1", None])
+def test_a_closing_entry_must_close_an_open_charge_before_it(number):
     assert len(entries(CHARGE, CLOSING)) == 2
     with pytest.raises(LedgerTampered):
-        entries(CHARGE, CHARGE, CLOSING.replace("1,", "2,", 1), body(closing_fields(charge, "failed", "")))
+        entries(CHARGE, CHARGE, CLOSING.replace("1,", "2,", 1), closing(number))
 
 
 def test_a_charge_is_closed_once_and_under_its_own_data_set():
     with pytest.raises(LedgerTampered):
         entries(CHARGE, CLOSING, CLOSING)
     with pytest.raises(LedgerTampered):
-        entries(CHARGE, body(closing_fields(1, "failed", ""), DataSet("00" * 32)))
+        entries(CHARGE, closing(1, DataSet("00" * 32)))
 
 
 @pytest.mark.parametrize("epsilon", ["NaN", "Infinity", "-1.0", "0", "1e-310", "null", "true"])
 def test_a_budget_that_cannot_exist_is_tampering(epsilon):
-    change = body(budget_fields(Budget(epsilon=1.5), ""))
+    change = body("budget", budget=Budget(epsilon=1.5).to_dict(), note="")
     assert entries(change)[0].budget.epsilon == 1.5
     with pytest.raises(LedgerTampered):
         entries(change.replace("1.5", epsilon))
@@ -106,17 +115,18 @@ def test_every_kind_of_event_is_kept(ledger):
 
 
 def test_a_charge_of_nothing_is_on_record():
-    (charge,) = entries(body(charge_fields("public-only", [])))
-    assert (charge.events, charge.label) == ((), "public-only")
+    (charged,) = entries(charge(label="public-only"))
+    assert (charged.events, charged.label) == ((), "public-only")
 
 
 def test_the_bytes_of_a_plain_charge_stay_what_they_were():
     """Chains hash them: a field that came later must not show where nobody uses it."""
-    fields = charge_fields("fit", [GaussianEvent(4.0, ADD, label="class sums")])
+    fields = written([GaussianEvent(4.0, ADD, label="class sums")])
     assert json.dumps(fields, sort_keys=True, separators=(",", ":")) == (
-        '{"events":[{"kind":"gaussian","label":"class sums","noise_multiplier":4.0,"numeric_epsilon":0.0,'
-        '"relation":"add/remove","scale":4.0,"sensitivity":1.0}],"kind":"charge","label":"fit"}'
+        '[{"kind":"gaussian","label":"class sums","noise_multiplier":4.0,"numeric_epsilon":0.0,'
+        '"relation":"add/remove","scale":4.0,"sensitivity":1.0}]'
     )
+    assert set(json.loads(CHARGE)) == {*"dataset events kind label name process time version".split()}
 
 
 def test_an_event_that_json_would_not_return_unchanged_is_refused(ledger):

@@ -46,7 +46,7 @@ def test_the_first_charge_makes_an_older_ledger_current_and_leaves_its_entries(o
 def test_an_upgrade_that_is_interrupted_has_not_happened(older, monkeypatch):
     before = older.read_bytes()
 
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     ledger = Ledger(older)

@@ -21,6 +21,7 @@ from dptransfer.methods import (
     Auto,
     CoinPressPrototypes,
     EmbeddingMethod,
+    FeatureCovariance,
     ImageMethod,
     MeanPrototypes,
     PrivateMethod,
@@ -45,6 +46,15 @@ def test_names_on_the_command_line_are_the_methods_own():
     assert {"mean", "mean-estimation", "coinpress", "public", "top-k"} <= METHODS.keys()
     for name, method in METHODS.items():
         assert method.name == name
+
+
+def test_settings_are_checked_by_the_tables_of_the_class_and_of_its_bases():
+    made = FeatureCovariance(steps=np.int64(3), share=np.float64(0.5), clip=2)
+    assert (made.steps, made.share, made.clip) == (3, 0.5, 2)
+    assert (type(made.steps), type(made.share)) == (int, float)  # as a release records them
+    for bad in ({"steps": 0}, {"clip": -1.0}, {"share": 1.5}, {"device": "cuda"}):  # three classes' own
+        with pytest.raises(ArgumentError, match=f"{next(iter(bad))} must"):
+            FeatureCovariance(**bad)
 
 
 def test_a_mix_up_of_private_and_public_is_refused():

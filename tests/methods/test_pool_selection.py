@@ -1,24 +1,138 @@
-"""What the methods that choose from the pool share."""
-
 import numpy as np
 import pytest
 
-from dptransfer import Budget, Ledger, PrivateEmbeddings, PublicEmbeddings, PublicPrototypes, SeededNoise
-from dptransfer import TopKPrototypes as TopK
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError
+from dptransfer.features import PublicMap
+from dptransfer.ledger import Ledger
+from dptransfer.methods import PublicPrototypes, TopKPrototypes
+from dptransfer.noise import SeededNoise
+from dptransfer.privacy import Budget, Relation
 
-POOL = PublicEmbeddings(np.eye(6))
-BUDGET = Budget(epsilon=50.0)
+from .samples import BUDGET, REPLACE, WIDTH, Silent, clusters, fit, pool, private
 
-pytestmark = pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")  # of a budget that large
+POOL = pool()
+PURE = Budget(epsilon=1.0)
+
+
+def best_by_hand(lowest=0.0, highest=2.0):
+    x, y = clusters()
+    cosine = (
+        x
+        / np.linalg.norm(x, axis=1, keepdims=True)
+        @ (POOL.rows / np.linalg.norm(POOL.rows, axis=1, keepdims=True)).T
+    )
+    scores = np.array([np.clip(1 + cosine[y == c], lowest, highest).sum(axis=0) for c in range(3)])
+    return scores.argmax(axis=1)
+
+
+@pytest.mark.parametrize("limits", [(0.0, 2.0), (1.0, 1.9)])
+def test_without_noise_the_prototypes_are_the_most_similar_public_rows(limits):
+    model = fit(PublicPrototypes(lowest=limits[0], highest=limits[1]), public=POOL, noise=Silent())
+    chosen = [rows[0] for rows in model.provenance.prototypes["rows"].values()]
+    assert chosen == best_by_hand(*limits).tolist()
+    shown = model.weights["prototypes"]
+    unit = POOL.rows[chosen] / np.linalg.norm(POOL.rows[chosen], axis=1, keepdims=True)
+    assert np.allclose(shown, unit, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "budget", "ran"),
+    [
+        ("best", PURE, "permute-and-flip"),
+        ("best", BUDGET, "exponential"),
+        ("best", Budget.zcdp(0.1), "exponential"),
+        ("laplace", BUDGET, "laplace"),
+        ("exponential", PURE, "exponential"),
+    ],
+)
+def test_the_flavour_of_the_budget_chooses_the_mechanism(mechanism, budget, ran):
+    (event,) = fit(PublicPrototypes(mechanism=mechanism), budget=budget, public=POOL).events
+    assert event.mechanism == ran
+    assert event.bounded_range == (ran == "exponential")
+
+
+def test_a_pure_budget_is_spent_to_the_last_digit():
+    (event,) = fit(PublicPrototypes(), budget=PURE, public=POOL).events
+    assert event.epsilon == 1.0
+
+
+def test_it_learns_also_through_a_public_map():
+    x, y = clusters(seed=9)
+    assert fit(PublicPrototypes(), public=POOL).score(x, y) > 0.9
+    assert fit(PublicPrototypes(features=PublicMap(axes=4)), public=POOL).score(x, y) > 0.9
+
+
+def test_the_cap_on_contributions_is_in_the_released_law():
+    """Caps so close that no row counts for more than a sliver: the choice is then still by that sliver."""
+    model = fit(PublicPrototypes(lowest=1.0, highest=1.001), public=POOL, noise=Silent())
+    assert model.weights["prototypes"].shape == (3, WIDTH)
+
+
+def test_it_needs_public_rows_and_sensible_settings():
+    with pytest.raises(ArgumentError, match="public"):
+        fit(PublicPrototypes())
+    for bad in ({"mechanism": "magic"}, {"precision": "float8"}):
+        with pytest.raises(ArgumentError):
+            PublicPrototypes(**bad)
+    with pytest.raises(ArgumentError, match="caps"):
+        fit(PublicPrototypes(lowest=1.5, highest=1.0), private(), public=POOL)
+
+
+def test_it_releases_k_different_public_rows_per_class():
+    model = fit(TopKPrototypes(k=4), public=POOL)
+    for rows in model.provenance.prototypes["rows"].values():
+        assert len(set(rows)) == 4
+        assert rows == sorted(rows)
+        assert 0 <= rows[0] <= rows[-1] < len(POOL)
+    assert model.weights["prototypes"].shape == (3, 4, WIDTH)
+    unit = POOL.rows / np.linalg.norm(POOL.rows, axis=1, keepdims=True)
+    chosen = model.provenance.prototypes["rows"]["bee"]
+    assert np.allclose(model.weights["prototypes"][1], unit[chosen], atol=2e-3)
+
+
+@pytest.mark.parametrize("budget", [BUDGET, REPLACE, Budget(epsilon=1.0), Budget.zcdp(0.1)])
+def test_one_event_with_bounded_range_pays_for_all_classes(budget):
+    (event,) = fit(TopKPrototypes(), budget=budget, public=POOL).events
+    assert (event.mechanism, event.bounded_range, event.relation) == ("top-k", True, budget.relation)
+    assert fit(TopKPrototypes(k=1), budget=budget, public=POOL).events[0].epsilon == event.epsilon
+
+
+def test_sets_of_public_rows_learn():
+    x, y = clusters(seed=9)
+    assert fit(TopKPrototypes(), budget=Budget(epsilon=4.0), public=POOL).score(x, y) > 0.9
+
+
+def test_a_pool_smaller_than_k_is_refused_before_anything_is_charged():
+    ledger = Ledger.in_memory()
+    small = PublicEmbeddings(POOL.rows[:3])
+    with pytest.raises(ArgumentError, match="public rows"):
+        TopKPrototypes(k=4).fit(private(), small, budget=BUDGET, ledger=ledger)
+    assert ledger.history() == []
+    with pytest.raises(ArgumentError, match="k must"):
+        TopKPrototypes(k=0)
+
+
+def test_all_of_the_pool_may_be_asked_for():
+    small = PublicEmbeddings(POOL.rows[:3])
+    rows = fit(TopKPrototypes(k=3), public=small).provenance.prototypes["rows"]
+    assert set(map(tuple, rows.values())) == {(0, 1, 2)}
+    assert fit(TopKPrototypes(k=3), budget=REPLACE, public=small).guarantee.relation is Relation.REPLACE_ONE
+
+
+SIX = PublicEmbeddings(np.eye(6))
+LARGE = Budget(epsilon=50.0)
+
+tolerant = pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")  # of a budget that large
 
 
 def fitted(method):
     private = PrivateEmbeddings(np.eye(6)[[0] * 9 + [1] * 9], [0] * 9 + [1] * 9, classes=["a", "b"], name="x")
-    return method.fit(private, POOL, budget=BUDGET, ledger=Ledger.in_memory(), noise=SeededNoise(0))
+    return method.fit(private, SIX, budget=LARGE, ledger=Ledger.in_memory(), noise=SeededNoise(0))
 
 
-@pytest.mark.parametrize(("method", "chosen"), [(PublicPrototypes(), 1), (TopK(k=2), 2)])
+@tolerant
+@pytest.mark.parametrize(("method", "chosen"), [(PublicPrototypes(), 1), (TopKPrototypes(k=2), 2)])
 def test_prototypes_are_the_public_rows_it_says_it_chose(method, chosen):
     model = fitted(method)
     rows = model.provenance.prototypes["rows"]
@@ -29,7 +143,7 @@ def test_prototypes_are_the_public_rows_it_says_it_chose(method, chosen):
         assert (np.sort(prototypes[place].argmax(axis=1)) == np.sort(rows[name])).all()
 
 
-@pytest.mark.parametrize("method", [PublicPrototypes, TopK])
+@pytest.mark.parametrize("method", [PublicPrototypes, TopKPrototypes])
 @pytest.mark.parametrize("setting", [{"precision": "float64"}, {"device": "tpu"}])
 def test_unknown_grids_and_devices_are_refused(method, setting):
     with pytest.raises(ArgumentError, match="must be one of"):

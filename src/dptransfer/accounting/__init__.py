@@ -1,11 +1,6 @@
 """From events to numbers: the exact curve, composition, calibration, and the attacker's view."""
 
-from dptransfer.accounting.attack import (
-    area_ceiling,
-    membership_advantage,
-    rate_ceilings,
-    true_positive_rate,
-)
+from dptransfer.accounting.attack import area_ceiling, membership_advantage, rate_ceilings, true_positive_rate
 from dptransfer.accounting.best_of_many import halting_probability, mean_trials_of
 from dptransfer.accounting.calibrate import (
     fits,

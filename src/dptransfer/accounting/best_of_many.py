@@ -48,9 +48,7 @@ def mean_trials_of(halting: float, shape: float) -> float:
     >>> mean_trials_of(0.1, 1.0), round(mean_trials_of(0.1, 0.0), 4)
     (10.0, 3.9087)
     """
-    gamma = _check.positive("halting", halting)
-    if gamma > 1:
-        raise ArgumentError(f"halting must lie in (0, 1]; got {gamma!r}.")
+    gamma = _check.rate("halting", halting)
     if not -1 < shape < math.inf:
         raise ArgumentError(f"shape must be a finite number above -1; got {shape!r}.")
     if gamma == 1:
@@ -94,11 +92,7 @@ def best_of_many_divergences(
     orders = np.array(ORDERS)
     with np.errstate(over="ignore"):
         average = np.logaddexp.reduce((orders - 1) * np.array(known), axis=0) - math.log(len(known))
-    return _repeated(average / (orders - 1), mean, shape)
-
-
-def _repeated(trial: Divergences, mean: float, shape: float) -> Divergences:
-    orders = np.array(ORDERS)
+    trial = average / (orders - 1)
     if math.isinf(shape):
         log_lost = (orders - 1) * (trial - np.log1p(1 / (orders - 1))[:, None] + np.log1p(-1 / orders))
         lost = np.exp(np.minimum(log_lost - np.log(orders), 0.0)).min(axis=1)  # by the best order for each

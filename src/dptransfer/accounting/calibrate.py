@@ -67,17 +67,10 @@ def fits(events: Sequence[Event], budget: Budget) -> bool:
             f"Events and budget must share one neighbouring relation; got {relation.value} events and a "
             f"{budget.relation.value} budget. Plan the mechanisms under the budget's relation."
         )
-    if budget.rho is not None:
-        rho = rho_or_none(events)
-        return rho is not None and rho <= budget.rho
-    if budget.mu is not None:
-        mu = mu_of(events)
-        return mu is not None and mu <= budget.mu
-    assert budget.epsilon is not None  # a Budget has exactly one amount
-    if budget.delta == 0:
-        pure = pure_epsilon_of(events)
-        return pure is not None and pure <= budget.epsilon
-    return delta_of(events, budget.epsilon) <= budget.delta
+    if budget.flavour == "approximate":
+        return delta_of(events, budget.amount) <= budget.delta
+    amount = {"pure": pure_epsilon_of, "zcdp": rho_or_none, "gdp": mu_of}[budget.flavour](events)
+    return amount is not None and amount <= budget.amount
 
 
 def noise_multiplier_for(budget: Budget, make_events: Callable[[float], Sequence[Event]]) -> float:
@@ -122,7 +115,7 @@ def selection_epsilon_for(budget: Budget, make_events: Callable[[float], Sequenc
         return fits(make_events(epsilon), budget)
 
     if budget.flavour == "pure":
-        share = (budget.epsilon or 0.0) / (pure_epsilon_of(unit) or 1.0)
+        share = budget.amount / (pure_epsilon_of(unit) or 1.0)
         if does(share) and not does(share * (1 + 1e-6)):
             return share
     found = largest(does, 1e-9, 1e4, tolerance=1e-9)
@@ -157,7 +150,7 @@ def largest_times(
 
 def _smallest_sampled_noise(budget: Budget, make_events: Callable[[float], Sequence[Event]]) -> float | None:
     """The noise by a quick bound first, which is never too small, and down from there by the exact one."""
-    epsilon, delta = budget.epsilon or 0.0, budget.delta
+    epsilon, delta = budget.amount, budget.delta
     quick = smallest(
         lambda z: quick_delta_of(make_events(z), epsilon) <= delta,
         SMALLEST_NOISE_MULTIPLIER,

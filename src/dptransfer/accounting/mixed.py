@@ -40,12 +40,10 @@ from collections import Counter
 from functools import lru_cache
 from typing import Any
 
-from dptransfer import _check
 from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu
 from dptransfer.accounting.pure import SelectionGroup, total_epsilon
 from dptransfer.accounting.renyi import delta_of_renyi, divergences, epsilon_of_renyi
 from dptransfer.accounting.sampled import SampledGroup, loss_distribution, whole_mu
-from dptransfer.arrays import Floats
 
 # The s for which a PLD is built. Above, losses pass 700, where the library's exp overflows; below, its
 # differences of δ are mostly rounding, and ε is 0 at any δ in use.
@@ -74,8 +72,6 @@ def mixed_delta(
     >>> f"{mixed_delta(0.0, (SelectionGroup(0.1, False, 100),), 4.31):.2e}"
     '9.86e-06'
     """
-    _check.non_negative("mu", mu)
-    _check.non_negative("epsilon", epsilon)
     beyond = epsilon - total_epsilon(groups)
     whole = _whole(mu, sampled)
     if whole == 0 and beyond >= 0:
@@ -83,7 +79,7 @@ def mixed_delta(
     found = 1.0
     if beyond >= 0:
         found = delta_of_mu(whole, beyond if beyond >= sys.float_info.min else 0.0)
-    renyi = _renyi(mu, groups, sampled)
+    renyi = divergences(mu, groups, sampled)
     if renyi is not None:
         found = min(found, delta_of_renyi(renyi, epsilon))
     distribution = None if quick else _distribution(mu, groups, sampled)
@@ -103,15 +99,13 @@ def mixed_epsilons(
     >>> [round(epsilon, 2) for epsilon in mixed_epsilons(0.0, (SelectionGroup(0.1, False, 100),), 1e-5)]
     [4.31, 4.73, 10.0]
     """
-    _check.non_negative("mu", mu)
-    _check.fraction("delta", delta)
     whole = _whole(mu, sampled)
     found = [total_epsilon(groups) + (epsilon_of_mu(whole, delta) if whole > 0 else 0.0)]
     left = delta - _rounding(groups, sampled)
     distribution = _distribution(mu, groups, sampled)
     if distribution is not None and left > 0:
         found.append(float(distribution.get_epsilon_for_delta(left)))
-    renyi = _renyi(mu, groups, sampled)
+    renyi = divergences(mu, groups, sampled)
     if renyi is not None:
         found.append(epsilon_of_renyi(renyi, delta))
     return sorted(found)
@@ -124,12 +118,6 @@ def _whole(mu: float, sampled: tuple[SampledGroup, ...]) -> float:
 def _rounding(groups: tuple[SelectionGroup, ...], sampled: tuple[SampledGroup, ...]) -> float:
     steps = sum(group.times for group in groups) + sum(group.times for group in sampled)
     return _FFT_ROUNDING * (50 + steps)
-
-
-@lru_cache(maxsize=64)
-def _renyi(mu: float, groups: tuple[SelectionGroup, ...], sampled: tuple[SampledGroup, ...]) -> Floats | None:
-    """Rényi divergences at the orders of `renyi`; None where the numbers are too large for them."""
-    return divergences(mu, groups, sampled)
 
 
 @lru_cache(maxsize=8)

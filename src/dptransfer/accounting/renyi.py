@@ -15,6 +15,7 @@ floats the exponent is off by at most 4α(r + ε + 1) units of 2⁻⁵³; where 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -33,6 +34,7 @@ _SMALLEST = 2.0**-50  # added to every divergence: the library takes log(1 − e
 _ROUNDING = 1e-8
 
 
+@lru_cache(maxsize=64)
 def divergences(
     mu: float, groups: tuple[SelectionGroup, ...], sampled: tuple[SampledGroup, ...] = ()
 ) -> Divergences | None:
@@ -53,6 +55,7 @@ def divergences(
         total += choices.times * orders * selection_rho(choices.epsilon, choices.bounded_range)
     for releases in sampled:
         total += sampled_divergences(releases, orders)
+    total.flags.writeable = False  # it is remembered
     return total
 
 

@@ -101,7 +101,7 @@ class Requests:
     @property
     def events(self) -> tuple[Event, ...]:
         """All steps, in order."""
-        return self.first + self._after_the_first
+        return sum(self.later, self.first)
 
     @property
     def rule(self) -> Rule:
@@ -122,10 +122,10 @@ class Requests:
         if not self.later:
             return fits(self.first, budget)
         if budget.flavour == "gdp":
-            return self.mu is not None and self.mu <= (budget.mu or 0.0)
+            return self.mu is not None and self.mu <= budget.amount
         if budget.flavour != "approximate":
             return fits(self.events, budget)  # sums of ρ and of pure ε
-        epsilon = budget.epsilon or 0.0
+        epsilon = budget.amount
         if self.pure <= epsilon:
             return True
         cut = (1 + math.exp(min(epsilon, 700.0))) * math.fsum(event.numeric_delta for event in self.events)
@@ -148,10 +148,6 @@ class Requests:
         return replace(whole, epsilon=epsilon, delta=delta, mu=self.mu)
 
     @property
-    def _after_the_first(self) -> tuple[Event, ...]:
-        return tuple(event for events in self.later for event in events)
-
-    @property
     def pure(self) -> float:
         """The sum of ε where all steps are selections; infinity otherwise."""
         pure = pure_epsilon_of(self.events)
@@ -169,7 +165,7 @@ class Requests:
         price = math.hypot(*(gdp_price(events, delta * SHARE) for events in self.later))
         if math.isinf(price):
             return price
-        cut = math.fsum(event.numeric_delta for event in self._after_the_first)
+        cut = math.fsum(event.numeric_delta for event in self.events[len(self.first) :])
         rest = GaussianEvent(1 / price, self.first[0].relation, numeric_delta=cut, unit=self.first[0].unit)
         return epsilon_of([*self.first, rest], left)
 

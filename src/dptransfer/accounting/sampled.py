@@ -105,15 +105,14 @@ class SampledGroup(NamedTuple):
     @property
     def span(self) -> float:
         """Distance between the smallest and the largest loss on the grid."""
-        low, high = self._ends()
+        low, high = self.ends()
         return high - low
 
-    def _ends(self) -> tuple[float, float]:
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest loss on the grid."""
         z = self.noise_multiplier
-        top = 1 + _TAIL * z
-        if self.replaces:
-            return -self._loss(top), self._loss(top)
-        return self._loss(-_TAIL * z), self._loss(top)
+        top = self._loss(1 + _TAIL * z)
+        return (-top if self.replaces else self._loss(-_TAIL * z)), top
 
     def _loss(self, answer: float) -> float:
         z, q = self.noise_multiplier, self.rate
@@ -141,17 +140,17 @@ def loss_distribution(group: SampledGroup, interval: float) -> Any:
     >>> f"{one.get_delta_for_epsilon(1.0):.4f}"
     '0.1269'
     """
-    return _one_release(group.noise_multiplier, group.rate, group.replaces, interval).self_compose(
-        group.times
-    )
+    return _one_release(group._replace(times=1), interval).self_compose(group.times)
 
 
 @lru_cache(maxsize=8)
-def _one_release(z: float, q: float, replaces: bool, interval: float) -> Any:
+def _one_release(group: SampledGroup, interval: float) -> Any:
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
-    group = SampledGroup(z, q, replaces, 1)
-    lowest, highest = group._ends()
+    def dense(first: int, masses: Floats, beyond: float) -> Any:
+        return pld_pmf.DensePLDPmf(interval, first, masses, float(beyond), True)
+
+    lowest, highest = group.ends()
     first, last = math.floor(lowest / interval), math.ceil(highest / interval)
     losses: Floats = np.arange(first, last + 1, dtype=np.float64) * interval
     p, q_ = _cell_masses(group, losses)
@@ -165,18 +164,12 @@ def _one_release(z: float, q: float, replaces: bool, interval: float) -> Any:
     masses[:-1] += share
     masses[1:] += inner_p - share
     masses[0] += p[0]  # below the grid: raised to its lowest loss
-    there = _dense(pld_pmf, interval, first, masses, p[-1])
-    if replaces:
+    there = dense(first, masses, p[-1])
+    if group.replaces:
         return privacy_loss_distribution.PrivacyLossDistribution(there)
     back = masses * low
     beyond = max(0.0, 1.0 - math.fsum(back)) + 2.0**-52  # of Q, where P has nothing
-    return privacy_loss_distribution.PrivacyLossDistribution(
-        there, _dense(pld_pmf, interval, -last, back[::-1], beyond)
-    )
-
-
-def _dense(pld_pmf: Any, interval: float, first: int, masses: Floats, beyond: float) -> Any:
-    return pld_pmf.DensePLDPmf(interval, first, masses, float(beyond), True)
+    return privacy_loss_distribution.PrivacyLossDistribution(there, dense(-last, back[::-1], beyond))
 
 
 def _cell_masses(group: SampledGroup, losses: Floats) -> tuple[Floats, Floats]:
@@ -185,14 +178,12 @@ def _cell_masses(group: SampledGroup, losses: Floats) -> tuple[Floats, Floats]:
     if group.replaces:
         spread = math.exp(0.5 / z / z) * (1 - q) / q
         answers = z * z * (losses / 2 + np.arcsinh(np.sinh(losses / 2) * spread))
-        one, other = 1.0, -1.0
     else:
         with np.errstate(invalid="ignore", divide="ignore"):
             answers = 0.5 + z * z * np.log1p(np.maximum(np.expm1(losses) / q, -1.0))
-        one, other = 1.0, 0.0
-    none = _masses(answers / z)
-    p = (1 - q) * none + q * _masses((answers - one) / z)
-    return p, (1 - q) * none + q * _masses((answers - other) / z)
+    shared = (1 - q) * _masses(answers / z)
+    other = -1.0 if group.replaces else 0.0
+    return shared + q * _masses((answers - 1.0) / z), shared + q * _masses((answers - other) / z)
 
 
 def _masses(cuts: Floats) -> Floats:
@@ -218,9 +209,6 @@ def sampled_divergences(group: SampledGroup, orders: Floats) -> Floats:
     return group.times * np.minimum(whole, chords / (orders - 1))
 
 
-_Moments = tuple[Floats, Floats]
-
-
 def _chords(orders: Floats, known: Floats, moments: Floats) -> Floats:
     """Bounds on log moments at any orders from those at some; 0 at order 1, none beyond the last."""
     between: Floats = np.interp(orders, [1.0, *known], [0.0, *moments], right=math.inf)
@@ -228,7 +216,7 @@ def _chords(orders: Floats, known: Floats, moments: Floats) -> Floats:
 
 
 @lru_cache(maxsize=256)
-def _log_moments(z: float, q: float, replaces: bool) -> _Moments:
+def _log_moments(z: float, q: float, replaces: bool) -> tuple[Floats, Floats]:
     """Orders, and sums of binomial terms: exact for add/remove, Cauchy and Schwarz for replace-one."""
     if q == 1 or 1 / z > 1e100:
         return np.zeros(0), np.zeros(0)  # the bound without amplification is exact
@@ -240,7 +228,7 @@ def _log_moments(z: float, q: float, replaces: bool) -> _Moments:
 
 
 @lru_cache(maxsize=256)
-def _integrated_log_moments(z: float, q: float) -> _Moments:
+def _integrated_log_moments(z: float, q: float) -> tuple[Floats, Floats]:
     """Orders, and moments of the replaced pair by quadrature, as far as that is quick."""
     if q == 1 or not _INTEGRATED_NOISE[0] <= z <= _INTEGRATED_NOISE[1]:
         return np.zeros(0), np.zeros(0)

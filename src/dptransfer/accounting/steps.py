@@ -205,11 +205,11 @@ class Steps:
 
         Sampled steps pay for the lattice here (`best_of_many`), the others meet their ρ on it.
         """
-        total = divergences(self.mu, self.groups, self.sampled)
-        if total is None:
+        known = divergences(self.mu, self.groups, self.sampled)
+        if known is None:
             return None
         orders = np.array(ORDERS)
-        total += self.sampled_slack * orders / (orders - 1)
+        total: Divergences = known + self.sampled_slack * orders / (orders - 1)
         for part in self.by_renyi:
             found = part.divergences_of(part.event)
             if found is None:

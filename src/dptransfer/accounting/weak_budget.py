@@ -70,5 +70,4 @@ def _epsilon(budget: Budget) -> float:
     """ε as stated, or that of Gaussian noise as large as ρ or μ allows."""
     if budget.epsilon is not None:
         return budget.epsilon
-    mu = budget.mu if budget.mu is not None else math.sqrt(2) * math.sqrt(budget.rho or 0.0)
-    return epsilon_of_mu(mu, budget.delta)
+    return epsilon_of_mu(budget.mu or math.sqrt(2) * math.sqrt(budget.amount), budget.delta)

@@ -10,7 +10,8 @@ from dptransfer.ledger.entry import (
     Named,
     Receipt,
 )
-from dptransfer.ledger.ledger import AnyDataSet, Ledger
+from dptransfer.ledger.ledger import Ledger
+from dptransfer.ledger.register import AnyDataSet
 
 __all__ = [
     "AnyDataSet",

@@ -74,8 +74,7 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
         if not whole.fit(self.budget):
             past = self._requests(self.budget.relation)
             raise BudgetExceeded(_refusal(self.dataset, self.budget, past, whole))
-        pure = self.budget.epsilon is not None and whole.pure <= self.budget.epsilon
-        return _counted_by(whole, _currency(self.budget), pure=pure)
+        return _counted_by(whole, self.budget.currency, pure=whole.pure <= self.budget.amount)
 
     def require_unit(self, unit: Unit, what: str) -> None:
         """Raise if the account counts by another unit: steps cannot be restated for it."""
@@ -115,44 +114,36 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
         if delta is None:
             pure = pure_epsilon_of(requests.events) is not None
             delta = (limit.delta if limit else 0.0) or (0.0 if pure else QUOTED_DELTA)
-        spent = requests.guarantee(delta, relation, _limit(limit, delta))
+        compared = limit.epsilon if limit is not None and limit.delta == delta else None
+        spent = requests.guarantee(delta, relation, compared)
         return replace(spent, unit=self.unit or Unit.ROW)  # which charges without any step do not tell
 
     def summary(self) -> DatasetSummary:
-        """The account in a line."""
-        spent = self.spent()
-        requests = None if spent is None else self._requests(spent.relation)
+        """The account in a line, in the budget's currency where what is spent has an amount in that."""
+        limit = "no budget is set" if self.budget is None else f"the budget is {self.budget}"
+        limit += f", by {self.budget_unit.value}" if self.budget_unit is not Unit.ROW else ""
+        spent, rule, already = self.spent(), None, "nothing is spent"
+        if spent is not None:
+            requests = self._requests(spent.relation)
+            currency = "epsilon" if self.budget is None else self.budget.currency
+            if getattr(spent, currency) is None:
+                currency = "epsilon"
+            rule = _counted_by(requests, currency, pure=spent.delta == 0)
+            at = f" at delta {number(spent.delta)}" if spent.delta and currency == "epsilon" else ""
+            already = f"{currency} {rounded_up(getattr(spent, currency))}{at}"
+            already += f" ({spent.relation.words(spent.unit)}) is spent"
+            already += f", by {rule}" if requests.later else ""
+            if self.budget is not None and spent.relation is self.budget.relation:
+                limit += "" if requests.fit(self.budget) else ", and nothing more is granted"
         return DatasetSummary(
             dataset=self.dataset,
             charges=len(self.charges),
             unfinished=sum(charge.outcome is None for charge in self.charges),
             spent=spent,
             budget=self.budget,
-            rule=None if spent is None or requests is None else self._rule(spent, requests),
-            sentence=self._sentence(spent, requests),
+            rule=rule,
+            sentence=f"{already}; {limit}",
         )
-
-    def _sentence(self, spent: Guarantee | None, requests: Requests | None) -> str:
-        limit = "no budget is set" if self.budget is None else f"the budget is {self.budget}"
-        limit += f", by {self.budget_unit.value}" if self.budget_unit is not Unit.ROW else ""
-        if spent is None or requests is None:
-            return f"nothing is spent; {limit}"
-        currency, amount = self._stated(spent)
-        at = f" at delta {number(spent.delta)}" if spent.delta and currency == "epsilon" else ""
-        at += f" ({spent.relation.words(spent.unit)})"
-        rule = f", by {self._rule(spent, requests)}" if requests.later else ""
-        if self.budget is not None and spent.relation is self.budget.relation:
-            limit += "" if requests.fit(self.budget) else ", and nothing more is granted"
-        return f"{currency} {rounded_up(amount)}{at} is spent{rule}; {limit}"
-
-    def _rule(self, spent: Guarantee, requests: Requests) -> str:
-        return _counted_by(requests, self._stated(spent)[0], pure=spent.delta == 0)
-
-    def _stated(self, spent: Guarantee) -> tuple[str, float]:
-        """What is spent in the budget's currency, where it has an amount in that; in ε otherwise."""
-        currency = "epsilon" if self.budget is None else _currency(self.budget)
-        amount: float | None = getattr(spent, currency)
-        return ("epsilon", spent.epsilon) if amount is None else (currency, amount)
 
     def _requests(self, relation: Relation, new: Sequence[Event] = ()) -> Requests:
         """Past charges, and a new one, as requests under one relation."""
@@ -195,26 +186,16 @@ def _counted_by(requests: Requests, currency: str, *, pure: bool) -> str:
     """How these requests add up in a currency, in words; `pure` if it is the sum of ε that counts."""
     if not requests.later:
         return "one request, composed exactly"
-    if currency != "epsilon":
-        return {"rho": "the sum of rho", "mu": "the sum of mu squared"}[currency]
-    return "the sum of epsilon" if pure else _RULE_WORDS[requests.rule]
-
-
-_RULE_WORDS: dict[Rule, str] = {
-    "gaussian": "the rule 'gaussian' (the first request exactly, later ones in mu squared)",
-    "renyi": "the rule 'renyi' (one order for all requests)",
-}
-
-
-def _limit(budget: Budget | None, delta: float) -> float | None:
-    """The ε to compare with, where the budget has one at this δ."""
-    return budget.epsilon if budget is not None and budget.delta == delta else None
+    if currency != "epsilon" or pure:
+        return f"the sum of {currency}" + (" squared" if currency == "mu" else "")
+    words = {"gaussian": "the first request exactly, later ones in mu squared"}
+    return f"the rule '{requests.rule}' ({words.get(requests.rule, 'one order for all requests')})"
 
 
 def _refusal(dataset: DataSet, budget: Budget, past: Requests, whole: Requests) -> str:
     """The sentence that says what the whole would reach, what is allowed and spent, and what to do."""
-    currency, relation = _currency(budget), budget.relation.words(whole.first[0].unit)
-    limit = f"{currency} {number(getattr(budget, currency))}"
+    currency, relation = budget.currency, budget.relation.words(whole.first[0].unit)
+    limit = f"{currency} {number(budget.amount)}"
     limit += f", delta {number(budget.delta)}" if budget.flavour == "approximate" else ""
     (reached, pure), (spent, _) = _amount(whole, budget), _amount(past, budget)
     already = "nothing is spent yet" if not past.first else "what is spent already has no such bound"
@@ -222,16 +203,15 @@ def _refusal(dataset: DataSet, budget: Budget, past: Requests, whole: Requests) 
         already = f"{currency} {rounded_up(spent)} is spent already"
     if reached is None and budget.flavour == "approximate":
         return (
-            f"The budget of {dataset} is {limit} ({relation}), in which these steps have no "
-            f"bound when they are asked for after others; {already}. Use a method with more noise, or ask "
-            "for them first."
+            f"The budget of {dataset} is {limit} ({relation}), in which these steps have no bound when they "
+            f"are asked for after others; {already}. Use a method with more noise, or ask for them first."
         )
     if reached is None:
         remedy = _command(dataset, budget, "epsilon", "1", budget.delta or QUOTED_DELTA)
         return (
-            f"The budget of {dataset} is {limit} ({relation}), in which not all of these steps "
-            f"can be stated; {already}. Use a method whose noise suits that kind of budget, or ask the "
-            f"data owner for a budget in epsilon and delta, for example: {remedy}"
+            f"The budget of {dataset} is {limit} ({relation}), in which not all of these steps can be "
+            f"stated; {already}. Use a method whose noise suits that kind of budget, or ask the data owner "
+            f"for a budget in epsilon and delta, for example: {remedy}"
         )
     remedy = _command(dataset, budget, currency, rounded_up(reached), budget.delta)
     at = "" if pure or budget.flavour != "approximate" else f" at delta {number(budget.delta)}"
@@ -246,19 +226,15 @@ def _refusal(dataset: DataSet, budget: Budget, past: Requests, whole: Requests) 
     )
 
 
-def _currency(budget: Budget) -> str:
-    return {"zcdp": "rho", "gdp": "mu"}.get(budget.flavour, "epsilon")
-
-
 def _amount(requests: Requests, budget: Budget) -> tuple[float | None, bool]:
     """What the requests cost in the budget's currency, None when it cannot be said; and whether δ is 0."""
     if not requests.first:
         return None, True
     try:
-        total = requests.guarantee(budget.delta, budget.relation, _limit(budget, budget.delta))
+        total = requests.guarantee(budget.delta, budget.relation, budget.epsilon)
     except DPTransferError:
         return None, False
-    amount: float | None = getattr(total, _currency(budget))
+    amount: float | None = getattr(total, budget.currency)
     return (amount if amount is not None and math.isfinite(amount) else None), total.delta == 0
 
 

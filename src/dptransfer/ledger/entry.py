@@ -162,14 +162,14 @@ class DatasetSummary:
     merged: tuple[str, ...] = ()
 
 
-def charge_fields(label: str, events: Sequence[Event]) -> dict[str, Any]:
-    """The JSON of a charge, which may hold no event at all; refuses what would not read back the same.
+def written(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """The JSON of a charge's events; refuses what would not read back the same.
 
     >>> from dptransfer.privacy import GaussianEvent, Relation
-    >>> charge_fields("fit", [GaussianEvent(4.0, Relation.ADD_REMOVE)])["events"][0]["noise_multiplier"]
+    >>> written([GaussianEvent(4.0, Relation.ADD_REMOVE)])[0]["noise_multiplier"]
     4.0
     """
-    written = []
+    found = []
     for event in events:
         if not isinstance(event, Event):
             raise ArgumentError(f"events must hold privacy events; got {type(event).__name__}.")
@@ -180,38 +180,15 @@ def charge_fields(label: str, events: Sequence[Event]) -> dict[str, Any]:
             stays = False
         if not stays:
             raise ArgumentError(f"A {event.kind} event must hold plain numbers and words; got {event!r}.")
-        written.append(fields)
-    return {"kind": "charge", "label": words("label", label), "events": written}
+        found.append(fields)
+    return found
 
 
-def row_fields(sketch: Sketch | None, apart_from: Sequence[str], workspace: str | None) -> dict[str, Any]:
-    """What a charge adds about its rows and its run: nothing, where there is nothing new to say."""
-    told = {
-        "sketch": None if sketch is None else sketch.to_text(),
-        "apart_from": list(apart_from) or None,
-        "workspace": workspace,
-    }
-    return {name: value for name, value in told.items() if value is not None}
-
-
-def closing_fields(charge: int, outcome: str, detail: str) -> dict[str, Any]:
-    """The JSON of a closing entry."""
-    return {"kind": "closing", "charge": charge, "outcome": outcome, "detail": detail}
-
-
-def budget_fields(
-    budget: Budget, note: str, rule: Rule | None = None, unit: Unit = Unit.ROW
-) -> dict[str, Any]:
-    """The JSON of a change of budget; rule and unit are left out where nobody chose."""
-    declared = {} if rule is None else {"rule": rule}
-    limited = {} if unit is Unit.ROW else {"unit": unit.value}
-    return {"kind": "budget", "budget": budget.to_dict(), "note": note, **declared, **limited}
-
-
-def stamped(fields: dict[str, Any], dataset: DataSet) -> dict[str, Any]:
-    """The same with data set, time, library version and process."""
+def stamped(kind: str, dataset: DataSet, **fields: Any) -> dict[str, Any]:
+    """The JSON of an entry, with time, library version and process; fields that are None are left out."""
     return {
-        **fields,
+        **{name: value for name, value in fields.items() if value is not None},
+        "kind": kind,
         "dataset": dataset.id,
         "name": dataset.name,
         "time": datetime.now(UTC).isoformat(),
@@ -258,8 +235,7 @@ _LONGEST = 200
 def _read(row: Row) -> Entry:
     """One entry; entries never change, so a process reads each of them once."""
     fields = dict(json.loads(row.body))
-    kind = fields.pop("kind")
-    name = fields.pop("name")
+    kind, name = fields.pop("kind"), fields.pop("name")
     if not isinstance(name, str | None):
         raise ValueError("its data set's name is no text")
     shared: dict[str, Any] = {

@@ -6,8 +6,9 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, cast
 
 import platformdirs
 
@@ -22,22 +23,16 @@ from dptransfer.ledger.entry import (
     DataSet,
     DatasetSummary,
     Entry,
-    Named,
     Receipt,
-    budget_fields,
-    charge_fields,
-    closing_fields,
     read_entries,
-    row_fields,
     stamped,
+    words,
+    written,
 )
-from dptransfer.ledger.register import Identity, Register, rows_on_record
+from dptransfer.ledger.register import AnyDataSet, Register, identity_of, rows_on_record
 from dptransfer.ledger.sketch import sketch_of
 from dptransfer.ledger.store import Chain, Store
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
-
-AnyDataSet: TypeAlias = str | DataSet | Named
-"""A name, a data set that `find` or `datasets` returned, or the private embeddings themselves."""
 
 
 class Ledger:
@@ -117,14 +112,14 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
     def __deepcopy__(self, memo: object) -> Ledger:
         return self  # a second copy of an account could be spent a second time
 
-    def __reduce__(self) -> tuple[Any, tuple[str, bool]]:
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
         """Another process opens the same file; an in-memory ledger stays where it is."""
         if self.path is None:
             raise LedgerError(
                 "An in-memory ledger belongs to the process that made it; it was to be pickled for another. "
                 "Use a ledger file, Ledger(path)."
             )
-        return _reopened, (str(self.path), self._strict_names)
+        return partial(Ledger, strict_names=self._strict_names), (str(self.path),)
 
     def charge(
         self,
@@ -165,15 +160,23 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
                 f"workspace must be a random number of 32 hexadecimal digits or more; got {workspace!r}. "
                 "A word might be used for two runs, of which the second would be charged nothing."
             )
-        events = tuple(events)
-        fields = charge_fields(label, events)
-        identity = _identity(dataset)
+        events, label = tuple(events), words("label", label)
+        steps = written(events)
+        identity = identity_of(dataset)
         with self._store.transaction() as chain:  # prices may take a while, and nobody should wait for them
             register = _register(chain)
-            paid = None if workspace is None else self._paid(register, identity, fields, workspace)
+            account = register.account(identity)
+            paid = register.paid(workspace)
             if paid is not None:
-                return paid
-            rule = register.account(identity).require_room(events)
+                if (paid.dataset, paid.label, paid.events) != (account.dataset, label, events):
+                    raise LedgerError(
+                        "A run goes on with the steps and the data set that it was charged for; entry "
+                        f"{paid.number} of {self._store} is for others. Use another workspace."
+                    )
+                return Receipt(
+                    paid.number, paid.hash, paid.dataset.id, label, paid.time, paid.outcome is not None
+                )
+            rule = account.require_room(events)
             settled = chain.head
         sketch = None
         if events and not self._strict_names and not isinstance(dataset, str | DataSet):
@@ -189,27 +192,18 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             if holders and not new_data_set:
                 raise rows_on_record(holders)
             known = any(charge.sketch == sketch for charge in account.charges)
-            told = row_fields(None if known else sketch, [one.id for one in holders], workspace)
-            stamp = stamped({**fields, "rule": rule, **told}, account.dataset)
-            row = chain.append(stamp)
-        return Receipt(row.number, row.hash, account.dataset.id, fields["label"], stamp["time"])
-
-    def _paid(
-        self, register: Register, identity: Identity | DataSet, fields: dict[str, Any], workspace: str
-    ) -> Receipt | None:
-        """The charge of an interrupted run, which must be for the same; None where there is none yet."""
-        dataset = register.account(identity).dataset
-        for charge in register.entries:
-            if not isinstance(charge, Charge) or charge.workspace != workspace:
-                continue
-            if charge.dataset != dataset or charge_fields(charge.label, charge.events) != fields:
-                raise LedgerError(
-                    "A run goes on with the steps and the data set that it was charged for; entry "
-                    f"{charge.number} of {self._store} is for others. Use another workspace."
-                )
-            finished = charge.outcome is not None
-            return Receipt(charge.number, charge.hash, dataset.id, charge.label, charge.time, finished)
-        return None
+            fields = stamped(
+                "charge",
+                account.dataset,
+                label=label,
+                events=steps,
+                rule=rule,
+                sketch=None if known or sketch is None else sketch.to_text(),
+                apart_from=[one.id for one in holders] or None,
+                workspace=workspace,
+            )
+            row = chain.append(fields)
+        return Receipt(row.number, row.hash, account.dataset.id, label, fields["time"])
 
     def complete(
         self, receipt: Receipt, outcome: Literal["released", "failed"] = "released", detail: str = ""
@@ -229,7 +223,8 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
                     f"A charge is closed once; entry {receipt.entry} is '{charge.outcome}' already. "
                     "Charge again for another run."
                 )
-            chain.append(stamped(closing_fields(charge.number, outcome, str(detail)), charge.dataset))
+            closing = {"charge": charge.number, "outcome": outcome, "detail": str(detail)}
+            chain.append(stamped("closing", charge.dataset, **closing))
 
     def set_budget(
         self,
@@ -263,13 +258,15 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
                 raise ArgumentError(f"{name} must be a {kind.__name__}; got {type(value).__name__}.")
         heed(budget, stacklevel=2)
         declared = None if rule is None else cast(Rule, _check.one_of("rule", rule, RULES))
-        identity = _identity(dataset)
+        limit = {"budget": budget.to_dict(), "note": str(note), "rule": declared}
+        identity = identity_of(dataset)
         with self._store.transaction(write=True) as chain:
             account = _register(chain).account(identity)
             if declared is not None:
                 account.require_rule(declared)
             replace(account, budget=None).require_unit(unit, "a limit")  # the charges' unit counts, if any
-            chain.append(stamped(budget_fields(budget, str(note), declared, unit), account.dataset))
+            by = None if unit is Unit.ROW else unit.value
+            chain.append(stamped("budget", account.dataset, **limit, unit=by))
 
     def budget_of(self, dataset: AnyDataSet) -> Budget | None:
         """The limit in force; None when there is none."""
@@ -286,10 +283,11 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
 
     def history(self, dataset: AnyDataSet | None = None) -> list[Entry]:
         """Every entry in order, or those of one data set; each charge says how it ended."""
-        identity = None if dataset is None else _identity(dataset)
         register = self._read_register()
-        wanted = None if identity is None else register.account(identity).dataset.id
-        return [entry for entry in register.entries if wanted in (None, entry.dataset.id)]
+        if dataset is None:
+            return register.entries
+        own = register.account(identity_of(dataset)).dataset
+        return [entry for entry in register.entries if entry.dataset == own]
 
     def datasets(self) -> list[DatasetSummary]:
         """Every data set on record, with what is spent and allowed."""
@@ -320,21 +318,12 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
                 )
 
     def _read_account(self, dataset: AnyDataSet) -> Account:
-        return self._read_register().account(_identity(dataset))
+        return self._read_register().account(identity_of(dataset))
 
     def _read_register(self) -> Register:
         with self._store.transaction() as chain:
             return _register(chain)
 
 
-def _identity(dataset: AnyDataSet) -> Identity | DataSet:
-    """What to file the data set under; asked outside of transactions, because it may be slow."""
-    return dataset if isinstance(dataset, DataSet) else Identity.of(dataset)
-
-
 def _register(chain: Chain) -> Register:
     return Register(chain.key, read_entries(chain.rows))
-
-
-def _reopened(path: str, strict_names: bool) -> Ledger:
-    return Ledger(path, strict_names=strict_names)

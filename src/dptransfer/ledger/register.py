@@ -11,12 +11,16 @@ from __future__ import annotations
 import hmac
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
 
 from dptransfer.errors import LedgerError, RowsOnRecord
 from dptransfer.ledger.account import Account, accounts
 from dptransfer.ledger.entry import Charge, DataSet, Entry, Named, words
 from dptransfer.ledger.sketch import Sketch
+
+AnyDataSet: TypeAlias = str | DataSet | Named
+"""A name, a data set that `find` or `datasets` returned, or the private embeddings themselves."""
 
 _SHORTEST_PREFIX = 6
 
@@ -30,21 +34,22 @@ def folded(name: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).split())
 
 
-@dataclass(frozen=True)
-class Identity:
+class Identity(NamedTuple):
     """What a data set is to be filed under, before the ledger's key is known."""
 
     text: str
     name: str | None = None
 
-    @classmethod
-    def of(cls, dataset: str | Named) -> Identity:
-        """By name, or by content where there is none; that may take a while, for it reads the rows."""
-        name = dataset if isinstance(dataset, str) else dataset.name
-        if name is None:
-            return cls(f"content:{dataset.fingerprint}")  # type: ignore[union-attr]  # not a str: it has no name
-        name = words("name", name)
-        return cls(f"name:{folded(name)}", name)
+
+def identity_of(dataset: AnyDataSet) -> Identity | DataSet:
+    """By name, or by content where there is none; that may take a while, for it reads the rows."""
+    if isinstance(dataset, DataSet):
+        return dataset
+    name = dataset if isinstance(dataset, str) else dataset.name
+    if name is None:
+        return Identity(f"content:{dataset.fingerprint}")  # type: ignore[union-attr]  # not a str: it has no name
+    name = words("name", name)
+    return Identity(f"name:{folded(name)}", name)
 
 
 class Register:
@@ -68,10 +73,8 @@ class Register:
                 if one.name is not None and first is not one:
                     self._spellings.setdefault(first.id, []).append(one.name)
         self.entries = [
-            entry
-            if entry.dataset == self._filed[entry.dataset.id]
-            else replace(entry, dataset=self._filed[entry.dataset.id])
-            for entry in entries
+            entry if entry.dataset == first else replace(entry, dataset=first)
+            for entry, first in ((entry, self._filed[entry.dataset.id]) for entry in entries)
         ]
         self.accounts = accounts(self.entries)
 
@@ -95,6 +98,11 @@ class Register:
             nameless = {one.short: one for one in self._filed.values() if one.name is None}
             known = self._named.get(name) or nameless.get(name)
         return Account(new) if known is None else self.accounts[known.id]
+
+    def paid(self, workspace: str | None) -> Charge | None:
+        """The charge of the run that goes on in this workspace; None where there is none yet."""
+        charges = (entry for entry in self.entries if isinstance(entry, Charge))
+        return next((one for one in charges if workspace and one.workspace == workspace), None)
 
     def find(self, name_or_prefix: str) -> DataSet:
         """The data set with that name, or the only one whose id begins like that."""

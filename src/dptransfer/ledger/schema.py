@@ -21,26 +21,21 @@ from dptransfer.ledger.chain import head_of, sealed
 
 SCHEMA_VERSION = 3
 
+_FORBIDDEN = {
+    "entries_stay": "DELETE ON entries",
+    "entries_do_not_change": "UPDATE ON entries",
+    "meta_stays": "DELETE ON meta",
+    "meta_does_not_change": "UPDATE ON meta WHEN OLD.name <> 'tail'",
+}
 SCHEMA = {
     "meta": "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "entries": "CREATE TABLE entries (number INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
-    "entries_stay": (
-        "CREATE TRIGGER entries_stay BEFORE DELETE ON entries "
-        "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
-    ),
-    "entries_do_not_change": (
-        "CREATE TRIGGER entries_do_not_change BEFORE UPDATE ON entries "
-        "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
-    ),
-    "meta_stays": (
-        "CREATE TRIGGER meta_stays BEFORE DELETE ON meta "
-        "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
-    ),
-    "meta_does_not_change": (
-        "CREATE TRIGGER meta_does_not_change BEFORE UPDATE ON meta WHEN OLD.name <> 'tail' "
-        "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
-    ),
+    **{
+        name: f"CREATE TRIGGER {name} BEFORE {act} BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
+        for name, act in _FORBIDDEN.items()
+    },
 }
+"""The statements that make a file, by the name of what they make; they are compared with those in it."""
 
 _LEFT_BY_SQLITE = ("-journal", "-wal")
 

@@ -90,16 +90,12 @@ def sketch_of(rows: Any, key: bytes) -> Sketch | None:
     """The sketch of an array of rows or of pictures, read a chunk at a time; None if none has content."""
     smallest: list[int] = []
     for cells in _cells(rows, _signs(math.prod(rows.shape[1:]), key)):
-        width, content = cells.shape[1] * cells.itemsize, memoryview(cells.tobytes())
-        hashes = {
-            int.from_bytes(_hash(content[start : start + width], key), "big")
-            for start in range(0, len(content), width)
-        }
+        hashes = {int.from_bytes(_hash(row.tobytes(), key), "big") for row in cells}
         smallest = heapq.nsmallest(KEPT, hashes.union(smallest))
     return Sketch(tuple(smallest)) if smallest else None
 
 
-def _hash(content: memoryview, key: bytes) -> bytes:
+def _hash(content: bytes, key: bytes) -> bytes:
     return hashlib.blake2b(content, key=key, digest_size=8, person=_PURPOSE).digest()
 
 

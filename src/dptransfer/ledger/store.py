@@ -15,6 +15,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,14 @@ BUSY_SECONDS = 30.0
 _SMALLEST = 512  # bytes of the smallest SQLite file that holds anything
 
 
+@dataclass
 class Chain:
     """The verified entries inside one transaction, and the way to add to them."""
 
-    def __init__(self, key: bytes, schema: int, rows: list[Row], connection: sqlite3.Connection) -> None:
-        self.key = key
-        self.schema = schema
-        self.rows = rows
-        self._connection = connection
+    key: bytes
+    schema: int
+    rows: list[Row]
+    connection: sqlite3.Connection
 
     @property
     def head(self) -> str:
@@ -45,10 +46,10 @@ class Chain:
         """Add one entry; it is durable once the transaction is over."""
         body = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
         row = Row(len(self.rows) + 1, body, link(self.key, self.head, body))
-        self._connection.execute("INSERT INTO entries VALUES (?, ?, ?)", row)
+        self.connection.execute("INSERT INTO entries VALUES (?, ?, ?)", row)
         self.rows.append(row)
         tail = sealed(self.key, row.number, row.hash)
-        self._connection.execute("UPDATE meta SET value = ? WHERE name = 'tail'", (tail,))
+        self.connection.execute("UPDATE meta SET value = ? WHERE name = 'tail'", (tail,))
         return row
 
 
@@ -149,7 +150,7 @@ class Store:
         if objects != SCHEMA:
             raise self._tampered("its tables or append-only triggers were changed")
         found = connection.execute("SELECT number, body, hash FROM entries ORDER BY number")
-        rows = [Row(*row) for row in found]
+        rows = list(map(Row._make, found))
         try:
             key = bytes.fromhex(meta["key"])
         except (KeyError, ValueError, TypeError):
@@ -157,10 +158,9 @@ class Store:
         broken = first_break(key, rows, meta.get("tail"))
         if broken is not None:
             raise self._tampered(broken)
-        if seen is not None:
-            count, head = seen
-            if len(rows) < count or head_of(key, rows[:count]) != head:
-                raise self._tampered("it lost entries that this process has seen; an older copy was put back")
+        count, head = seen or (0, head_of(key, []))
+        if len(rows) < count or head_of(key, rows[:count]) != head:
+            raise self._tampered("it lost entries that this process has seen; an older copy was put back")
         return Chain(key, schema, rows, connection)
 
     def _readable_version(self, found: object) -> int:

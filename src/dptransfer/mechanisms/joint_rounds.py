@@ -51,13 +51,14 @@ class JointRounds:
         reach = self.reach
         price = math.fsum(part.times / part.noise_multiplier**2 for part in self.parts)
         events = [part.event for part in self.parts]
+        assert all(isinstance(event, GaussianEvent) for event in events)  # sampled rounds have other prices
         return GaussianEvent(
             noise_multiplier=1 / math.sqrt(reach * price),
             relation=Relation.REPLACE_ONE,
             sensitivity=math.sqrt(reach),
             label=self.label,
-            numeric_epsilon=math.fsum(_gaussian(event).numeric_epsilon for event in events),
-            numeric_delta=math.fsum(_gaussian(event).numeric_delta for event in events),
+            numeric_epsilon=math.fsum(event.numeric_epsilon for event in events),
+            numeric_delta=math.fsum(event.numeric_delta for event in events),
         )
 
     def at_noise_of(self, recorded: GaussianEvent) -> JointRounds:
@@ -76,13 +77,5 @@ def jointly(parts: Sequence[GaussianRounds], label: str) -> list[Step]:
 
 def rounds_of(steps: Iterable[Step]) -> list[GaussianRounds]:
     """The rounds in a plan's steps, those of joint ones too, in order."""
-    found: list[GaussianRounds] = []
-    for step in steps:
-        found += step.parts if isinstance(step, JointRounds) else []
-        found += [step] if isinstance(step, GaussianRounds) else []
-    return found
-
-
-def _gaussian(event: object) -> GaussianEvent:
-    assert isinstance(event, GaussianEvent)  # sampled rounds have other prices
-    return event
+    parts = (part for step in steps for part in (step.parts if isinstance(step, JointRounds) else (step,)))
+    return [part for part in parts if isinstance(part, GaussianRounds)]

@@ -55,9 +55,7 @@ class GaussianRounds:
     def __post_init__(self) -> None:
         """Refuse what the bounds do not cover."""
         _check.whole("times", self.times)
-        _check.positive("sampling_rate", self.sampling_rate)
-        if self.sampling_rate > 1:
-            raise ArgumentError(f"sampling_rate must be at most 1; got {self.sampling_rate!r}.")
+        _check.rate("sampling_rate", self.sampling_rate)
         require_noise(self.noise_multiplier)
 
     @property

@@ -19,9 +19,8 @@ from dptransfer.privacy import Relation, SelectionEvent
 from dptransfer.queries.base import ScoreQuery
 
 _ROUNDING_STEPS = 4
-_LARGEST_WEIGHT = (
-    2.0**56
-)  # K·Δ ÷ rate; times log(candidates) < 2⁶, so that log C in score units fits in int64
+# Of K·Δ ÷ rate; times log(candidates) < 2⁶, so that log C in score units fits in int64.
+_LARGEST_WEIGHT = 2.0**56
 
 
 @dataclass(frozen=True)
@@ -69,9 +68,8 @@ class TopKMechanism:
         rate = self.epsilon / directions - 4 * log_error(self.k)
         if rate <= self.epsilon / 4 or self.k * self.query.score_range > _LARGEST_WEIGHT * rate:
             raise BudgetError(
-                f"The weights of sets of {self.k} are exact enough from a larger epsilon on; got "
-                f"{self.epsilon!r}. "
-                "Raise epsilon or lower k."
+                f"The weights of sets of {self.k} are exact enough from a larger epsilon on; "
+                f"got {self.epsilon!r}. Raise epsilon or lower k."
             )
         return (self.query.score_range + _ROUNDING_STEPS) / rate * ROUND_UP
 

@@ -35,21 +35,21 @@ if TYPE_CHECKING:
     from dptransfer.methods.mixed_baselines import OnlyPublic as OnlyPublic
     from dptransfer.methods.newton import NewtonHead as NewtonHead
     from dptransfer.methods.noisy_gd import NoisyGD as NoisyGD
+    from dptransfer.methods.pool_selection import PublicPrototypes as PublicPrototypes
+    from dptransfer.methods.pool_selection import TopKPrototypes as TopKPrototypes
     from dptransfer.methods.private_tuning import PrivateTuning as PrivateTuning
     from dptransfer.methods.public_prior import PublicPriorPrototypes as PublicPriorPrototypes
-    from dptransfer.methods.public_prototypes import PublicPrototypes as PublicPrototypes
     from dptransfer.methods.start import FromNames as FromNames
     from dptransfer.methods.start import FromShots as FromShots
     from dptransfer.methods.start import FromZero as FromZero
-    from dptransfer.methods.top_k_prototypes import TopKPrototypes as TopKPrototypes
 
 # In the order of every list, table and legend.
 _OWN = {
     "auto": "auto:Auto",
     "public-prior": "public_prior:PublicPriorPrototypes",
     "mean": "mean_prototypes:MeanPrototypes",
-    "public": "public_prototypes:PublicPrototypes",
-    "top-k": "top_k_prototypes:TopKPrototypes",
+    "public": "pool_selection:PublicPrototypes",
+    "top-k": "pool_selection:TopKPrototypes",
     "mean-estimation": "mean_estimation:MeanEstimation",
     "coinpress": "coinpress:CoinPressPrototypes",
     "least-squares": "least_squares:LeastSquares",

@@ -5,29 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats, Integers
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.features import FittedFeatures
-from dptransfer.mechanisms import GaussianRounds, Step
+from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import VERMILION, About
-from dptransfer.methods.base import Outcome, Plan
 from dptransfer.methods.citations import MIXED, RIGHT_STEPS
 from dptransfer.methods.descent import Pace
-from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead
-from dptransfer.methods.head_rows import head_rows
+from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide
+from dptransfer.methods.head_rows import HeadRows
 from dptransfer.methods.hierarchical import count_estimates
 from dptransfer.methods.softmax import gradient_norms, residuals
 from dptransfer.methods.start import FromNames, FromShots, FromZero, mapped_shots
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER
-from dptransfer.queries import ClassCounts, SoftmaxGradient
-from dptransfer.queries.base import L2Query
+from dptransfer.queries import ClassCounts, L2Query, SoftmaxGradient
 
 SMALLEST_CLIP = 1e-3  # shots that are fitted well have no gradient left to take a quantile of
 
@@ -85,9 +83,8 @@ class AdaMix(GradientHead):
         summary="Noisy class counts, and noisy gradients whose clip labelled public rows choose: a "
         "few labelled examples per class are public.",
         card="A linear softmax head was trained on private rows and a few labelled public rows together; "
-        f"{STEPS_SEE}. The sizes of the private classes were declared, counted with noise or left out of "
-        "account. Its start, and the clip and axes of every step, were fixed or came from public data, which "
-        "are not protected.",
+        f"{STEPS_SEE}. Class sizes were declared, counted with noise or not used. Start, clips and axes were "
+        "fixed or came from public data, which are not protected.",
         reference=f"{MIXED}, Algorithm 2, {RIGHT_STEPS}",
         family="Linear heads that need labelled public rows",
         colour=VERMILION,
@@ -99,16 +96,16 @@ class AdaMix(GradientHead):
         },
     )
     needs_public: ClassVar[bool] = True
+    checks: ClassVar[_check.Checks] = {
+        "quantile": _check.or_none(_check.fraction),
+        "axes": _check.or_none(_check.whole),
+        "clip": _check.moderate,
+        "public_weight": partial(_check.moderate, or_zero=True),
+    }
 
     def __post_init__(self) -> None:
-        """Check the settings."""
+        """Check the share that is a fraction, or nothing."""
         super().__post_init__()
-        if self.quantile is not None:
-            _check.fraction("quantile", self.quantile)
-        if self.axes is not None:
-            object.__setattr__(self, "axes", _check.whole("axes", self.axes))
-        _check.moderate("clip", self.clip)
-        _check.moderate("public_weight", self.public_weight, or_zero=True)
         if self.count_share != 0:
             _check.fraction("count_share", self.count_share)
 
@@ -137,33 +134,19 @@ class AdaMix(GradientHead):
         z = max(beside * rounds.noise_multiplier, SMALLEST_NOISE_MULTIPLIER)
         return [GaussianRounds(ClassCounts(len(facts.classes)), z, rounds.relation, 1)]
 
-    def run(
-        self,
-        plan: Plan,
-        features: FittedFeatures,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
-    ) -> Outcome:
-        """The counts, then step by step."""
-        *counting, paid = plan.mechanisms
-        assert isinstance(paid, GaussianRounds)
-        offset = self._log_sizes(counting, private, noise)
-        guide = replace(self.guide(features, private.facts, public), offset=offset)
-        weights = self.descended(guide, paid, head_rows(features, private, self.device), noise)
-        return Outcome(self.finished(weights, features, private.facts, public), plan.events)
-
-    def _log_sizes(self, counting: Sequence[Step], private: PrivateEmbeddings, noise: NoiseSource) -> Floats:
-        """Logarithms of the classes' sizes, as far as they are known; an empty class counts as one row."""
-        facts = private.facts
+    def informed(
+        self, guide: Guide, before: Sequence[GaussianRounds], seen: HeadRows, noise: NoiseSource
+    ) -> Guide:
+        """With the logarithms of the classes' sizes, where known; an empty class counts as one row."""
+        assert isinstance(guide, _PublicGuide)
+        facts = seen.private.facts
         sizes = np.ones(len(facts.classes))
         if self.count_share > 0 and facts.class_counts is not None:
             sizes = np.array(facts.class_counts, dtype=np.float64)
-        for paid in counting:
-            assert isinstance(paid, GaussianRounds)
-            noisy = paid.open(noise=noise).release(paid.query, private.rows, private.labels)
+        for paid in before:
+            noisy = paid.open(noise=noise).release(paid.query, seen.private.rows, seen.private.labels)
             sizes = count_estimates(noisy, paid.scale)
-        return np.log(np.maximum(sizes, 1.0))
+        return replace(guide, offset=np.log(np.maximum(sizes, 1.0)))
 
     def _axes_of(self, width: int, classes: int) -> int:
         """A public gradient has as many singular vectors as its smaller side."""
@@ -180,21 +163,19 @@ class AdaMix(GradientHead):
             count = self._axes_of(features.dimension, len(facts.classes))
             axes = np.linalg.svd(gradient, full_matrices=False)[2][:count].T
         level = np.zeros(len(start))
-        return _PublicGuide(start, rows, labels, self.quantile, self.clip, axes, self.public_weight, level)
+        return _PublicGuide(start, self.clip, rows, labels, self.quantile, axes, self.public_weight, level)
 
 
 @dataclass(eq=False)
-class _PublicGuide:
+class _PublicGuide(Guide):
     """What the public rows say at the current weights; `clip` is that of the latest question.
 
     `offset` is what the private rows' logits have beyond the shots': the log of their classes' sizes.
     """
 
-    start: Floats
     rows: Floats
     labels: Integers
     quantile: float | None
-    clip: float
     axes: Floats | None
     public_weight: float
     offset: Floats

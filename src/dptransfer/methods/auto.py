@@ -6,16 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import BudgetError
-from dptransfer.features import FittedFeatures, PublicMap
+from dptransfer.features import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianShares
 from dptransfer.methods.about import SLATE, About
@@ -24,12 +23,11 @@ from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMetho
 from dptransfer.methods.mean_prototypes import MeanPrototypes
 from dptransfer.methods.mixed_baselines import OnlyPublic
 from dptransfer.methods.noisy_gd import NoisyGD
+from dptransfer.methods.pool_selection import PublicPrototypes, TopKPrototypes
 from dptransfer.methods.public_prior import PublicPriorPrototypes
-from dptransfer.methods.public_prototypes import PublicPrototypes
 from dptransfer.methods.start import FromShots
 from dptransfer.methods.surrogate import FAMILIES, Surrogate, scaled_budget, surrogate_size, surrogates
-from dptransfer.methods.top_k_prototypes import TopKPrototypes
-from dptransfer.noise import NoiseSource, SeededNoise
+from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 from dptransfer.progress import steps as counted
 
@@ -70,10 +68,7 @@ class Auto(EmbeddingMethod):
         marker="*",
     )
     plans_by_facts: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Check the margin."""
-        _check.non_negative("margin", self.margin)
+    checks: ClassVar[_check.Checks] = {"margin": _check.non_negative}
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """The winner's plan, with a note that says how it won."""
@@ -82,34 +77,32 @@ class Auto(EmbeddingMethod):
         if public is None or why_not:
             note = f"Auto took '{_short(candidates[0])}': {why_not}."
             return _explained(candidates[0].plan(facts, budget, public), note)
-        accuracy = _tried(_Trial(public, facts, budget, candidates))
-        winner = _winner(accuracy, [self._needed(method, candidates[0]) for method in candidates])
+        trial = _Trial(facts, budget, public.fingerprint, repr(candidates), public, candidates)
+        accuracy = _tried(trial)
+        winner = self._winner(candidates, accuracy)
         scores = "; ".join(
             f"{_short(m)} {a:.1%}" for m, a in zip(candidates, accuracy.mean(axis=1), strict=True)
         )
-        size = (
-            "the declared size"
-            if facts.size
-            else f"{_EXAMPLES_PER_CLASS} examples per class, as no size is declared"
-        )
+        assumed = f"{_EXAMPLES_PER_CLASS} examples per class, as no size is declared"
+        size = "the declared size" if facts.size else assumed
         note = (
             f"Auto took '{_short(candidates[winner])}' by balanced accuracy on {len(FAMILIES)} surrogate "
             f"tasks made from the public pool ({size}; no private row was read): {scores}."
         )
         return _explained(candidates[winner].plan(facts, budget, public), note)
 
-    def _needed(self, candidate: PrivateMethod, default: PrivateMethod) -> float:
-        """The lead it needs: surrogates rank variants of one method better than they rank methods."""
-        return self.margin * (1 if type(candidate) is type(default) else _OTHER_METHOD)
+    def _winner(self, candidates: Sequence[PrivateMethod], accuracy: Floats) -> int:
+        """The best on average of those that beat the default by what is needed and lose to it on no task.
 
-    def run(
-        self,
-        plan: Plan,
-        features: FittedFeatures,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
-    ) -> Outcome:
+        Surrogates rank variants of one method better than they rank methods.
+        """
+        alike = np.array([type(one) is type(candidates[0]) for one in candidates])
+        ahead = accuracy - accuracy[0]
+        lead = ahead.mean(axis=1)
+        fit = (lead > self.margin * np.where(alike, 1, _OTHER_METHOD)) & (ahead.min(axis=1) >= 0)
+        return int(np.argmax(np.where(fit, lead, 0.0)))
+
+    def run(self, *_: Any) -> Outcome:
         """The plan names the chosen method, and `fit` runs that one."""
         raise AssertionError("a plan made by Auto belongs to the method it chose")
 
@@ -124,29 +117,19 @@ def _candidates(facts: Facts, budget: Budget, public: PublicEmbeddings | None) -
                 "public=PublicEmbeddings(...) (on the command line: --public pool.emb)."
             )
         wide, narrow = PublicMap(axes=256), PublicMap(axes=64)
-        return (
-            PublicPrototypes(features=wide),
-            PublicPrototypes(features=narrow),
-            TopKPrototypes(features=wide, k=min(3, len(public))),
-        )
+        sets = TopKPrototypes(features=wide, k=min(3, len(public)))
+        return PublicPrototypes(features=wide), PublicPrototypes(features=narrow), sets
     if public is None:
         return (MeanPrototypes(),)
     some = PublicMap(axes=128)
-    unlabelled = (
-        PublicPriorPrototypes(),
-        *_wide(facts, budget, public),
-        MeanPrototypes(),
-        MeanPrototypes(features=some),
-        NoisyGD(features=some),
-    )
-    if not _has_shots(facts, public):
+    ours = (PublicPriorPrototypes(), *_wide(facts, budget, public))
+    unlabelled = (*ours, MeanPrototypes(), MeanPrototypes(features=some), NoisyGD(features=some))
+    shots = public.shots
+    # A pool may have labels of its own, which are not those of the private classes.
+    if shots is None or not set(shots.classes or ()) <= set(facts.classes):
         return unlabelled
-    return (
-        *unlabelled,
-        OnlyPublic(features=some),
-        AdaMix(features=some),
-        NoisyGD(features=some, start=FromShots()),
-    )
+    labelled = (OnlyPublic(features=some), AdaMix(features=some), NoisyGD(features=some, start=FromShots()))
+    return (*unlabelled, *labelled)
 
 
 def _wide(facts: Facts, budget: Budget, public: PublicEmbeddings) -> tuple[PrivateMethod, ...]:
@@ -168,12 +151,6 @@ def _size(facts: Facts) -> int:
     return facts.size or _EXAMPLES_PER_CLASS * len(facts.classes)
 
 
-def _has_shots(facts: Facts, public: PublicEmbeddings) -> bool:
-    """Whether there are labelled public rows of the private classes; a pool may have labels of its own."""
-    shots = public.shots
-    return shots is not None and set(shots.classes or ()) <= set(facts.classes)
-
-
 def _why_not_tried(candidates: tuple[PrivateMethod, ...], public: PublicEmbeddings | None) -> str:
     """What keeps the candidates from being tried; nothing, mostly."""
     if public is None:
@@ -185,40 +162,25 @@ def _why_not_tried(candidates: tuple[PrivateMethod, ...], public: PublicEmbeddin
     return ""
 
 
-def _winner(accuracy: Floats, needed: Sequence[float]) -> int:
-    """The best on average of those that beat the default by what is needed and lose to it on no task."""
-    ahead = accuracy - accuracy[0]
-    fit = (ahead.mean(axis=1) > np.array(needed)) & (ahead.min(axis=1) >= 0)
-    return int(np.argmax(np.where(fit, ahead.mean(axis=1), 0.0)))
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class _Trial:
-    """What the outcome of a trial depends on; all of it public."""
+    """What the outcome of a trial depends on, all of it public; rows and methods by what tells them apart."""
 
-    public: PublicEmbeddings
     facts: Facts
     budget: Budget
-    candidates: tuple[PrivateMethod, ...]
-
-    @property
-    def _key(self) -> tuple[object, ...]:
-        return self.public.fingerprint, self.facts, self.budget, repr(self.candidates)
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Trial) and other._key == self._key
+    fingerprint: str
+    described: str
+    public: PublicEmbeddings = field(compare=False)
+    candidates: tuple[PrivateMethod, ...] = field(compare=False)
 
 
 @lru_cache(maxsize=4)
 def _tried(trial: _Trial) -> Floats:
     """(candidates, tasks) balanced accuracies, each candidate fitted as on real rows."""
-    classes = len(trial.facts.classes)
     size = _size(trial.facts)
     made = surrogate_size(size)
-    tasks = list(surrogates(trial.public, classes, made, rng=np.random.default_rng(_SEED)))
+    rng = np.random.default_rng(_SEED)
+    tasks = list(surrogates(trial.public, len(trial.facts.classes), made, rng=rng))
     budget = scaled_budget(trial.budget, size / made)
     accuracy = np.zeros((len(trial.candidates), len(tasks)))
     for place in counted(accuracy.size, "candidate tried on public rows"):

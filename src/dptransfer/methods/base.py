@@ -25,6 +25,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
+from dptransfer import _check
 from dptransfer.accounting import fits, guarantee_of, heed, noise_multiplier_for
 from dptransfer.compute.plain_floats import plain_floats
 from dptransfer.data import (
@@ -134,6 +135,14 @@ class PrivateMethod(ABC):
     assumptions: ClassVar[tuple[str, ...]] = (
         "classes, bounds and settings were fixed without looking at the data",
     )
+    checks: ClassVar[_check.Checks] = {}
+    """The function of `_check` for each setting that has one; a class adds to those of its bases."""
+
+    def __post_init__(self) -> None:
+        """Refuse bad settings before anything is charged; NumPy's numbers become Python's."""
+        for kind in reversed(type(self).__mro__):
+            for name, check in vars(kind).get("checks", {}).items():
+                object.__setattr__(self, name, check(name, getattr(self, name)))
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """A class with a name of its own has a description of its own, complete as soon as it is defined."""
@@ -199,9 +208,8 @@ class PrivateMethod(ABC):
         method.require_public(private.facts, public)
         prepared = method.prepare(private.facts, public)
         told = None if public is None else public.record  # here, as it may read public files
-        request = _request(plan, private, told) if workspace is not None else {}
         space = None if workspace is None else _workspace(workspace, noise)
-        with _charged(ledger, plan, private, space, request, new_data_set) as receipt:
+        with _charged(ledger, plan, private, new_data_set, space, told) as receipt:
             drawn = noise if space is None else RecordedNoise(noise, space, finished=receipt.finished)
             outcome = method.run(plan, prepared, private, drawn, public)
             require_as_planned(plan, outcome)
@@ -250,11 +258,9 @@ class PrivateMethod(ABC):
     def _require_data(self, private: PrivateData, public: PublicData | None) -> None:
         """Raise for data of a kind, or with a unit, that the method is not made for."""
         if not isinstance(private, self.takes):
-            remedy = (
-                "Encode the pictures first, or choose a method for pictures."
-                if isinstance(private, PrivateImages)
-                else f"Example: {self.takes.__name__}(x, y, classes=['a', 'b'])."
-            )
+            remedy = f"Example: {self.takes.__name__}(x, y, classes=['a', 'b'])."
+            if isinstance(private, PrivateImages):
+                remedy = "Encode the pictures first, or choose a method for pictures."
             raise ArgumentError(
                 f"private must be {self.takes.__name__} for the method '{self.name}'; got "
                 f"{type(private).__name__}. {remedy}"
@@ -268,10 +274,10 @@ class PrivateMethod(ABC):
         if public is None:
             return
         if not isinstance(public, self.takes_public):
+            wanted = self.takes_public.__name__
             raise ArgumentError(
-                f"public must be {self.takes_public.__name__} for the method '{self.name}'; got "
-                f"{type(public).__name__}. Give data that are nobody's secret, as "
-                f"{self.takes_public.__name__}(x)."
+                f"public must be {wanted} for the method '{self.name}'; got {type(public).__name__}. "
+                f"Give data that are nobody's secret, as {wanted}(x)."
             )
         public.require_match(private.facts)
 
@@ -321,16 +327,15 @@ def _charged(
     ledger: Ledger,
     plan: Plan,
     private: PrivateData,
-    space: Workspace | None,
-    request: dict[str, Any],
     new_data_set: bool,
+    space: Workspace | None,
+    public: Mapping[str, Any] | None,
 ) -> Iterator[Receipt]:
     """Charge for what runs inside, and note how it ended; a run in a workspace can go on after an error."""
     with nullcontext() if space is None else space:
-        number = None if space is None else space.bind(request)
-        label = plan.method.name
+        number = None if space is None else space.bind(_request(plan, private, public))
         receipt = ledger.charge(
-            private, plan.events, label=label, new_data_set=new_data_set, workspace=number
+            private, plan.events, label=plan.method.name, new_data_set=new_data_set, workspace=number
         )
         try:
             yield receipt
@@ -421,14 +426,9 @@ def _packages(method: PrivateMethod) -> set[str]:
 def _prototype_record(outcome: Outcome, facts: Facts, public: PublicData | None) -> Mapping[str, Any] | None:
     if outcome.prototypes is None or public is None:
         return None
-    rows = [[int(row) for row in chosen] for chosen in outcome.prototypes]
-    record: dict[str, Any] = {
-        "rows": {str(name): chosen for name, chosen in zip(facts.classes, rows, strict=True)}
-    }
-    if public.sources is not None:
-        sources = public.sources
-        record["sources"] = {
-            str(name): [sources[row] for row in chosen]
-            for name, chosen in zip(facts.classes, rows, strict=True)
-        }
-    return record
+    chosen = zip(map(str, facts.classes), outcome.prototypes, strict=True)
+    rows = {name: [int(row) for row in own] for name, own in chosen}
+    if public.sources is None:
+        return {"rows": rows}
+    sources = public.sources
+    return {"rows": rows, "sources": {name: [sources[row] for row in own] for name, own in rows.items()}}

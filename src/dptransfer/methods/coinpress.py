@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
@@ -90,12 +89,7 @@ class CoinPressPrototypes(EmbeddingMethod):
         return self.calibrated_plan(steps, budget)
 
     def run(
-        self,
-        plan: Plan,
-        features: FittedFeatures,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
+        self, plan: Plan, features: FittedFeatures, private: PrivateEmbeddings, noise: NoiseSource, _: Any
     ) -> Outcome:
         """Clip, release, recentre; every radius is a function of declared and released numbers."""
         dimension = features.dimension

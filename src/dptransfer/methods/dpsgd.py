@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dptransfer import _check
-from dptransfer.errors import ArgumentError
 from dptransfer.methods.about import SLATE, About
 from dptransfer.methods.noisy_gd import NoisyGD
 
@@ -35,9 +34,8 @@ class DPSGDProbe(NoisyGD):
     about: ClassVar[About] = About(
         summary="Noisy gradients over Poisson samples: for comparison, or where full passes are too slow.",
         card="A linear softmax head was trained by DP-SGD: every step drew a fresh Poisson sample of the "
-        "private rows and saw it only through a sum of clipped gradients with Gaussian noise. The sums "
-        "were not divided by the size of the sample, which is private, and who was in a sample is not "
-        "told.",
+        "private rows and saw it only through a sum of clipped gradients with Gaussian noise. Neither who "
+        "was in a sample nor its size is told.",
         reference="Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang: Deep Learning with Differential "
         "Privacy (CCS 2016), for a linear head and with the sampling that its accounting assumes.",
         family="Linear heads",
@@ -45,17 +43,8 @@ class DPSGDProbe(NoisyGD):
         marker="h",
         options={**NoisyGD.about.options, "sampling_rate": "Chance of an example to be in a step."},
     )
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        super().__post_init__()
-        if not 0 < _check.positive("sampling_rate", self.sampling_rate) <= 1:
-            raise ArgumentError(f"sampling_rate must lie in (0, 1]; got {self.sampling_rate!r}.")
-
-    @property
-    def default_steps(self) -> int:
-        """A step costs a tenth of a full one."""
-        return 120
+    checks: ClassVar[_check.Checks] = {"sampling_rate": _check.rate}
+    default_steps: ClassVar[int] = 120  # a step costs a tenth of a full one
 
     @property
     def rate(self) -> float:

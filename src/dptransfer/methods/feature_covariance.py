@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,23 +11,20 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError
-from dptransfer.features import FittedFeatures
-from dptransfer.mechanisms import GaussianRounds, Step, jointly, rounds_of
+from dptransfer.mechanisms import GaussianRounds, Step, jointly
 from dptransfer.methods.about import OLIVE, About
-from dptransfer.methods.base import Outcome, Plan
+from dptransfer.methods.base import Plan
 from dptransfer.methods.citations import FEATURES
-from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, PlainGuide
-from dptransfer.methods.head_rows import head_rows
+from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, Guide
+from dptransfer.methods.head_rows import HeadRows
 from dptransfer.methods.noisy_gd import NoisyGD
 from dptransfer.methods.spectrum import inverse
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget
 from dptransfer.queries import SecondMoments
 from dptransfer.queries.second_moments import OfAll
-from dptransfer.release.heads import LinearHead
 
 
 @dataclass(frozen=True)
@@ -61,17 +59,16 @@ class FeatureCovariance(NoisyGD):
         marker="H",
         options=STEP_OPTIONS,
     )
+    checks: ClassVar[_check.Checks] = {"share": _check.fraction, "ridge": _check.moderate}
 
     def __post_init__(self) -> None:
-        """Check the settings."""
+        """Refuse noise that is given."""
         super().__post_init__()
         if self.noise_multiplier is not None:
             raise ArgumentError(
                 "'feature-covariance' finds its own noise, by `share`, for its two kinds of release; got "
                 f"noise_multiplier={self.noise_multiplier!r}. Leave it out, and set steps or share."
             )
-        _check.fraction("share", self.share)
-        _check.moderate("ridge", self.ridge)
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -93,27 +90,18 @@ class FeatureCovariance(NoisyGD):
 
         return self.calibrated_plan(releases, budget)
 
-    def run(
-        self,
-        plan: Plan,
-        features: FittedFeatures,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
-    ) -> Outcome:
-        """The moment, its inverse, and steps in its metric."""
-        of_moment, of_gradients = rounds_of(plan.mechanisms)
-        seen = head_rows(features, private)
+    def informed(
+        self, guide: Guide, before: Sequence[GaussianRounds], seen: HeadRows, noise: NoiseSource
+    ) -> Guide:
+        """The same in the metric of the moment."""
+        (paid,) = before
         query = SecondMoments(seen.features, OfAll())
-        moment = query.symmetric(of_moment.open(noise=noise).release(query, seen.rows, seen.labels))[0]
-        metric = inverse(moment, self.ridge * query.noise_norm(of_moment.scale))
-        guide = _InMetric(self.start.weights(features, private.facts, public), self.clip, metric)
-        weights = self.descended(guide, of_gradients, seen, noise)
-        return Outcome(LinearHead(weights, np.zeros(len(weights))), plan.events)
+        moment = query.symmetric(paid.open(noise=noise).release(query, seen.rows, seen.labels))[0]
+        return _InMetric(guide.start, guide.clip, inverse(moment, self.ridge * query.noise_norm(paid.scale)))
 
 
-@dataclass(frozen=True, eq=False)
-class _InMetric(PlainGuide):
+@dataclass(eq=False)
+class _InMetric(Guide):
     """The private gradient, times a released matrix."""
 
     metric: Floats

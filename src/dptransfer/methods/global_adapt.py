@@ -10,15 +10,13 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats
-from dptransfer.data import PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.methods.about import PURPLE, About
 from dptransfer.methods.dpsgd import DPSGDProbe
 from dptransfer.methods.gradient_head import Guide
-from dptransfer.queries import GradientAndExcess, SoftmaxGradient
-from dptransfer.queries.base import L2Query
+from dptransfer.queries import GradientAndExcess, L2Query, SoftmaxGradient
 from dptransfer.queries.gradient_and_excess import require_count_weight
 
 _LONGEST = math.sqrt(2)  # norm of a softmax residual is at most this
@@ -54,9 +52,8 @@ class GlobalAdapt(DPSGDProbe):
         summary="Noisy gradients and counts over Poisson samples: for comparison on imbalanced data, "
         "where an approximate size is public.",
         card="A linear softmax head was trained by DP-SGD on Poisson samples of the private rows; each step "
-        "released, in one answer with Gaussian noise, a sum of scaled gradients and a count of those "
-        "above an upper clip. The noisy count moved the upper clip for the next step, and was divided by "
-        "a declared size.",
+        "released, in one answer with Gaussian noise, a sum of scaled gradients and a count of those above "
+        "an upper clip. That count, as a share of the declared size, moved the clip of the next step.",
         reference="Esipova, Ghomi, Luo, Cresswell: Disparate Impact in Differential Privacy from Gradient "
         "Misalignment (ICLR 2023), DPSGD-Global-Adapt.",
         family="Linear heads",
@@ -64,13 +61,11 @@ class GlobalAdapt(DPSGDProbe):
         marker="<",
         options=DPSGDProbe.about.options,
     )
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        super().__post_init__()
-        require_count_weight(self.count_weight)
-        _check.fraction("tolerance", self.tolerance)
-        _check.moderate("adapt_rate", self.adapt_rate)
+    checks: ClassVar[_check.Checks] = {
+        "count_weight": require_count_weight,
+        "tolerance": _check.fraction,
+        "adapt_rate": _check.moderate,
+    }
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """A declared size: the expected sample is a share of it."""
@@ -96,31 +91,25 @@ class GlobalAdapt(DPSGDProbe):
         """The gradient, from the start, with an upper clip that begins at `clip`."""
         assert facts.size is not None
         expected = self.sampling_rate * facts.size
-        return _AdaptingGuide(self.start.weights(features, facts, public), self, expected, self.clip)
+        return _AdaptingGuide(self.start.weights(features, facts, public), self.clip, self, expected)
 
 
 @dataclass(eq=False)
-class _AdaptingGuide:
-    """Moves the upper clip with each answer's noisy count."""
+class _AdaptingGuide(Guide):
+    """Moves the upper clip with each answer's noisy count, one entry of thousands."""
 
-    start: Floats
     method: GlobalAdapt
     expected: float
-    upper: float
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """Gradient in units of the upper clip, and how many are longer."""
-        gradient = SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.upper)
-        return GradientAndExcess(gradient, self.upper, self.method.count_weight)
+        gradient = SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.clip)
+        return GradientAndExcess(gradient, self.clip, self.method.count_weight)
 
     def gradient(self, weights: Floats, answer: Floats) -> Floats:
         """The gradient; the count moves the clip for the next step."""
         share = answer[-1] / self.method.count_weight / self.expected
         above = min(1.0, max(0.0, float(share))) - self.method.tolerance
         growth = math.exp(min(5.0, self.method.adapt_rate * above))  # e⁵ leads from the least to the longest
-        self.upper = min(_LONGEST, max(1e-2, self.upper * growth))
+        self.clip = min(_LONGEST, max(1e-2, self.clip * growth))
         return answer[:-1].reshape(weights.shape)
-
-    def noise_norm(self, answer: Floats, scale: float) -> float:
-        """That of the answer's noise; the count is one entry of thousands."""
-        return scale * math.sqrt(answer.size)

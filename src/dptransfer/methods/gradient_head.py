@@ -4,52 +4,58 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import ClassVar
 
 import numpy as np
 
 from dptransfer import _check
 from dptransfer.accounting import fits, largest_times, noise_multiplier_for
 from dptransfer.arrays import Floats
-from dptransfer.compute.device import DEVICES
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.compute.device import DEVICES, use_cuda
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import BudgetError
 from dptransfer.features import FittedFeatures
-from dptransfer.mechanisms import GaussianRounds
+from dptransfer.mechanisms import GaussianRounds, rounds_of
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
 from dptransfer.methods.descent import Descent, Pace
 from dptransfer.methods.head_rows import HeadRows, head_rows
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Event
 from dptransfer.progress import steps as counted
-from dptransfer.queries import SoftmaxGradient
-from dptransfer.queries.base import L2Query
+from dptransfer.queries import L2Query, SoftmaxGradient
 from dptransfer.release.heads import LinearHead
 
 STEPS_SEE = "every step saw the private rows only through a sum of clipped gradients with Gaussian noise"
 STEP_OPTIONS = {"steps": "Noisy steps.", "noise_multiplier": "Noise of a step ÷ clip."}
 
 
-class Guide(Protocol):
+@dataclass(eq=False)
+class Guide:
     """Says where descent starts, what it asks of the private rows, and what it makes of the answer.
 
-    It sees public and released values only.
+    It sees public and released values only. This one takes the private gradient as it is.
+
+    Attributes:
+        start: (classes, dimension) weights.
+        clip: norm that each example's gradient is clipped to.
     """
 
-    @property
-    def start(self) -> Floats:
-        """(classes, dimension)."""
+    start: Floats
+    clip: float
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
-        """What to ask at these weights; of the planned shape and sensitivity."""
+        """What to ask at these weights, of the planned shape and sensitivity: the clipped gradient."""
+        return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.clip)
 
     def gradient(self, weights: Floats, answer: Floats) -> Floats:
-        """The direction to step against, from the noisy answer; (classes, dimension)."""
+        """The (classes, dimension) direction to step against: the noisy answer, whatever its length."""
+        return answer
 
     def noise_norm(self, answer: Floats, scale: float) -> float:
         """About the norm of the noise in that gradient, if the answer has noise of this scale."""
+        return scale * math.sqrt(answer.size)
 
 
 @dataclass(frozen=True)
@@ -68,24 +74,22 @@ class GradientHead(EmbeddingMethod):
     noise_multiplier: float | None = None
     pace: Pace = field(default_factory=Pace)
     device: str = "cpu"
+    checks: ClassVar[_check.Checks] = {
+        "steps": _check.or_none(_check.whole),
+        "noise_multiplier": _check.or_none(_check.positive),
+    }
+    default_steps: ClassVar[int] = 30
+    """Rounds when neither their number nor their noise is given: more buy little and take longer."""
 
     def __post_init__(self) -> None:
-        """Check the settings."""
-        if self.steps is not None:
-            object.__setattr__(self, "steps", _check.whole("steps", self.steps))
-        if self.noise_multiplier is not None:
-            _check.positive("noise_multiplier", self.noise_multiplier)
+        """Refuse a device that its steps cannot be computed on."""
+        super().__post_init__()
         _check.one_of("device", self.device, self.devices)
 
     @property
-    def default_steps(self) -> int:
-        """Rounds when neither their number nor their noise is given: more buy little and take longer."""
-        return 30
-
-    @property
     def devices(self) -> tuple[str, ...]:
-        """Where its steps can be computed."""
-        return tuple(DEVICES)
+        """Where its steps can be computed, as it is set."""
+        return DEVICES
 
     @property
     def rate(self) -> float:
@@ -122,7 +126,7 @@ class GradientHead(EmbeddingMethod):
         taken = steps or self.default_steps
         if z is None:
             z = noise_multiplier_for(budget, lambda z: events(z, taken))
-        if not fits(events(z, taken), budget):
+        elif not fits(events(z, taken), budget):
             raise BudgetError(
                 f"Steps and noise that are both given must fit the budget; {taken} steps at noise multiplier "
                 f"{z:g} do not. Leave one of them out, or raise epsilon."
@@ -132,10 +136,7 @@ class GradientHead(EmbeddingMethod):
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """A GPU that is asked for must be there too."""
         super().require_public(facts, public)
-        if self.device == "cuda":
-            from dptransfer.compute.device import require_cuda
-
-            require_cuda()
+        use_cuda(self.device)
 
     def run(
         self,
@@ -145,50 +146,26 @@ class GradientHead(EmbeddingMethod):
         noise: NoiseSource,
         public: PublicEmbeddings | None,
     ) -> Outcome:
-        """Step by step; everything but the noisy answers is post-processing."""
-        (paid,) = plan.mechanisms
-        assert isinstance(paid, GaussianRounds)
-        guide = self.guide(features, private.facts, public)
-        weights = self.descended(guide, paid, head_rows(features, private, self.device), noise)
-        return Outcome(self.finished(weights, features, private.facts, public), plan.events)
-
-    def descended(self, guide: Guide, paid: GaussianRounds, seen: HeadRows, noise: NoiseSource) -> Floats:
-        """The loop: ask, make a gradient of the answer, step; the averaged weights."""
+        """Ask, make a gradient of the answer, step; everything but the noisy answers is post-processing."""
+        *before, paid = rounds_of(plan.mechanisms)
+        seen = head_rows(features, private, self.device)
+        guide = self.informed(self.guide(features, private.facts, public), before, seen, noise)
         rounds = paid.open(noise=noise)
         descent = Descent(guide.start, paid.times, self.pace)
         for _ in counted(paid.times, "noisy gradient step"):
-            question: Any = guide.question(descent.weights, seen.features)
-            answer = rounds.release(question, seen.rows, seen.labels)
+            answer = rounds.release(guide.question(descent.weights, seen.features), seen.rows, seen.labels)
             gradient = guide.gradient(descent.weights, answer)
             descent.step(gradient, guide.noise_norm(answer, paid.scale))
-        return descent.average
+        return Outcome(self.finished(descent.average, features, private.facts, public), plan.events)
+
+    def informed(
+        self, guide: Guide, before: Sequence[GaussianRounds], seen: HeadRows, noise: NoiseSource
+    ) -> Guide:
+        """The guide, with what is released before the gradients; as it is, mostly."""
+        return guide
 
     def finished(
-        self,
-        weights: Floats,
-        features: FittedFeatures,
-        facts: Facts,
-        public: PublicEmbeddings | None,
+        self, weights: Floats, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None
     ) -> LinearHead:
         """The head from the averaged weights."""
         return LinearHead(weights, np.zeros(len(weights)))
-
-
-@dataclass(frozen=True, eq=False)
-class PlainGuide:
-    """The private gradient as it is, clipped at one fixed norm."""
-
-    start: Floats
-    clip: float
-
-    def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
-        """The clipped gradient at these weights."""
-        return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.clip)
-
-    def gradient(self, weights: Floats, answer: Floats) -> Floats:
-        """The answer itself; its length does not matter."""
-        return answer
-
-    def noise_norm(self, answer: Floats, scale: float) -> float:
-        """That of the answer's noise."""
-        return scale * math.sqrt(answer.size)

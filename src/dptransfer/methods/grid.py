@@ -15,10 +15,7 @@ _MOST = 100  # configurations: each is planned a dozen times before it is known 
 
 
 def every_combination(
-    make: Callable[[dict[str, Any]], PrivateMethod],
-    lists: Mapping[str, Sequence[Any]],
-    *,
-    option: str = "",
+    make: Callable[[dict[str, Any]], PrivateMethod], lists: Mapping[str, Sequence[Any]], *, option: str = ""
 ) -> list[tuple[dict[str, Any], PrivateMethod]]:
     """Each combination of one value per setting, with the method that has it; two different ones at least.
 

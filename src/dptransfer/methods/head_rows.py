@@ -21,11 +21,13 @@ class HeadRows:
         rows: int32 on the CPU; a float64 tensor of the same integers on a GPU.
         labels: class of each row, where the rows are.
         features: the identity map that checks rows on the CPU again.
+        private: where they come from.
     """
 
     rows: Any
     labels: Any
     features: OnLattice
+    private: PrivateEmbeddings
 
 
 def head_rows(features: FittedFeatures, private: PrivateEmbeddings, device: str = "cpu") -> HeadRows:
@@ -40,8 +42,8 @@ def head_rows(features: FittedFeatures, private: PrivateEmbeddings, device: str 
         pass
     identity = OnLattice(features.dimension, ROW_NORM)
     if device == "cpu":
-        return HeadRows(mapped, labels, identity)
+        return HeadRows(mapped, labels, identity, private)
     import torch
 
     there = torch.from_numpy(identity.lattice(mapped, ROW_NORM)).to(device).double()
-    return HeadRows(there, torch.from_numpy(labels).to(device), identity)
+    return HeadRows(there, torch.from_numpy(labels).to(device), identity, private)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds, Step, jointly, rounds_of
 from dptransfer.methods.about import GREEN, About
@@ -21,8 +21,7 @@ from dptransfer.methods.head_rows import head_rows
 from dptransfer.methods.spectrum import solved
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget
-from dptransfer.queries import ClassSums, SecondMoments
-from dptransfer.queries.base import L2Query
+from dptransfer.queries import ClassSums, L2Query, SecondMoments
 from dptransfer.queries.second_moments import OfAll, OfClasses
 from dptransfer.release.heads import LinearHead
 
@@ -64,11 +63,10 @@ class LeastSquares(EmbeddingMethod):
         colour=GREEN,
         marker="p",
     )
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        _check.moderate("alpha", self.alpha, or_zero=True)
-        _check.moderate("ridge", self.ridge)
+    checks: ClassVar[_check.Checks] = {
+        "alpha": partial(_check.moderate, or_zero=True),
+        "ridge": _check.moderate,
+    }
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """Three Gaussian releases at one noise multiplier."""
@@ -86,12 +84,7 @@ class LeastSquares(EmbeddingMethod):
         return self.calibrated_plan(steps, budget)
 
     def run(
-        self,
-        plan: Plan,
-        features: FittedFeatures,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
+        self, plan: Plan, features: FittedFeatures, private: PrivateEmbeddings, noise: NoiseSource, _: Any
     ) -> Outcome:
         """Release the three, then solve: post-processing."""
         seen = head_rows(features, private)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dptransfer import _check
 from dptransfer.compute.device import DEVICES, use_cuda
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.about import SKY, About
@@ -58,13 +58,11 @@ class MeanEstimation(EmbeddingMethod):
         colour=SKY,
         marker="v",
     )
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        _check.positive("smallest_count", self.smallest_count)
-        _check.one_of("device", self.device, DEVICES)
-        if self.count_weight is not None:
-            _check.positive("count_weight", self.count_weight)
+    checks: ClassVar[_check.Checks] = {
+        "smallest_count": _check.positive,
+        "device": partial(_check.one_of, allowed=DEVICES),
+        "count_weight": _check.or_none(_check.positive),
+    }
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One Gaussian release of sums and counts together."""
@@ -77,12 +75,7 @@ class MeanEstimation(EmbeddingMethod):
         return self.calibrated_plan(lambda z: [GaussianMechanism(query, z, budget.relation)], budget)
 
     def run(
-        self,
-        plan: Plan,
-        features: FittedFeatures,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
+        self, plan: Plan, features: FittedFeatures, private: PrivateEmbeddings, noise: NoiseSource, _: Any
     ) -> Outcome:
         """Release sums and counts; centres are their quotients."""
         (mechanism,) = (with_query(step, features=features, device=self.device) for step in plan.mechanisms)

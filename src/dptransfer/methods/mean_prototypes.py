@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 from dptransfer import _check
 from dptransfer.compute.device import DEVICES, use_cuda
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.about import BLUE, About
@@ -51,10 +51,7 @@ class MeanPrototypes(EmbeddingMethod):
         colour=BLUE,
         marker="o",
     )
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        _check.one_of("device", self.device, DEVICES)
+    checks: ClassVar[_check.Checks] = {"device": partial(_check.one_of, allowed=DEVICES)}
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One Gaussian release of all class sums."""
@@ -63,12 +60,7 @@ class MeanPrototypes(EmbeddingMethod):
         return self.calibrated_plan(lambda z: [GaussianMechanism(query, z, budget.relation)], budget)
 
     def run(
-        self,
-        plan: Plan,
-        features: FittedFeatures,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
+        self, plan: Plan, features: FittedFeatures, private: PrivateEmbeddings, noise: NoiseSource, _: Any
     ) -> Outcome:
         """Release the sums; their directions are the prototypes."""
         (sums,) = (with_query(step, features=features, device=self.device) for step in plan.mechanisms)

@@ -9,21 +9,19 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats, Integers
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import FittedFeatures
 from dptransfer.methods.about import BLUE, GREEN, SLATE, WINE, About
 from dptransfer.methods.adamix import SMALLEST_CLIP, AdaMix
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
 from dptransfer.methods.citations import MIXED, RIGHT_STEPS
 from dptransfer.methods.descent import Pace
-from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide, PlainGuide
+from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide
 from dptransfer.methods.softmax import clipped_gradient, fitted_softmax
 from dptransfer.methods.start import FromNames, FromShots, FromZero, mapped_shots
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget
-from dptransfer.queries import SoftmaxGradient
-from dptransfer.queries.base import L2Query
+from dptransfer.queries import L2Query, SoftmaxGradient
 from dptransfer.release.heads import LinearHead
 
 
@@ -105,15 +103,11 @@ class FullyPrivate(GradientHead):
         marker="v",
         options={**STEP_OPTIONS, "clip": "Longest gradient of one example."},
     )
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        super().__post_init__()
-        _check.moderate("clip", self.clip)
+    checks: ClassVar[_check.Checks] = {"clip": _check.moderate}
 
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """The clipped gradient, from zero."""
-        return PlainGuide(FromZero().weights(features, facts, public), self.clip)
+        return Guide(FromZero().weights(features, facts, public), self.clip)
 
 
 @dataclass(frozen=True)
@@ -136,8 +130,7 @@ class NGD(AdaMix):
     about: ClassVar[About] = About(
         summary="Noisy gradients over all rows: the baseline of adamix with one clip and all axes.",
         card="A linear softmax head was trained on private rows and a few labelled public rows together; "
-        f"{STEPS_SEE}. Its start and its clip were fixed or came from public data, which are not "
-        "protected.",
+        f"{STEPS_SEE}. Start and clip were fixed or came from public data, which are not protected.",
         reference=f"{MIXED}, the ablation NGD, {RIGHT_STEPS}",
         family="Linear heads that need labelled public rows",
         colour=BLUE,
@@ -166,7 +159,6 @@ class PPGD(GradientHead):
     """
 
     reuse: float = 0.01
-    pace: Pace = field(default_factory=Pace)
     name: ClassVar[str] = "ppgd"
     about: ClassVar[About] = About(
         summary="Noisy gradients over all rows: the baseline of adamix in which public rows come last.",
@@ -181,11 +173,7 @@ class PPGD(GradientHead):
         options=STEP_OPTIONS,
     )
     needs_public: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        super().__post_init__()
-        _check.moderate("reuse", self.reuse)
+    checks: ClassVar[_check.Checks] = {"reuse": _check.moderate}
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Labelled rows."""
@@ -199,11 +187,7 @@ class PPGD(GradientHead):
         return _MeanClipGuide(start, SMALLEST_CLIP, rows, labels)
 
     def finished(
-        self,
-        weights: Floats,
-        features: FittedFeatures,
-        facts: Facts,
-        public: PublicEmbeddings | None,
+        self, weights: Floats, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None
     ) -> LinearHead:
         """The shots, fitted near the private model."""
         rows, labels = mapped_shots(features, facts, public)
@@ -211,8 +195,8 @@ class PPGD(GradientHead):
         return LinearHead(reused, np.zeros(len(reused)))
 
 
-@dataclass(frozen=True, eq=False)
-class _MeanClipGuide(PlainGuide):
+@dataclass(eq=False)
+class _MeanClipGuide(Guide):
     """The private gradient, clipped to the norm of the mean public one; `clip` is the least it may be."""
 
     rows: Floats

@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import FittedFeatures
-from dptransfer.mechanisms import GaussianRounds
+from dptransfer.mechanisms import GaussianRounds, rounds_of
 from dptransfer.methods.about import TEAL, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
 from dptransfer.methods.citations import FEATURES
@@ -66,13 +65,12 @@ class NewtonHead(EmbeddingMethod):
         marker="d",
         options={"steps": "Noisy steps.", "clip": "Longest gradient of one example."},
     )
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        object.__setattr__(self, "steps", _check.whole("steps", self.steps))
-        _check.fraction("share", self.share)
-        _check.moderate("ridge", self.ridge)
-        _check.moderate("clip", self.clip)
+    checks: ClassVar[_check.Checks] = {
+        "steps": _check.whole,
+        "share": _check.fraction,
+        "ridge": _check.moderate,
+        "clip": _check.moderate,
+    }
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """Rounds of gradients and rounds of curvatures."""
@@ -90,23 +88,16 @@ class NewtonHead(EmbeddingMethod):
         return self.calibrated_plan(rounds, budget)
 
     def run(
-        self,
-        plan: Plan,
-        features: FittedFeatures,
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
+        self, plan: Plan, features: FittedFeatures, private: PrivateEmbeddings, noise: NoiseSource, _: Any
     ) -> Outcome:
         """Gradient, curvature, solve; and again."""
-        of_gradients, of_curvatures = plan.mechanisms
-        assert isinstance(of_gradients, GaussianRounds)
-        assert isinstance(of_curvatures, GaussianRounds)
+        of_gradients, of_curvatures = rounds_of(plan.mechanisms)
         gradients, curvatures = of_gradients.open(noise=noise), of_curvatures.open(noise=noise)
         weights = np.zeros((len(private.facts.classes), features.dimension))
         offset = np.zeros(len(weights))
         seen = head_rows(features, private)
         for _ in counted(self.steps, "noisy Newton step"):
-            slope: Any = SoftmaxGradient(seen.features, weights, offset, clip=self.clip)
+            slope = SoftmaxGradient(seen.features, weights, offset, clip=self.clip)
             bend = SecondMoments(seen.features, OfProbabilities(weights))
             gradient = self.clip * gradients.release(slope, seen.rows, seen.labels)
             curvature = bend.symmetric(curvatures.release(bend, seen.rows, seen.labels))

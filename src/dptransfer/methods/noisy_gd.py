@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dptransfer import _check
-from dptransfer.data import PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.features import FittedFeatures
 from dptransfer.methods.about import WINE, About
 from dptransfer.methods.citations import MIXED, RIGHT_STEPS
-from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide, PlainGuide
+from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide
 from dptransfer.methods.start import FromNames, FromShots, FromZero
 
 
@@ -57,11 +56,7 @@ class NoisyGD(GradientHead):
             "start": "Where the weights start: zero, shots or names.",
         },
     )
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        super().__post_init__()
-        _check.moderate("clip", self.clip)
+    checks: ClassVar[_check.Checks] = {"clip": _check.moderate}
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """What the start needs."""
@@ -70,4 +65,4 @@ class NoisyGD(GradientHead):
 
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """The clipped gradient, from the start."""
-        return PlainGuide(self.start.weights(features, facts, public), self.clip)
+        return Guide(self.start.weights(features, facts, public), self.clip)

@@ -1,9 +1,10 @@
-"""What methods share that choose prototypes from the public pool: scores, caps, grid and device."""
+"""Prototypes chosen privately from the public pool: one public row for each class, or K of them."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -11,18 +12,22 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.accounting import selection_epsilon_for
 from dptransfer.arrays import Floats
-from dptransfer.compute.device import DEVICES, require_cuda
+from dptransfer.compute.device import DEVICES, use_cuda
 from dptransfer.compute.similarity import GRID_NORM
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
-from dptransfer.mechanisms import Selection, TopKMechanism
+from dptransfer.mechanisms import SELECTIONS, Selection, TopKMechanism
+from dptransfer.methods.about import GOLD, VERMILION, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, with_query
+from dptransfer.methods.citations import PROTOTYPES
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget
 from dptransfer.queries import SimilarityScores
 from dptransfer.queries.similarity import grid_rows
-from dptransfer.release.heads import Head
+from dptransfer.release.heads import CosineHead, Head, MeanCosineHead
+
+_CAPS = {"lowest": "Smallest similarity counted.", "highest": "Largest similarity counted."}
 
 
 @dataclass(frozen=True)
@@ -49,11 +54,10 @@ class PoolSelection(EmbeddingMethod):
     precision: str = "float16"
     device: str = "cpu"
     needs_public: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Check the settings; the caps are checked by the query."""
-        _check.one_of("precision", self.precision, GRID_NORM)
-        _check.one_of("device", self.device, DEVICES)
+    checks: ClassVar[_check.Checks] = {  # and the query checks the caps
+        "precision": partial(_check.one_of, allowed=GRID_NORM),
+        "device": partial(_check.one_of, allowed=DEVICES),
+    }
 
     @abstractmethod
     def selection(self, query: SimilarityScores, epsilon: float, budget: Budget) -> Selection | TopKMechanism:
@@ -65,8 +69,7 @@ class PoolSelection(EmbeddingMethod):
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """All classes together, at the largest ε that fits."""
-        if self.device == "cuda":
-            require_cuda()  # before anything is charged
+        use_cuda(self.device)  # refused, where there is none, before anything is charged
         outline = self.outline(facts, public)
         query = SimilarityScores(
             features=outline,
@@ -98,3 +101,95 @@ class PoolSelection(EmbeddingMethod):
         chosen = chosen.reshape(len(private.facts.classes), -1)  # one or several for each class
         prototypes = candidates[chosen] / float(GRID_NORM[self.precision])
         return Outcome(self.head(prototypes), (selection.event,), prototypes=chosen.tolist())
+
+
+@dataclass(frozen=True)
+class PublicPrototypes(PoolSelection):
+    """One prototype per class: the public row most similar to the class's private rows, chosen with noise.
+
+    Releases:      one position in the public pool per class.
+    Guarantee:     one SelectionEvent whose ε is the largest that fits the budget.
+    Relation:      add/remove one example, or replace one example; the budget says which.
+    Sensitivity:   see `SimilarityScores`: each score moves by at most `highest` − `lowest`, monotone.
+    Assumes:       declared classes; a public pool and a public feature map.
+    Reference:     Wahdany et al. (2025), Section 4.2 and Appendix D.1. All classes together cost one ε,
+                   because an example has one label.
+
+    Attributes:
+        mechanism: 'exponential', 'permute-and-flip', 'laplace', or 'best': permute-and-flip on a pure budget,
+            where it is never worse, and exponential otherwise, since its bounded range composes better.
+    """
+
+    mechanism: str = "best"
+    name: ClassVar[str] = "public"
+    about: ClassVar[About] = About(
+        summary="One public row per class: pure ε, and prototypes that can be shown as pictures.",
+        card="For each class one public example was chosen as its prototype, with a probability that grows "
+        "with its likeness to the private rows of that class; a row is given the class of the nearest "
+        "prototype.",
+        reference=f"{PROTOTYPES}, DPPL-Public.",
+        family="From public rows",
+        colour=VERMILION,
+        marker="s",
+        options={"mechanism": "How public rows are chosen.", **_CAPS},
+    )
+    checks: ClassVar[_check.Checks] = {"mechanism": partial(_check.one_of, allowed=[*SELECTIONS, "best"])}
+
+    def selection(self, query: SimilarityScores, epsilon: float, budget: Budget) -> Selection:
+        """The named mechanism, or the one that suits the budget."""
+        best = "permute-and-flip" if budget.flavour == "pure" else "exponential"
+        mechanism = SELECTIONS[best if self.mechanism == "best" else self.mechanism]
+        return mechanism(query, epsilon, budget.relation)
+
+    def head(self, prototypes: Floats) -> CosineHead:
+        """Cosine to the one prototype of each class."""
+        return CosineHead(prototypes[:, 0])
+
+
+@dataclass(frozen=True)
+class TopKPrototypes(PoolSelection):
+    """K prototypes per class: public rows similar to the class's private rows, chosen as an unordered set.
+
+    Releases:      K positions in the public pool per class.
+    Guarantee:     one SelectionEvent whose ε is the largest that fits the budget.
+    Relation:      add/remove one example, or replace one example; the budget says which.
+    Sensitivity:   see `SimilarityScores` and `TopKMechanism`.
+    Assumes:       declared classes; a public pool of at least K rows and a public feature map.
+    Reference:     Wahdany et al. (2025), Appendices C.3 and C.4, with the corrections derived in
+                   `TopKMechanism`.
+
+    Attributes:
+        k: prototypes per class.
+    """
+
+    k: int = 5
+    name: ClassVar[str] = "top-k"
+    about: ClassVar[About] = About(
+        summary="K public rows per class: like public, for more private rows.",
+        card="For each class a set of public examples was chosen as prototypes, with a probability that "
+        "grows with their likeness to the private rows of that class; a row is given the class whose "
+        "prototypes are nearest on average.",
+        reference=f"{PROTOTYPES}, DPPL-PublicK, with the set weights corrected to C(y−1, K−1).",
+        family="From public rows",
+        colour=GOLD,
+        marker="^",
+        options={"k": "Prototypes per class.", **_CAPS},
+    )
+    checks: ClassVar[_check.Checks] = {"k": _check.whole}
+
+    def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
+        """One set per class, all classes together at the largest ε that fits."""
+        if public is not None and len(public) < self.k:
+            raise ArgumentError(
+                f"Choosing {self.k} prototypes needs at least that many public rows; got {len(public)}. "
+                "Lower k or use a larger pool."
+            )
+        return super().plan(facts, budget, public)
+
+    def selection(self, query: SimilarityScores, epsilon: float, budget: Budget) -> TopKMechanism:
+        """The exponential mechanism over sets of k."""
+        return TopKMechanism(query, self.k, epsilon, budget.relation)
+
+    def head(self, prototypes: Floats) -> MeanCosineHead:
+        """Mean cosine to the k prototypes of each class (equation 10)."""
+        return MeanCosineHead(prototypes)

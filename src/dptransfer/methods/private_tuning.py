@@ -11,8 +11,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.accounting import fits, mu_for
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianRounds
@@ -103,8 +102,7 @@ class PrivateTuning(EmbeddingMethod):
             raise BudgetError(
                 f"Private tuning is accounted for in (epsilon, delta); got {budget}. State the budget so."
             )
-        assert budget.epsilon is not None
-        low, high, found, too_little = 0.0, budget.epsilon, None, ""
+        low, high, found, too_little = 0.0, budget.amount, None, ""
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             try:
@@ -118,25 +116,23 @@ class PrivateTuning(EmbeddingMethod):
                 high = middle
         if found is None:
             raise BudgetError(
-                "The budget must pay for about "
-                f"{self.mean_trials:g} trials of every configuration; it does not.{too_little} "
-                "Raise epsilon, lower mean_trials or leave out the dearest configuration."
+                f"The budget must pay for about {self.mean_trials:g} trials of every configuration; it does "
+                f"not.{too_little} Raise epsilon, lower mean_trials or leave out the dearest configuration."
             )
         note = (
             f"Tuned on the private rows, among {len(self.candidates)} configurations "
             f"({tuned_settings(self.candidates)}): about {self.mean_trials:g} trials, of which the best is "
             f"released. Choosing is paid for: a trial's fit has epsilon {rounded_up(low, 3)} and not the "
-            f"{rounded_up(budget.epsilon, 3)} that a fit without tuning could have."
+            f"{rounded_up(budget.amount, 3)} that a fit without tuning could have."
         )
         return replace(self.make_plan([found], budget), notes=(note,))
 
     def _trials(self, facts: Facts, trial: Budget, public: PublicEmbeddings | None) -> Trials:
         """Plans for one trial of each candidate, with its score."""
-        assert trial.epsilon is not None
         plans = tuple(candidate.plan(facts, trial, public) for candidate in self.candidates)
-        multiplier = 1 / (math.sqrt(self.score_share) * mu_for(trial.epsilon, trial.delta))
-        linear, offset = np.zeros((len(facts.classes), facts.dimension)), np.zeros(len(facts.classes))
-        question = CorrectCount(UnitNorm().fit(facts.dimension, None), linear, offset)
+        multiplier = 1 / (math.sqrt(self.score_share) * mu_for(trial.amount, trial.delta))
+        zero = np.zeros((len(facts.classes), facts.dimension))
+        question = CorrectCount(UnitNorm().fit(facts.dimension, None), zero, zero[:, 0])
         score = GaussianRounds(question, multiplier, trial.relation, 1)
         return Trials(plans, score, self.mean_trials, self.shape)
 
@@ -150,12 +146,7 @@ class PrivateTuning(EmbeddingMethod):
         return [candidate.prepare(facts, public) for candidate in self.candidates]
 
     def run(
-        self,
-        plan: Plan,
-        prepared: list[Any],
-        private: PrivateEmbeddings,
-        noise: NoiseSource,
-        public: PublicEmbeddings | None,
+        self, plan: Plan, prepared: list[Any], private: PrivateEmbeddings, noise: NoiseSource, public: Any
     ) -> Outcome:
         """Trial after trial; all but the best are forgotten."""
         (trials,) = plan.mechanisms
@@ -165,8 +156,7 @@ class PrivateTuning(EmbeddingMethod):
         count = noise.once("number of trials", lambda: np.array(noise.trials(self.mean_trials, self.shape)))
         for _ in range(int(count)):
             place = int(noise.once("candidate", lambda: noise.subset(len(trials.plans), 1))[0])
-            chosen = trials.plans[place]
-            ready = prepared[place]
+            chosen, ready = trials.plans[place], prepared[place]
             if chosen.method is not self.candidates[place]:  # `Auto` named another when it planned
                 ready = chosen.method.prepare(private.facts, public)
             outcome = chosen.method.run(chosen, ready, private, noise, public)
@@ -219,10 +209,9 @@ class Trials:
         """The same with the noise of recorded trials in place of its own, if they have as many steps."""
         if [len(plan.mechanisms) + 1 for plan in self.plans] != list(map(len, recorded.candidates)):
             return self
-        pairs = zip(recorded.candidates, self.plans, strict=True)
         plans = (
             replace(plan, mechanisms=tuple(map(at_noise_of, trial[:-1], plan.mechanisms)))
-            for trial, plan in pairs
+            for trial, plan in zip(recorded.candidates, self.plans, strict=True)
         )
         score = cast(GaussianRounds, at_noise_of(recorded.candidates[0][-1], self.score))
         return replace(self, plans=tuple(plans), score=score)

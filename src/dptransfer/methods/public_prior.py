@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Labels
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError
-from dptransfer.features import (
-    Features,
-    FittedFeatures,
-    FittedPublicMap,
-    OnLattice,
-    PublicMap,
-    apply,
-)
+from dptransfer.features import Features, FittedFeatures, FittedPublicMap, OnLattice, PublicMap, apply
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.mechanisms import GaussianShares, SharesLeft
 from dptransfer.methods.about import INDIGO, About
@@ -79,11 +72,10 @@ class PublicPriorPrototypes(EmbeddingMethod):
     about: ClassVar[About] = About(
         summary="Noisy class counts, a mean and class sums in public axes, then noisy gradients "
         "where they pay: the default when there is a public pool.",
-        card="Class counts, one mean of all private rows, and the sums of the rows of each class in axes "
-        "learned from public data were released with Gaussian noise; and, where classes are well above the "
-        "noise, the gradients of a few steps. The notes say what was spent on what. All else is "
-        "post-processing: a hierarchical model turns the noisy sums into class means with honest "
-        "uncertainty.",
+        card="Class counts, one mean of all private rows, and class sums in axes learned from public data "
+        "were released with Gaussian noise; and, where classes are well above the noise, the gradients of a "
+        "few steps. The notes say what was spent on what. A hierarchical model turned the noisy sums into "
+        "class means with honest uncertainty, which is post-processing.",
         reference="This library's own; docs/methods/public-prior.md in its repository derives it.",
         family="From sums",
         colour=INDIGO,
@@ -91,19 +83,18 @@ class PublicPriorPrototypes(EmbeddingMethod):
         options={"steps": "Noisy steps."},
     )
     needs_public: ClassVar[bool] = True
+    checks: ClassVar[_check.Checks] = {
+        "fewest_axes": _check.whole,
+        "count_share": _check.fraction,
+        "centre_share": _check.non_negative,
+        "sum_share": _check.fraction,
+        "steps": partial(_check.whole, at_least=0),
+        "step_threshold": partial(_check.moderate, or_zero=True),
+    }
 
     def __post_init__(self) -> None:
-        """Check the settings; 15.0 becomes 15, so that nothing trips over it after the charge."""
-        checked = {
-            "fewest_axes": _check.whole("fewest_axes", self.fewest_axes),
-            "count_share": _check.fraction("count_share", self.count_share),
-            "centre_share": _check.non_negative("centre_share", self.centre_share),
-            "sum_share": _check.fraction("sum_share", self.sum_share),
-            "steps": _check.whole("steps", self.steps, at_least=0),
-            "step_threshold": _check.moderate("step_threshold", self.step_threshold, or_zero=True),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        """Refuse shares of which nothing is left."""
+        super().__post_init__()
         spent = self.count_share + self.centre_share + self.sum_share
         if spent >= 1:
             raise ArgumentError(
@@ -170,15 +161,10 @@ class PublicPriorPrototypes(EmbeddingMethod):
             linear, offset, precision = model.predictive()
             head = QuadraticHead(linear, offset, precision, features.dimension / _INDEPENDENT_AXES)
         if shares.relation is Relation.REPLACE_ONE:
-            spent += (
-                " (a label that stays moves no count, and one that changes moves sums less: so beyond 100%)"
-            )
-        return Outcome(
-            head,
-            (shares.event,),
-            notes=(f"Spent {spent}; decided from the noisy counts.",),
-            features=features,
-        )
+            spent += " (a label that stays moves no count, and one that changes moves sums less: "
+            spent += "so beyond 100%)"
+        note = f"Spent {spent}; decided from the noisy counts."
+        return Outcome(head, (shares.event,), notes=(note,), features=features)
 
     @property
     def _recentres(self) -> bool:
@@ -202,12 +188,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         return self._main_share(relation) - self.sum_share
 
     def _recentred(
-        self,
-        features: FittedPublicMap,
-        counts: Floats,
-        purse: SharesLeft,
-        rows: AnyArray,
-        labels: Labels,
+        self, features: FittedPublicMap, counts: Floats, purse: SharesLeft, rows: AnyArray, labels: Labels
     ) -> FittedPublicMap:
         """The map around a mean of the private rows in which no class outweighs the typical one."""
         weights = class_weights(counts)

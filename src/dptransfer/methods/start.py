@@ -1,30 +1,23 @@
-"""Where a linear head starts: public knowledge alone, so it costs nothing."""
+"""Where a linear head starts: public knowledge alone, so it costs nothing; weight decay pulls back toward it.
+
+A start has two functions: `require` raises, before anything is charged, if what it needs is not there, and
+`weights` gives the (classes, dimension) weights before any private row is seen.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats, Floats32, Integers
-from dptransfer.data import PublicEmbeddings
-from dptransfer.data.facts import Facts
+from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.features import FittedFeatures, apply
 from dptransfer.methods.softmax import fitted_softmax
-
-
-class Start(Protocol):
-    """The weights before any private row is seen; weight decay pulls back toward them."""
-
-    def require(self, facts: Facts, public: PublicEmbeddings | None) -> None:
-        """Raise, before anything is charged, if what the start needs is not there."""
-
-    def weights(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Floats:
-        """(classes, dimension of the mapped rows)."""
 
 
 @dataclass(frozen=True)

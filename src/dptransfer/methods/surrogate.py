@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +14,9 @@ from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.imbalance import long_tail_counts
 from dptransfer.privacy import Budget
 
+_MOST_ROWS = 5000
 _MOST_TEST_PER_CLASS = 200
 _MOST_TEST_ROWS = 2000
-_MOST_ROWS = 5000
 _LARGEST_MU = 8.0
 _FEWEST_LABELLED = 30  # rows of a public class that can stand for a private one
 
@@ -82,15 +83,17 @@ def scaled_budget(budget: Budget, factor: float) -> Budget:
     """
     if factor == 1:
         return budget
-    if budget.mu is not None:
-        return replace(budget, mu=max(budget.mu, min(budget.mu * factor, _LARGEST_MU)))
-    if budget.rho is not None:
-        return replace(budget, rho=max(budget.rho, min(budget.rho * factor**2, _LARGEST_MU**2 / 2)))
-    assert budget.epsilon is not None  # a Budget has exactly one amount
+    amount = budget.amount
     if budget.flavour == "pure":
-        return replace(budget, epsilon=budget.epsilon * factor)
-    mu = min(mu_for(budget.epsilon, budget.delta) * factor, _LARGEST_MU)
-    return replace(budget, epsilon=max(epsilon_of_mu(mu, budget.delta), budget.epsilon))
+        return replace(budget, epsilon=amount * factor)
+    if budget.flavour == "gdp":
+        raised = min(amount * factor, _LARGEST_MU)
+    elif budget.flavour == "zcdp":
+        raised = min(amount * factor**2, _LARGEST_MU**2 / 2)
+    else:
+        raised = epsilon_of_mu(min(mu_for(amount, budget.delta) * factor, _LARGEST_MU), budget.delta)
+    changed: dict[str, Any] = {budget.currency: max(amount, raised)}
+    return replace(budget, **changed)
 
 
 def surrogates(
@@ -104,21 +107,17 @@ def surrogates(
     per_class = min(_MOST_TEST_PER_CLASS, max(2, _MOST_TEST_ROWS // classes))
     shots = 0 if public.shots is None else max(1, len(public.shots) // classes)
     for family in FAMILIES:
-        counts = _counts(classes, size, family.imbalance, rng)
+        shape = long_tail_counts(1_000_000, family.imbalance, classes).astype(np.float64)
+        counts = rng.permutation(np.maximum(1, np.rint(size * shape / shape.sum()))).astype(np.int64)
         source = _labelled_classes(public, classes, rng) or _made_classes(public, classes, family, rng)
         labels, tests, shown = (
             np.repeat(np.arange(classes), repeats) for repeats in (counts, per_class, shots)
         )
         rows, test_rows, shot_rows = (source(these) for these in (labels, tests, shown))
-        names = [str(c) for c in range(classes)]
-        pool = public
+        names, encoder, pool = [str(c) for c in range(classes)], public.encoder, public
         if shots:
-            pool = public.with_shots(
-                PublicEmbeddings(shot_rows, shown, classes=names, encoder=public.encoder)
-            )
-        private = PrivateEmbeddings(
-            rows, labels, classes=names, name="surrogate", size=size, encoder=public.encoder
-        )
+            pool = public.with_shots(PublicEmbeddings(shot_rows, shown, classes=names, encoder=encoder))
+        private = PrivateEmbeddings(rows, labels, classes=names, name="surrogate", size=size, encoder=encoder)
         yield Surrogate(private, pool, test_rows, tests)
 
 
@@ -130,11 +129,10 @@ def _labelled_classes(public: PublicEmbeddings, classes: int, rng: np.random.Gen
     """Examples of `classes` of the public rows' own classes; None if too few have enough rows."""
     if public.labels is None:
         return None
-    sizes = np.bincount(public.labels)
-    usable = np.flatnonzero(sizes >= _FEWEST_LABELLED)
+    labels = public.labels
+    usable = np.flatnonzero(np.bincount(labels) >= _FEWEST_LABELLED)
     if len(usable) < classes:
         return None
-    labels = public.labels
     chosen = rng.choice(usable, size=classes, replace=False)
     members = [rng.permutation(np.flatnonzero(labels == name)) for name in chosen]
     given = np.zeros(classes, dtype=np.int64)
@@ -162,11 +160,6 @@ def _made_classes(public: PublicEmbeddings, classes: int, family: Family, rng: n
         return mixed.astype(np.float32)
 
     return examples
-
-
-def _counts(classes: int, size: int, imbalance: float, rng: np.random.Generator) -> Integers:
-    shape = long_tail_counts(1_000_000, imbalance, classes).astype(np.float64)
-    return rng.permutation(np.maximum(1, np.rint(size * shape / shape.sum()))).astype(np.int64)
 
 
 def _unit(rows: AnyArray) -> Floats32:

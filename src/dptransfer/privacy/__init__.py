@@ -4,11 +4,7 @@ from dptransfer.privacy.best_of_many_event import BestOfManyEvent
 from dptransfer.privacy.budget import Budget
 from dptransfer.privacy.event import Event, event_words, same_relation, same_unit
 from dptransfer.privacy.event_json import event_from_dict, event_to_dict
-from dptransfer.privacy.gaussian_event import (
-    SMALLEST_NOISE_MULTIPLIER,
-    GaussianEvent,
-    SampledGaussianEvent,
-)
+from dptransfer.privacy.gaussian_event import SMALLEST_NOISE_MULTIPLIER, GaussianEvent, SampledGaussianEvent
 from dptransfer.privacy.guarantee import Guarantee
 from dptransfer.privacy.numbers import number, plain_exponents, rounded_up, typeset
 from dptransfer.privacy.relation import Relation

@@ -49,7 +49,7 @@ class BestOfManyEvent(Event):
     unit: Unit = field(init=False)
     numeric_delta: float = field(init=False, repr=False, compare=False)
     kind: ClassVar[str] = "best-of-many"
-    checks: ClassVar[Mapping[str, Callable[[str, Any], Any]]] = {"mean_trials": _check.positive}
+    checks: ClassVar[_check.Checks] = {"mean_trials": _check.positive}
 
     def __post_init__(self) -> None:
         """Refuse what is no fixed list of trials with a law of their number."""

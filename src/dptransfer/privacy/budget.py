@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from dataclasses import fields as dataclass_fields
 from typing import Any
 
 from dptransfer import _check
 from dptransfer.errors import BudgetError
 from dptransfer.privacy.numbers import number
 from dptransfer.privacy.relation import Relation
+
+_CURRENCIES = ("epsilon", "rho", "mu")
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,9 @@ class Budget:
         """Check the numbers; a bad budget never exists."""
         try:
             object.__setattr__(self, "delta", _check.probability("delta", self.delta))
-            given = {k: v for k, v in self._amounts().items() if v is not None}
-            for name, value in given.items():
-                object.__setattr__(self, name, _check.positive(name, value))  # NumPy's become Python's
+            given = [name for name in _CURRENCIES if getattr(self, name) is not None]
+            for name in given:  # NumPy's numbers become Python's
+                object.__setattr__(self, name, _check.positive(name, getattr(self, name)))
         except ValueError as problem:
             raise BudgetError(f"{problem} Usual are epsilon = 1 and delta = 1e-5.") from None
         if len(given) != 1:
@@ -79,31 +80,35 @@ class Budget:
         return cls(mu=mu, delta=delta, relation=relation)
 
     @property
+    def currency(self) -> str:
+        """Which of 'epsilon', 'rho' and 'mu' it is given in."""
+        return next(name for name in _CURRENCIES if getattr(self, name) is not None)
+
+    @property
+    def amount(self) -> float:
+        """How much of that currency."""
+        amount: float = getattr(self, self.currency)
+        return amount
+
+    @property
     def flavour(self) -> str:
         """One of 'pure', 'approximate', 'zcdp', 'gdp'."""
-        if self.rho is not None:
-            return "zcdp"
-        if self.mu is not None:
-            return "gdp"
-        return "approximate" if self.delta > 0 else "pure"
+        return {"rho": "zcdp", "mu": "gdp"}.get(self.currency, "approximate" if self.delta > 0 else "pure")
 
     def __str__(self) -> str:
-        amount = {
-            "pure": f"epsilon = {number(self.epsilon)}" if self.epsilon else "",
-            "approximate": f"epsilon = {number(self.epsilon or 0)}, delta = {number(self.delta)}",
-            "zcdp": f"rho = {number(self.rho or 0)} zCDP",
-            "gdp": f"mu = {number(self.mu or 0)} GDP",
-        }[self.flavour]
-        return f"{amount}, {self.relation.value}"
+        kinds = {"approximate": f", delta = {number(self.delta)}", "zcdp": " zCDP", "gdp": " GDP"}
+        kind = kinds.get(self.flavour, "")
+        return f"{self.currency} = {number(self.amount)}{kind}, {self.relation.value}"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        return {**self._amounts(), "delta": self.delta, "relation": self.relation.value}
+        amounts = {name: getattr(self, name) for name in _CURRENCIES}
+        return {**amounts, "delta": self.delta, "relation": self.relation.value}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Budget:
         """Read what `to_dict` wrote; a missing or unknown field is refused, not guessed or skipped."""
-        names = {field.name for field in dataclass_fields(cls)}
+        names = set(cls.__dataclass_fields__)
         if set(fields) != names:
             odd = ", ".join(sorted(map(str, names ^ set(fields))))
             raise BudgetError(
@@ -115,6 +120,3 @@ class Budget:
         except ValueError as problem:
             raise BudgetError(f"A stored budget could not be read: {problem}.") from None
         return cls(**{**fields, "relation": relation})
-
-    def _amounts(self) -> dict[str, float | None]:
-        return {"epsilon": self.epsilon, "rho": self.rho, "mu": self.mu}

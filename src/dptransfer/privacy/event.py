@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
+from dptransfer import _check
 from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.privacy.relation import Relation
 from dptransfer.privacy.unit import Unit
@@ -46,7 +47,7 @@ class Event(ABC):
 
     kind: ClassVar[str]
     noise_field: ClassVar[str]
-    checks: ClassVar[Mapping[str, Callable[[str, Any], Any]]]
+    checks: ClassVar[_check.Checks]
     later: ClassVar[Mapping[str, Any]] = {}
     relation: Relation
     unit: Unit

@@ -24,7 +24,7 @@ class _GaussianNoise(Event):
     """What both kinds share."""
 
     noise_field: ClassVar[str] = "noise_multiplier"
-    checks: ClassVar[Mapping[str, Callable[[str, Any], Any]]] = {
+    checks: ClassVar[_check.Checks] = {
         "noise_multiplier": _check.positive,
         "sensitivity": _check.positive,
         "numeric_epsilon": _check.non_negative,
@@ -154,14 +154,7 @@ class SampledGaussianEvent(_GaussianNoise):
     numeric_delta: float = 0.0
     unit: Unit = Unit.ROW
     kind: ClassVar[str] = "sampled-gaussian"
-
-    def __post_init__(self) -> None:
-        """A rate is a chance above zero."""
-        rate = _check.positive("sampling_rate", self.sampling_rate)
-        if rate > 1:
-            raise ArgumentError(f"sampling_rate must lie in (0, 1]; got {rate!r}.")
-        object.__setattr__(self, "sampling_rate", rate)
-        super().__post_init__()
+    checks: ClassVar[_check.Checks] = {**_GaussianNoise.checks, "sampling_rate": _check.rate}
 
     def words(self, digits: int = 5) -> str:
         """The multiplier, and the samples.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from dptransfer import _check
 from dptransfer.errors import ArgumentError
@@ -39,7 +38,7 @@ class SelectionEvent(Event):
     unit: Unit = Unit.ROW
     kind: ClassVar[str] = "selection"
     noise_field: ClassVar[str] = "epsilon"
-    checks: ClassVar[Mapping[str, Callable[[str, Any], Any]]] = {"epsilon": _check.positive}
+    checks: ClassVar[_check.Checks] = {"epsilon": _check.positive}
 
     def __post_init__(self) -> None:
         """Words are words, and "False" is true, which would cost privacy."""

@@ -49,7 +49,7 @@ class GradientAndExcess:
 
     def __post_init__(self) -> None:
         """Refuse a weight that the grid cannot hold, before rows are read."""
-        require_count_weight(self.weight)
+        require_count_weight("count_weight", self.weight)
 
     @property
     def shape(self) -> tuple[int]:
@@ -88,9 +88,10 @@ class GradientAndExcess:
         return over_chunks(long_ones, len(rows), asked.features.input_dimension)
 
 
-def require_count_weight(weight: float) -> None:
-    """Raise unless counts with this weight are whole numbers of steps, and those of 2²⁹ rows fit int64."""
-    if not 2.0**-16 <= _check.positive("count_weight", weight) <= 16:
+def require_count_weight(name: str, value: float) -> float:
+    """A weight with which counts are whole numbers of steps, and those of 2²⁹ rows fit int64."""
+    if not 2.0**-16 <= _check.positive(name, value) <= 16:
         raise ArgumentError(
-            f"count_weight must lie between 2**-16 and 16; got {weight!r}. Stay near the default, 0.25."
+            f"{name} must lie between 2**-16 and 16; got {value!r}. Stay near the default, 0.25."
         )
+    return value

@@ -93,17 +93,8 @@ class SimilarityScores:
 
     def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """(candidates, classes) scores."""
-        low, high = self.caps
-        return class_similarity(
-            grid_rows(self.features, rows, self.precision),
-            labels,
-            self.classes,
-            self.candidates,
-            low,
-            high,
-            precision=self.precision,
-            device=self.device,
-        )
+        asked = (grid_rows(self.features, rows, self.precision), labels, self.classes, self.candidates)
+        return class_similarity(*asked, *self.caps, precision=self.precision, device=self.device)
 
     def contribution_ranges(self, rows: AnyArray, labels: Labels) -> Floats:
         """Largest minus smallest contribution of each row over all candidates, ÷ `score_range`.
