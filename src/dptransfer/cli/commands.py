@@ -48,7 +48,8 @@ class Group(TyperGroup):
             meant = nearest(args[0], self.list_commands(ctx), f"See: {ctx.command_path} --help")
             ctx.fail(f"there is no command '{args[0]}'. {meant}")
         name, command, rest = super().resolve_command(ctx, args)
-        _switches_untyped(command.get_params(ctx))
+        if command is not None:
+            _switches_untyped(command.get_params(ctx))
         return name, command, rest
 
 
