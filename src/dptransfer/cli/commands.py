@@ -48,9 +48,9 @@ class Group(TyperGroup):
             close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
             meant = f"Did you mean '{close[0]}'?" if close else f"See: {ctx.command_path} --help"
             ctx.fail(f"there is no command '{args[0]}'. {meant}")
-        name, command, rest = super().resolve_command(ctx, args)
-        _switches_untyped(command.get_params(ctx))
-        return name, command, rest
+        found: Any = super().resolve_command(ctx, args)  # name, command, other words
+        _switches_untyped(found[1].get_params(ctx))
+        return found
 
 
 def _switches_untyped(options: list[Any]) -> list[Any]:

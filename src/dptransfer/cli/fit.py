@@ -136,6 +136,8 @@ def fit(
                 unsafe_for_publication=unsafe,
             )
         (_show_json if as_json else _show)(model, rows, book, written, scores)
+    if workspace is not None and not as_json:
+        say(f"Hint: workspace '{workspace}' is as private as the rows; delete it when the release is safe.")
 
 
 def _table(
