@@ -185,7 +185,7 @@ def _data(model: PrivateClassifier) -> Section:
         blocks.append(Paragraph("No public rows were used."))
     else:
         blocks += [
-            Paragraph("Public rows were used. They are not protected:"),
+            Paragraph("Public rows were given. They are not protected:"),
             Table(("Public rows", "Value"), _pairs(provenance.public)),
         ]
     if provenance.prototypes is not None:
