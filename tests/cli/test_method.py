@@ -119,7 +119,7 @@ def test_tuning_on_public_rows_costs_what_the_winner_costs_alone(cli, cli_json, 
         (("--tune", "steps=2,5", "--set", "stps=3"), "Error: A setting must be a field of the method"),
         (("--tune", "noise_multiplier=0.5,1"), "must pay for about 10 trials"),
         (("--tune", "steps=2,5", "--set", "mean_trials=0.5"), "mean_trials must be at least 1"),
-        (("--tune", "steps=2,5", "--set", "tune_on_public=true"), "Pass public=PublicEmbeddings(...)"),
+        (("--tune", "steps=2,5", "--set", "tune_on_public=true"), "none were given. Pass --public pool.emb."),
         (
             ("--tune", "steps=2,5", "--set", "tune_on_public=true", "--set", "mean_trials=3"),
             "mean_trials is for tuning on",

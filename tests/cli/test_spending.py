@@ -63,7 +63,7 @@ def test_in_a_workspace_the_same_command_goes_on_with_one_charge(cli, data, ledg
     assert "The same command with --workspace space goes on" in said
     assert said.count("\n") == 1
     assert not Path("model").exists()
-    cli(*words)
+    assert "delete it when the release is safe" in cli(*words).stdout
     assert Path("model").is_dir()
     assert len(charges(ledger)) == 1
 

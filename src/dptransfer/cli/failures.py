@@ -22,6 +22,8 @@ _REMEDIES = (
     ({errno.EACCES, errno.EPERM, errno.EROFS}, "Change its permissions, or choose another place."),
 )
 _SPELLINGS = (  # what the library's messages say in Python, as it is said here
+    (r"(Pass|Use) (?:(?!Pass |Use ).)*?\(on the command line: ([^)]*)\)", r"\1 \2"),
+    (r"Pass (?:(?!Pass ).)*?,(?: or)? on the command line --", "Pass --"),
     (r"classes=\[[^\]]*\]", "--classes a,b,c"),
     (r"labels=\.\.\.", "--set data.labels=labels.npy"),
     (r"split='([^']*)'", r"--set data.split=\1"),
@@ -30,6 +32,7 @@ _SPELLINGS = (  # what the library's messages say in Python, as it is said here
     (r"new_data_set=True", "--set data.new_data_set=true"),
     (r"overwrite=True( \(--overwrite\))?", "--overwrite"),
     (r"unsafe_for_publication=True", "--unsafe-for-publication"),
+    (r"features=UnitNorm\(\)", "no --set axes"),
     (r"Budget\(epsilon=1\.0, delta=1e-5\)", "--epsilon 1 --delta 1e-5"),
 )
 
@@ -56,6 +59,10 @@ def one_line(problem: BaseException, command: str | None = None) -> str:
     "'pool.emb' must be usable; no such file or directory. Check the path."
     >>> one_line(DPTransferError("It exists. Pass overwrite=True."))
     'It exists. Pass --overwrite.'
+    >>> one_line(DPTransferError("None is there. Pass f(y=...), or on the command line --shots a.emb."))
+    'None is there. Pass --shots a.emb.'
+    >>> one_line(DPTransferError("Pass public=... (on the command line: --public a.emb), or leave it."))
+    'Pass --public a.emb, or leave it.'
     """
     if isinstance(problem, KeyboardInterrupt):
         return printable(problem) or "Interrupted. An encoding goes on where it stopped when it is run again."

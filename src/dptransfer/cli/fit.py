@@ -130,6 +130,8 @@ def fit(
                 unsafe_for_publication=unsafe,
             )
         _show(model, rows, book, written, scores, as_json=as_json)
+    if workspace is not None and not as_json:
+        say(f"Hint: workspace '{workspace}' is as private as the rows; delete it when the release is safe.")
 
 
 def _show(

@@ -172,7 +172,7 @@ def _data(model: PrivateClassifier) -> Iterator[Block]:
     if provenance.public is None:
         yield Paragraph("No public rows were used.")
     else:
-        yield Paragraph("Public rows were used. They are not protected:")
+        yield Paragraph("Public rows were given. They are not protected:")
         yield Table(("Public rows", "Value"), _pairs(provenance.public))
     if provenance.prototypes is not None:
         yield Paragraph("The prototypes are public examples; release.json lists which.")
