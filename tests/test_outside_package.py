@@ -112,7 +112,7 @@ def test_their_method_and_encoder_go_all_the_way_and_the_release_outlives_them(i
     assert recorded["method"]["configuration"]["floor"] == 2
     assert recorded["versions"]["largest-class"] == "1.0"
     assert recorded["facts"]["encoder"]["name"] == "brightness"
-    words = "every row is given the class that seems largest. Reference: None: the baseline of every table."
+    words = "every row is given the class that seems largest. Reference: A baseline that needs no paper."
     assert words in " ".join(Path("model/CARD.md").read_text().replace("**", "").split())
     checked = dpt.verify("model")
     assert checked.outcome == "verified"
@@ -123,7 +123,7 @@ def test_their_method_and_encoder_go_all_the_way_and_the_release_outlives_them(i
     assert "steps NOT checked" in run("verify", "model", code=3)
     assert set(dpt.load("model").predict(np.zeros((2, 16)))) == {"b"}
     assert "seems largest" in run("card", "model")
-    assert "'brightness' was a local file or module" in run("predict", "model", "photos/b/0.png", code=2)
+    assert "'brightness' is of no installed package" in run("predict", "model", "photos/b/0.png", code=2)
     assert "must be one of auto" in run(
         "fit", "rows.emb", "-m", "largest-class", *BUDGET, "--out", "m", code=2
     )

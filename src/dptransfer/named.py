@@ -16,7 +16,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dptransfer.errors import ArgumentError, nearest
-from dptransfer.methods.parts import alternatives
+from dptransfer.methods.parts import alternatives, type_hints
 
 if TYPE_CHECKING:
     from dptransfer.methods import PrivateMethod
@@ -90,20 +90,21 @@ def _with_inner(method: PrivateMethod, features: Any, inner: Mapping[str, Any]) 
 
 def _with_settings(value: Any, given: Mapping[str, Any], of: str) -> Any:
     """A dataclass instance with these fields changed; 'part.field' reaches into the one a field holds."""
+    owner: type = type(value)
     own: dict[str, Any] = {}
     parts: dict[str, dict[str, Any]] = {}  # by field: the settings of the part, and its kind if one is chosen
     for name, setting in given.items():
         head, _, rest = name.partition(".")
         if head not in _settable(value):
             raise _no_such(of, name, setting_names(value))
-        if alternatives(type(value), head):
+        if alternatives(owner, head):
             whole = setting if isinstance(setting, Mapping) else {"kind": setting}
             parts.setdefault(head, {}).update({rest: setting} if rest else whole)
         elif rest:
             plain = f"'{head}' of {of} is a plain value. Give '{head}' alone."
             raise ArgumentError(f"A dot leads to a part's own settings; {plain}")
         else:
-            own[head] = in_type(typing.get_type_hints(type(value))[head], head, setting)
+            own[head] = in_type(type_hints(owner)[head], head, setting)
     own |= {head: _part(value, head, settings) for head, settings in parts.items()}
     return replace(value, **own) if own else value
 
@@ -134,7 +135,7 @@ def _of_kind(owner: type, name: str, kind: Any) -> Any:
         return kind
     if isinstance(kind, str) and kind in by_word:
         return by_word[kind](**{})
-    if kind in (None, "none", "null") and type(None) in typing.get_args(typing.get_type_hints(owner)[name]):
+    if kind in (None, "none", "null") and type(None) in typing.get_args(type_hints(owner)[name]):
         return None
     if by_word:
         remedy = nearest(str(kind), by_word, "Choose one of these.")

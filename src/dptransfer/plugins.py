@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -30,14 +29,13 @@ def is_place(text: str) -> bool:
     return _PLACE.fullmatch(text) is not None
 
 
-@dataclass(frozen=True, eq=False)
 class Registry(Mapping[str, Found], Generic[Found]):
     """A read-only mapping from names to what they name.
 
     The library's own names stand in the package and not in its metadata, so that they are there in a source
     tree or an archive that was never installed; nobody else can take them.
 
-    Attributes:
+    Args:
         what: one of them in words, such as 'method'.
         group: the entry points through which packages add some.
         own: places 'module:Name' of the library's own, by name, in the order in which they are listed.
@@ -45,11 +43,15 @@ class Registry(Mapping[str, Found], Generic[Found]):
         besides: what else a person may name.
     """
 
-    what: str
-    group: str
-    own: Mapping[str, str]
-    accepted: Callable[[str, Any], Found]
-    besides: str = "package.module:Name"
+    def __init__(  # no dataclass: `import dptransfer` comes by here, and `dataclasses` takes half of its time
+        self,
+        what: str,
+        group: str,
+        own: Mapping[str, str],
+        accepted: Callable[[str, Any], Found],
+        besides: str = "package.module:Name",
+    ) -> None:
+        self.what, self.group, self.own, self.accepted, self.besides = what, group, own, accepted, besides
 
     @property
     def names(self) -> tuple[str, ...]:

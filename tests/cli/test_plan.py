@@ -186,7 +186,7 @@ def test_the_pool_gives_the_dimension(cli_json, data):
             (*BUDGET, *SIZES, "--set", "data.class_counts=1,x"),
             "'class_counts' must be of the type tuple[int, ...]",
         ),
-        ((*BUDGET, *SIZES, "--set", "data.class_counts=1,2"), "one number per declared class"),
+        ((*BUDGET, *SIZES, "--set", "data.class_counts=1,2"), "each of the 10 classes a number"),
         ((*BUDGET, *SIZES, "--set", "k=3"), "'mean' has no 'k'"),
         ((*BUDGET, *SIZES, "--set", "pool"), "--set takes field=value"),
         ((*BUDGET, *SIZES, "--set", "pool=many"), "must be of the type int"),

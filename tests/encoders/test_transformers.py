@@ -133,7 +133,7 @@ def test_long_texts_are_cut_where_the_model_ends(models):
 def test_an_encoder_is_found_again_by_its_folder(models):
     identity = get_encoder(str(models / "vit")).identity
     assert encoder_of(identity, spec=str(models / "vit")).identity == identity
-    with pytest.raises(DataError, match="Say where it is"):
+    with pytest.raises(DataError, match="say where it is"):
         encoder_of(identity)
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.document.pages import Page
 
+from document.pages import Page
 from dptransfer.accounting import epsilon_of, membership_advantage, true_positive_rate
 from dptransfer.document import plain
 from dptransfer.encoders.delta import EncoderDelta

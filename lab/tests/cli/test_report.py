@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from dptransfer.data.store import write_embeddings
-from tests.synthetic import folder, grid
+
+from ..synthetic import folder, grid
 
 QUICK = ("--rows", "300", "--epsilons", "0.5,8", "--methods", "mean")
 

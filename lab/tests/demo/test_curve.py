@@ -1,7 +1,8 @@
 from dptransfer import MeanPrototypes
 from dptransfer_lab.demo.curve import accuracy_curve
 from dptransfer_lab.demo.embed import claim_folder, embed
-from tests.demo.conftest import PixelEncoder, tiny_sets
+
+from .conftest import PixelEncoder, tiny_sets
 
 
 def test_more_epsilon_is_more_accuracy_and_the_same_seeds_give_the_same_dots(tmp_path):

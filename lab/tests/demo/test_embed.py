@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from dptransfer_lab.demo.embed import claim_folder, embed
-from tests.demo.conftest import PixelEncoder, tiny_sets
+
+from .conftest import PixelEncoder, tiny_sets
 
 
 @pytest.fixture

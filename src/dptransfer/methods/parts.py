@@ -6,6 +6,9 @@ import types
 import typing
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from functools import cache
+
+type_hints = cache(typing.get_type_hints)  # a verification asks for those of every method
 
 
 def alternatives(owner: type, name: str) -> tuple[type, ...]:
@@ -15,7 +18,7 @@ def alternatives(owner: type, name: str) -> tuple[type, ...]:
     >>> [part.__name__ for part in alternatives(NoisyGD, "start")]
     ['FromZero', 'FromShots', 'FromNames']
     """
-    hint = typing.get_type_hints(owner)[name]
+    hint = type_hints(owner)[name]
     united = typing.get_origin(hint) in (typing.Union, types.UnionType)
     found = typing.get_args(hint) if united else (hint,)
     return tuple(one for one in found if isinstance(one, type) and is_dataclass(one))
