@@ -14,7 +14,7 @@ from dptransfer.errors import (
     LedgerError,
     PrivacyWarning,
 )
-from dptransfer.features import UnitNorm
+from dptransfer.features import PublicMap, UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.methods import (
     METHODS,
@@ -307,3 +307,9 @@ def test_public_work_is_done_before_the_charge_and_handed_to_the_run():
 
     model = Prepares().fit(private(), budget=BUDGET, ledger=ledger)
     assert (model.features.dimension, model.dimension) == (WIDTH // 2, WIDTH)
+
+
+@pytest.mark.parametrize("given", [3, PublicMap, None])
+def test_what_is_no_feature_map_is_refused_when_the_method_is_made(given):
+    with pytest.raises(ArgumentError, match=r"feature map, such as PublicMap\(axes=64\)"):
+        MeanPrototypes(features=given)

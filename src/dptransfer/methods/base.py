@@ -282,6 +282,12 @@ class PrivateMethod(ABC):
         public.require_match(private.facts)
 
 
+def _feature_map(name: str, value: Any) -> Any:
+    if isinstance(value, type) or not hasattr(value, "output_dimension"):
+        raise ArgumentError(f"{name} must be a feature map, such as PublicMap(axes=64); got {value!r}.")
+    return value
+
+
 @dataclass(frozen=True)
 class EmbeddingMethod(PrivateMethod):
     """Base of the methods that learn from the rows of a frozen encoder.
@@ -292,6 +298,7 @@ class EmbeddingMethod(PrivateMethod):
 
     features: Features = field(default_factory=UnitNorm)
 
+    checks: ClassVar[_check.Checks] = {"features": _feature_map}
     takes: ClassVar[type[Any]] = PrivateEmbeddings
     takes_public: ClassVar[type[Any]] = PublicEmbeddings
 
