@@ -12,7 +12,9 @@ def demo(
     data: Annotated[str, typer.Option(help="digits, or fashion-mnist where it is installed.")] = "digits",
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the files go.")] = Path("demo-output"),
     epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="ε of the demo's fit.")] = 1.0,
-    delta: Annotated[float, typer.Option("--delta", "-d", help="δ of it.")] = 1e-5,
+    delta: Annotated[
+        float, typer.Option("--delta", "-d", help="δ; 1e-5 if not given.", show_default=False)
+    ] = 1e-5,
 ) -> None:
     """Run the whole story on handwritten digits.
 

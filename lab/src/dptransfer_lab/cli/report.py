@@ -63,7 +63,9 @@ def explore(
         typer.Option("--dim", help="Width of the rows; default that of the public ones.", show_default=False),
     ] = None,
     epsilons: Annotated[str, typer.Option("--epsilons", help="Where on the curve.")] = "0.1,0.3,1,3,10",
-    delta: Annotated[float, typer.Option("--delta", "-d", help="δ of the budgets.")] = 1e-5,
+    delta: Annotated[
+        float, typer.Option("--delta", "-d", help="δ; 1e-5 if not given.", show_default=False)
+    ] = 1e-5,
     methods: Annotated[str, typer.Option("--methods", help="Which methods.")] = "public-prior,mean,public",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the figure.", show_default=False)
