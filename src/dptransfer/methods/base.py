@@ -192,6 +192,7 @@ class PrivateMethod(ABC):
             BudgetExceeded: the data set's budget in the ledger does not cover this fit; no row was read.
             RowsOnRecord: the ledger knows these rows under another name. For the owner's eyes only.
             BudgetError: the budget cannot pay for this method, or promises nothing (`accounting.heed`).
+            WorkspaceError: the run cannot go on from this workspace. For the owner's eyes only.
 
         Warns:
             PrivacyWarning: the budget promises little, by its numbers and the declared size alone.
