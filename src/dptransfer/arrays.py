@@ -13,6 +13,8 @@ Rows: TypeAlias = NDArray[np.floating[Any]]
 """Embeddings as they are kept: a row per example, in whatever precision they came."""
 Labels: TypeAlias = NDArray[np.int64]
 """A class per row, as its position in the declared list."""
+People: TypeAlias = NDArray[np.int64]
+"""The person that each row is from, as a number from 0; private, like the rows."""
 EncodedRows: TypeAlias = NDArray[np.float32]
 """Embeddings as an encoder gives them."""
 Integers: TypeAlias = NDArray[np.int64]

@@ -17,6 +17,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.labelled import Labelled
 from dptransfer.errors import DataError, Incompatible
+from dptransfer.privacy.unit import Unit
 
 
 class PrivateEmbeddings(PrivateData):
@@ -40,6 +41,10 @@ class PrivateEmbeddings(PrivateData):
         encoder: identity of the encoder behind the rows.
         size: approximate number of examples, only if it may be public.
         class_counts: exact class sizes, only if they are public.
+        people: whose each row is, as a word or a number; then persons are protected, each with all their
+            rows, and not single rows. A missing id makes a person of its own.
+        person_bound: as how many examples one person counts, at most; 1 gives each one voice.
+        rows_per_person: about how many rows a person has, only if that may be public.
         fingerprint: SHA-256 of the content where a store has it on record already.
     """
 
@@ -53,12 +58,19 @@ class PrivateEmbeddings(PrivateData):
         encoder: EncoderIdentity | None = None,
         size: int | None = None,
         class_counts: Sequence[int] | None = None,
+        people: ArrayLike | None = None,
+        person_bound: float = 1.0,
+        rows_per_person: float | None = None,
         fingerprint: str | None = None,
     ) -> None:
         self.rows = rows_of(x, "x")
         declared = Labelled.of(y).classes if classes is None else declared_classes(classes)
         counts = None if class_counts is None else tuple(class_counts)
-        super().__init__(self.rows, y, Facts(declared, self.rows.shape[1:], size, counts, encoder), name)
+        unit = Unit.ROW if people is None else Unit.PERSON
+        facts = Facts(
+            declared, self.rows.shape[1:], size, counts, encoder, unit, person_bound, rows_per_person
+        )
+        super().__init__(self.rows, y, facts, name, people)
         self._known_fingerprint = fingerprint
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labelled import Labelled, LabelledList, class_positions
+from dptransfer.data.people import person_positions
 from dptransfer.errors import DataError
 
 _CHUNK_BYTES = 2**24
@@ -32,11 +33,19 @@ class PrivateData:
         y: class of each.
         facts: the declaration.
         name: what the ledger files them under.
+        people: whose each is, where persons are protected and not single examples (`facts.unit`).
     """
 
     _known_fingerprint: str | None = None
 
-    def __init__(self, examples: Any, y: ArrayLike | Labelled, facts: Facts, name: str | None) -> None:
+    def __init__(
+        self,
+        examples: Any,
+        y: ArrayLike | Labelled,
+        facts: Facts,
+        name: str | None,
+        people: ArrayLike | None = None,
+    ) -> None:
         self.facts, self.name, self._examples = facts, name, examples
         self.labels = class_positions(y, facts.classes)
         if len(self.labels) != len(examples):
@@ -44,6 +53,7 @@ class PrivateData:
                 "x and y must have one entry per example; their lengths differ. "
                 f"Pass the labels of these {'rows' if len(facts.shape) == 1 else 'pictures'}."
             )
+        self.people = None if people is None else person_positions(people, len(examples))
 
     def __repr__(self) -> str:
         label = f"'{self.name}', " if self.name else ""

@@ -8,7 +8,7 @@ from typing import Any
 from dptransfer import _check
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import ArgumentError, Incompatible
-from dptransfer.privacy.unit import Unit
+from dptransfer.privacy.unit import Bound, Unit
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,9 @@ class Facts:
         class_counts: exact class sizes, if they are public (replace-one methods such as CoinPress need them).
         encoder: the encoder behind rows, if on record.
         unit: what one neighbour adds: an example, or a person with all their examples.
+        person_bound: as how many examples one person counts in any answer, at most (see `privacy.Bound`).
+        rows_per_person: about how many examples a person has, if the owner chooses to make that public. It
+            helps to choose a method, and no guarantee rests on it.
     """
 
     classes: tuple[str | int, ...]
@@ -36,6 +39,8 @@ class Facts:
     class_counts: tuple[int, ...] | None = None
     encoder: EncoderIdentity | None = None
     unit: Unit = Unit.ROW
+    person_bound: float = 1.0
+    rows_per_person: float | None = None
 
     def __post_init__(self) -> None:
         """Check the declaration."""
@@ -65,6 +70,11 @@ class Facts:
                 )
             counts = tuple(_check.whole("class_counts", count, at_least=0) for count in self.class_counts)
             object.__setattr__(self, "class_counts", counts)
+        _ = self.bound
+        if self.rows_per_person is not None and _check.positive("rows_per_person", self.rows_per_person) < 1:
+            raise ArgumentError(
+                f"rows_per_person must be at least 1; got {self.rows_per_person!r}. Leave it out if unsure."
+            )
 
     @property
     def dimension(self) -> int:
@@ -85,8 +95,24 @@ class Facts:
         """The number of examples as far as it is declared, in one number or by class."""
         return self.size if self.class_counts is None else sum(self.class_counts)
 
+    @property
+    def bound(self) -> Bound:
+        """How much one unit counts in any answer."""
+        return Bound(self.unit, self.person_bound)
+
+    @property
+    def declared_units(self) -> int | None:
+        """The number of examples, or of people, as far as it follows from what is declared."""
+        size = self.declared_size
+        if self.unit is Unit.ROW or size is None:
+            return size
+        return None if self.rows_per_person is None else max(1, round(size / self.rows_per_person))
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
+        people: dict[str, Any] = {}
+        if self.unit is Unit.PERSON:
+            people = {"person_bound": self.person_bound, "rows_per_person": self.rows_per_person}
         return {
             "classes": list(self.classes),
             "shape": list(self.shape),
@@ -94,4 +120,5 @@ class Facts:
             "class_counts": None if self.class_counts is None else list(self.class_counts),
             "encoder": None if self.encoder is None else self.encoder.to_dict(),
             "unit": self.unit.value,
+            **people,
         }

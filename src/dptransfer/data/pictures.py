@@ -14,6 +14,7 @@ from dptransfer.data.images import ImageList
 from dptransfer.data.labelled import Labelled
 from dptransfer.data.pixels import pixels_of
 from dptransfer.errors import DataError, Incompatible
+from dptransfer.privacy.unit import Unit
 
 
 class PrivateImages(PrivateData):
@@ -37,6 +38,9 @@ class PrivateImages(PrivateData):
         name: what the ledger files this data set under.
         size: approximate number of examples, only if it may be public.
         class_counts: exact class sizes, only if they are public.
+        people: whose each picture is, as for `PrivateEmbeddings`.
+        person_bound: as how many examples one person counts, at most.
+        rows_per_person: about how many pictures a person has, only if that may be public.
     """
 
     def __init__(
@@ -49,6 +53,9 @@ class PrivateImages(PrivateData):
         name: str | None = None,
         size: int | None = None,
         class_counts: Sequence[int] | None = None,
+        people: ArrayLike | None = None,
+        person_bound: float = 1.0,
+        rows_per_person: float | None = None,
     ) -> None:
         self.pixels = pixels_of(x, resolution, private=True)
         given = _given_labels(x, y)
@@ -56,7 +63,10 @@ class PrivateImages(PrivateData):
             raise DataError("Private pictures need y=, a class each, and classes=[...], their full list.")
         declared = Labelled.of(given).classes if classes is None else declared_classes(classes)
         counts = None if class_counts is None else tuple(class_counts)
-        super().__init__(self.pixels, given, Facts(declared, self.pixels.shape[1:], size, counts), name)
+        unit = Unit.ROW if people is None else Unit.PERSON
+        shape = self.pixels.shape[1:]
+        facts = Facts(declared, shape, size, counts, None, unit, person_bound, rows_per_person)
+        super().__init__(self.pixels, given, facts, name, people)
 
 
 class PublicImages(PublicData):

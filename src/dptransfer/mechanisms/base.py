@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
-from dptransfer.arrays import AnyArray, Labels
+from dptransfer.arrays import AnyArray, Integers, Labels, People
 from dptransfer.errors import BudgetError
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Event
+from dptransfer.queries.base import Query
 
 ROUND_UP = 1 + 2.0**-40
 """Noise scales are multiplied by it, so that the rounding of a float product errs on the private side."""
@@ -34,8 +36,16 @@ class Step(Protocol):
 class Mechanism(Step, Protocol):
     """A noisy answer about private rows."""
 
-    def release(self, rows: AnyArray, labels: Labels, *, noise: NoiseSource) -> Any:
+    def release(
+        self, rows: AnyArray, labels: Labels, people: People | None = None, *, noise: NoiseSource
+    ) -> Any:
         """The noisy answer; the only thing that leaves."""
+
+
+def exact_answer(query: Query, rows: AnyArray, labels: Labels, people: People | None) -> Integers:
+    """The query's answer about rows, or about the persons they are from."""
+    asked: Callable[..., Integers] = query
+    return asked(rows, labels) if people is None else asked(rows, labels, people)
 
 
 def at_noise_of(recorded: Event, step: Step) -> Step:

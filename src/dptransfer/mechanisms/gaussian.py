@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dptransfer.arrays import AnyArray, Floats, Labels
+from dptransfer.arrays import AnyArray, Floats, Labels, People
 from dptransfer.mechanisms import row_shares
-from dptransfer.mechanisms.base import ROUND_UP, require_noise
+from dptransfer.mechanisms.base import ROUND_UP, exact_answer, require_noise
 from dptransfer.noise import NoiseSource, lattice_epsilon
 from dptransfer.privacy import GaussianEvent, Relation
 from dptransfer.queries.base import L2Query
@@ -57,14 +57,16 @@ class GaussianMechanism:
             unit=self.query.unit,
         )
 
-    def release(self, rows: AnyArray, labels: Labels, *, noise: NoiseSource) -> Floats:
+    def release(
+        self, rows: AnyArray, labels: Labels, people: People | None = None, *, noise: NoiseSource
+    ) -> Floats:
         """Answer and noise are added as integers; scaling back is post-processing."""
         # An answer on record must have the noise it is paid for here: a share may follow from other answers.
         what = f"{self.query.label}, noise multiplier {self.noise_multiplier:.9g}"
-        return noise.once(what, lambda: self._draw(rows, labels, noise))
+        return noise.once(what, lambda: self._draw(rows, labels, people, noise))
 
-    def _draw(self, rows: AnyArray, labels: Labels, noise: NoiseSource) -> Floats:
+    def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Floats:
         # The noise first: if it cannot be drawn, no row was read.
         draws = noise.discrete_gaussian(self.scale * self.query.grid * ROUND_UP, self.query.shape)
-        row_shares.note(self, self.query, rows, labels)
-        return (self.query(rows, labels) + draws) / float(self.query.grid)
+        row_shares.note(self, self.query, rows, labels, people)
+        return (exact_answer(self.query, rows, labels, people) + draws) / float(self.query.grid)

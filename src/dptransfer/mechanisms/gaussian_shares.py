@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 
 from dptransfer import _check
-from dptransfer.arrays import AnyArray, Floats, Labels
+from dptransfer.arrays import AnyArray, Floats, Labels, People
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms.gaussian import GaussianMechanism
 from dptransfer.noise import NoiseSource, lattice_epsilon
-from dptransfer.privacy import GaussianEvent, Relation
+from dptransfer.privacy import GaussianEvent, Relation, Unit
 from dptransfer.queries.base import L2Query
 
 _ROUNDING = 1e-9  # shares are floats; a sum of 1 + 1e-9 is still 1, and is paid for by `_HAIR`
@@ -26,7 +26,8 @@ class GaussianShares:
                    is √q/z-GDP, and releases whose shares add up to at most 1 are 1/z-GDP even if each share
                    and query depends on earlier answers. Under replace-one a label either stays or changes,
                    for the whole run; a query says how far either moves it, and shares weighted by the
-                   squares add up to at most 1 for either: that bounds every pair of neighbours.
+                   squares add up to at most 1 for either: that bounds every pair of neighbours. Of persons,
+                   who have several labels, every share is spent in full.
     Relation:      the one it is built with; each query's sensitivity is taken under it.
     Sensitivity:   each query's own, L2; the event quotes that of the largest, `query`.
     Assumes:       every answer has at most as many coordinates as `query`, on a grid at least as fine
@@ -85,7 +86,14 @@ class SharesLeft:
     noise: NoiseSource
     left: tuple[float, float] = (1.0, 1.0)
 
-    def release(self, query: L2Query, share: float, rows: AnyArray, labels: Labels) -> Floats:
+    def release(
+        self,
+        query: L2Query,
+        share: float,
+        rows: AnyArray,
+        labels: Labels,
+        people: People | None = None,
+    ) -> Floats:
         """The query's noisy answer on these rows, for `share` of the budget."""
         _check.positive("share", share)
         largest, relation = self.budget.query, self.budget.relation
@@ -108,7 +116,8 @@ class SharesLeft:
         self.left = stays, changes
         multiplier = self.budget.noise_multiplier / math.sqrt(share) * _HAIR
         is_part = relation is Relation.REPLACE_ONE
-        return GaussianMechanism(query, multiplier, relation, is_part).release(rows, labels, noise=self.noise)
+        mechanism = GaussianMechanism(query, multiplier, relation, is_part)
+        return mechanism.release(rows, labels, people, noise=self.noise)
 
     def scale(self, query: L2Query, share: float) -> float:
         """Standard deviation of the noise that `release` would add."""
@@ -118,7 +127,7 @@ class SharesLeft:
 def _parts(query: L2Query, relation: Relation) -> tuple[float, float]:
     """Of a share, what is spent where the label of a replaced example stays, and where it changes."""
     gaps: tuple[float, float] | None = getattr(query, "gaps_by_label", None)
-    if relation is Relation.ADD_REMOVE or gaps is None:
+    if relation is Relation.ADD_REMOVE or query.unit is Unit.PERSON or gaps is None:
         return 1.0, 1.0
     whole = query.l2_sensitivity(relation)
     return (gaps[0] / whole) ** 2, (gaps[1] / whole) ** 2

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.arrays import AnyArray, Floats, Integers, Labels
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import OnLattice
 from dptransfer.mechanisms import row_shares
-from dptransfer.mechanisms.base import ROUND_UP, require_noise
+from dptransfer.mechanisms.base import ROUND_UP, exact_answer, require_noise
 from dptransfer.noise import NoiseSource, lattice_epsilon
 from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent
 from dptransfer.queries.base import L2Query
@@ -110,8 +110,8 @@ class RoundsLeft:
     noise: NoiseSource
     asked: int = 0
 
-    def release(self, query: L2Query, rows: AnyArray, labels: Labels) -> Floats:
-        """The query's noisy answer on these rows, or on a fresh Poisson sample of them."""
+    def release(self, query: L2Query, rows: AnyArray, labels: Labels, people: People | None = None) -> Floats:
+        """The query's noisy answer on these rows, or on a fresh Poisson sample of them, or of the people."""
         planned, relation = self.paid.query, self.paid.relation
         if self.asked >= self.paid.times:
             raise BudgetError(f"{self.paid.times} rounds were paid for; this would be one more.")
@@ -131,16 +131,27 @@ class RoundsLeft:
                 "Map the rows with `head_rows` first."
             )
         self.asked += 1
-        return self.noise.once(query.label, lambda: self._draw(query, rows, labels))
+        return self.noise.once(query.label, lambda: self._draw(query, rows, labels, people))
 
-    def _draw(self, query: L2Query, rows: AnyArray, labels: Labels) -> Floats:
+    def _draw(self, query: L2Query, rows: AnyArray, labels: Labels, people: People | None) -> Floats:
         # The noise first: if it cannot be drawn, no row was read.
         draws = self.noise.discrete_gaussian(self.paid.scale * query.grid * ROUND_UP, query.shape)
-        row_shares.note(replace(self.paid, times=1), query, rows, labels)
+        row_shares.note(replace(self.paid, times=1), query, rows, labels, people)
         if self.paid.is_sampled:
-            chosen = self.noise.poisson_sample(len(rows), self.paid.sampling_rate)
+            chosen = self._sampled(len(rows), people)
             rows, labels = _at(rows, chosen), _at(labels, chosen)
-        return (query(rows, labels) + draws) / float(query.grid)
+            people = None if people is None else people[chosen]
+        return (exact_answer(query, rows, labels, people) + draws) / float(query.grid)
+
+    def _sampled(self, rows: int, people: People | None) -> Integers:
+        """Positions of the rows in a fresh sample: one coin for each, or one for all rows of a person."""
+        rate = self.paid.sampling_rate
+        if people is None:
+            return self.noise.poisson_sample(rows, rate)
+        persons = int(people.max(initial=-1)) + 1
+        taken = np.zeros(persons, dtype=bool)
+        taken[self.noise.poisson_sample(persons, rate)] = True
+        return np.flatnonzero(taken[people])
 
 
 def _fits_a_part(query: L2Query, planned: L2Query) -> bool:

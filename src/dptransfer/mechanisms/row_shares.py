@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.arrays import AnyArray, Floats, Labels
+from dptransfer.arrays import AnyArray, Floats, Labels, People
 from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms.base import Step
 from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
@@ -52,31 +52,37 @@ def recording() -> Iterator[list[RowShares]]:
         _RECORD.reset(token)
 
 
-def note(step: Step, query: Any, rows: AnyArray, labels: Labels) -> None:
+def note(step: Step, query: Any, rows: AnyArray, labels: Labels, people: People | None = None) -> None:
     """Write a release down, if somebody asked for it; `step` costs what this one release does."""
     record = _RECORD.get()
     if record is not None:
         event = step.event
-        shares = shares_of(event, query, rows, labels)
+        shares = shares_of(event, query, rows, labels, people)
         record.append(RowShares(event, shares, getattr(step, "is_part", False)))
 
 
 @singledispatch
-def shares_of(event: Event, query: Any, rows: AnyArray, labels: Labels) -> Floats:
-    """Each row's share in a release of this kind."""
+def shares_of(
+    event: Event, query: Any, rows: AnyArray, labels: Labels, people: People | None = None
+) -> Floats:
+    """Each unit's share in a release of this kind."""
     raise ArgumentError(f"A {event.kind} step has no losses by row; use a method without one.")
 
 
 @shares_of.register
-def _(event: SelectionEvent, query: Any, rows: AnyArray, labels: Labels) -> Floats:
-    ranges = contribution_ranges(query, rows, labels)
+def _(
+    event: SelectionEvent, query: Any, rows: AnyArray, labels: Labels, people: People | None = None
+) -> Floats:
+    ranges = contribution_ranges(query, rows, labels, people)
     # Two rows exchanged: scores of one class move by both, or those of two classes by one each.
     return (ranges + 1) / 2 if event.relation is Relation.REPLACE_ONE else ranges
 
 
 @shares_of.register
-def _(event: GaussianEvent, query: Any, rows: AnyArray, labels: Labels) -> Floats:
-    norms = contribution_norms(query, rows, labels)
+def _(
+    event: GaussianEvent, query: Any, rows: AnyArray, labels: Labels, people: People | None = None
+) -> Floats:
+    norms = contribution_norms(query, rows, labels, people)
     if event.relation is Relation.REPLACE_ONE:
         largest = largest_contribution(query)
         exchanged = np.minimum(norms + largest, query.l2_sensitivity(event.relation))
@@ -86,8 +92,10 @@ def _(event: GaussianEvent, query: Any, rows: AnyArray, labels: Labels) -> Float
 
 
 @shares_of.register
-def _(event: SampledGaussianEvent, query: Any, rows: AnyArray, labels: Labels) -> Floats:
-    norms = contribution_norms(query, rows, labels)
+def _(
+    event: SampledGaussianEvent, query: Any, rows: AnyArray, labels: Labels, people: People | None = None
+) -> Floats:
+    norms = contribution_norms(query, rows, labels, people)
     if event.relation is Relation.REPLACE_ONE:  # priced by the longer of the two
         norms = np.maximum(norms, largest_contribution(query))
     return norms / event.sensitivity

@@ -17,10 +17,10 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.arrays import AnyArray, Integers, Labels
+from dptransfer.arrays import AnyArray, Integers, Labels, People
 from dptransfer.compute.cores import usable_cores
 from dptransfer.mechanisms import row_shares
-from dptransfer.mechanisms.base import ROUND_UP
+from dptransfer.mechanisms.base import ROUND_UP, exact_answer
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Relation, SelectionEvent
 from dptransfer.queries.base import ScoreQuery
@@ -59,13 +59,15 @@ class Selection:
             self.epsilon, self.relation, self.bounded_range, self.name, query.label, query.unit
         )
 
-    def release(self, rows: AnyArray, labels: Labels, *, noise: NoiseSource) -> Integers:
+    def release(
+        self, rows: AnyArray, labels: Labels, people: People | None = None, *, noise: NoiseSource
+    ) -> Integers:
         """(classes,) positions of the chosen candidates."""
-        return noise.once(self.query.label, lambda: self._draw(rows, labels, noise))
+        return noise.once(self.query.label, lambda: self._draw(rows, labels, people, noise))
 
-    def _draw(self, rows: AnyArray, labels: Labels, noise: NoiseSource) -> Integers:
-        row_shares.note(self, self.query, rows, labels)
-        scores = self.query(rows, labels)
+    def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
+        row_shares.note(self, self.query, rows, labels, people)
+        scores = exact_answer(self.query, rows, labels, people)
         return np.array(for_each_class(self.choose, scores, noise), dtype=np.int64)
 
     def choose(self, scores: Integers, *, noise: NoiseSource) -> int:

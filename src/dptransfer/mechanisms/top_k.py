@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.arrays import AnyArray, Floats, Integers, Labels
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms import row_shares
-from dptransfer.mechanisms.base import ROUND_UP
+from dptransfer.mechanisms.base import ROUND_UP, exact_answer
 from dptransfer.mechanisms.selection import for_each_class
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Relation, SelectionEvent
@@ -78,14 +78,17 @@ class TopKMechanism:
         """What it costs, for all classes together."""
         return SelectionEvent(self.epsilon, self.relation, True, self.name, self.query.label, self.query.unit)
 
-    def release(self, rows: AnyArray, labels: Labels, *, noise: NoiseSource) -> Integers:
+    def release(
+        self, rows: AnyArray, labels: Labels, people: People | None = None, *, noise: NoiseSource
+    ) -> Integers:
         """(classes, K) positions of the chosen candidates, each row in increasing order."""
         _ = self.scale  # refuses, where it has to, before a row is read
-        return noise.once(self.query.label, lambda: self._draw(rows, labels, noise))
+        return noise.once(self.query.label, lambda: self._draw(rows, labels, people, noise))
 
-    def _draw(self, rows: AnyArray, labels: Labels, noise: NoiseSource) -> Integers:
-        row_shares.note(self, self.query, rows, labels)
-        return np.stack(for_each_class(self.choose, self.query(rows, labels), noise))
+    def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
+        row_shares.note(self, self.query, rows, labels, people)
+        scores = exact_answer(self.query, rows, labels, people)
+        return np.stack(for_each_class(self.choose, scores, noise))
 
     def choose(self, scores: Integers, *, noise: NoiseSource) -> Integers:
         """K positions for one class."""

@@ -201,7 +201,7 @@ class PrivateMethod(ABC):
         ledger = Ledger.default() if ledger is None else ledger
         _require_kinds(budget, ledger, noise)
         self._require_data(private, public)
-        heed(budget, private.facts.declared_size, stacklevel=3)  # past `plain_floats`
+        heed(budget, private.facts.declared_units, stacklevel=3)  # past `plain_floats`
         plan = self.plan(private.facts, budget, public)
         _require_honest(plan, budget, private.facts.unit)
         method = plan.method

@@ -10,11 +10,13 @@ from dptransfer.privacy.numbers import number, plain_exponents, rounded_up, type
 from dptransfer.privacy.relation import Relation
 from dptransfer.privacy.restate import for_group, in_relation
 from dptransfer.privacy.selection_event import SelectionEvent
-from dptransfer.privacy.unit import Unit
+from dptransfer.privacy.unit import EACH_ROW, Bound, Unit
 
 __all__ = [
+    "EACH_ROW",
     "SMALLEST_NOISE_MULTIPLIER",
     "BestOfManyEvent",
+    "Bound",
     "Budget",
     "Event",
     "GaussianEvent",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
+
+from dptransfer import _check
+from dptransfer.errors import ArgumentError
 
 
 class Unit(Enum):
@@ -22,3 +26,36 @@ class Unit(Enum):
     def words(self) -> str:
         """How one of them is called in a sentence, after 'one'."""
         return "example" if self is Unit.ROW else "person, with all their examples"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """How much one unit counts in any answer: a person, with all their examples, as so many examples at most.
+
+    An example counts as one. With a bound of 1 a person has one voice, however many examples they have;
+    a larger bound lets those with many say more, and noise grows with it.
+
+    Attributes:
+        unit: what one neighbour has more.
+        examples: as how many examples it counts, at most; between 2⁻¹⁰ and 2¹⁰, and 1 where the unit is one.
+    """
+
+    unit: Unit = Unit.ROW
+    examples: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse a bound that is none, and one that integer sums have no room for."""
+        if not 2.0**-10 <= _check.positive("person_bound", self.examples) <= 2.0**10:
+            raise ArgumentError(
+                f"person_bound must lie between 2**-10 and 2**10; got {self.examples!r}. "
+                "With 1, the default, each person has one voice."
+            )
+        if self.unit is Unit.ROW and self.examples != 1:
+            raise ArgumentError(
+                f"person_bound says how much a person counts; got {self.examples!r} without people. "
+                "Say whose each example is, or leave it out."
+            )
+
+
+EACH_ROW = Bound()
+"""Every example is a unit of its own."""

@@ -2,14 +2,22 @@
 
 A query answers in integers: it maps each row to the lattice through a public feature map and adds up exactly.
 `grid` says how many integer steps make one unit of the answer; sensitivities are in units.
+
+Where persons are protected, `bound` says as how many examples one of them counts, and the query is asked
+with `people`: it adds up each person's contributions, scales the sum down to what the bound allows, and
+rounds toward zero. So the answer moves, when a person comes with all their rows, as far as it would when so
+many examples come.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Protocol, final
 
-from dptransfer.arrays import AnyArray, Integers, Labels
-from dptransfer.privacy import Relation, Unit
+from dptransfer.arrays import AnyArray, Integers, Labels, People
+from dptransfer.errors import ArgumentError
+from dptransfer.privacy import EACH_ROW, Bound, Relation, Unit
 
 
 class Query(Protocol):
@@ -22,6 +30,9 @@ class Query(Protocol):
     @property
     def unit(self) -> Unit:
         """Of what one more moves the answer as far as the query says: an example, or all of one person's."""
+
+    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
+        """The exact answer, in grid steps; where persons are the unit, `people` is a third argument."""
 
 
 class L2Query(Query, Protocol):
@@ -38,20 +49,49 @@ class L2Query(Query, Protocol):
     def l2_sensitivity(self, relation: Relation) -> float:
         """Largest L2 distance, in units, between the answers on two neighbours."""
 
-    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
-        """The exact answer, in grid steps."""
-
 
 class ScoreQuery(Query, Protocol):
     """A query that scores public candidates for each class: what a selection mechanism protects.
 
-    An example moves the scores of its own class only, each by an integer between 0 and `score_range`, and
-    always in the same direction (monotone): adding it never lowers a score.
+    A unit moves a score by an integer between 0 and `score_range`, and always in the same direction
+    (monotone): adding it never lowers a score. An example moves the scores of its own class only; a person
+    may move those of all classes, each by a part of the range, and the parts add up to one range.
     """
 
     @property
     def score_range(self) -> int:
-        """Largest contribution of one example to one score, in grid steps; the smallest is 0."""
+        """Largest contribution of one unit to one score, in grid steps; the smallest is 0."""
 
-    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
-        """(candidates, classes) scores, in grid steps."""
+
+@dataclass(frozen=True)
+class BoundedQuery(ABC):
+    """Base of the queries that bound what one unit contributes, be it an example or a person.
+
+    Attributes:
+        bound: the unit, and as how many examples it counts.
+    """
+
+    bound: Bound = field(default=EACH_ROW, kw_only=True)
+
+    @property
+    def unit(self) -> Unit:
+        """Of what one more moves the answer as far as the query says."""
+        return self.bound.unit
+
+    @final
+    def __call__(self, rows: AnyArray, labels: Labels, people: People | None = None) -> Integers:
+        """The exact answer, in grid steps."""
+        if (people is None) is not (self.unit is Unit.ROW):
+            raise ArgumentError(
+                "A query about persons must be told whose each row is, and one about rows must not; "
+                "this one was asked otherwise. Pass people with a bound whose unit is a person."
+            )
+        return self.of_rows(rows, labels) if people is None else self.of_people(rows, labels, people)
+
+    @abstractmethod
+    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
+        """The answer where every row is a unit of its own."""
+
+    @abstractmethod
+    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
+        """The answer where persons are, each bounded with all their rows."""

@@ -7,29 +7,33 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptransfer.arrays import AnyArray, Floats, Integers, Labels
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.compute.device import use_cuda
+from dptransfer.compute.people import Groups, group_sums, grouped, over_people, scaled_down
 from dptransfer.compute.sums import add_by_class, class_sums
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.features.on_device import lattice_on_device
-from dptransfer.privacy import Relation, Unit
+from dptransfer.privacy import Relation
+from dptransfer.queries.base import BoundedQuery
 from dptransfer.queries.contributions import whole_norms
 
 _GRID = 2**SUM_BITS
 
 
 @dataclass(frozen=True)
-class ClassSums:
+class ClassSums(BoundedQuery):
     """Per-class sums of mapped rows, each row of L2 norm at most 1.
 
     Releases:      a (classes, dimension) matrix, all classes in one answer.
     Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
-    Relation:      add/remove one example, or replace one example.
+    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
     Sensitivity:   L2. Add/remove: one row of the matrix moves by the norm of one mapped row, at most 1.
-                   Replace: same class ‖a − b‖ ≤ 2; another class √(‖a‖² + ‖b‖²) ≤ √2; so 2.
+                   Replace: same class ‖a − b‖ ≤ 2; another class √(‖a‖² + ‖b‖²) ≤ √2; so 2. Persons: the
+                   matrix of one person's sums is scaled to a Frobenius norm of at most `bound`, so bound
+                   and 2·bound.
     Assumes:       classes declared in advance; labels in 0..classes−1; a feature map that works row by row.
                    Exact: integer rows of norm ≤ 2³⁰, int64 sums; on CUDA the same integers.
     Reference:     Wahdany et al. (2025), Section 4.1, which adds noise of 2r/n_c to class means; there n_c is
@@ -41,7 +45,6 @@ class ClassSums:
     device: str = "cpu"
 
     label = "class sums"
-    unit = Unit.ROW
     grid = _GRID
     gaps_by_label = 2.0, math.sqrt(2)
     """How far replacing an example moves the answer: if its label stays, and if it changes."""
@@ -52,10 +55,10 @@ class ClassSums:
         return self.classes, self.features.dimension
 
     def l2_sensitivity(self, relation: Relation) -> float:
-        """1 under add/remove, 2 under replace-one."""
-        return 1.0 if relation is Relation.ADD_REMOVE else 2.0
+        """1 under add/remove, 2 under replace-one, for each example that a unit counts as."""
+        return self.bound.examples * (1.0 if relation is Relation.ADD_REMOVE else 2.0)
 
-    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
+    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """Sums in steps of 2⁻³⁰."""
         if use_cuda(self.device, rows):
             on_device = lattice_on_device(self.features, _GRID)
@@ -69,6 +72,18 @@ class ClassSums:
             add_by_class(sums, integers, own)
         return sums
 
+    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
+        """Sums in steps of 2⁻³⁰, those of each person scaled down to the bound."""
+        answer = np.zeros(self.shape, dtype=np.int64)
+
+        def part(groups: Groups) -> tuple[Integers, Integers]:
+            sums = group_sums(lambda own: self.features.lattice(rows[own], _GRID), groups, self.shape[1])
+            return scaled_down(sums, groups, _GRID, self.bound.examples * _GRID), groups.classes
+
+        for bounded, own in over_people(part, grouped(people, labels), self.features.input_dimension):
+            add_by_class(answer, bounded, own)
+        return answer
+
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """The mapped rows' norms."""
 
@@ -81,13 +96,15 @@ class ClassSums:
 
 
 @dataclass(frozen=True)
-class ClassCounts:
+class ClassCounts(BoundedQuery):
     """The number of examples of each class.
 
     Releases:      a vector with one count per declared class.
     Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
-    Relation:      add/remove one example, or replace one example.
-    Sensitivity:   L2. Add/remove: one count moves by 1. Replace: two counts move by 1, so √2.
+    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
+    Sensitivity:   L2. Add/remove: one count moves by 1. Replace: two counts move by 1, so √2. Persons: the
+                   counts of one person are scaled to a norm of at most `bound`; no count is negative, so two
+                   persons' are at most √2·bound apart.
     Assumes:       classes declared in advance; labels in 0..classes−1.
     Reference:     Zhu and Zhang, "Mean Estimation Strikes Back", Algorithm 1, line 4.
     """
@@ -95,7 +112,6 @@ class ClassCounts:
     classes: int
 
     label = "class counts"
-    unit = Unit.ROW
     grid = _GRID
     gaps_by_label = 0.0, math.sqrt(2)
     """How far replacing an example moves the answer: if its label stays, and if it changes."""
@@ -106,13 +122,21 @@ class ClassCounts:
         return (self.classes,)
 
     def l2_sensitivity(self, relation: Relation) -> float:
-        """1 under add/remove, √2 under replace-one."""
-        return 1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2)
+        """1 under add/remove, √2 under replace-one, for each example that a unit counts as."""
+        return self.bound.examples * (1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2))
 
-    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
+    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """Counts in steps of 2⁻³⁰, fine enough for lattice noise."""
         counts: Integers = np.bincount(labels, minlength=self.classes).astype(np.int64) * _GRID
         return counts
+
+    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
+        """Counts in steps of 2⁻³⁰, those of each person scaled down to the bound."""
+        answer = np.zeros((self.classes, 1), dtype=np.int64)
+        groups = grouped(people, labels)
+        counts = groups.counts[:, None] * _GRID
+        add_by_class(answer, scaled_down(counts, groups, _GRID, self.bound.examples * _GRID), groups.classes)
+        return answer[:, 0]
 
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """One for each example."""
@@ -120,15 +144,20 @@ class ClassCounts:
 
 
 @dataclass(frozen=True)
-class ClassSumsAndCounts:
+class ClassSumsAndCounts(BoundedQuery):
     """Per-class sums of mapped rows, with the class count times `weight` as one more coordinate.
 
     Releases:      a (classes, dimension + 1) matrix; the last column holds the weighted counts.
     Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
-    Relation:      add/remove one example, or replace one example.
+    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
     Sensitivity:   L2, with w for the weight. Add/remove: one row (x, w) appears, of norm at most √(1 + w²).
                    Replace: same class 2, as the counts cancel; another class √(2(1 + w²)), for (x, w) leaves
-                   and (x′, w) appears; so 2 up to w = 1, and √(2(1 + w²)) from there on.
+                   and (x′, w) appears; so 2 up to w = 1, and √(2(1 + w²)) from there on. Persons: bound times
+                   that. Let (S, w·n) and (S′, w·n′) be two persons' matrices, each scaled to a norm of at
+                   most bound·√(1 + w²). A class's sum is at most as long as its count, so their inner product
+                   is at least (w² − 1)·n·n′, which is ≥ 0 from w = 1 on, and else at least (w² − 1)·bound²,
+                   as n is at most bound long. Rounding, less than a step in each entry, is taken off the norm
+                   beforehand.
     Assumes:       classes declared in advance; labels in 0..classes−1; a feature map that works row by row.
     Reference:     Zhu and Zhang, "Mean Estimation Strikes Back", Algorithm 1, where w = 1. Its Theorem 2.1
                    allows σ = 1.23 at ε = 1, δ = 1e-5; the joint sensitivity √2 needs 5.276.
@@ -146,7 +175,6 @@ class ClassSumsAndCounts:
     weight: float = 1.0
 
     label = "class sums and counts"
-    unit = Unit.ROW
     grid = _GRID
 
     def __post_init__(self) -> None:
@@ -168,17 +196,40 @@ class ClassSumsAndCounts:
         return int(self.weight * 2**16) / 2**16
 
     def l2_sensitivity(self, relation: Relation) -> float:
-        """√(1 + w²) under add/remove; under replace-one 2, or √2 times that for weights above 1."""
-        one = math.hypot(1.0, self.exact_weight)
+        """Bound · √(1 + w²) under add/remove; under replace-one 2 · bound, or √2 of it if w is above 1."""
+        one = self._one
         if relation is Relation.ADD_REMOVE:
             return one
-        return math.sqrt(2) * one if self.exact_weight > 1 else 2.0
+        return math.sqrt(2) * one if self.exact_weight > 1 else 2.0 * self.bound.examples
 
-    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
+    @property
+    def _one(self) -> float:
+        """Largest norm of what one unit contributes."""
+        return self.bound.examples * math.hypot(1.0, self.exact_weight)
+
+    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """Sums and weighted counts in steps of 2⁻³⁰."""
         sums = ClassSums(self.features, self.classes, self.device)(rows, labels)
         counts = ClassCounts(self.classes)(rows, labels) // 2**16 * int(self.weight * 2**16)
         return np.column_stack([sums, counts])
+
+    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
+        """Sums and weighted counts in steps of 2⁻³⁰, those of each person scaled down to the bound."""
+        answer = np.zeros(self.shape, dtype=np.int64)
+        weight = int(self.weight * 2**16) * (_GRID // 2**16)
+        longest = math.hypot(1.0, self.exact_weight) * _GRID
+        most = self._one * _GRID - 2 * math.sqrt(answer.size)
+
+        def part(groups: Groups) -> tuple[Integers, Integers]:
+            sums = group_sums(
+                lambda own: self.features.lattice(rows[own], _GRID), groups, self.features.dimension
+            )
+            both = np.column_stack([sums, groups.counts * weight])
+            return scaled_down(both, groups, longest, most), groups.classes
+
+        for bounded, own in over_people(part, grouped(people, labels), self.features.input_dimension):
+            add_by_class(answer, bounded, own)
+        return answer
 
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """Norms of the mapped rows with the weight behind."""

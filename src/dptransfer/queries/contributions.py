@@ -12,30 +12,42 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.arrays import AnyArray, Floats, Labels
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.privacy import Relation
 from dptransfer.queries.base import L2Query, ScoreQuery
 
 
-def contribution_norms(query: L2Query, rows: AnyArray, labels: Labels) -> Floats:
-    """L2 norm, in units of the answer, of what each row contributes."""
+def contribution_norms(
+    query: L2Query, rows: AnyArray, labels: Labels, people: People | None = None
+) -> Floats:
+    """L2 norm, in units of the answer, of what each row contributes; or each person, in order of number."""
     at_once = getattr(query, "contribution_norms", None)
-    if at_once is not None:
+    if at_once is not None and people is None:
         norms: Floats = at_once(rows, labels)
         return norms
-    return one_by_one(lambda x, y: np.linalg.norm(query(x, y).astype(np.float64)) / query.grid, rows, labels)
+    return one_by_one(
+        lambda *own: np.linalg.norm(query(*own).astype(np.float64)) / query.grid, rows, labels, people
+    )
 
 
-def contribution_ranges(query: ScoreQuery, rows: AnyArray, labels: Labels) -> Floats:
+def contribution_ranges(
+    query: ScoreQuery, rows: AnyArray, labels: Labels, people: People | None = None
+) -> Floats:
     """Largest minus smallest of what each row adds to the scores of its class, ÷ `score_range`.
 
     A constant added to all scores changes no selection, so this, and not the largest, is what a row can do.
+    What a person does to several classes adds up.
     """
     at_once = getattr(query, "contribution_ranges", None)
-    if at_once is not None:
+    if at_once is not None and people is None:
         ranges: Floats = at_once(rows, labels)
         return ranges
-    return one_by_one(lambda x, y: np.ptp(query(x, y)[:, y[0]]) / query.score_range, rows, labels)
+
+    def span(x: AnyArray, y: Labels, *whose: People) -> float:
+        asked: Callable[..., Integers] = query
+        return float(np.ptp(asked(x, y, *whose), axis=0)[np.unique(y)].sum()) / query.score_range
+
+    return one_by_one(span, rows, labels, people)
 
 
 def largest_contribution(query: L2Query) -> float:
@@ -47,9 +59,16 @@ def largest_contribution(query: L2Query) -> float:
     return query.l2_sensitivity(Relation.ADD_REMOVE) if own is None else own
 
 
-def one_by_one(measure: Callable[[AnyArray, Labels], Any], rows: AnyArray, labels: Labels) -> Floats:
-    """`measure` of each row as a data set of its own."""
-    found = [float(measure(rows[i : i + 1], labels[i : i + 1])) for i in range(len(rows))]
+def one_by_one(
+    measure: Callable[..., Any], rows: AnyArray, labels: Labels, people: People | None = None
+) -> Floats:
+    """`measure` of each row, or of each person's rows, as a data set of its own."""
+    if people is None:
+        found = [measure(rows[i : i + 1], labels[i : i + 1]) for i in range(len(rows))]
+    else:
+        order = np.argsort(people, kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(people[order])) + 1)
+        found = [measure(rows[own], labels[own], people[own]) for own in parts if len(own)]
     return np.array(found, dtype=np.float64)
 
 

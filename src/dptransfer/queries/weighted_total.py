@@ -7,24 +7,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptransfer.arrays import AnyArray, Floats, Integers, Labels
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.compute.people import Groups, group_sums, grouped, over_people, scaled_down
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import SUM_BITS
-from dptransfer.privacy import Relation, Unit
+from dptransfer.privacy import Relation
+from dptransfer.queries.base import BoundedQuery
 from dptransfer.queries.contributions import whole_norms
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedTotal:
+class WeightedTotal(BoundedQuery):
     """Σ over rows of weight(class of the row) · mapped row, each row of L2 norm at most 1.
 
     Releases:      a vector as wide as the mapped rows.
     Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
-    Relation:      add/remove one example, or replace one example.
+    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
     Sensitivity:   L2. Add/remove: the sum moves by one weighted row, of norm at most 1. Replace: by the
-                   difference of two of them, at most 2.
+                   difference of two of them, at most 2. Persons: one's sum is scaled to a norm of at most
+                   `bound`, so bound and 2·bound.
     Assumes:       weights in [0, 1], public or released (checked); labels in 0..classes−1; a feature map that
                    works row by row. Exact: the float product of an integer below 2⁵³ and a weight of at most
                    1 is no larger than the integer, and is rounded toward zero to an integer again.
@@ -39,7 +42,6 @@ class WeightedTotal:
     weights: Floats
 
     label = "weighted sum of all rows"
-    unit = Unit.ROW
     grid = 2**SUM_BITS
 
     def __post_init__(self) -> None:
@@ -53,14 +55,31 @@ class WeightedTotal:
         return (self.features.dimension,)
 
     def l2_sensitivity(self, relation: Relation) -> float:
-        """1 under add/remove, 2 under replace-one."""
-        return 1.0 if relation is Relation.ADD_REMOVE else 2.0
+        """1 under add/remove, 2 under replace-one, for each example that a unit counts as."""
+        return self.bound.examples * (1.0 if relation is Relation.ADD_REMOVE else 2.0)
 
-    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
+    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """The sum in steps of 2⁻³⁰."""
         total = np.zeros(self.shape, dtype=np.int64)
         for weighted in self._weighted(rows, labels):
             total += weighted.sum(axis=0)
+        return total
+
+    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
+        """The sum in steps of 2⁻³⁰, that of each person scaled down to the bound."""
+
+        def weighted(own: Integers) -> Integers:
+            return self._on_grid(rows[own], labels[own])
+
+        def part(groups: Groups) -> Integers:
+            sums = group_sums(weighted, groups, self.features.dimension)
+            bounded = scaled_down(sums, groups, self.grid, self.bound.examples * self.grid)
+            own: Integers = bounded.sum(axis=0, dtype=np.int64)
+            return own
+
+        total = np.zeros(self.shape, dtype=np.int64)
+        for own in over_people(part, grouped(people, np.zeros_like(people)), self.features.input_dimension):
+            total += own
         return total
 
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
@@ -72,7 +91,11 @@ class WeightedTotal:
         """Each chunk's weighted rows on the lattice."""
 
         def part(chunk: slice) -> Integers:
-            mapped = self.features.lattice(rows[chunk], self.grid)
-            return np.trunc(mapped * self.weights[labels[chunk]][:, None]).astype(np.int64)
+            return self._on_grid(rows[chunk], labels[chunk])
 
         return over_chunks(part, len(rows), self.features.input_dimension)
+
+    def _on_grid(self, rows: AnyArray, labels: Labels) -> Integers:
+        """Weighted rows on the lattice."""
+        mapped = self.features.lattice(rows, self.grid)
+        return np.trunc(mapped * self.weights[labels][:, None]).astype(np.int64)
