@@ -39,7 +39,9 @@ def test_numbers_count_from_zero_in_order_of_appearance(ids):
     found = numbers(ids)
     assert list(dict.fromkeys(found)) == list(range(len(set(ids))))
     assert numbers(found) == found  # numbered again, nothing changes
-    assert numbers([f"patient {9 - one}" for one in ids]) == found  # what the ids are, or their order, is gone
+    assert (
+        numbers([f"patient {9 - one}" for one in ids]) == found
+    )  # what the ids are, or their order, is gone
 
 
 @pytest.mark.parametrize(
@@ -173,7 +175,18 @@ def test_ids_of_another_type_are_refused_without_telling_one(ids, kind):
 
 @pytest.mark.parametrize(
     "ids",
-    ["ab", b"ab", 7, None, np.array("ab"), [["a"], ["b"]] * 2, np.zeros((2, 1)), {"a", "b"}, iter("ab"), ["a"]],
+    [
+        "ab",
+        b"ab",
+        7,
+        None,
+        np.array("ab"),
+        [["a"], ["b"]] * 2,
+        np.zeros((2, 1)),
+        {"a", "b"},
+        iter("ab"),
+        ["a"],
+    ],
 )
 def test_what_is_no_column_of_that_length_is_refused(ids):
     with pytest.raises(DataError, match="one entry per example; it does not"):
