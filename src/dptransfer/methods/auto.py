@@ -28,7 +28,7 @@ from dptransfer.methods.public_prior import PublicPriorPrototypes
 from dptransfer.methods.start import FromShots
 from dptransfer.methods.surrogate import FAMILIES, Surrogate, scaled_budget, surrogate_size, surrogates
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Budget, Unit
 from dptransfer.progress import steps as counted
 
 _EXAMPLES_PER_CLASS = 100  # assumed when the owner declares no size
@@ -67,12 +67,15 @@ class Auto(EmbeddingMethod):
         colour=SLATE,
         marker="*",
     )
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     plans_by_facts: ClassVar[bool] = True
     checks: ClassVar[_check.Checks] = {"margin": _check.non_negative}
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """The winner's plan, with a note that says how it won."""
         candidates = self.candidates or _candidates(facts, budget, public)
+        for candidate in candidates:
+            candidate.require_unit(facts)
         why_not = _why_not_tried(candidates, public)
         if public is None or why_not:
             note = f"Auto took '{_short(candidates[0])}': {why_not}."
