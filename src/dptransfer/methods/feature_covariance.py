@@ -78,8 +78,8 @@ class FeatureCovariance(NoisyGD):
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One second moment, then rounds of gradients."""
         outline, steps = self.outline(facts, public), self.steps or self.default_steps
-        moment = SecondMoments(outline, OfAll())
-        gradient = self.planned_question(outline, len(facts.classes))
+        moment = SecondMoments(outline, OfAll(), bound=facts.bound)
+        gradient = self.planned_question(outline, facts)
 
         def releases(z: float) -> list[Step]:
             parts = [
@@ -95,9 +95,10 @@ class FeatureCovariance(NoisyGD):
     ) -> Guide:
         """The same in the metric of the moment."""
         (paid,) = before
-        query = SecondMoments(seen.features, OfAll())
-        moment = query.symmetric(paid.open(noise=noise).release(query, seen.rows, seen.labels))[0]
-        return _InMetric(guide.start, guide.clip, inverse(moment, self.ridge * query.noise_norm(paid.scale)))
+        query = SecondMoments(seen.features, OfAll(), bound=guide.bound)
+        released = paid.open(noise=noise).release(query, seen.rows, seen.labels, seen.people)
+        metric = inverse(query.symmetric(released)[0], self.ridge * query.noise_norm(paid.scale))
+        return _InMetric(guide.start, guide.clip, guide.bound, metric)
 
 
 @dataclass(eq=False)

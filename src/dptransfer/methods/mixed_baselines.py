@@ -20,7 +20,7 @@ from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHe
 from dptransfer.methods.softmax import clipped_gradient, fitted_softmax
 from dptransfer.methods.start import FromNames, FromShots, FromZero, mapped_shots
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import L2Query, SoftmaxGradient
 from dptransfer.release.heads import LinearHead
 
@@ -52,6 +52,7 @@ class OnlyPublic(EmbeddingMethod):
         colour=SLATE,
         marker="s",
     )
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     needs_public: ClassVar[bool] = True
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
@@ -61,7 +62,7 @@ class OnlyPublic(EmbeddingMethod):
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """No steps."""
-        return self.make_plan([], budget)
+        return self.make_plan([], budget, facts.unit)
 
     def run(
         self,
@@ -107,7 +108,7 @@ class FullyPrivate(GradientHead):
 
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """The clipped gradient, from zero."""
-        return Guide(FromZero().weights(features, facts, public), self.clip)
+        return Guide(FromZero().weights(features, facts, public), self.clip, facts.bound)
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ class PPGD(GradientHead):
         """Clips from the mean public gradient."""
         rows, labels = mapped_shots(features, facts, public)
         start = FromZero().weights(features, facts, public)
-        return _MeanClipGuide(start, SMALLEST_CLIP, rows, labels)
+        return _MeanClipGuide(start, SMALLEST_CLIP, facts.bound, rows, labels)
 
     def finished(
         self, weights: Floats, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None
@@ -206,4 +207,4 @@ class _MeanClipGuide(Guide):
         """The clipped gradient at these weights."""
         mean = clipped_gradient(weights, self.rows, self.labels) / len(self.rows)
         clip = max(float(np.linalg.norm(mean)), self.clip)
-        return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=clip)
+        return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=clip, bound=self.bound)

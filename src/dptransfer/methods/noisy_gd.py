@@ -65,4 +65,4 @@ class NoisyGD(GradientHead):
 
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """The clipped gradient, from the start."""
-        return Guide(self.start.weights(features, facts, public), self.clip)
+        return Guide(self.start.weights(features, facts, public), self.clip, facts.bound)
