@@ -43,7 +43,7 @@ class AdaMix(GradientHead):
                    noise. Counts that are declared public are not released.
     Guarantee:     GaussianEvents: `steps` gradients at z, and counts at z·√((1 − share)/(share·steps)) with
                    share = `count_share`; together √(steps/(1 − share))/z-GDP, exactly.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SoftmaxGradient`: in units of the step's clip it does not depend on the clip; and
                    `ClassCounts`.
     Assumes:       declared classes; labelled public rows, which the private rows did not influence. Clips and

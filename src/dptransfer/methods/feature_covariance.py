@@ -34,7 +34,7 @@ class FeatureCovariance(NoisyGD):
     Releases:      the second moment of all rows, then `steps` sums of clipped gradients.
     Guarantee:     GaussianEvents: the moment at z/√share, the gradients at z·√(steps/(1 − share)), with z the
                    smallest that fits. Under replace-one a single GaussianEvent for both: see `JointRounds`.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SecondMoments` and `SoftmaxGradient`, and `joint_reach` for both at once: no pair of
                    rows is the worst for moment and gradients, so with share = 0.2 the reach is 0.8 of what
                    they cost one by one (for `width` 1; about 1e-5·√width more for the moment's grid).

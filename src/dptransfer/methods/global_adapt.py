@@ -32,7 +32,7 @@ class GlobalAdapt(DPSGDProbe):
 
     Releases:      `steps` noisy sums over Poisson samples, each of gradients and a count of long ones.
     Guarantee:     SampledGaussianEvent(z, rate, steps) for gradient and count together.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `GradientAndExcess`.
     Assumes:       declared classes; a public feature map; a declared approximate size. The count is divided
                    by the EXPECTED sample size, never by the realised one.

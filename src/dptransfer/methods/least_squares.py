@@ -36,7 +36,7 @@ class LeastSquares(EmbeddingMethod):
     Releases:      the second moment of all rows, that of each class's rows, and the class sums.
     Guarantee:     three GaussianEvents at one multiplier, the smallest that fits: 6.46 at ε = 1, δ = 1e-5.
                    Under replace-one a single GaussianEvent for all three (see `JointRounds`), and 5.94.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SecondMoments` and `ClassSums`, and `joint_reach` for the three at once: no pair of
                    rows is the worst for moments and sums, so they reach 81/32 where one by one they cost 3.
     Assumes:       declared classes; a public feature map. The noise of every class and matrix is independent.

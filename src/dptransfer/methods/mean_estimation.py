@@ -27,7 +27,7 @@ class MeanEstimation(EmbeddingMethod):
 
     Releases:      the (classes, dimension + 1) matrix of class sums and weighted counts, all classes at once.
     Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `ClassSumsAndCounts`: √(1 + w²) under add/remove, 2 under replace-one for w ≤ 1.
     Assumes:       declared classes; a public feature map.
     Reference:     Zhu and Zhang, "Mean Estimation Strikes Back", Algorithm 1. Its Theorem 2.1 is unsafe (see

@@ -26,7 +26,7 @@ class MeanPrototypes(EmbeddingMethod):
 
     Releases:      the (classes, dimension) matrix of class sums, all classes at once.
     Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `ClassSums`: 1 under add/remove, 2 under replace-one.
     Assumes:       declared classes; a public feature map.
     Reference:     Wahdany et al. (2025), Section 4.1. Printed there: class means with noise 2r/(n_c·√(2ρ)).

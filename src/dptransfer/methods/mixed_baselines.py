@@ -83,7 +83,7 @@ class FullyPrivate(GradientHead):
 
     Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
     Guarantee:     GaussianEvent(z, times=steps).
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SoftmaxGradient`.
     Assumes:       declared classes.
     Reference:     Golatkar et al. (2022), Section 4, "Fully-Private".
@@ -117,7 +117,7 @@ class NGD(AdaMix):
 
     Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
     Guarantee:     GaussianEvent(z, times=steps).
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SoftmaxGradient`.
     Assumes:       declared classes; labelled public rows that the private rows did not influence.
     Reference:     Golatkar et al. (2022), Section 4, "NGD".
@@ -149,7 +149,7 @@ class PPGD(GradientHead):
 
     Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
     Guarantee:     GaussianEvent(z, times=steps).
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SoftmaxGradient`.
     Assumes:       declared classes; labelled public rows that the private rows did not influence.
     Reference:     Wang and Zhou (2020), Private-Public SGD, with full batches as Golatkar et al. (2022) run

@@ -36,7 +36,7 @@ class NewtonHead(EmbeddingMethod):
                    probability.
     Guarantee:     GaussianEvents: `steps` gradients at z/√(1 − share), `steps` curvatures at z/√share, with z
                    the smallest that fits.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SoftmaxGradient` and `SecondMoments`.
     Assumes:       declared classes; a public feature map. The noise of every class and step is independent.
     Reference:     Mehta et al. (2023), DP-Newton, with an upper bound in place of the Hessian.

@@ -20,7 +20,7 @@ class NoisyGD(GradientHead):
 
     Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
     Guarantee:     GaussianEvent(z, times=steps): √steps/z-GDP, exactly.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SoftmaxGradient`: the clip under add/remove, twice the clip under replace-one.
     Assumes:       declared classes; a public feature map; a start that is public.
     Reference:     Golatkar et al. (2022), Algorithm 1 and Theorem 3. Printed there: ρ = T²/2σ². T Gaussian

@@ -39,7 +39,7 @@ class PrivateTuning(EmbeddingMethod):
     Releases:      the result of the best trial, with the candidate's name.
     Guarantee:     one BestOfManyEvent: each candidate's events and its score's, repeated by the law of
                    trials.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   the candidates', and `CorrectCount`'s.
     Assumes:       the list of candidates was fixed without looking at the private rows. A search that picks
                    its next candidate by earlier scores (Optuna, say) is not covered: it must pay for every
