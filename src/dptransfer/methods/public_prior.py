@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.arrays import AnyArray, Floats, Labels
+from dptransfer.arrays import AnyArray, Floats
 from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.features import Features, FittedFeatures, FittedPublicMap, OnLattice, PublicMap, apply
@@ -21,7 +21,7 @@ from dptransfer.methods.base import EmbeddingMethod, Outcome, Outline, Plan
 from dptransfer.methods.centre import class_weights, recentred
 from dptransfer.methods.hierarchical import Posterior, count_estimates, posterior
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget, Relation, Unit
+from dptransfer.privacy import Bound, Budget, Relation, Unit
 from dptransfer.queries import ClassCounts, ClassSums, L2Query, SoftmaxGradient, WeightedTotal
 from dptransfer.queries.softmax_gradient import ROW_NORM
 from dptransfer.release.heads import QuadraticHead
@@ -111,7 +111,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         label = "class counts, class sums and gradient steps, in shares"
         if self._recentres:
             whole = Outline(facts.dimension, facts.dimension)
-            queries.append(WeightedTotal(whole, np.ones(classes), bound=bound))
+            queries.append(WeightedTotal(whole, np.ones(classes), _centre_count(bound), bound=bound))
             label = "class counts, a centre, class sums and gradient steps, in shares"
         largest = max(queries, key=lambda query: math.prod(query.shape))
         return self.calibrated_plan(lambda z: [GaussianShares(largest, z, budget.relation, label)], budget)
@@ -145,12 +145,9 @@ class PublicPriorPrototypes(EmbeddingMethod):
 
         if takes_steps:  # the rows are visited many times, so they are mapped once
             rows = features.lattice(rows, 2**SUM_BITS)
-        summing = ClassSums(
-            OnLattice(features.dimension, 2**SUM_BITS) if takes_steps else features,
-            counting.classes,
-            bound=bound,
-        )
         sum_share = self.sum_share if takes_steps else self._main_share(purse)
+        mapped = OnLattice(features.dimension, 2**SUM_BITS) if takes_steps else features
+        summing = ClassSums(mapped, counting.classes, bound=bound)
         sums = purse.release(summing, sum_share, rows, labels, people)
         moment = (apply(features, public.rows[:_MOMENT_ROWS]) ** 2).mean(axis=0)
         model = posterior(sums, counts, purse.scale(summing, sum_share), count_scale, moment)
@@ -163,7 +160,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
             spent += f", {self._steps_share(purse):.0%} on {self.steps} gradient steps"
             head = self._descend(model, purse, rows, private)
         else:
-            linear, offset, precision = model.predictive()
+            linear, offset, precision = _densities(model, bound)
             head = QuadraticHead(linear, offset, precision, features.dimension / _INDEPENDENT_AXES)
         if _labels_tell(purse):
             spent += " (a label that stays moves no count, and one that changes moves sums less: "
@@ -197,10 +194,14 @@ class PublicPriorPrototypes(EmbeddingMethod):
     ) -> FittedPublicMap:
         """The map around a mean of the private rows in which no class outweighs the typical one."""
         weights = class_weights(counts)
-        totalling = WeightedTotal(features.uncentred, weights, bound=private.facts.bound)
+        counted = _centre_count(private.facts.bound)
+        totalling = WeightedTotal(features.uncentred, weights, counted, bound=private.facts.bound)
         total = purse.release(totalling, self.centre_share, private.rows, private.labels, private.people)
         scale = purse.scale(totalling, self.centre_share)
-        return recentred(features, total, float(weights @ counts), scale)
+        size = float(weights @ counts)
+        if counted:
+            total, size = total[:-1], max(float(total[-1]) / counted, 1.0)
+        return recentred(features, total, size, scale)
 
     def _narrowed(self, features: FittedFeatures, smallest: float, purse: SharesLeft) -> FittedFeatures:
         """As many axes, in steps of doubling, as keep the noise of a class's sum below the smallest class."""
@@ -246,7 +247,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         # Exact: the quotient by a power of two is, and the cast cuts off what is behind the point.
         rows = (mapped / (2**SUM_BITS // ROW_NORM)).astype(np.int32)
         temper = _INDEPENDENT_AXES / axes
-        linear, offset, precision = (temper * part for part in model.predictive())
+        linear, offset, precision = (temper * part for part in _densities(model, private.facts.bound))
         prior = np.log(model.counts)
         share = self._steps_share(purse) / self.steps
         weights, kept = np.zeros_like(linear), []
@@ -264,6 +265,24 @@ class PublicPriorPrototypes(EmbeddingMethod):
             if index >= self.steps // 2:
                 kept.append(weights)
         return QuadraticHead(linear + np.mean(kept, axis=0), offset, precision)
+
+
+def _densities(model: Posterior, bound: Bound) -> tuple[Floats, Floats, Floats]:
+    """The log density that each class gives to a row.
+
+    How uncertain a class's mean is follows from its count. Persons count in counts as far as these are long,
+    and in sums as far as those are, so that of their classes the means alone are compared.
+    """
+    return model.predictive() if bound.unit is Unit.ROW else model.around_means()
+
+
+def _centre_count(bound: Bound) -> float:
+    """Weight of the count beside the sum that says where the centre is; 0 where counts are known already.
+
+    A person's rows before centring are about half as long in sum as in number, and a half tells the number as
+    precisely as the sum.
+    """
+    return 0.0 if bound.unit is Unit.ROW else 0.5
 
 
 def _labels_tell(purse: SharesLeft) -> bool:
