@@ -60,6 +60,7 @@ def plan(
     rows = with_shots(None if public is None else read_public(public), shots, names)
     unit = Unit.ROW if person in (None, NOBODY) else Unit.PERSON
     facts, assumed = _facts(chosen, rows, names, dim, {**sizes, "unit": unit})
+    chosen.require_unit(facts)
     if rows is not None:
         rows.require_match(facts)
     heed(budget, facts.declared_units)
