@@ -213,7 +213,7 @@ def test_a_workspace_refuses_other_people_for_the_same_rows(tmp_path, ledger):
     with pytest.raises(Cut):
         dpt.NoisyGD(steps=4).fit(made(people=people), **called, noise=Breaking(2))
     before = ledger.head
-    for others, word in ((sorted(people), "person for some row"), (None, "list of declared facts")):
+    for others, word in ((sorted(people), "person for some row"), (None, "budget")):
         with pytest.raises(WorkspaceError, match=f"has another {word}"):
             dpt.NoisyGD(steps=4).fit(made(people=others), **called)
     assert ledger.head == before
