@@ -55,7 +55,7 @@ def test_an_empty_person_is_alone(csv):
             ("example,person", "0,secret", "1,secret", "2,secret", "2,secret"),
             "each example must be listed once",
         ),
-        (("example,patient", "0,secret"), "people must be in the column 'person'; found example, patient"),
+        (("example,patient", "0,secret"), "people must be in the column 'person'; the first line names none"),
         (("path,person", "0,secret"), "Begin the file with the line: example,person"),
         (("example,person",), "at least one example"),
     ],
