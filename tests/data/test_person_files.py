@@ -66,6 +66,13 @@ def test_a_file_that_leaves_an_example_open_is_refused(csv, lines, rule):
     assert "secret" not in str(caught.value)
 
 
+def test_a_file_without_a_header_is_refused_and_not_repeated(csv):
+    for first in ("secret,0", "example,secret", "secret,person"):
+        with pytest.raises(DataError, match="the first line") as caught:
+            people_in_file(csv(first, "secret,1"), 2)
+        assert "secret" not in str(caught.value)
+
+
 def test_paths_from_another_root_do_not_make_everybody_strangers(csv, tmp_path):
     file = csv("path,person", "a/1.png,secret")
     with pytest.raises(DataError, match=r"Name their files, relative to .*elsewhere") as caught:
