@@ -69,8 +69,8 @@ def spy(monkeypatch):
     """Everything that goes through a purse, in order."""
     seen, release = [], SharesLeft.release
 
-    def listening(purse, query, share, x, y):
-        answer = release(purse, query, share, x, y)
+    def listening(purse, query, share, x, y, people=None):
+        answer = release(purse, query, share, x, y, people)
         seen.append(Release(query, share, getattr(purse.noise, "scale", 0) / query.grid, x, answer))
         return answer
 
@@ -244,12 +244,12 @@ def same_from_the_same_answers(method, data, other, monkeypatch):
     """Whether a run on other rows asks and gives the same, bit for bit, if the noisy answers are the same."""
     answers, asks, release = [], ([], []), SharesLeft.release
 
-    def recording(purse, query, share, x, y):
+    def recording(purse, query, share, x, y, people=None):
         asks[0].append(asked(query, share))
-        answers.append(release(purse, query, share, x, y))
+        answers.append(release(purse, query, share, x, y, people))
         return answers[-1]
 
-    def replaying(purse, query, share, x, y):
+    def replaying(purse, query, share, x, y, people=None):
         asks[1].append(asked(query, share))
         return answers.pop(0)
 
@@ -296,9 +296,9 @@ def test_everything_after_the_releases_is_a_function_of_them(data, other, monkey
 class PeeksAtTheCentre(PublicPriorPrototypes):
     """Lets true class sizes weight the centre's sum."""
 
-    def _recentred(self, features, counts, purse, rows, labels):
-        true = np.bincount(labels, minlength=CLASSES) + 1.0
-        return super()._recentred(features, true, purse, rows, labels)
+    def _recentred(self, features, counts, purse, rows, private):
+        true = np.bincount(private.labels, minlength=CLASSES) + 1.0
+        return super()._recentred(features, true, purse, rows, private)
 
 
 @pytest.mark.parametrize("cheat", [PeeksAtTheEnd, PeeksInItsSteps, PeeksAtTheCentre])
