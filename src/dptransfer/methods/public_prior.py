@@ -47,10 +47,11 @@ class PublicPriorPrototypes(EmbeddingMethod):
                    sums of mapped rows; and, if the smallest class is well above the noise, noisy softmax
                    gradients. All in shares of one Gaussian budget.
     Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget; see
-                   `GaussianShares`. Under replace-one counts are free: they move only if a label changes, and
-                   then sums move by √2 and not by 2.
-    Relation:      add/remove one example, or replace one example; the budget says which.
-    Sensitivity:   see `ClassCounts`, `WeightedTotal`, `ClassSums` and `SoftmaxGradient`.
+                   `GaussianShares`. Under replace-one counts of examples are free: they move only if a label
+                   changes, and then sums move by √2 and not by 2.
+    Relation:      add/remove one unit, or replace one unit, an example or a person with all theirs; the
+                   budget says which relation, the data which unit.
+    Sensitivity:   see `ClassCounts`, `WeightedTotal`, `ClassSums`, `WeightedClassSums`, `SoftmaxGradient`.
     Assumes:       declared classes; a public pool and a public feature map. How many axes are kept and
                    whether steps are taken is decided from the noisy counts, and the centre from the noisy
                    sum, which is post-processing; the shares add up to 1 on every path, for each kind of
