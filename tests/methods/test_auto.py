@@ -175,11 +175,8 @@ PEOPLE = replace(FACTS, unit=Unit.PERSON, rows_per_person=5.0)
 def test_people_are_tried_with_the_rows_that_they_have(monkeypatch):
     seen = []
     monkeypatch.setattr(auto, "_accuracy", lambda candidate, task, budget: seen.append(task.private) or 0.5)
-    for facts in (
-        PEOPLE,
-        replace(PEOPLE, person_bound=2.0, rows_per_person=None),
-        replace(PEOPLE, size=None),
-    ):
+    undeclared = replace(PEOPLE, person_bound=2.0, rows_per_person=None)
+    for facts in (PEOPLE, undeclared, replace(PEOPLE, size=None)):
         Auto(candidates=(GOOD, NARROW)).plan(facts, BUDGET, POOL)
     declared, assumed, unsized = (
         (len(data.labels) / len(set(data.people)), data.facts.person_bound, len(set(data.people)))
@@ -196,7 +193,8 @@ def test_people_are_tried_with_the_rows_that_they_have(monkeypatch):
         (PEOPLE, "the declared size, 5 examples of each person"),
         (
             replace(PEOPLE, size=None, rows_per_person=None),
-            "100 people per class, as no size is declared, 4 examples of each person, as no number is declared",
+            "100 people per class, as no size is declared, "
+            "4 examples of each person, as no number is declared",
         ),
     ],
 )
