@@ -117,7 +117,7 @@ def peak_bytes(count, candidates, width, caps, weighted):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("caps", [CAPS["open"], ACTIVE], ids=["linear", "capped"])
 def test_extra_memory_stays_below_the_stated_constant(monkeypatch, caps, weighted):
     """With panels, slabs and tiles a sixty-fourth of their size, so must be the peak, whatever the sizes."""
