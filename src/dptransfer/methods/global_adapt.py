@@ -32,7 +32,7 @@ class GlobalAdapt(DPSGDProbe):
 
     Releases:      `steps` noisy sums over Poisson samples, each of gradients and a count of long ones.
     Guarantee:     SampledGaussianEvent(z, rate, steps) for gradient and count together.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `GradientAndExcess`.
     Assumes:       declared classes; a public feature map; a declared approximate size. The count is divided
                    by the EXPECTED sample size, never by the realised one.
@@ -82,16 +82,18 @@ class GlobalAdapt(DPSGDProbe):
         """Its question is answered on the CPU."""
         return ("cpu",)
 
-    def planned_question(self, outline: FittedFeatures, classes: int) -> L2Query:
+    def planned_question(self, outline: FittedFeatures, facts: Facts) -> L2Query:
         """Gradient and count."""
-        gradient = SoftmaxGradient(outline, np.zeros((classes, outline.dimension)), np.zeros(classes))
-        return GradientAndExcess(gradient, self.clip, self.count_weight)
+        zero = np.zeros((len(facts.classes), outline.dimension))
+        gradient = SoftmaxGradient(outline, zero, zero[:, 0], bound=facts.bound)
+        return GradientAndExcess(gradient, self.clip, self.count_weight, bound=facts.bound)
 
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """The gradient, from the start, with an upper clip that begins at `clip`."""
         assert facts.size is not None
         expected = self.sampling_rate * facts.size
-        return _AdaptingGuide(self.start.weights(features, facts, public), self.clip, self, expected)
+        start = self.start.weights(features, facts, public)
+        return _AdaptingGuide(start, self.clip, facts.bound, self, expected)
 
 
 @dataclass(eq=False)
@@ -103,8 +105,9 @@ class _AdaptingGuide(Guide):
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """Gradient in units of the upper clip, and how many are longer."""
-        gradient = SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.clip)
-        return GradientAndExcess(gradient, self.clip, self.method.count_weight)
+        zero = np.zeros(len(weights))
+        gradient = SoftmaxGradient(features, weights, zero, clip=self.clip, bound=self.bound)
+        return GradientAndExcess(gradient, self.clip, self.method.count_weight, bound=self.bound)
 
     def gradient(self, weights: Floats, answer: Floats) -> Floats:
         """The gradient; the count moves the clip for the next step."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dptransfer.arrays import People
 from dptransfer.data import PrivateEmbeddings
 from dptransfer.features import FittedFeatures, OnLattice
 from dptransfer.features.chunks import over_chunks
@@ -22,12 +23,14 @@ class HeadRows:
         labels: class of each row, where the rows are.
         features: the identity map that checks rows on the CPU again.
         private: where they come from.
+        people: whose each row is, where persons are protected.
     """
 
     rows: Any
     labels: Any
     features: OnLattice
     private: PrivateEmbeddings
+    people: People | None = None
 
 
 def head_rows(features: FittedFeatures, private: PrivateEmbeddings, device: str = "cpu") -> HeadRows:
@@ -42,8 +45,8 @@ def head_rows(features: FittedFeatures, private: PrivateEmbeddings, device: str 
         pass
     identity = OnLattice(features.dimension, ROW_NORM)
     if device == "cpu":
-        return HeadRows(mapped, labels, identity, private)
+        return HeadRows(mapped, labels, identity, private, private.people)
     import torch
 
     there = torch.from_numpy(identity.lattice(mapped, ROW_NORM)).to(device).double()
-    return HeadRows(there, torch.from_numpy(labels).to(device), identity, private)
+    return HeadRows(there, torch.from_numpy(labels).to(device), identity, private, private.people)
