@@ -61,6 +61,11 @@ class Groups:
         """A value of each person, for each of their rows, in `order`."""
         return np.repeat(values, self.sizes)
 
+    def up_to(self, rows: int) -> tuple[Groups, Groups]:
+        """Of persons in order of size, those with at most so many rows, and those with more."""
+        few = int(np.searchsorted(self.sizes, rows, side="right"))
+        return self.persons(0, few), self.persons(few, len(self.firsts) - 1)
+
     def persons(self, start: int, stop: int) -> Groups:
         """These persons alone."""
         firsts = self.firsts[start : stop + 1]
@@ -142,13 +147,13 @@ def group_sums(mapped: Callable[[Integers], Integers], groups: Groups, width: in
     return sums
 
 
-def group_sumsthere(mapped: Callable[[Integers], Any], groups: Groups, width: int, device: str) -> Any:
+def group_sums_there(mapped: Callable[[Integers], Any], groups: Groups, width: int, device: str) -> Any:
     """The same where `mapped` gives tensors of integers on a device."""
     import torch
 
     sums = torch.zeros((len(groups.classes), width), dtype=torch.int64, device=device)
     owners = torch.from_numpy(np.repeat(np.arange(len(groups.classes)), groups.counts)).to(device)
-    step = max(1, 32 * _CHUNK_ELEMENTS // max(1, width))
+    step = max(1, 32 * _CHUNK_ELEMENTS // max(1, width))  # only a person with very many rows has several
     for start in range(0, len(groups.order), step):
         piece = slice(start, start + step)
         sums.index_add_(0, owners[piece], mapped(groups.order[piece]).long())
@@ -198,6 +203,25 @@ def person_norms(sums: Any, groups: Groups, row_norm: float) -> Floats:
     return norms
 
 
+def inner_products(vectors: Any) -> Any:
+    """(persons, m, m) inner products of each person's m vectors; exact for integers below 2⁵³ in all.
+
+    >>> inner_products(np.array([[[1.0, 2.0], [3.0, 0.0]]]))
+    array([[[5., 3.],
+            [3., 9.]]])
+    """
+    if not isinstance(vectors, np.ndarray):
+        return vectors @ vectors.swapaxes(1, 2)
+    persons, rows, _ = vectors.shape
+    found = np.empty((persons, rows, rows))
+    # Without the first row, so that the two factors differ: a product of an array with itself is handed to a
+    # routine that takes several times as long for small ones.
+    np.matmul(vectors[:, 1:], vectors.swapaxes(1, 2), out=found[:, 1:])
+    found[:, 0, 1:] = found[:, 1:, 0]
+    found[:, 0, 0] = np.einsum("ij,ij->i", vectors[:, 0], vectors[:, 0])
+    return found
+
+
 def norms_by_pairs(first: Any, second: Any, longest: float) -> Floats:
     """An upper bound on the norm of each person's sum of products, from inner products of all pairs of rows.
 
@@ -221,6 +245,17 @@ def norms_by_pairs(first: Any, second: Any, longest: float) -> Floats:
         units = first.ceil_().sum((1, 2)).cpu().numpy()
     norms: Floats = square_root(units + 1.0) * (2.0**bits * _HAIR)
     return norms
+
+
+def consecutive(positions: Integers) -> slice | Integers:
+    """The same positions as a slice, if they are next to each other: what it takes is not copied.
+
+    >>> consecutive(np.array([3, 4, 5])), consecutive(np.array([3, 5]))
+    (slice(3, 6, None), array([3, 5]))
+    """
+    if len(positions) and (np.diff(positions) == 1).all():
+        return slice(int(positions[0]), int(positions[-1]) + 1)
+    return positions
 
 
 def there(array: NDArray[Any], other: Any) -> Any:

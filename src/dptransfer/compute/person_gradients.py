@@ -1,4 +1,4 @@
-"""Softmax gradients of persons, each bounded as one, in exact integers, on the CPU or a GPU: the same integers.
+"""Softmax gradients of persons, each bounded as one, in exact integers that are the same on CPU and GPU.
 
 A person's gradient is g = Σ r_i ⊗ x_i over their rows, with residuals r_i that are clipped one by one. What a
 person may add is bounded by a factor v = min(1, bound ÷ ‖g‖), and the norm is found in one of two ways:
@@ -10,8 +10,8 @@ is less than √classes away from what it was; m of them, times rows, move g by 
 which is taken off the bound beforehand: so what a person adds is within the bound in exact arithmetic. With
 residuals on a ball of 2²⁰ that is m·√classes·2⁻²⁰ of it: 0.02 % for 40 rows and 20 classes.
 
-**As a whole**, for persons with many: g itself, in int64, by one product; it is scaled down and rounded toward
-zero. It costs as much as the sum of the gradients does anyway.
+**As a whole**, for persons with many: g itself, in int64, by one product; it is scaled down and rounded
+toward zero. It costs as much as the sum of the gradients does anyway.
 
 Which way a person takes depends on how many rows they have, on the number of classes and on the bound, and on
 nobody else. Everything is an exact integer sum, or elementwise and correctly rounded, so neither order nor
@@ -28,7 +28,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dptransfer.arrays import Floats, Integers
-from dptransfer.compute.people import Groups, alike, norms_by_pairs, person_norms, scaled_down, there
+from dptransfer.compute.people import (
+    Groups,
+    alike,
+    inner_products,
+    norms_by_pairs,
+    person_norms,
+    scaled_down,
+    there,
+)
 from dptransfer.compute.softmax_gradient import IntegerLogits, residual_lattice, residuals, whole_numbers
 
 FINE_RESIDUAL_NORM = 2**20
@@ -48,8 +56,8 @@ class PersonGradients:
     """The gradients of persons, in steps of clip/(`FINE_RESIDUAL_NORM` · row norm).
 
     Attributes:
-        read: rows at these positions, their labels, and what residuals are multiplied with (the rows, mostly):
-            float64 integers, arrays or tensors on any device.
+        read: rows at these positions, their labels, and what residuals are multiplied with (the rows, as a
+            rule): float64 integers, arrays or tensors on any device.
         logits: the current head.
         clip: norm that residuals are clipped to.
         shape: (classes, width) of a gradient.
@@ -78,7 +86,7 @@ class PersonGradients:
         """The sum over these persons, in order of size, of what each may add."""
         total = np.zeros(self.shape, dtype=np.int64)
         # Who has no more rows than a person counts as is within the bound as it is.
-        few, many = _split(groups, max(self.most_paired, int(self.examples)))
+        few, many = groups.up_to(max(self.most_paired, int(self.examples)))
         if len(few.order):
             total += self._bounded_by_pairs(few)
         for some in self._in_memory(many):
@@ -88,7 +96,7 @@ class PersonGradients:
 
     def norms(self, groups: Groups) -> Floats:
         """An upper bound on the norm of each of these persons' gradients, in order of size, in steps."""
-        few, many = _split(groups, self.most_paired)
+        few, many = groups.up_to(self.most_paired)
         found = [np.zeros(0)]
         if len(few.order):
             found += [norms for *_, norms in self._paired(*self._residuals(few.order), few.sizes)]
@@ -97,7 +105,7 @@ class PersonGradients:
 
     def _bounded_by_pairs(self, groups: Groups) -> Integers:
         grid, inputs = self._residuals(groups.order)
-        short, long = _split(groups, int(self.examples))
+        short, long = groups.up_to(int(self.examples))
         begin = len(short.order)
         for own, rows, norms in self._paired(grid[:, begin:], inputs[begin:], long.sizes):
             rounding = rows * math.sqrt(self.shape[0]) * self.row_norm
@@ -113,9 +121,9 @@ class PersonGradients:
             persons, rows = stop - start, int(sizes[start])
             end = begin + persons * rows
             residual = grid[:, begin:end].reshape(-1, persons, rows)
-            factors = inputs[begin:end].reshape(persons, rows, -1), residual.swapaxes(0, 1).swapaxes(1, 2)
-            products = (factor @ factor.swapaxes(1, 2) for factor in factors)
-            yield residual, rows, norms_by_pairs(*products, self.longest)
+            of_inputs = inner_products(inputs[begin:end].reshape(persons, rows, -1))
+            of_residuals = inner_products(residual.swapaxes(0, 1).swapaxes(1, 2))
+            yield residual, rows, norms_by_pairs(of_inputs, of_residuals, self.longest)
             begin = end
 
     def _whole(self, groups: Groups) -> Any:
@@ -149,9 +157,3 @@ class PersonGradients:
         rows, labels, inputs = self.read(positions)
         found = residuals(rows, labels, self.logits)
         return residual_lattice(found, self.clip, FINE_RESIDUAL_NORM), inputs
-
-
-def _split(groups: Groups, rows: int) -> tuple[Groups, Groups]:
-    """Persons with at most so many rows, and those with more; in order of size."""
-    few = int(np.searchsorted(groups.sizes, rows, side="right"))
-    return groups.persons(0, few), groups.persons(few, len(groups.firsts) - 1)

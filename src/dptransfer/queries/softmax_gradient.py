@@ -10,7 +10,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
-from dptransfer.compute.people import by_size, over_people, there, whole_people
+from dptransfer.compute.people import by_size, consecutive, over_people, there, whole_people
 from dptransfer.compute.person_gradients import FINE_RESIDUAL_NORM, PersonGradients
 from dptransfer.compute.person_gradients import MOST_ROWS as MOST_ROWS_OF_PEOPLE
 from dptransfer.compute.softmax_gradient import (
@@ -45,8 +45,8 @@ class SoftmaxGradient(BoundedQuery):
     Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
     Sensitivity:   L2, in units of `clip`. A row's contribution is a product of a vector of norm ≤ clip (the
                    residual, clipped) and one of norm ≤ 1 (the mapped row, or its projection, which is clipped
-                   again), so its Frobenius norm is at most clip. Add/remove: 1. Replace: 2. Persons: the sum of
-                   one's contributions is scaled to a norm of at most bound·clip, so bound and 2·bound; see
+                   again), so its Frobenius norm is at most clip. Add/remove: 1. Replace: 2. Persons: the sum
+                   of one's contributions is scaled to a norm of at most bound·clip, so bound and 2·bound; see
                    `compute.person_gradients`. The clip may be chosen anew for every step from public or
                    released values: in its own units neither the sensitivity nor the noise changes.
     Assumes:       linear, precision, offset, clip and projection are public or released; labels in
@@ -54,8 +54,8 @@ class SoftmaxGradient(BoundedQuery):
     Reference:     closed form of per-example clipping for softmax heads; Abadi et al. (2016) for clipped
                    gradients; Golatkar et al. (2022), Section 3.2, for clip and projection from public data.
 
-    Exactness: see `compute.softmax_gradient`. Residuals of persons' rows lie on a finer grid, on which a sixth
-    more bits are left to scale them down: the answer is in steps of 2⁻³⁶ and not of 2⁻³⁰.
+    Exactness: see `compute.softmax_gradient`. Residuals of persons' rows have six bits more, so that they can
+    be scaled down, and the answer is in steps of 2⁻³⁶.
 
     Attributes:
         features: map of the rows.
@@ -132,7 +132,8 @@ class SoftmaxGradient(BoundedQuery):
         """The gradients of persons whose rows are among these, each row's part clipped to `clip`."""
 
         def read(own: Integers) -> tuple[Any, Any, Any]:
-            chosen = there(own, rows)
+            chosen = consecutive(own)
+            chosen = chosen if isinstance(chosen, slice) else there(chosen, rows)
             mapped = rows[chosen]
             if isinstance(rows, np.ndarray):
                 mapped = lattice_floats(self.features, mapped, ROW_NORM)
