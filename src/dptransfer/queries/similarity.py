@@ -143,8 +143,9 @@ def row_weights(people: People, bound: float) -> Integers:
     [32768, 21845, 21845, 21845]
     """
     sizes = np.bincount(people)
-    weights = np.minimum(LARGEST_WEIGHT // np.maximum(sizes, 1), int(LARGEST_WEIGHT / max(bound, 1.0)))
-    return weights[people]
+    shares: Integers = np.minimum(LARGEST_WEIGHT // np.maximum(sizes, 1), int(LARGEST_WEIGHT / max(bound, 1)))
+    own: Integers = shares[people]
+    return own
 
 
 def grid_rows(features: FittedFeatures, rows: AnyArray, precision: str) -> GridRows:
