@@ -214,7 +214,9 @@ def of_persons():
     y = rng.integers(0, 3, 100)
     x = np.eye(3, 6)[y] * 3 + rng.normal(size=(100, 6))
     x[:3], x[3:43], y[3:43] = 0.0, 3 * np.eye(1, 6), 1
-    return PrivateEmbeddings(x, y, classes=range(3), people=people, size=100, name="people")
+    return PrivateEmbeddings(
+        x, y, classes=range(3), people=people, size=100, rows_per_person=6, name="people"
+    )
 
 
 PERSONS = of_persons()
