@@ -21,6 +21,7 @@ from dptransfer.queries import (
     GradientAndExcess,
     SecondMoments,
     SoftmaxGradient,
+    WeightedClassSums,
     WeightedTotal,
 )
 from dptransfer.queries.second_moments import OfAll, OfClasses, OfProbabilities
@@ -53,13 +54,17 @@ def curved(**more):
 
 AXES = np.linalg.qr(np.random.default_rng(5).normal(size=(WIDTH, 2)))[0]
 AXES[:, 0] = np.eye(WIDTH)[0]  # not orthonormal any more, and along the worst rows
+FALLING = np.array([1.0, 0.37, 0.0])
 QUERIES = {
     "sums": lambda bound: ClassSums(UNIT, CLASSES, bound=bound),
     "counts": lambda bound: ClassCounts(CLASSES, bound=bound),
     "sums and counts": lambda bound: ClassSumsAndCounts(UNIT, CLASSES, bound=bound),
     "sums and light counts": lambda bound: ClassSumsAndCounts(UNIT, CLASSES, weight=0.3, bound=bound),
     "sums and heavy counts": lambda bound: ClassSumsAndCounts(UNIT, CLASSES, weight=2.5, bound=bound),
-    "total": lambda bound: WeightedTotal(UNIT, np.array([1.0, 0.5, 0.0]), bound=bound),
+    "total": lambda bound: WeightedTotal(UNIT, FALLING, bound=bound),
+    "total and count": lambda bound: WeightedTotal(UNIT, FALLING, 0.5, bound=bound),
+    "weighted sums and counts": lambda bound: WeightedClassSums(UNIT, FALLING, 0.25, bound=bound),
+    "weighted sums": lambda bound: WeightedClassSums(UNIT, FALLING, bound=bound),
     "correct": lambda bound: CorrectCount(UNIT, np.eye(CLASSES, WIDTH), np.zeros(CLASSES), bound=bound),
     "steep gradient": lambda bound: steep(bound=bound),
     "steep gradient, many classes": lambda bound: steep(MANY, bound=bound),
@@ -124,6 +129,9 @@ REACHED = {
     "sums and light counts": (RIGHT, LEFT),
     "sums and heavy counts": (RIGHT, OTHER),
     "total": (RIGHT, LEFT),
+    "total and count": (RIGHT, LEFT),
+    "weighted sums and counts": (RIGHT, LEFT),
+    "weighted sums": (RIGHT, LEFT),
     "correct": (RIGHT, WRONG),
     "steep gradient": (RIGHT, LEFT),
     "steep gradient, many classes": (RIGHT, LEFT),
