@@ -1,4 +1,4 @@
-"""What it costs to protect persons in place of single rows: seconds of the same fit with and without `people`.
+"""What it costs to protect persons in place of rows: seconds of the same fit with and without `people`.
 
     python benchmarks/people.py                  # 50,000 rows of 384, 10,000 people, 20 classes
     python benchmarks/people.py --growth         # as many rows of fewer and fewer people
