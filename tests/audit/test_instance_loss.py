@@ -221,7 +221,7 @@ def of_persons():
 
 PERSONS = of_persons()
 OF_PERSONS = [
-    (name, relation)
+    pytest.param(name, relation, marks=[pytest.mark.slow] * (name == "global-adapt"))
     for name, relation in CASES
     if Unit.PERSON in METHODS[name].units and name not in {"auto", "only-public"}
 ]
