@@ -2,6 +2,7 @@
 
 from dptransfer.privacy.best_of_many_event import BestOfManyEvent
 from dptransfer.privacy.budget import Budget
+from dptransfer.privacy.disjoint_event import DisjointEvent
 from dptransfer.privacy.event import Event, event_words, same_relation, same_unit
 from dptransfer.privacy.event_json import event_from_dict, event_to_dict
 from dptransfer.privacy.gaussian_event import SMALLEST_NOISE_MULTIPLIER, GaussianEvent, SampledGaussianEvent
@@ -18,6 +19,7 @@ __all__ = [
     "BestOfManyEvent",
     "Bound",
     "Budget",
+    "DisjointEvent",
     "Event",
     "GaussianEvent",
     "Guarantee",

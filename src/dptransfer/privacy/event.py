@@ -93,6 +93,10 @@ class Event(ABC):
         """The events of each candidate, where the step is a choice among several."""
         return ()
 
+    def inner(self) -> tuple[tuple[Event, ...], ...]:
+        """The events it is made of, in groups: candidates, or parts of the data; none for a plain step."""
+        return self.trials()
+
     def also_written(self) -> Mapping[str, Any]:
         """What its JSON holds beside its fields, or in other words than they do."""
         return {}
