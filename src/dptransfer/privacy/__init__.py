@@ -9,7 +9,7 @@ from dptransfer.privacy.gaussian_event import SMALLEST_NOISE_MULTIPLIER, Gaussia
 from dptransfer.privacy.guarantee import Guarantee
 from dptransfer.privacy.numbers import number, plain_exponents, rounded_up, typeset
 from dptransfer.privacy.relation import Relation
-from dptransfer.privacy.restate import for_group, in_relation
+from dptransfer.privacy.restate import for_group, for_people, for_rows, in_relation
 from dptransfer.privacy.selection_event import SelectionEvent
 from dptransfer.privacy.unit import EACH_ROW, Bound, Unit
 
@@ -31,6 +31,8 @@ __all__ = [
     "event_to_dict",
     "event_words",
     "for_group",
+    "for_people",
+    "for_rows",
     "in_relation",
     "number",
     "plain_exponents",

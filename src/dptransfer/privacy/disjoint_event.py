@@ -108,6 +108,17 @@ class DisjointEvent(Event):
         """Every step, and all are paid where the group may be in several parts."""
         return self if size == 1 else self._all_paid(lambda one: one.of_group(size))
 
+    def for_rows(self, relation: Relation) -> Self:
+        """Every step; a row that goes from one person to another may be in two parts, and all are paid."""
+        if relation is Relation.ADD_REMOVE:
+            return self._each(lambda one: one.for_rows(relation))
+        return self._all_paid(lambda one: one.for_rows(relation))
+
+    def for_people(self, most_rows: int) -> Self:
+        """Every step; the rows of a person may be in several parts, and all are paid."""
+        change = self._each if most_rows == 1 else self._all_paid
+        return change(lambda one: one.for_people(most_rows))
+
     def inner(self) -> tuple[tuple[Event, ...], ...]:
         """Its parts."""
         return self.parts
