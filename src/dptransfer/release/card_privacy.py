@@ -237,7 +237,9 @@ def _about_people(model: PrivateClassifier) -> tuple[tuple[str, str], ...]:
 
 
 def _settings(model: PrivateClassifier) -> str:
-    tuned = [event.trials() for event in model.events if event.trials()]
+    from dptransfer.accounting.branches import plain_steps
+
+    tuned = [event.trials() for event in plain_steps(model.events) if event.trials()]
     if not tuned:
         return "public; none was chosen on private data"
     counts = " and ".join(str(len(candidates)) for candidates in tuned)
