@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -13,6 +12,7 @@ from dptransfer import AdaMix, Ledger, MeanPrototypes, NoisyGD, PrivateEmbedding
 from dptransfer.errors import ArgumentError, DataError, RowsOnRecord
 from dptransfer.privacy import Unit
 from dptransfer.sklearn import PrivateClassifier, PrivateSearch, make_private_pipeline
+from sklearn import config_context
 
 pytestmark = pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")
 PETS = {"classes": ["cat", "dog", "owl"], "name": "pets"}
@@ -184,14 +184,14 @@ def test_people_are_protected_where_the_fit_is_told_whose_each_row_is(blobs):
     facts = made.model_.facts
     assert made.guarantee_.unit is facts.unit is Unit.PERSON
     assert (facts.person_bound, facts.rows_per_person) == (2.0, 4.0)
-    plain = clone(made).set_params(person_bound=1.0, ledger=Ledger.in_memory())
+    plain = clone(made).set_params(person_bound=1.0, rows_per_person=None, ledger=Ledger.in_memory())
     assert plain.fit(x, y).guarantee_.unit is Unit.ROW
 
 
 @pytest.mark.parametrize("people", [ids(599), np.zeros((600, 1)), [True] * 600, [["secret"]] * 600])
 def test_people_that_do_not_fit_the_rows_are_refused_before_the_charge(people, blobs):
     ledger = Ledger.in_memory()
-    with pytest.raises(DataError, match="^people must") as caught:
+    with pytest.raises(DataError, match=r"^people must") as caught:
         PrivateClassifier("mean", **PETS, ledger=ledger).fit(*blobs, people=people)
     assert "secret" not in str(caught.value)
     assert ledger.history() == []
