@@ -55,7 +55,7 @@ from dptransfer.accounting.compose import epsilon_of, guarantee_of, is_gaussian,
 from dptransfer.accounting.gdp_price import gdp_price
 from dptransfer.accounting.renyi import ORDERS
 from dptransfer.accounting.search import smallest
-from dptransfer.accounting.steps import Steps
+from dptransfer.accounting.steps import divergences_of
 from dptransfer.arrays import Floats
 from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Relation
 
@@ -174,7 +174,7 @@ class Requests:
 
         Whether it is at most `limit` is decided at the order of `limit` alone: one order for all paths.
         """
-        divergences = Steps.of(self.events).divergences()
+        divergences = divergences_of(self.events)
         if divergences is None:
             return math.inf
 

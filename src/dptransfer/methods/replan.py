@@ -180,7 +180,7 @@ def _unlike(recorded: Any, planned: Any, name: str = "event") -> str | None:
 
 def _understates(recorded: Event, planned: Event) -> bool:
     """Whether the same step is recorded with a smaller sensitivity than it has."""
-    inner = zip(recorded.trials(), planned.trials(), strict=False)
+    inner = zip(recorded.inner(), planned.inner(), strict=False)
     if any(any(map(_understates, *pair)) for pair in inner):
         return True
     if type(recorded) is not type(planned) or recorded.label != planned.label:

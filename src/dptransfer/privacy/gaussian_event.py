@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from dptransfer import _check
-from dptransfer.errors import ArgumentError
+from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.privacy.event import Event
 from dptransfer.privacy.numbers import number
 from dptransfer.privacy.relation import Relation
@@ -174,6 +174,13 @@ class SampledGaussianEvent(_GaussianNoise):
     def under_replace_one(self) -> Self:
         """The numbers say what one row contributes, and stay; two answers may be twice as far apart."""
         return replace(self, relation=Relation.REPLACE_ONE, numeric_epsilon=2 * self.numeric_epsilon)
+
+    def for_rows(self, relation: Relation) -> Self:
+        """Refused: the pair that a row makes of two samples is another than the one that is priced."""
+        raise RelationMismatch(
+            "A step on samples of persons is not restated for single rows: a row more changes what its "
+            "person contributes to a sample, which is not priced. Keep an account by person."
+        )
 
     def of_group(self, size: int) -> Self:
         """A sample meets some of the group more often than one of them, and then perhaps all."""

@@ -32,7 +32,7 @@ then at most ½: another class has as much."""
 CHANCE_SLACK = 2.0**-9
 """Probabilities here and those of `predict_proba` differ by less than this part of them: exponents are looked
 up at steps of 2⁻¹⁰, so each of the two in a quotient is off by a factor of at most exp(±2⁻¹¹)."""
-CONFIDENCE_KNOTS = tuple(knot / 10 for knot in range(11))
+CONFIDENCE_KNOTS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Confidence is shared out between the two next knots, so that its sum is the knots' own, without error."""
 TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0)
 """What the head's temperature is multiplied with where the sum of confidences is asked for."""
@@ -120,6 +120,10 @@ class EvaluationLayout:
         """The square of a block's part of an example's length."""
         return _SHARES[name] / math.fsum(_SHARES[own] for own in self._names)
 
+    def l2_sensitivity(self, relation: Relation) -> float:
+        """How far one example moves the stack; derived at `EvaluationCounts`."""
+        return 1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2 - self.share("confidences"))
+
     @property
     def _names(self) -> tuple[str, ...]:
         return tuple(name for name in _SHARES if name != "confusion" or self.classes <= MOST_CONFUSED)
@@ -181,8 +185,7 @@ class EvaluationCounts(BoundedQuery):
 
     def l2_sensitivity(self, relation: Relation) -> float:
         """1 under add/remove, √(2 − s) under replace-one, for each example that a unit counts as."""
-        one = 1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2 - self.layout.share("confidences"))
-        return self.bound.examples * one
+        return self.bound.examples * self.layout.l2_sensitivity(relation)
 
     def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """The histograms in steps of 2⁻³⁰."""
@@ -245,8 +248,9 @@ class EvaluationCounts(BoundedQuery):
                 continue
             own = np.where(wrong, chances[labels, columns], 1.0)
             yield once("chances", np.searchsorted(CHANCE_EDGES, own, side="right"))
-            knot = np.minimum((confidence * 10).astype(np.int64), len(CONFIDENCE_KNOTS) - 2)
-            above = np.clip(confidence * 10 - knot, 0.0, 1.0)
+            place = confidence * (len(CONFIDENCE_KNOTS) - 1)
+            knot = np.minimum(place.astype(np.int64), len(CONFIDENCE_KNOTS) - 2)
+            above = np.clip(place - knot, 0.0, 1.0)
             cell, weight = once("reliability", 2 * knot + wrong)
             yield cell, np.trunc(weight * (1 - above))
             yield cell + 2, np.trunc(weight * above)

@@ -71,7 +71,7 @@ def attack_points(events: tuple[Event, ...]) -> tuple[tuple[float, float], ...]:
 
 
 def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
-    from dptransfer.accounting.steps import Steps
+    from dptransfer.accounting.steps import all_steps
 
     guarantee = model.guarantee
     unit = guarantee.unit
@@ -102,7 +102,7 @@ def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
         ("relation", guarantee.relation.value),
         ("privacy unit", f"one {unit.words}" + " (one row and its label)" * (unit is Unit.ROW)),
     ]
-    sampled = bool(Steps.of(model.events).sampled)
+    sampled = any(steps.sampled for steps in all_steps(model.events))
     for name, amount in (("zCDP ρ", guarantee.rho), ("GDP μ", guarantee.mu)):
         if amount is not None:
             rows.append((name, up(amount) + " (sampling not counted)" * sampled))
