@@ -164,7 +164,7 @@ def test_a_shape_other_than_the_manifest_says_is_refused(folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, "Upgrade dptransfer"),
+        ({"version": 3}, "Upgrade dptransfer"),
         ({"version": 0}, "version"),
         ({"dimension": "4"}, "dimension"),
         ({"surprise": 1}, "surprise"),

@@ -36,6 +36,7 @@ from dptransfer.data import (
     PublicData,
     PublicEmbeddings,
     PublicImages,
+    content_digest,
 )
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
 from dptransfer.features import Features, FittedFeatures, UnitNorm
@@ -130,6 +131,8 @@ class PrivateMethod(ABC):
     """The kind of public data that goes with them."""
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW,)
     """What it protects: queries bound what one such unit contributes."""
+    rows_only: ClassVar[str] = ""
+    """Why it protects no person, in words, where it does not."""
     needs_public: ClassVar[bool] = False
     plans_by_facts: ClassVar[bool] = False
     """Whether classes, shape or sizes change what a plan costs, beyond the arithmetic of its grid."""
@@ -262,16 +265,29 @@ class PrivateMethod(ABC):
                 "labelled ones --shots shots.emb."
             )
 
-    def make_plan(self, mechanisms: Sequence[Step], budget: Budget) -> Plan:
-        """A plan of these steps, with the guarantee computed from their own events; none cost nothing."""
+    def make_plan(self, mechanisms: Sequence[Step], budget: Budget, unit: Unit | None = None) -> Plan:
+        """A plan of these steps, with the guarantee computed from their own events; none cost nothing.
+
+        Without a step there is no event to tell the unit, so it is given.
+        """
         events = [mechanism.event for mechanism in mechanisms]
-        guarantee = guarantee_of(events, budget.delta, self.assumptions, relation=budget.relation)
+        guarantee = guarantee_of(events, budget.delta, self.assumptions, relation=budget.relation, unit=unit)
         return Plan(self, tuple(mechanisms), guarantee)
 
     def calibrated_plan(self, steps: Callable[[float], Sequence[Step]], budget: Budget) -> Plan:
         """The plan of `steps(z)` at the smallest noise multiplier z whose events fit the budget."""
         multiplier = noise_multiplier_for(budget, lambda z: [step.event for step in steps(z)])
         return self.make_plan(steps(multiplier), budget)
+
+    def require_unit(self, facts: Facts) -> None:
+        """Raise if the data are to protect a unit whose contribution the method does not bound."""
+        if facts.unit not in self.units:
+            bounded = " or ".join(f"one {unit.words}" for unit in self.units)
+            why = f" ({self.rows_only})" if self.rows_only else ""
+            raise ArgumentError(
+                f"The method '{self.name}' bounds what {bounded} contributes{why}; the data are to protect "
+                f"one {facts.unit.words}. Declare a unit that it bounds, or choose another method."
+            )
 
     def _require_data(self, private: PrivateData, public: PublicData | None) -> None:
         """Raise for data of a kind, or with a unit, that the method is not made for."""
@@ -283,12 +299,7 @@ class PrivateMethod(ABC):
                 f"private must be {self.takes.__name__} for the method '{self.name}'; got "
                 f"{type(private).__name__}. {remedy}"
             )
-        if private.facts.unit not in self.units:
-            bounded = " or ".join(f"one {unit.words}" for unit in self.units)
-            raise ArgumentError(
-                f"The method '{self.name}' bounds what {bounded} contributes; the data are to protect one "
-                f"{private.facts.unit.words}. Declare a unit that it bounds, or choose another method."
-            )
+        self.require_unit(private.facts)
         if public is None:
             return
         if not isinstance(public, self.takes_public):
@@ -398,12 +409,15 @@ def _request(
         "public data set": public,
         "private data set": private.fingerprint,
         **({} if held is None else {"hold-out": held.chance}),
+        "person for some row": None if private.people is None else content_digest(private.people),
     }
 
 
 def _require_honest(plan: Plan, budget: Budget, unit: Unit) -> None:
     """Recompute a plan's promise from its steps, before anything is charged."""
-    promise = guarantee_of(plan.events, budget.delta, plan.guarantee.assumptions, relation=budget.relation)
+    told = None if plan.events else unit
+    assumed = plan.guarantee.assumptions
+    promise = guarantee_of(plan.events, budget.delta, assumed, relation=budget.relation, unit=told)
     protects = {plan.guarantee.unit, *(event.unit for event in plan.events)} == {unit}
     if not fits(plan.events, budget) or plan.guarantee != promise or not protects:
         raise DPTransferError(
