@@ -225,9 +225,7 @@ class PrivateMethod(ABC):
             outcome = method.run(plan, prepared, own, drawn, public)
             require_as_planned(plan, outcome)
             features = prepared if outcome.features is None else outcome.features
-            checked = (
-                None if held is None else held.checked(kept, outcome.head, features, drawn, receipt.head)
-            )
+            charged = None if held is None else held.checked(kept, outcome.head, features, drawn, receipt)
         return PrivateClassifier(
             head=outcome.head,
             features=features,
