@@ -212,7 +212,7 @@ class PrivateMethod(ABC):
         heed(budget, private.facts.declared_units, stacklevel=3)  # past `plain_floats`
         held = None if holdout is None else self._with_holdout(private.facts, budget, public, holdout)
         plan = self.plan(private.facts, budget, public) if held is None else held.plan
-        _require_honest(plan, budget, private.facts.unit)
+        _require_honest(plan, held, budget, private.facts.unit)
         method = plan.method
         method._require_data(private, public)
         method.require_public(private.facts, public)
@@ -411,13 +411,14 @@ def _request(
     }
 
 
-def _require_honest(plan: Plan, budget: Budget, unit: Unit) -> None:
+def _require_honest(plan: Plan, held: HoldOut | None, budget: Budget, unit: Unit) -> None:
     """Recompute a plan's promise from its steps, before anything is charged."""
     told = None if plan.events else unit
     assumed = plan.guarantee.assumptions
     promise = guarantee_of(plan.events, budget.delta, assumed, relation=budget.relation, unit=told)
     protects = {plan.guarantee.unit, *(event.unit for event in plan.events)} == {unit}
-    if not fits(plan.events, budget) or plan.guarantee != promise or not protects:
+    paid = plan.events if held is None else held.events
+    if not fits(paid, budget) or plan.guarantee != promise or not protects:
         raise DPTransferError(
             "A plan must stay within its budget, protect the declared unit and promise what its steps give; "
             f"that of '{plan.method.name}' does not. Nothing was read or charged; please report this."
