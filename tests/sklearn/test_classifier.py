@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -13,6 +12,7 @@ from dptransfer import AdaMix, Ledger, MeanPrototypes, NoisyGD, PrivateEmbedding
 from dptransfer.errors import ArgumentError, DataError, RowsOnRecord
 from dptransfer.privacy import Unit
 from dptransfer.sklearn import PrivateClassifier, PrivateSearch, make_private_pipeline
+from sklearn import config_context
 
 pytestmark = pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")
 PETS = {"classes": ["cat", "dog", "owl"], "name": "pets"}
@@ -191,7 +191,7 @@ def test_people_are_protected_where_the_fit_is_told_whose_each_row_is(blobs):
 @pytest.mark.parametrize("people", [ids(599), np.zeros((600, 1)), [True] * 600, [["secret"]] * 600])
 def test_people_that_do_not_fit_the_rows_are_refused_before_the_charge(people, blobs):
     ledger = Ledger.in_memory()
-    with pytest.raises(DataError, match="^people must") as caught:
+    with pytest.raises(DataError, match=r"^people must") as caught:
         PrivateClassifier("mean", **PETS, ledger=ledger).fit(*blobs, people=people)
     assert "secret" not in str(caught.value)
     assert ledger.history() == []
