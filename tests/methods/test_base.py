@@ -260,23 +260,31 @@ def test_a_public_picture_that_cannot_be_read_is_named_before_the_charge(tmp_pat
     assert ledger.history() == []
 
 
-def test_a_unit_that_the_method_does_not_bound_is_refused_before_the_charge():
-    ledger, data = Ledger.in_memory(), private()
-    data.facts = replace(data.facts, unit=Unit.PERSON)
-    with pytest.raises(ArgumentError, match=r"bounds what one example contributes.*one person"):
-        MeanPrototypes().fit(data, budget=BUDGET, ledger=ledger)
+class BoundsRows(MeanPrototypes):
+    """Knows of rows alone, and says why."""
+
+    units = (Unit.ROW,)
+    rows_only = "it was written in a hurry"
+
+
+@pytest.mark.parametrize("method", [BoundsRows(), Auto(candidates=(BoundsRows(),))])
+def test_a_unit_that_the_method_does_not_bound_is_refused_before_the_charge(method):
+    ledger, data = Ledger.in_memory(), private(people=np.arange(600) % 7)
+    with pytest.raises(ArgumentError, match=r"what one example contributes \(it was .*hurry\);.*one person"):
+        method.fit(data, budget=BUDGET, ledger=ledger)
     assert ledger.history() == []
+    assert fit(method).guarantee.unit is Unit.ROW
 
 
 class PromisesPersons(MeanPrototypes):
     """Says that it bounds what a person contributes, and plans steps that bound rows."""
 
-    units = (Unit.ROW, Unit.PERSON)
+    def plan(self, facts, budget, public=None):
+        return super().plan(replace(facts, unit=Unit.ROW), budget, public)
 
 
 def test_a_plan_whose_steps_protect_another_unit_is_not_honest():
-    ledger, data = Ledger.in_memory(), private()
-    data.facts = replace(data.facts, unit=Unit.PERSON)
+    ledger, data = Ledger.in_memory(), private(people=np.arange(600) % 7)
     with pytest.raises(DPTransferError, match="protect the declared unit"):
         PromisesPersons().fit(data, budget=BUDGET, ledger=ledger)
     assert ledger.history() == []

@@ -8,13 +8,14 @@ import pytest
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.methods import surrogate
 from dptransfer.methods.surrogate import FAMILIES, Family, surrogate_size, surrogates
+from dptransfer.privacy import Unit
 
 POOL = PublicEmbeddings(np.random.default_rng(3).normal(size=(400, 32)))
 FOUR = PublicEmbeddings(np.eye(4, 12) * [[1.0], [20.0], [1e-3], [5.0]])
 
 
-def tasks(pool=POOL, classes=6, size=600, seed=0):
-    return list(surrogates(pool, classes, size, rng=np.random.default_rng(seed)))
+def tasks(pool=POOL, classes=6, size=600, seed=0, **people):
+    return list(surrogates(pool, classes, size, rng=np.random.default_rng(seed), **people))
 
 
 def counts(task):
@@ -86,7 +87,7 @@ def test_rows_are_mixtures_of_unit_pool_rows_and_of_nothing_else():
 
 def test_no_argument_could_carry_a_private_row():
     hints = inspect.get_annotations(surrogates, eval_str=True)
-    assert set(hints) == {"public", "classes", "size", "rng", "return"}
+    assert set(hints) == {"public", "classes", "size", "rows_per_person", "person_bound", "rng", "return"}
     assert PrivateEmbeddings not in hints.values()
     with pytest.raises(AttributeError):  # private rows have no shots, and no length, by design
         next(surrogates(tasks()[0].private, 3, 30, rng=np.random.default_rng(0)))
@@ -127,6 +128,45 @@ def test_pools_of_every_precision_and_size_give_unit_mixtures(kind):
 def test_one_public_row_is_enough():
     task = tasks(PublicEmbeddings(np.ones((1, 3))), classes=2, size=10)[0]
     assert np.allclose(task.private.rows, 3**-0.5)
+
+
+def labelled_pool():
+    rng, y = np.random.default_rng(4), np.repeat(np.arange(6), 200)
+    return PublicEmbeddings(rng.normal(size=(len(y), 32)) + np.eye(6, 32)[y], y, classes=range(6))
+
+
+def likeness(task):
+    """Mean cosine between two rows of one person and one class, less that between rows of a class."""
+    data = task.private
+    rows = data.rows / np.linalg.norm(data.rows, axis=1, keepdims=True)
+    rows = rows - np.array([rows[data.labels == c].mean(axis=0) for c in range(6)])[data.labels]
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    same_class = np.equal.outer(data.labels, data.labels) & ~np.eye(len(rows), dtype=bool)
+    same_person = np.equal.outer(data.people, data.people)
+    cosine = rows @ rows.T
+    return cosine[same_class & same_person].mean() - cosine[same_class & ~same_person].mean()
+
+
+@pytest.mark.parametrize("pool", [POOL, labelled_pool()], ids=["made", "labelled"])
+def test_rows_of_a_person_are_so_many_and_alike(pool):
+    for family, task in zip(FAMILIES, tasks(pool, rows_per_person=5.0, person_bound=2.0), strict=True):
+        facts = task.private.facts
+        assert (facts.unit, facts.person_bound, facts.rows_per_person) == (Unit.PERSON, 2.0, 5.0)
+        assert set(np.bincount(task.private.people)) <= {4, 5, 6}
+        classes = [len(set(task.private.labels[task.private.people == p])) for p in range(100)]
+        assert (np.mean(classes) > 2) == family.many_classes
+        assert likeness(task) > 0.02
+        task.private.people = np.random.default_rng(0).permutation(task.private.people)
+        assert likeness(task) < 0.02
+    assert {family.many_classes for family in FAMILIES} == {False, True}
+
+
+def test_without_people_rows_are_what_they_were():
+    (first, *_), (other, *_) = tasks(), tasks(rows_per_person=1.0)
+    assert first.private.people is None
+    assert first.private.facts.unit is Unit.ROW
+    assert (other.private.labels == first.private.labels).all()
+    assert len(set(other.private.people)) == len(other.private.labels)
 
 
 def test_large_tasks_are_made_smaller_and_small_ones_are_kept():

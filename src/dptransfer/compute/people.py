@@ -7,12 +7,14 @@ integers, and the quotient is rounded toward zero. So neither order nor chunks n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.compute.cores import usable_cores
@@ -59,6 +61,11 @@ class Groups:
         """A value of each person, for each of their rows, in `order`."""
         return np.repeat(values, self.sizes)
 
+    def up_to(self, rows: int) -> tuple[Groups, Groups]:
+        """Of persons in order of size, those with at most so many rows, and those with more."""
+        few = int(np.searchsorted(self.sizes, rows, side="right"))
+        return self.persons(0, few), self.persons(few, len(self.firsts) - 1)
+
     def persons(self, start: int, stop: int) -> Groups:
         """These persons alone."""
         firsts = self.firsts[start : stop + 1]
@@ -82,14 +89,49 @@ def grouped(people: People, labels: Labels) -> Groups:
     return Groups(order, np.append(starts, len(order)), classes[starts], np.append(firsts, len(starts)))
 
 
+def by_size(people: People) -> Groups:
+    """Rows by person, those with the fewest rows first; one group each.
+
+    Persons with as many rows as each other then lie next to each other, and their rows are one array with an
+    axis for persons.
+
+    >>> groups = by_size(np.array([2, 0, 2, 1]))
+    >>> groups.order.tolist(), groups.starts.tolist()
+    ([1, 3, 0, 2], [0, 1, 2, 4])
+    """
+    numbers = people.max(initial=0) + 1
+    keys = np.bincount(people)[people] * numbers + people
+    order = np.argsort(keys, kind="stable")
+    starts = np.append(np.flatnonzero(np.diff(keys[order], prepend=-1)), len(order))
+    return Groups(order, starts, np.zeros(len(starts) - 1, dtype=np.int64), np.arange(len(starts)))
+
+
+def alike(sizes: Integers) -> Iterator[tuple[int, int]]:
+    """For sizes in order, where each run of equal ones begins and ends.
+
+    >>> list(alike(np.array([1, 1, 4])))
+    [(0, 2), (2, 3)]
+    """
+    cuts = [0, *(np.flatnonzero(np.diff(sizes)) + 1).tolist(), len(sizes)]
+    return pairwise(cuts if len(sizes) else [0])
+
+
 def over_people(work: Callable[[Groups], _Result], groups: Groups, dimension: int) -> Iterator[_Result]:
     """What `work` gives for some persons at a time, none of them split; several at a time, side by side."""
+    count = len(groups.order)
+    # Less than an eighth of a chunk is done sooner than another thread has begun with it.
+    workers = max(1, min(usable_cores(), count * dimension // max(1, _CHUNK_ELEMENTS // 8)))
+    needed = -(-count * dimension // _CHUNK_ELEMENTS)
+    step = -(-count // max(1, -(-needed // workers) * workers))
+    return side_by_side(work, list(whole_people(groups, step)), workers)
+
+
+def whole_people(groups: Groups, step: int) -> Iterator[Groups]:
+    """About `step` rows at a time, with all rows of everyone who is among them."""
     ends = groups.starts[groups.firsts]
-    step = max(1, _CHUNK_ELEMENTS // max(1, dimension))
-    cuts = np.unique(np.searchsorted(ends, np.arange(0, ends[-1] + step, step)))
+    cuts = np.searchsorted(ends, np.arange(0, ends[-1] + max(1, step), max(1, step)))
     cuts = np.unique(np.append(cuts[cuts < len(ends)], [0, len(ends) - 1]))
-    parts = [(int(start), int(stop)) for start, stop in pairwise(cuts)]
-    return side_by_side(lambda part: work(groups.persons(*part)), parts, usable_cores())
+    return (groups.persons(int(start), int(stop)) for start, stop in pairwise(cuts))
 
 
 def group_sums(mapped: Callable[[Integers], Integers], groups: Groups, width: int) -> Integers:
@@ -105,7 +147,44 @@ def group_sums(mapped: Callable[[Integers], Integers], groups: Groups, width: in
     return sums
 
 
-def person_norms(sums: Integers, groups: Groups, row_norm: float) -> Floats:
+def group_sumsthere(mapped: Callable[[Integers], Any], groups: Groups, width: int, device: str) -> Any:
+    """The same where `mapped` gives tensors of integers on a device."""
+    import torch
+
+    sums = torch.zeros((len(groups.classes), width), dtype=torch.int64, device=device)
+    owners = torch.from_numpy(np.repeat(np.arange(len(groups.classes)), groups.counts)).to(device)
+    step = max(1, 32 * _CHUNK_ELEMENTS // max(1, width))
+    for start in range(0, len(groups.order), step):
+        piece = slice(start, start + step)
+        sums.index_add_(0, owners[piece], mapped(groups.order[piece]).long())
+    return sums
+
+
+def scaled_down(sums: Any, groups: Groups, row_norm: float, most: float) -> Any:
+    """The sums, each person's scaled to a norm of at most `most` and rounded toward zero.
+
+    Args:
+        sums: int64, a row for each group; an array, or a torch tensor on any device.
+        groups: whose they are.
+        row_norm: what one row adds is no longer.
+        most: what a person may have.
+
+    >>> alone = grouped(np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64))
+    >>> scaled_down(np.array([[6, 8]]), alone, row_norm=5, most=5.0)
+    array([[2, 3]])
+    """
+    factors = groups.of_groups(np.minimum(1.0, most / np.maximum(person_norms(sums, groups, row_norm), 1.0)))
+    long = np.flatnonzero(factors < 1)
+    bounded = sums.copy() if isinstance(sums, np.ndarray) else sums.clone()
+    if isinstance(sums, np.ndarray):
+        bounded[long] = np.trunc(sums[long] * factors[long][:, None]).astype(np.int64)
+    else:
+        rows = there(long, sums)
+        bounded[rows] = (sums[rows].double() * there(factors[long], sums)[:, None]).trunc().long()
+    return bounded
+
+
+def person_norms(sums: Any, groups: Groups, row_norm: float) -> Floats:
     """An upper bound on the norm of each person's sums, where a row has at most `row_norm`.
 
     Entries are cut, away from zero, to the bits that make sums of squares fit int64.
@@ -113,22 +192,76 @@ def person_norms(sums: Integers, groups: Groups, row_norm: float) -> Floats:
     bits = np.frexp(groups.sizes * float(row_norm))[1].astype(np.int64)
     shift = np.maximum(bits - _SQUARE_BITS, 0)
     own = groups.of_groups(shift)[:, None]
-    entries = (np.abs(sums) + ((1 << own) - 1)) >> own
-    squares = np.add.reduceat(np.einsum("ij,ij->i", entries, entries), groups.firsts[:-1])
+    if isinstance(sums, np.ndarray):
+        entries = (np.abs(sums) + ((1 << own) - 1)) >> own
+        squares = np.einsum("ij,ij->i", entries, entries)
+    else:
+        entries = (sums.abs() + there((1 << own) - 1, sums)) >> there(own, sums)
+        squares = (entries * entries).sum(1).cpu().numpy()
+    squares = np.add.reduceat(squares, groups.firsts[:-1])
     norms: Floats = square_root(squares.astype(np.float64)) * 2.0**shift * _HAIR
     return norms
 
 
-def scaled_down(sums: Integers, groups: Groups, row_norm: float, most: float) -> Integers:
-    """The sums, each person's scaled to a norm of at most `most` and rounded toward zero.
+def inner_products(vectors: Any) -> Any:
+    """(persons, m, m) inner products of each person's m vectors; exact for integers below 2⁵³ in all.
 
-    >>> alone = grouped(np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64))
-    >>> scaled_down(np.array([[6, 8]]), alone, row_norm=5, most=5.0)
-    array([[2, 3]])
+    >>> inner_products(np.array([[[1.0, 2.0], [3.0, 0.0]]]))
+    array([[[5., 3.],
+            [3., 9.]]])
     """
-    norms = person_norms(sums, groups, row_norm)
-    factors = groups.of_groups(np.minimum(1.0, most / np.maximum(norms, 1.0)))
-    long = factors < 1
-    bounded = sums.copy()
-    bounded[long] = np.trunc(sums[long] * factors[long][:, None]).astype(np.int64)
-    return bounded
+    if not isinstance(vectors, np.ndarray):
+        return vectors @ vectors.swapaxes(1, 2)
+    persons, rows, _ = vectors.shape
+    found = np.empty((persons, rows, rows))
+    # Without the first row, so that the two factors differ: a product of an array with itself is handed to a
+    # routine that takes several times as long for small ones.
+    np.matmul(vectors[:, 1:], vectors.swapaxes(1, 2), out=found[:, 1:])
+    found[:, 0, 1:] = found[:, 1:, 0]
+    found[:, 0, 0] = np.einsum("ij,ij->i", vectors[:, 0], vectors[:, 0])
+    return found
+
+
+def norms_by_pairs(first: Any, second: Any, longest: float) -> Floats:
+    """An upper bound on the norm of each person's sum of products, from inner products of all pairs of rows.
+
+    The sum over rows i of u_i ⊗ v_i has the squared norm Σ_ij (u_i·u_j)(v_i·v_j). With m rows of at most
+    `longest`, products are counted in units of (m · longest)² · 2⁻⁵², rounded up: then the m² of them add up
+    to at most 2⁵², exactly and in any order. A float product is off by at most 1/2m² units, all by at most
+    half a unit; one is added for that. So a norm of `longest` is found up to a factor of 1 + m⁴ · 2⁻⁵⁰.
+
+    Args:
+        first: (persons, m, m) inner products of the one factor, integers below 2⁵³; its memory is used.
+        second: the same of the other.
+        longest: norm of u_i ⊗ v_i, at most.
+    """
+    rows = first.shape[-1]
+    bits = math.ceil(math.log2(rows * longest)) - 26
+    first *= second
+    first *= 2.0 ** (-2 * bits)
+    if isinstance(first, np.ndarray):
+        units = np.ceil(first, out=first).sum((1, 2))
+    else:
+        units = first.ceil_().sum((1, 2)).cpu().numpy()
+    norms: Floats = square_root(units + 1.0) * (2.0**bits * _HAIR)
+    return norms
+
+
+def consecutive(positions: Integers) -> slice | Integers:
+    """The same positions as a slice, if they are next to each other: what it takes is not copied.
+
+    >>> consecutive(np.array([3, 4, 5])), consecutive(np.array([3, 5]))
+    (slice(3, 6, None), array([3, 5]))
+    """
+    if len(positions) and (np.diff(positions) == 1).all():
+        return slice(int(positions[0]), int(positions[-1]) + 1)
+    return positions
+
+
+def there(array: NDArray[Any], other: Any) -> Any:
+    """The array where the other one is: in NumPy, or in torch on a device."""
+    if isinstance(other, np.ndarray):
+        return array
+    import torch
+
+    return torch.from_numpy(array).to(other.device)

@@ -195,19 +195,19 @@ def norms_above(residual: Residuals) -> Any:
     return square_root(squares) * _HAIR / residual.total
 
 
-def residual_lattice(residual: Residuals, clip: float) -> Any:
-    """(classes, rows) residuals clipped to L2 norm `clip` and put on the integer ball of 2¹⁴.
+def residual_lattice(residual: Residuals, clip: float, norm: int = RESIDUAL_NORM) -> Any:
+    """(classes, rows) residuals clipped to L2 norm `clip` and put on the integer ball of `norm`.
 
     Rounded toward zero after division by an upper bound on the norm, or by the clip where that is larger.
     Both are a hair (2⁻⁴⁰) above, and the few float operations that follow are off by less than 2⁻⁵⁰, so the
-    norm is at most 2¹⁴ in exact arithmetic. The residual's memory becomes the result's.
+    result is no longer than `norm` in exact arithmetic. The residual's memory becomes the result's.
 
     >>> entries = Residuals(np.array([[0.0], [4.0], [3.0]]), np.array([7.0]), np.array([8.0]), np.array([0]))
     >>> residual_lattice(entries, clip=1.0).T
     array([[-13332.,   7618.,   5713.]])
     """
     xp = _namespace(residual.others)
-    factor = RESIDUAL_NORM / (norms_above(residual).clip(clip * _HAIR, None) * residual.total)
+    factor = norm / (norms_above(residual).clip(clip * _HAIR, None) * residual.total)
     grid = residual.others
     grid *= factor
     xp.trunc(grid, out=grid)

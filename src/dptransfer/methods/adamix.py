@@ -43,7 +43,7 @@ class AdaMix(GradientHead):
                    noise. Counts that are declared public are not released.
     Guarantee:     GaussianEvents: `steps` gradients at z, and counts at z·√((1 − share)/(share·steps)) with
                    share = `count_share`; together √(steps/(1 − share))/z-GDP, exactly.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SoftmaxGradient`: in units of the step's clip it does not depend on the clip; and
                    `ClassCounts`.
     Assumes:       declared classes; labelled public rows, which the private rows did not influence. Clips and
@@ -115,11 +115,12 @@ class AdaMix(GradientHead):
         mapped_shots(None, facts, public)
         self.start.require(facts, public)
 
-    def planned_question(self, outline: FittedFeatures, classes: int) -> L2Query:
+    def planned_question(self, outline: FittedFeatures, facts: Facts) -> L2Query:
         """A gradient in as many axes as a step looks along."""
-        width = outline.dimension
+        width, classes = outline.dimension, len(facts.classes)
         axes = None if self.axes is None else np.eye(width, self._axes_of(width, classes))
-        return SoftmaxGradient(outline, np.zeros((classes, width)), np.zeros(classes), projection=axes)
+        zero = np.zeros((classes, width))
+        return SoftmaxGradient(outline, zero, zero[:, 0], projection=axes, bound=facts.bound)
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -132,7 +133,8 @@ class AdaMix(GradientHead):
             return []
         beside = math.sqrt((1 - self.count_share) / (self.count_share * rounds.times))
         z = max(beside * rounds.noise_multiplier, SMALLEST_NOISE_MULTIPLIER)
-        return [GaussianRounds(ClassCounts(len(facts.classes)), z, rounds.relation, 1)]
+        counting = ClassCounts(len(facts.classes), bound=facts.bound)
+        return [GaussianRounds(counting, z, rounds.relation, 1)]
 
     def informed(
         self, guide: Guide, before: Sequence[GaussianRounds], seen: HeadRows, noise: NoiseSource
@@ -144,7 +146,9 @@ class AdaMix(GradientHead):
         if self.count_share > 0 and facts.class_counts is not None:
             sizes = np.array(facts.class_counts, dtype=np.float64)
         for paid in before:
-            noisy = paid.open(noise=noise).release(paid.query, seen.private.rows, seen.private.labels)
+            private = seen.private
+            counts = paid.open(noise=noise)
+            noisy = counts.release(paid.query, private.rows, private.labels, private.people)
             sizes = count_estimates(noisy, paid.scale)
         return replace(guide, offset=np.log(np.maximum(sizes, 1.0)))
 
@@ -162,8 +166,8 @@ class AdaMix(GradientHead):
             gradient = residuals(np.zeros_like(start), rows, labels).T @ rows
             count = self._axes_of(features.dimension, len(facts.classes))
             axes = np.linalg.svd(gradient, full_matrices=False)[2][:count].T
-        level = np.zeros(len(start))
-        return _PublicGuide(start, self.clip, rows, labels, self.quantile, axes, self.public_weight, level)
+        shots, level = (rows, labels, self.quantile), np.zeros(len(start))
+        return _PublicGuide(start, self.clip, facts.bound, *shots, axes, self.public_weight, level)
 
 
 @dataclass(eq=False)
@@ -188,7 +192,9 @@ class _PublicGuide(Guide):
         if self.quantile is not None:
             norms = gradient_norms(residual, self.rows)
             self.clip = max(float(np.quantile(norms, self.quantile)), SMALLEST_CLIP)
-        return SoftmaxGradient(features, weights, self.offset, clip=self.clip, projection=self.axes)
+        return SoftmaxGradient(
+            features, weights, self.offset, clip=self.clip, projection=self.axes, bound=self.bound
+        )
 
     def gradient(self, weights: Floats, answer: Floats) -> Floats:
         """The private gradient, back from its axes and units, and the public one."""

@@ -28,10 +28,11 @@ from dptransfer.methods.public_prior import PublicPriorPrototypes
 from dptransfer.methods.start import FromShots
 from dptransfer.methods.surrogate import FAMILIES, Surrogate, scaled_budget, surrogate_size, surrogates
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Budget, Unit
 from dptransfer.progress import steps as counted
 
-_EXAMPLES_PER_CLASS = 100  # assumed when the owner declares no size
+_UNITS_PER_CLASS = 100  # examples, or persons; assumed when the owner declares no size
+_ROWS_PER_PERSON = 4.0  # assumed when the owner declares no other number
 _FEWEST_ROWS = 200  # public rows that tasks can be made from
 _OTHER_METHOD = 6
 _WIDE_AXES = 512
@@ -67,12 +68,15 @@ class Auto(EmbeddingMethod):
         colour=SLATE,
         marker="*",
     )
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     plans_by_facts: ClassVar[bool] = True
     checks: ClassVar[_check.Checks] = {"margin": _check.non_negative}
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """The winner's plan, with a note that says how it won."""
         candidates = self.candidates or _candidates(facts, budget, public)
+        for candidate in candidates:
+            candidate.require_unit(facts)
         why_not = _why_not_tried(candidates, public)
         if public is None or why_not:
             note = f"Auto took '{_short(candidates[0])}': {why_not}."
@@ -83,11 +87,9 @@ class Auto(EmbeddingMethod):
         scores = "; ".join(
             f"{_short(m)} {a:.1%}" for m, a in zip(candidates, accuracy.mean(axis=1), strict=True)
         )
-        assumed = f"{_EXAMPLES_PER_CLASS} examples per class, as no size is declared"
-        size = "the declared size" if facts.size else assumed
         note = (
             f"Auto took '{_short(candidates[winner])}' by balanced accuracy on {len(FAMILIES)} surrogate "
-            f"tasks made from the public pool ({size}; no private row was read): {scores}."
+            f"tasks made from the public pool ({_sizes(facts)}; no private row was read): {scores}."
         )
         return _explained(candidates[winner].plan(facts, budget, public), note)
 
@@ -143,12 +145,34 @@ def _wide(facts: Facts, budget: Budget, public: PublicEmbeddings) -> tuple[Priva
     (shares,) = wide.plan(facts, budget, public).mechanisms
     assert isinstance(shares, GaussianShares)
     noise = shares.noise_multiplier * shares.query.l2_sensitivity(budget.relation) * math.sqrt(axes)
-    return (wide,) if _size(facts) >= _WIDE_SIGNAL * noise * len(facts.classes) else ()
+    return (wide,) if _weight(facts) >= _WIDE_SIGNAL * noise * len(facts.classes) else ()
+
+
+def _rows_each(facts: Facts) -> float | None:
+    """Rows of a person, declared or assumed; None where rows are the unit."""
+    return None if facts.unit is Unit.ROW else facts.rows_per_person or _ROWS_PER_PERSON
 
 
 def _size(facts: Facts) -> int:
-    """Declared, or assumed."""
-    return facts.size or _EXAMPLES_PER_CLASS * len(facts.classes)
+    """Number of rows, declared or assumed."""
+    return facts.size or round(_UNITS_PER_CLASS * len(facts.classes) * (_rows_each(facts) or 1))
+
+
+def _weight(facts: Facts) -> float:
+    """As how many rows all units together count, about: a person as no more than they have, or may."""
+    each = _rows_each(facts) or 1.0
+    return _size(facts) * min(1.0, facts.person_bound / each)
+
+
+def _sizes(facts: Facts) -> str:
+    """How large the tasks are, and how much of that is assumed."""
+    units = "examples" if facts.unit is Unit.ROW else "people"
+    assumed = f"{_UNITS_PER_CLASS} {units} per class, as no size is declared"
+    said = "the declared size" if facts.size else assumed
+    if facts.unit is Unit.PERSON:
+        said += f", {_rows_each(facts):g} examples of each person"
+        said += "" if facts.rows_per_person else ", as no number is declared"
+    return said
 
 
 def _why_not_tried(candidates: tuple[PrivateMethod, ...], public: PublicEmbeddings | None) -> str:
@@ -180,7 +204,16 @@ def _tried(trial: _Trial) -> Floats:
     size = _size(trial.facts)
     made = surrogate_size(size)
     rng = np.random.default_rng(_SEED)
-    tasks = list(surrogates(trial.public, len(trial.facts.classes), made, rng=rng))
+    tasks = list(
+        surrogates(
+            trial.public,
+            len(trial.facts.classes),
+            made,
+            rows_per_person=_rows_each(trial.facts),
+            person_bound=trial.facts.person_bound,
+            rng=rng,
+        )
+    )
     budget = scaled_budget(trial.budget, size / made)
     accuracy = np.zeros((len(trial.candidates), len(tasks)))
     for place in counted(accuracy.size, "candidate tried on public rows"):

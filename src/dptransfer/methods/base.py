@@ -36,6 +36,7 @@ from dptransfer.data import (
     PublicData,
     PublicEmbeddings,
     PublicImages,
+    content_digest,
 )
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
 from dptransfer.features import Features, FittedFeatures, UnitNorm
@@ -51,6 +52,7 @@ from dptransfer.release.manifest import current_versions
 
 if TYPE_CHECKING:
     from dptransfer.encoders.delta import EncoderDelta
+    from dptransfer.methods.holdout import HoldOut
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +131,8 @@ class PrivateMethod(ABC):
     """The kind of public data that goes with them."""
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW,)
     """What it protects: queries bound what one such unit contributes."""
+    rows_only: ClassVar[str] = ""
+    """Why it protects no person, in words, where it does not."""
     needs_public: ClassVar[bool] = False
     plans_by_facts: ClassVar[bool] = False
     """Whether classes, shape or sizes change what a plan costs, beyond the arithmetic of its grid."""
@@ -174,6 +178,7 @@ class PrivateMethod(ABC):
         noise: NoiseSource | None = None,
         new_data_set: bool = False,
         workspace: str | os.PathLike[str] | None = None,
+        holdout: float | None = None,
     ) -> PrivateClassifier:
         """Plan, prepare, charge the ledger, run, and wrap the result.
 
@@ -187,6 +192,9 @@ class PrivateMethod(ABC):
             workspace: a folder for a run of hours. Killed, it goes on when `fit` is called again with the
                 same arguments: one charge, no answer drawn twice (see `methods.workspace`). It is private;
                 delete it once the model is saved.
+            holdout: keep each unit, an example or a person, from the fit with this chance and check the
+                result on those kept, inside the one charge (see `methods.holdout`); the model then carries
+                how well it does, as `charged`. Under add/remove that costs nothing more.
 
         Raises:
             BudgetExceeded: the data set's budget in the ledger does not cover this fit; no row was read.
@@ -202,29 +210,33 @@ class PrivateMethod(ABC):
         _require_kinds(budget, ledger, noise)
         self._require_data(private, public)
         heed(budget, private.facts.declared_units, stacklevel=3)  # past `plain_floats`
-        plan = self.plan(private.facts, budget, public)
-        _require_honest(plan, budget, private.facts.unit)
+        held = None if holdout is None else self._with_holdout(private.facts, budget, public, holdout)
+        plan = self.plan(private.facts, budget, public) if held is None else held.plan
+        _require_honest(plan, held, budget, private.facts.unit)
         method = plan.method
         method._require_data(private, public)
         method.require_public(private.facts, public)
         prepared = method.prepare(private.facts, public)
         told = None if public is None else public.record  # here, as it may read public files
         space = None if workspace is None else _workspace(workspace, noise)
-        with _charged(ledger, plan, private, new_data_set, space, told) as receipt:
+        with _charged(ledger, plan, held, private, new_data_set, space, told) as receipt:
             drawn = noise if space is None else RecordedNoise(noise, space, finished=receipt.finished)
-            outcome = method.run(plan, prepared, private, drawn, public)
+            own, kept = (private, None) if held is None else held.split(private, drawn)
+            outcome = method.run(plan, prepared, own, drawn, public)
             require_as_planned(plan, outcome)
+            features = prepared if outcome.features is None else outcome.features
+            charged = None if held is None else held.checked(kept, outcome.head, features, drawn, receipt)
         return PrivateClassifier(
             head=outcome.head,
-            features=prepared if outcome.features is None else outcome.features,
-            facts=private.facts,
-            events=outcome.events,
-            guarantee=plan.guarantee,
+            features=features,
+            facts=own.facts,
+            events=outcome.events if held is None else held.events,
+            guarantee=plan.guarantee if held is None else held.guarantee,
             provenance=Provenance(
                 method=method.name,
                 configuration=configuration_of(method),
                 seeded=noise.seeded,
-                notes=(*plan.notes, *outcome.notes),
+                notes=(*plan.notes, *outcome.notes, *(() if held is None else (held.note,))),
                 public=told,
                 ledger_head=receipt.head,
                 created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -234,7 +246,13 @@ class PrivateMethod(ABC):
                 reference=method.about.reference,
             ),
             encoder_delta=outcome.encoder_delta,
+            charged=charged,
         )
+
+    def _with_holdout(self, facts: Facts, budget: Budget, public: Any, chance: float) -> HoldOut:
+        from dptransfer.methods.holdout import HoldOut
+
+        return HoldOut.planned(self, facts, budget, public, chance)
 
     def require_public(self, facts: Facts, public: Any) -> None:
         """Raise, before anything is charged, if the public data a run needs are not there."""
@@ -245,16 +263,29 @@ class PrivateMethod(ABC):
                 "labelled ones --shots shots.emb."
             )
 
-    def make_plan(self, mechanisms: Sequence[Step], budget: Budget) -> Plan:
-        """A plan of these steps, with the guarantee computed from their own events; none cost nothing."""
+    def make_plan(self, mechanisms: Sequence[Step], budget: Budget, unit: Unit | None = None) -> Plan:
+        """A plan of these steps, with the guarantee computed from their own events; none cost nothing.
+
+        Without a step there is no event to tell the unit, so it is given.
+        """
         events = [mechanism.event for mechanism in mechanisms]
-        guarantee = guarantee_of(events, budget.delta, self.assumptions, relation=budget.relation)
+        guarantee = guarantee_of(events, budget.delta, self.assumptions, relation=budget.relation, unit=unit)
         return Plan(self, tuple(mechanisms), guarantee)
 
     def calibrated_plan(self, steps: Callable[[float], Sequence[Step]], budget: Budget) -> Plan:
         """The plan of `steps(z)` at the smallest noise multiplier z whose events fit the budget."""
         multiplier = noise_multiplier_for(budget, lambda z: [step.event for step in steps(z)])
         return self.make_plan(steps(multiplier), budget)
+
+    def require_unit(self, facts: Facts) -> None:
+        """Raise if the data are to protect a unit whose contribution the method does not bound."""
+        if facts.unit not in self.units:
+            bounded = " or ".join(f"one {unit.words}" for unit in self.units)
+            why = f" ({self.rows_only})" if self.rows_only else ""
+            raise ArgumentError(
+                f"The method '{self.name}' bounds what {bounded} contributes{why}; the data are to protect "
+                f"one {facts.unit.words}. Declare a unit that it bounds, or choose another method."
+            )
 
     def _require_data(self, private: PrivateData, public: PublicData | None) -> None:
         """Raise for data of a kind, or with a unit, that the method is not made for."""
@@ -266,12 +297,7 @@ class PrivateMethod(ABC):
                 f"private must be {self.takes.__name__} for the method '{self.name}'; got "
                 f"{type(private).__name__}. {remedy}"
             )
-        if private.facts.unit not in self.units:
-            bounded = " or ".join(f"one {unit.words}" for unit in self.units)
-            raise ArgumentError(
-                f"The method '{self.name}' bounds what {bounded} contributes; the data are to protect one "
-                f"{private.facts.unit.words}. Declare a unit that it bounds, or choose another method."
-            )
+        self.require_unit(private.facts)
         if public is None:
             return
         if not isinstance(public, self.takes_public):
@@ -334,6 +360,7 @@ def _require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
 def _charged(
     ledger: Ledger,
     plan: Plan,
+    held: HoldOut | None,
     private: PrivateData,
     new_data_set: bool,
     space: Workspace | None,
@@ -341,9 +368,10 @@ def _charged(
 ) -> Iterator[Receipt]:
     """Charge for what runs inside, and note how it ended; a run in a workspace can go on after an error."""
     with nullcontext() if space is None else space:
-        number = None if space is None else space.bind(_request(plan, private, public))
+        number = None if space is None else space.bind(_request(plan, held, private, public))
+        events = plan.events if held is None else held.events
         receipt = ledger.charge(
-            private, plan.events, label=plan.method.name, new_data_set=new_data_set, workspace=number
+            private, events, label=plan.method.name, new_data_set=new_data_set, workspace=number
         )
         try:
             yield receipt
@@ -366,24 +394,31 @@ def _workspace(path: str | os.PathLike[str], noise: NoiseSource) -> Workspace:
     return Workspace(path)
 
 
-def _request(plan: Plan, private: PrivateData, public: Mapping[str, Any] | None) -> dict[str, Any]:
+def _request(
+    plan: Plan, held: HoldOut | None, private: PrivateData, public: Mapping[str, Any] | None
+) -> dict[str, Any]:
     """What a run that goes on must have in common with the one that was interrupted."""
     return {
         "method": plan.method.name,
         "software version": current_versions(*_packages(plan.method)),
         "configuration": configuration_of(plan.method),
-        "budget": [event_to_dict(event) for event in plan.events],
+        "budget": [event_to_dict(event) for event in (plan.events if held is None else held.events)],
         "list of declared facts": private.facts.to_dict(),
         "public data set": public,
         "private data set": private.fingerprint,
+        **({} if held is None else {"hold-out": held.chance}),
+        "person for some row": None if private.people is None else content_digest(private.people),
     }
 
 
-def _require_honest(plan: Plan, budget: Budget, unit: Unit) -> None:
+def _require_honest(plan: Plan, held: HoldOut | None, budget: Budget, unit: Unit) -> None:
     """Recompute a plan's promise from its steps, before anything is charged."""
-    promise = guarantee_of(plan.events, budget.delta, plan.guarantee.assumptions, relation=budget.relation)
+    told = None if plan.events else unit
+    assumed = plan.guarantee.assumptions
+    promise = guarantee_of(plan.events, budget.delta, assumed, relation=budget.relation, unit=told)
     protects = {plan.guarantee.unit, *(event.unit for event in plan.events)} == {unit}
-    if not fits(plan.events, budget) or plan.guarantee != promise or not protects:
+    paid = plan.events if held is None else held.events
+    if not fits(paid, budget) or plan.guarantee != promise or not protects:
         raise DPTransferError(
             "A plan must stay within its budget, protect the declared unit and promise what its steps give; "
             f"that of '{plan.method.name}' does not. Nothing was read or charged; please report this."

@@ -53,6 +53,7 @@ class CoinPressPrototypes(EmbeddingMethod):
         colour=BROWN,
         marker="P",
     )
+    rows_only: ClassVar[str] = "it divides by public numbers of rows, which do not say how much persons count"
     plans_by_facts: ClassVar[bool] = True
     assumptions: ClassVar[tuple[str, ...]] = (
         *PrivateMethod.assumptions,
@@ -68,6 +69,7 @@ class CoinPressPrototypes(EmbeddingMethod):
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One Gaussian release per step."""
+        self.require_unit(facts)
         if budget.relation is not Relation.REPLACE_ONE:
             raise RelationMismatch(
                 "CoinPress divides by public class sizes, so its guarantee is for replacing one example; "

@@ -17,7 +17,7 @@ class DPSGDProbe(NoisyGD):
     Releases:      `steps` sums of clipped gradients, each over a fresh Poisson sample of the rows, with
                    noise.
     Guarantee:     SampledGaussianEvent(z, rate, steps), accounted by its privacy loss distribution.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SoftmaxGradient`; an example is in a sample or not, and sums are not divided by the
                    sample's realised size, which would be a private number.
     Assumes:       declared classes; a public feature map; a start that is public; which rows were sampled is

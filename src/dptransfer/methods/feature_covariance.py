@@ -34,7 +34,7 @@ class FeatureCovariance(NoisyGD):
     Releases:      the second moment of all rows, then `steps` sums of clipped gradients.
     Guarantee:     GaussianEvents: the moment at z/√share, the gradients at z·√(steps/(1 − share)), with z the
                    smallest that fits. Under replace-one a single GaussianEvent for both: see `JointRounds`.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SecondMoments` and `SoftmaxGradient`, and `joint_reach` for both at once: no pair of
                    rows is the worst for moment and gradients, so with share = 0.2 the reach is 0.8 of what
                    they cost one by one (for `width` 1; about 1e-5·√width more for the moment's grid).
@@ -78,8 +78,8 @@ class FeatureCovariance(NoisyGD):
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One second moment, then rounds of gradients."""
         outline, steps = self.outline(facts, public), self.steps or self.default_steps
-        moment = SecondMoments(outline, OfAll())
-        gradient = self.planned_question(outline, len(facts.classes))
+        moment = SecondMoments(outline, OfAll(), bound=facts.bound)
+        gradient = self.planned_question(outline, facts)
 
         def releases(z: float) -> list[Step]:
             parts = [
@@ -95,9 +95,10 @@ class FeatureCovariance(NoisyGD):
     ) -> Guide:
         """The same in the metric of the moment."""
         (paid,) = before
-        query = SecondMoments(seen.features, OfAll())
-        moment = query.symmetric(paid.open(noise=noise).release(query, seen.rows, seen.labels))[0]
-        return _InMetric(guide.start, guide.clip, inverse(moment, self.ridge * query.noise_norm(paid.scale)))
+        query = SecondMoments(seen.features, OfAll(), bound=guide.bound)
+        released = paid.open(noise=noise).release(query, seen.rows, seen.labels, seen.people)
+        metric = inverse(query.symmetric(released)[0], self.ridge * query.noise_norm(paid.scale))
+        return _InMetric(guide.start, guide.clip, guide.bound, metric)
 
 
 @dataclass(eq=False)

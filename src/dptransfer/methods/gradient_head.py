@@ -22,7 +22,7 @@ from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan
 from dptransfer.methods.descent import Descent, Pace
 from dptransfer.methods.head_rows import HeadRows, head_rows
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget, Event
+from dptransfer.privacy import Bound, Budget, Event, Unit
 from dptransfer.progress import steps as counted
 from dptransfer.queries import L2Query, SoftmaxGradient
 from dptransfer.release.heads import LinearHead
@@ -40,14 +40,16 @@ class Guide:
     Attributes:
         start: (classes, dimension) weights.
         clip: norm that each example's gradient is clipped to.
+        bound: as how many such examples a unit counts.
     """
 
     start: Floats
     clip: float
+    bound: Bound
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """What to ask at these weights, of the planned shape and sensitivity: the clipped gradient."""
-        return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.clip)
+        return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.clip, bound=self.bound)
 
     def gradient(self, weights: Floats, answer: Floats) -> Floats:
         """The (classes, dimension) direction to step against: the noisy answer, whatever its length."""
@@ -74,6 +76,7 @@ class GradientHead(EmbeddingMethod):
     noise_multiplier: float | None = None
     pace: Pace = field(default_factory=Pace)
     device: str = "cpu"
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     checks: ClassVar[_check.Checks] = {
         "steps": _check.or_none(_check.whole),
         "noise_multiplier": _check.or_none(_check.positive),
@@ -100,9 +103,10 @@ class GradientHead(EmbeddingMethod):
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """What leads the descent, from public knowledge alone."""
 
-    def planned_question(self, outline: FittedFeatures, classes: int) -> L2Query:
+    def planned_question(self, outline: FittedFeatures, facts: Facts) -> L2Query:
         """A question of the shape that will be asked."""
-        return SoftmaxGradient(outline, np.zeros((classes, outline.dimension)), np.zeros(classes))
+        zero = np.zeros((len(facts.classes), outline.dimension))
+        return SoftmaxGradient(outline, zero, zero[:, 0], bound=facts.bound)
 
     def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
         """What is released before these rounds, for a share of what they cost; nothing, mostly."""
@@ -110,7 +114,7 @@ class GradientHead(EmbeddingMethod):
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """Rounds of noisy gradients; what is not given of their number and noise is made to fit."""
-        query = self.planned_question(self.outline(facts, public), len(facts.classes))
+        query = self.planned_question(self.outline(facts, public), facts)
 
         def releases(z: float, times: int) -> list[GaussianRounds]:
             rounds = GaussianRounds(query, z, budget.relation, times, sampling_rate=self.rate)
@@ -153,7 +157,8 @@ class GradientHead(EmbeddingMethod):
         rounds = paid.open(noise=noise)
         descent = Descent(guide.start, paid.times, self.pace)
         for _ in counted(paid.times, "noisy gradient step"):
-            answer = rounds.release(guide.question(descent.weights, seen.features), seen.rows, seen.labels)
+            question = guide.question(descent.weights, seen.features)
+            answer = rounds.release(question, seen.rows, seen.labels, seen.people)
             gradient = guide.gradient(descent.weights, answer)
             descent.step(gradient, guide.noise_norm(answer, paid.scale))
         return Outcome(self.finished(descent.average, features, private.facts, public), plan.events)

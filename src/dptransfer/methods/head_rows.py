@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from dptransfer.arrays import People
+from dptransfer.compute.people import by_size
 from dptransfer.data import PrivateEmbeddings
 from dptransfer.features import FittedFeatures, OnLattice
 from dptransfer.features.chunks import over_chunks
@@ -15,35 +17,43 @@ from dptransfer.queries.softmax_gradient import ROW_NORM
 
 @dataclass(frozen=True, eq=False)
 class HeadRows:
-    """Rows on the grid of `SoftmaxGradient`, with their labels.
+    """Rows on the grid of `SoftmaxGradient`, with their labels, and whose they are.
+
+    Where persons are protected, theirs are put next to each other, once, so that no step has to. So labels
+    and people must be taken from here too, and not from where the rows come from.
 
     Attributes:
         rows: int32 on the CPU; a float64 tensor of the same integers on a GPU.
         labels: class of each row, where the rows are.
         features: the identity map that checks rows on the CPU again.
         private: where they come from.
+        people: whose each row is, where persons are protected.
     """
 
     rows: Any
     labels: Any
     features: OnLattice
     private: PrivateEmbeddings
+    people: People | None = None
 
 
 def head_rows(features: FittedFeatures, private: PrivateEmbeddings, device: str = "cpu") -> HeadRows:
     """Map the rows once; at most half of float64's memory is kept."""
-    rows, labels = private.rows, private.labels
+    rows, labels, people = private.rows, private.labels, private.people
+    order = None if people is None else by_size(people).order
     mapped = np.empty((len(rows), features.dimension), dtype=np.int32)
 
     def fill(chunk: slice) -> None:
-        mapped[chunk] = features.lattice(rows[chunk], ROW_NORM)
+        mapped[chunk] = features.lattice(rows[chunk if order is None else order[chunk]], ROW_NORM)
 
     for _ in over_chunks(fill, len(rows), features.input_dimension):
         pass
+    if people is not None:
+        labels, people = labels[order], people[order]
     identity = OnLattice(features.dimension, ROW_NORM)
     if device == "cpu":
-        return HeadRows(mapped, labels, identity, private)
+        return HeadRows(mapped, labels, identity, private, people)
     import torch
 
     there = torch.from_numpy(identity.lattice(mapped, ROW_NORM)).to(device).double()
-    return HeadRows(there, torch.from_numpy(labels).to(device), identity, private)
+    return HeadRows(there, torch.from_numpy(labels).to(device), identity, private, people)

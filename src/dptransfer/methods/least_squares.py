@@ -20,7 +20,7 @@ from dptransfer.methods.citations import FEATURES
 from dptransfer.methods.head_rows import head_rows
 from dptransfer.methods.spectrum import solved
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Bound, Budget, Unit
 from dptransfer.queries import ClassSums, L2Query, SecondMoments
 from dptransfer.queries.second_moments import OfAll, OfClasses
 from dptransfer.release.heads import LinearHead
@@ -36,7 +36,7 @@ class LeastSquares(EmbeddingMethod):
     Releases:      the second moment of all rows, that of each class's rows, and the class sums.
     Guarantee:     three GaussianEvents at one multiplier, the smallest that fits: 6.46 at ε = 1, δ = 1e-5.
                    Under replace-one a single GaussianEvent for all three (see `JointRounds`), and 5.94.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SecondMoments` and `ClassSums`, and `joint_reach` for the three at once: no pair of
                    rows is the worst for moments and sums, so they reach 81/32 where one by one they cost 3.
     Assumes:       declared classes; a public feature map. The noise of every class and matrix is independent.
@@ -63,6 +63,7 @@ class LeastSquares(EmbeddingMethod):
         colour=GREEN,
         marker="p",
     )
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     checks: ClassVar[_check.Checks] = {
         "alpha": partial(_check.moderate, or_zero=True),
         "ridge": _check.moderate,
@@ -71,7 +72,7 @@ class LeastSquares(EmbeddingMethod):
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """Three Gaussian releases at one noise multiplier."""
         outline, classes = self.outline(facts, public), len(facts.classes)
-        queries: tuple[L2Query, ...] = _queries(outline, classes)
+        queries: tuple[L2Query, ...] = _queries(outline, classes, facts.bound)
         labels = ("second moment of all rows", "second moments of each class", "class sums")
 
         def steps(z: float) -> list[Step]:
@@ -88,11 +89,11 @@ class LeastSquares(EmbeddingMethod):
     ) -> Outcome:
         """Release the three, then solve: post-processing."""
         seen = head_rows(features, private)
-        everyone, each, sums = _queries(seen.features, len(private.facts.classes))
+        everyone, each, sums = _queries(seen.features, len(private.facts.classes), private.facts.bound)
         asked: tuple[L2Query, ...] = (everyone, each, sums)
         answers, scales = [], []
         for paid, query in zip(rounds_of(plan.mechanisms), asked, strict=True):
-            answers.append(paid.open(noise=noise).release(query, seen.rows, seen.labels))
+            answers.append(paid.open(noise=noise).release(query, seen.rows, seen.labels, seen.people))
             scales.append(paid.scale)
         everything = everyone.symmetric(answers[0])[0]
         own = each.symmetric(answers[1])
@@ -106,11 +107,13 @@ class LeastSquares(EmbeddingMethod):
         return Outcome(LinearHead(weights, np.zeros(len(weights)), _temperature(weights)), plan.events)
 
 
-def _queries(features: FittedFeatures, classes: int) -> tuple[SecondMoments, SecondMoments, ClassSums]:
+def _queries(
+    features: FittedFeatures, classes: int, bound: Bound
+) -> tuple[SecondMoments, SecondMoments, ClassSums]:
     return (
-        SecondMoments(features, OfAll()),
-        SecondMoments(features, OfClasses(classes)),
-        ClassSums(features, classes),
+        SecondMoments(features, OfAll(), bound=bound),
+        SecondMoments(features, OfClasses(classes), bound=bound),
+        ClassSums(features, classes, bound=bound),
     )
 
 

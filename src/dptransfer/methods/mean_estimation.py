@@ -16,7 +16,7 @@ from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.about import SKY, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, with_query
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget, Relation
+from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.queries import ClassSumsAndCounts
 from dptransfer.release.heads import EuclideanHead
 
@@ -27,7 +27,7 @@ class MeanEstimation(EmbeddingMethod):
 
     Releases:      the (classes, dimension + 1) matrix of class sums and weighted counts, all classes at once.
     Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `ClassSumsAndCounts`: √(1 + w²) under add/remove, 2 under replace-one for w ≤ 1.
     Assumes:       declared classes; a public feature map.
     Reference:     Zhu and Zhang, "Mean Estimation Strikes Back", Algorithm 1. Its Theorem 2.1 is unsafe (see
@@ -58,6 +58,7 @@ class MeanEstimation(EmbeddingMethod):
         colour=SKY,
         marker="v",
     )
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     checks: ClassVar[_check.Checks] = {
         "smallest_count": _check.positive,
         "device": partial(_check.one_of, allowed=DEVICES),
@@ -71,7 +72,7 @@ class MeanEstimation(EmbeddingMethod):
         weight = self.count_weight
         if weight is None:
             weight = outline.dimension**-0.25 if budget.relation is Relation.ADD_REMOVE else 1.0
-        query = ClassSumsAndCounts(outline, len(facts.classes), weight=weight)
+        query = ClassSumsAndCounts(outline, len(facts.classes), weight=weight, bound=facts.bound)
         return self.calibrated_plan(lambda z: [GaussianMechanism(query, z, budget.relation)], budget)
 
     def run(
@@ -79,6 +80,6 @@ class MeanEstimation(EmbeddingMethod):
     ) -> Outcome:
         """Release sums and counts; centres are their quotients."""
         (mechanism,) = (with_query(step, features=features, device=self.device) for step in plan.mechanisms)
-        released = mechanism.release(private.rows, private.labels, noise=noise)
+        released = mechanism.release(private.rows, private.labels, private.people, noise=noise)
         counts = np.maximum(released[:, -1] / mechanism.query.exact_weight, self.smallest_count)
         return Outcome(EuclideanHead(released[:, :-1] / counts[:, None]), (mechanism.event,))

@@ -15,7 +15,7 @@ from dptransfer.methods.about import BLUE, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, with_query
 from dptransfer.methods.citations import PROTOTYPES
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import ClassSums
 from dptransfer.release.heads import CosineHead
 
@@ -26,7 +26,7 @@ class MeanPrototypes(EmbeddingMethod):
 
     Releases:      the (classes, dimension) matrix of class sums, all classes at once.
     Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `ClassSums`: 1 under add/remove, 2 under replace-one.
     Assumes:       declared classes; a public feature map.
     Reference:     Wahdany et al. (2025), Section 4.1. Printed there: class means with noise 2r/(n_c·√(2ρ)).
@@ -51,12 +51,13 @@ class MeanPrototypes(EmbeddingMethod):
         colour=BLUE,
         marker="o",
     )
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     checks: ClassVar[_check.Checks] = {"device": partial(_check.one_of, allowed=DEVICES)}
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One Gaussian release of all class sums."""
         use_cuda(self.device)  # refused, where there is none, before anything is charged
-        query = ClassSums(self.outline(facts, public), len(facts.classes))
+        query = ClassSums(self.outline(facts, public), len(facts.classes), bound=facts.bound)
         return self.calibrated_plan(lambda z: [GaussianMechanism(query, z, budget.relation)], budget)
 
     def run(
@@ -64,4 +65,5 @@ class MeanPrototypes(EmbeddingMethod):
     ) -> Outcome:
         """Release the sums; their directions are the prototypes."""
         (sums,) = (with_query(step, features=features, device=self.device) for step in plan.mechanisms)
-        return Outcome(CosineHead(sums.release(private.rows, private.labels, noise=noise)), (sums.event,))
+        released = sums.release(private.rows, private.labels, private.people, noise=noise)
+        return Outcome(CosineHead(released), (sums.event,))

@@ -20,7 +20,7 @@ from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHe
 from dptransfer.methods.softmax import clipped_gradient, fitted_softmax
 from dptransfer.methods.start import FromNames, FromShots, FromZero, mapped_shots
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import L2Query, SoftmaxGradient
 from dptransfer.release.heads import LinearHead
 
@@ -52,6 +52,7 @@ class OnlyPublic(EmbeddingMethod):
         colour=SLATE,
         marker="s",
     )
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     needs_public: ClassVar[bool] = True
 
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
@@ -61,7 +62,7 @@ class OnlyPublic(EmbeddingMethod):
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """No steps."""
-        return self.make_plan([], budget)
+        return self.make_plan([], budget, facts.unit)
 
     def run(
         self,
@@ -82,7 +83,7 @@ class FullyPrivate(GradientHead):
 
     Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
     Guarantee:     GaussianEvent(z, times=steps).
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SoftmaxGradient`.
     Assumes:       declared classes.
     Reference:     Golatkar et al. (2022), Section 4, "Fully-Private".
@@ -107,7 +108,7 @@ class FullyPrivate(GradientHead):
 
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """The clipped gradient, from zero."""
-        return Guide(FromZero().weights(features, facts, public), self.clip)
+        return Guide(FromZero().weights(features, facts, public), self.clip, facts.bound)
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class NGD(AdaMix):
 
     Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
     Guarantee:     GaussianEvent(z, times=steps).
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SoftmaxGradient`.
     Assumes:       declared classes; labelled public rows that the private rows did not influence.
     Reference:     Golatkar et al. (2022), Section 4, "NGD".
@@ -148,7 +149,7 @@ class PPGD(GradientHead):
 
     Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
     Guarantee:     GaussianEvent(z, times=steps).
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SoftmaxGradient`.
     Assumes:       declared classes; labelled public rows that the private rows did not influence.
     Reference:     Wang and Zhou (2020), Private-Public SGD, with full batches as Golatkar et al. (2022) run
@@ -184,7 +185,7 @@ class PPGD(GradientHead):
         """Clips from the mean public gradient."""
         rows, labels = mapped_shots(features, facts, public)
         start = FromZero().weights(features, facts, public)
-        return _MeanClipGuide(start, SMALLEST_CLIP, rows, labels)
+        return _MeanClipGuide(start, SMALLEST_CLIP, facts.bound, rows, labels)
 
     def finished(
         self, weights: Floats, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None
@@ -206,4 +207,4 @@ class _MeanClipGuide(Guide):
         """The clipped gradient at these weights."""
         mean = clipped_gradient(weights, self.rows, self.labels) / len(self.rows)
         clip = max(float(np.linalg.norm(mean)), self.clip)
-        return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=clip)
+        return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=clip, bound=self.bound)

@@ -17,7 +17,7 @@ from dptransfer.methods.citations import FEATURES
 from dptransfer.methods.head_rows import head_rows
 from dptransfer.methods.spectrum import solved
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Budget, Unit
 from dptransfer.progress import steps as counted
 from dptransfer.queries import SecondMoments, SoftmaxGradient
 from dptransfer.queries.second_moments import OfProbabilities
@@ -36,7 +36,7 @@ class NewtonHead(EmbeddingMethod):
                    probability.
     Guarantee:     GaussianEvents: `steps` gradients at z/√(1 − share), `steps` curvatures at z/√share, with z
                    the smallest that fits.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SoftmaxGradient` and `SecondMoments`.
     Assumes:       declared classes; a public feature map. The noise of every class and step is independent.
     Reference:     Mehta et al. (2023), DP-Newton, with an upper bound in place of the Hessian.
@@ -65,6 +65,7 @@ class NewtonHead(EmbeddingMethod):
         marker="d",
         options={"steps": "Noisy steps.", "clip": "Longest gradient of one example."},
     )
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     checks: ClassVar[_check.Checks] = {
         "steps": _check.whole,
         "share": _check.fraction,
@@ -76,8 +77,8 @@ class NewtonHead(EmbeddingMethod):
         """Rounds of gradients and rounds of curvatures."""
         outline = self.outline(facts, public)
         zero = np.zeros((len(facts.classes), outline.dimension))
-        gradient = SoftmaxGradient(outline, zero, np.zeros(len(zero)))
-        curvature = SecondMoments(outline, OfProbabilities(zero))
+        gradient = SoftmaxGradient(outline, zero, np.zeros(len(zero)), bound=facts.bound)
+        curvature = SecondMoments(outline, OfProbabilities(zero), bound=facts.bound)
 
         def rounds(z: float) -> list[GaussianRounds]:
             return [
@@ -93,14 +94,15 @@ class NewtonHead(EmbeddingMethod):
         """Gradient, curvature, solve; and again."""
         of_gradients, of_curvatures = rounds_of(plan.mechanisms)
         gradients, curvatures = of_gradients.open(noise=noise), of_curvatures.open(noise=noise)
+        bound = private.facts.bound
         weights = np.zeros((len(private.facts.classes), features.dimension))
         offset = np.zeros(len(weights))
         seen = head_rows(features, private)
         for _ in counted(self.steps, "noisy Newton step"):
-            slope = SoftmaxGradient(seen.features, weights, offset, clip=self.clip)
-            bend = SecondMoments(seen.features, OfProbabilities(weights))
-            gradient = self.clip * gradients.release(slope, seen.rows, seen.labels)
-            curvature = bend.symmetric(curvatures.release(bend, seen.rows, seen.labels))
+            slope = SoftmaxGradient(seen.features, weights, offset, clip=self.clip, bound=bound)
+            bend = SecondMoments(seen.features, OfProbabilities(weights), bound=bound)
+            gradient = self.clip * gradients.release(slope, seen.rows, seen.labels, seen.people)
+            curvature = bend.symmetric(curvatures.release(bend, seen.rows, seen.labels, seen.people))
             strength = self.ridge * bend.noise_norm(of_curvatures.scale)
             weights = weights - np.stack(
                 [solved(own, against, strength) for own, against in zip(curvature, gradient, strict=True)]

@@ -20,7 +20,7 @@ class NoisyGD(GradientHead):
 
     Releases:      `steps` sums of clipped gradients over all rows, with Gaussian noise.
     Guarantee:     GaussianEvent(z, times=steps): √steps/z-GDP, exactly.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SoftmaxGradient`: the clip under add/remove, twice the clip under replace-one.
     Assumes:       declared classes; a public feature map; a start that is public.
     Reference:     Golatkar et al. (2022), Algorithm 1 and Theorem 3. Printed there: ρ = T²/2σ². T Gaussian
@@ -65,4 +65,4 @@ class NoisyGD(GradientHead):
 
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """The clipped gradient, from the start."""
-        return Guide(self.start.weights(features, facts, public), self.clip)
+        return Guide(self.start.weights(features, facts, public), self.clip, facts.bound)

@@ -21,7 +21,7 @@ from dptransfer.methods.auto import Auto
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod, require_as_planned
 from dptransfer.methods.configurations import configuration_in_words, tuned_settings
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import BestOfManyEvent, Budget, rounded_up
+from dptransfer.privacy import BestOfManyEvent, Budget, Unit, rounded_up
 from dptransfer.queries import CorrectCount
 from dptransfer.release.heads import quadratic_form
 
@@ -39,7 +39,7 @@ class PrivateTuning(EmbeddingMethod):
     Releases:      the result of the best trial, with the candidate's name.
     Guarantee:     one BestOfManyEvent: each candidate's events and its score's, repeated by the law of
                    trials.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   the candidates', and `CorrectCount`'s.
     Assumes:       the list of candidates was fixed without looking at the private rows. A search that picks
                    its next candidate by earlier scores (Optuna, say) is not covered: it must pay for every
@@ -72,6 +72,8 @@ class PrivateTuning(EmbeddingMethod):
         family="Chosen for you",
     )
 
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
+
     def __post_init__(self) -> None:
         """Refuse what is no fixed list of methods."""
         listed = self.candidates if isinstance(self.candidates, tuple | list) else ()
@@ -91,6 +93,8 @@ class PrivateTuning(EmbeddingMethod):
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """The largest trials whose best fits the budget; on public rows, the winner's own plan."""
+        for candidate in self.candidates:
+            candidate.require_unit(facts)
         if self.tune_on_public:
             if public is None:
                 raise ArgumentError(
@@ -132,7 +136,7 @@ class PrivateTuning(EmbeddingMethod):
         plans = tuple(candidate.plan(facts, trial, public) for candidate in self.candidates)
         multiplier = 1 / (math.sqrt(self.score_share) * mu_for(trial.amount, trial.delta))
         zero = np.zeros((len(facts.classes), facts.dimension))
-        question = CorrectCount(UnitNorm().fit(facts.dimension, None), zero, zero[:, 0])
+        question = CorrectCount(UnitNorm().fit(facts.dimension, None), zero, zero[:, 0], bound=facts.bound)
         score = GaussianRounds(question, multiplier, trial.relation, 1)
         return Trials(plans, score, self.mean_trials, self.shape)
 
@@ -163,8 +167,9 @@ class PrivateTuning(EmbeddingMethod):
             require_as_planned(chosen, outcome)
             seen_by = ready if outcome.features is None else outcome.features
             linear, offset, precision = quadratic_form(outcome.head)
-            question = CorrectCount(seen_by, linear, offset, precision)
-            score = trials.score.open(noise=noise).release(question, private.rows, private.labels)
+            question = CorrectCount(seen_by, linear, offset, precision, bound=private.facts.bound)
+            asked = trials.score.open(noise=noise)
+            score = asked.release(question, private.rows, private.labels, private.people)
             if score[0] > highest:
                 note = best_trial_note(self.candidates[place], self.candidates)
                 best = replace(outcome, features=seen_by, notes=(*outcome.notes, note))

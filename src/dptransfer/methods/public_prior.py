@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.arrays import AnyArray, Floats, Labels
+from dptransfer.arrays import AnyArray, Floats
 from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.features import Features, FittedFeatures, FittedPublicMap, OnLattice, PublicMap, apply
@@ -21,7 +21,7 @@ from dptransfer.methods.base import EmbeddingMethod, Outcome, Outline, Plan
 from dptransfer.methods.centre import class_weights, recentred
 from dptransfer.methods.hierarchical import Posterior, count_estimates, posterior
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget, Relation
+from dptransfer.privacy import Bound, Budget, Relation, Unit
 from dptransfer.queries import ClassCounts, ClassSums, L2Query, SoftmaxGradient, WeightedTotal
 from dptransfer.queries.softmax_gradient import ROW_NORM
 from dptransfer.release.heads import QuadraticHead
@@ -83,6 +83,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         options={"steps": "Noisy steps."},
     )
     needs_public: ClassVar[bool] = True
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     checks: ClassVar[_check.Checks] = {
         "fewest_axes": _check.whole,
         "count_share": _check.fraction,
@@ -105,10 +106,12 @@ class PublicPriorPrototypes(EmbeddingMethod):
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One Gaussian budget, spent in shares."""
         classes = len(facts.classes)
-        queries: list[L2Query] = [ClassSums(self.outline(facts, public), classes)]
+        bound = facts.bound
+        queries: list[L2Query] = [ClassSums(self.outline(facts, public), classes, bound=bound)]
         label = "class counts, class sums and gradient steps, in shares"
         if self._recentres:
-            queries.append(WeightedTotal(Outline(facts.dimension, facts.dimension), np.ones(classes)))
+            whole = Outline(facts.dimension, facts.dimension)
+            queries.append(WeightedTotal(whole, np.ones(classes), _centre_count(bound), bound=bound))
             label = "class counts, a centre, class sums and gradient steps, in shares"
         largest = max(queries, key=lambda query: math.prod(query.shape))
         return self.calibrated_plan(lambda z: [GaussianShares(largest, z, budget.relation, label)], budget)
@@ -127,26 +130,25 @@ class PublicPriorPrototypes(EmbeddingMethod):
         assert isinstance(shares, GaussianShares)
         purse = shares.open(noise=noise)
         rows: AnyArray = private.rows
-        labels = private.labels
+        labels, people, bound = private.labels, private.people, private.facts.bound
 
-        counting = ClassCounts(len(private.facts.classes))
-        counts = purse.release(counting, self.count_share, rows, labels)
+        counting = ClassCounts(len(private.facts.classes), bound=bound)
+        counts = purse.release(counting, self.count_share, rows, labels, people)
         count_scale = purse.scale(counting, self.count_share)
         estimates = count_estimates(counts, count_scale)
         # Less one standard deviation, so that luck alone rarely makes the smallest class look large.
         smallest = float(estimates.min()) - count_scale
         if self._recentres and isinstance(features, FittedPublicMap):
-            features = self._recentred(features, estimates, purse, rows, labels)
+            features = self._recentred(features, estimates, purse, private)
         features = self._narrowed(features, smallest, purse)
         takes_steps = self._takes_steps(features, smallest, estimates, purse)
 
         if takes_steps:  # the rows are visited many times, so they are mapped once
             rows = features.lattice(rows, 2**SUM_BITS)
-        summing = ClassSums(
-            OnLattice(features.dimension, 2**SUM_BITS) if takes_steps else features, counting.classes
-        )
-        sum_share = self.sum_share if takes_steps else self._main_share(shares.relation)
-        sums = purse.release(summing, sum_share, rows, labels)
+        sum_share = self.sum_share if takes_steps else self._main_share(purse)
+        mapped = OnLattice(features.dimension, 2**SUM_BITS) if takes_steps else features
+        summing = ClassSums(mapped, counting.classes, bound=bound)
+        sums = purse.release(summing, sum_share, rows, labels, people)
         moment = (apply(features, public.rows[:_MOMENT_ROWS]) ** 2).mean(axis=0)
         model = posterior(sums, counts, purse.scale(summing, sum_share), count_scale, moment)
 
@@ -155,12 +157,12 @@ class PublicPriorPrototypes(EmbeddingMethod):
         spent += f"{self.centre_share:.0%} on the centre, " if self._recentres else ""
         spent += f"{sum_share:.0%} on sums in {axes} axes"
         if takes_steps:
-            spent += f", {self._steps_share(shares.relation):.0%} on {self.steps} gradient steps"
+            spent += f", {self._steps_share(purse):.0%} on {self.steps} gradient steps"
             head = self._descend(model, purse, rows, private)
         else:
-            linear, offset, precision = model.predictive()
+            linear, offset, precision = _densities(model, bound)
             head = QuadraticHead(linear, offset, precision, features.dimension / _INDEPENDENT_AXES)
-        if shares.relation is Relation.REPLACE_ONE:
+        if _labels_tell(purse):
             spent += " (a label that stays moves no count, and one that changes moves sums less: "
             spent += "so beyond 100%)"
         note = f"Spent {spent}; decided from the noisy counts."
@@ -171,7 +173,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         """Whether the map has a centre, and a share of the budget to move it."""
         return isinstance(self.features, PublicMap) and self.centre_share > 0
 
-    def _main_share(self, relation: Relation) -> float:
+    def _main_share(self, purse: SharesLeft) -> float:
         """Share of the budget for sums and steps together.
 
         A replaced example whose label stays moves no count, so the others share all of the budget. One whose
@@ -179,23 +181,27 @@ class PublicPriorPrototypes(EmbeddingMethod):
         half the share of sums.
         """
         counts = self.count_share
-        if relation is Relation.REPLACE_ONE:
+        if _labels_tell(purse):
             counts = max(0.0, counts - self.sum_share / 2)
         return 1 - counts - (self.centre_share if self._recentres else 0.0)
 
-    def _steps_share(self, relation: Relation) -> float:
+    def _steps_share(self, purse: SharesLeft) -> float:
         """Share of the budget for all steps, where steps are taken."""
-        return self._main_share(relation) - self.sum_share
+        return self._main_share(purse) - self.sum_share
 
     def _recentred(
-        self, features: FittedPublicMap, counts: Floats, purse: SharesLeft, rows: AnyArray, labels: Labels
+        self, features: FittedPublicMap, counts: Floats, purse: SharesLeft, private: PrivateEmbeddings
     ) -> FittedPublicMap:
         """The map around a mean of the private rows in which no class outweighs the typical one."""
         weights = class_weights(counts)
-        totalling = WeightedTotal(features.uncentred, weights)
-        total = purse.release(totalling, self.centre_share, rows, labels)
+        counted = _centre_count(private.facts.bound)
+        totalling = WeightedTotal(features.uncentred, weights, counted, bound=private.facts.bound)
+        total = purse.release(totalling, self.centre_share, private.rows, private.labels, private.people)
         scale = purse.scale(totalling, self.centre_share)
-        return recentred(features, total, float(weights @ counts), scale)
+        size = float(weights @ counts)
+        if counted:
+            total, size = total[:-1], max(float(total[-1]) / counted, 1.0)
+        return recentred(features, total, size, scale)
 
     def _narrowed(self, features: FittedFeatures, smallest: float, purse: SharesLeft) -> FittedFeatures:
         """As many axes, in steps of doubling, as keep the noise of a class's sum below the smallest class."""
@@ -219,7 +225,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         """
         if self.steps == 0:
             return False
-        share = self._steps_share(purse.budget.relation)
+        share = self._steps_share(purse)
         of_class = self._noise_norm(features.dimension, share, purse)
         of_step = self._noise_norm(features.dimension * len(counts), share / self.steps, purse)
         return bool(smallest >= self.step_threshold * of_class and counts.sum() >= _STEP_SIGNAL * of_step)
@@ -241,15 +247,44 @@ class PublicPriorPrototypes(EmbeddingMethod):
         # Exact: the quotient by a power of two is, and the cast cuts off what is behind the point.
         rows = (mapped / (2**SUM_BITS // ROW_NORM)).astype(np.int32)
         temper = _INDEPENDENT_AXES / axes
-        linear, offset, precision = (temper * part for part in model.predictive())
+        linear, offset, precision = (temper * part for part in _densities(model, private.facts.bound))
         prior = np.log(model.counts)
-        share = self._steps_share(purse.budget.relation) / self.steps
+        share = self._steps_share(purse) / self.steps
         weights, kept = np.zeros_like(linear), []
         for index in range(self.steps):
-            query = SoftmaxGradient(OnLattice(axes, ROW_NORM), linear + weights, offset + prior, precision)
-            gradient = purse.release(query, share, rows, private.labels)
+            query = SoftmaxGradient(
+                OnLattice(axes, ROW_NORM),
+                linear + weights,
+                offset + prior,
+                precision,
+                bound=private.facts.bound,
+            )
+            gradient = purse.release(query, share, rows, private.labels, private.people)
             length = _STEP_LENGTH * math.sqrt(classes)
             weights = weights - length * gradient / max(float(np.linalg.norm(gradient)), 1e-12)
             if index >= self.steps // 2:
                 kept.append(weights)
         return QuadraticHead(linear + np.mean(kept, axis=0), offset, precision)
+
+
+def _densities(model: Posterior, bound: Bound) -> tuple[Floats, Floats, Floats]:
+    """The log density that each class gives to a row.
+
+    How uncertain a class's mean is follows from its count. Persons count in counts as far as these are long,
+    and in sums as far as those are, so that of their classes the means alone are compared.
+    """
+    return model.predictive() if bound.unit is Unit.ROW else model.around_means()
+
+
+def _centre_count(bound: Bound) -> float:
+    """Weight of the count beside the sum that says where the centre is; 0 where counts are known already.
+
+    A person's rows before centring are about half as long in sum as in number, and a half tells the number as
+    precisely as the sum.
+    """
+    return 0.0 if bound.unit is Unit.ROW else 0.5
+
+
+def _labels_tell(purse: SharesLeft) -> bool:
+    """Whether neighbours differ in one example whose label stays or changes: persons have many labels."""
+    return purse.budget.relation is Relation.REPLACE_ONE and purse.budget.query.unit is Unit.ROW

@@ -19,8 +19,8 @@ replace-one** the number of people is public, and a person may have no example (
 new person replaces such a one.
 
 **Rows as persons.** A person with at most k rows is k changes of one row: a group (`for_group`). That k is
-the owner's to declare, as a public promise about the data; nothing here infers it. Without it there is no way,
-and from replace-one steps on rows there is none at all: two persons may have different numbers of rows.
+the owner's to declare, as a public promise about the data; nothing here infers it. Without it there is no
+way, and from replace-one steps on rows there is none at all: two persons may have different numbers of rows.
 """
 
 from __future__ import annotations

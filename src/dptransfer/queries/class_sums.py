@@ -154,10 +154,10 @@ class ClassSumsAndCounts(BoundedQuery):
                    Replace: same class 2, as the counts cancel; another class √(2(1 + w²)), for (x, w) leaves
                    and (x′, w) appears; so 2 up to w = 1, and √(2(1 + w²)) from there on. Persons: bound times
                    that. Let (S, w·n) and (S′, w·n′) be two persons' matrices, each scaled to a norm of at
-                   most bound·√(1 + w²). A class's sum is at most as long as its count, so their inner product
-                   is at least (w² − 1)·n·n′, which is ≥ 0 from w = 1 on, and else at least (w² − 1)·bound²,
-                   as n is at most bound long. Rounding, less than a step in each entry, is taken off the norm
-                   beforehand.
+                   most bound·√(1 + w²). No class's sum is longer than its count, so S has at most the norm
+                   bound, and the inner product of the two is at least (w² − 1)·Σ‖S_c‖·‖S′_c‖: not negative
+                   from w = 1 on, and else at least (w² − 1)·bound². Rounding, less than a step in each entry,
+                   is taken off the norm beforehand.
     Assumes:       classes declared in advance; labels in 0..classes−1; a feature map that works row by row.
     Reference:     Zhu and Zhang, "Mean Estimation Strikes Back", Algorithm 1, where w = 1. Its Theorem 2.1
                    allows σ = 1.23 at ε = 1, δ = 1e-5; the joint sensitivity √2 needs 5.276.

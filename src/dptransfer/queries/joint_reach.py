@@ -18,7 +18,9 @@ one with different labels m + s/2 + F(a, g), where
 
     F(u, v) = max over k in [0, 1] of u(1 − k²) + v(1 + k)/2, at k = min(1, v/4u).
 
-The larger of the two is the reach. Rows of norm 1 with c = −k and equal labels attain the first.
+The larger of the two is the reach. Rows of norm 1 with c = −k and equal labels attain the first. A person
+replaced by another is no such pair: of sums of many rows at once nothing is proven here, and questions about
+persons are refused.
 
 **Many rounds.** The pair is fixed for the whole run, so its k is the same in every round, and the shares of
 all rounds of a kind add up, whatever the rounds ask in the light of earlier answers.
@@ -35,6 +37,7 @@ import math
 from collections.abc import Sequence
 
 from dptransfer.errors import ArgumentError
+from dptransfer.privacy import Unit
 from dptransfer.queries.base import L2Query
 from dptransfer.queries.class_sums import ClassSums
 from dptransfer.queries.second_moments import OfAll, OfClasses, SecondMoments
@@ -46,6 +49,11 @@ _CUT = 3 / ROW_NORM  # of a coordinate, by rounding from steps of 2⁻¹⁶ to s
 
 def kind_of(query: L2Query) -> str:
     """Which of the four kinds a question is; the proof covers no other."""
+    if query.unit is not Unit.ROW:
+        raise ArgumentError(
+            "Questions priced together must be about examples; got one about persons, each with all their "
+            "examples. Price it by itself."
+        )
     if isinstance(query, SecondMoments) and isinstance(query.weights, OfAll):
         return _ALL
     if isinstance(query, SecondMoments) and isinstance(query.weights, OfClasses):

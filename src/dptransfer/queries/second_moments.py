@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
-from dptransfer.arrays import AnyArray, Floats, Integers, Labels
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.compute.people import (
+    Groups,
+    alike,
+    by_size,
+    consecutive,
+    inner_products,
+    norms_by_pairs,
+    over_people,
+    scaled_down,
+)
 from dptransfer.compute.softmax_gradient import IntegerLogits, probabilities
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import clipped_lattice
 from dptransfer.features.on_lattice import lattice_floats
 from dptransfer.privacy import Relation, Unit
+from dptransfer.queries.base import BoundedQuery
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
 _FINE_NORM = 2**14  # grid norm of rows in the products
 _WEIGHT_NORM = 2**8
+_FINE_NORM_OF_PEOPLE, _WEIGHT_NORM_OF_PEOPLE = 2**12, 2**13  # weights are scaled down, and need more room
+_PIECE = 2**12  # rows at a time of a person with many
+_MOST_PAIRED = 2**8  # rows of a person whose norm is found by pairs
 _DIAGONAL, _OFF_DIAGONAL = 29, 41  # 41/29 is just below √2
 
 
@@ -81,18 +96,23 @@ class OfProbabilities:
 
 
 @dataclass(frozen=True, eq=False)
-class SecondMoments:
+class SecondMoments(BoundedQuery):
     """Σ over rows of w_b(x) · x xᵀ for each block b, rows of norm at most 1, weights of norm at most 1.
 
     Releases:      (blocks, d(d+1)/2): the upper triangles, in units of 1/29; `symmetric` restores the
                    matrices.
     Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
-    Relation:      add/remove one example, or replace one example.
+    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
     Sensitivity:   L2. The answer holds 29·M_ii and 41·M_ij (i < j) for a symmetric M, so its norm is at most
                    29·‖M‖_F, as 41² ≤ 2·29²: noise on it is noise of √2 less on pairs that stand for two
                    entries. One example moves the blocks by w ⊗ x xᵀ, of norm ‖w‖·‖x‖² ≤ 1: add/remove 29
                    units. Replace: two such answers have a non-negative inner product (weights and squares
-                   are), so they are at most √2 apart: 29·√2.
+                   are), so they are at most √2 apart: 29·√2. Persons: bound times that. One's moments
+                   M = Σ w_i ⊗ x_i x_iᵀ have the squared norm Σ_ij (w_i·w_j)(x_i·x_j)², in which no term is
+                   negative; their weights are multiplied by min(1, bound ÷ norm) and rounded toward zero,
+                   and smaller weights make every term smaller. So the norm is at most bound, and inner
+                   products stay non-negative. Of persons with more than 2⁸ rows M itself is scaled down;
+                   rounding it, by less than a step in each entry, is taken off the bound beforehand.
     Assumes:       classes declared in advance; weights from public or released values; a feature map that
                    works row by row. Sums that leave int64 wrap around, which is a function of the exact
                    answer plus noise and so costs utility, beyond three million rows, but no privacy.
@@ -104,8 +124,13 @@ class SecondMoments:
     weights: Weights
 
     label = "second moments"
-    unit = Unit.ROW
-    grid = _FINE_NORM**2 * _WEIGHT_NORM
+
+    @property
+    def grid(self) -> int:
+        """Steps per unit: 2³⁶, and 2³⁷ for persons."""
+        if self.unit is Unit.ROW:
+            return _FINE_NORM**2 * _WEIGHT_NORM
+        return _FINE_NORM_OF_PEOPLE**2 * _WEIGHT_NORM_OF_PEOPLE
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -114,34 +139,76 @@ class SecondMoments:
         return self.weights.blocks, width * (width + 1) // 2
 
     def l2_sensitivity(self, relation: Relation) -> float:
-        """29 under add/remove, 29·√2 under replace-one."""
-        return _DIAGONAL * (1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2))
+        """29 under add/remove, 29·√2 under replace-one, for each example that a unit counts as."""
+        return self.bound.examples * _DIAGONAL * (1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2))
 
-    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
+    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """The upper triangles, in grid steps."""
-        width = self.features.dimension
-        above = np.triu_indices(width)
-        moments = np.zeros((self.weights.blocks, width, width), dtype=np.int64)
 
-        def part(chunk: slice) -> list[tuple[int, Integers]]:
+        def part(chunk: slice) -> list[Integers]:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
-            weights = self.weights(mapped, labels[chunk])
-            fine = np.trunc(mapped * (_FINE_NORM / ROW_NORM))  # toward zero: norms only shrink
             # Products of at most 2²⁸·2⁸, at most 2¹⁷ rows at a time: exact in float64.
-            return [(block, _moment(fine, weights[:, block])) for block in range(weights.shape[1])]
+            return _moments(_coarser(mapped, _FINE_NORM), self.weights(mapped, labels[chunk]))
 
-        for found in over_chunks(part, len(rows), max(2, self.features.input_dimension)):
-            for block, moment in found:
-                moments[block] += moment
-        scale = np.where(above[0] == above[1], _DIAGONAL, _OFF_DIAGONAL)
-        return moments[:, above[0], above[1]] * scale
+        return self._triangles(over_chunks(part, len(rows), max(2, self.features.input_dimension)))
+
+    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
+        """The upper triangles, in grid steps, of each person's moments scaled down to the bound."""
+        width = max(8, self.features.input_dimension)  # parts of 2¹⁵ rows at most, and one person's: exact
+
+        def read(own: Integers) -> tuple[Floats, Floats]:
+            chosen = consecutive(own)
+            mapped = lattice_floats(self.features, rows[chosen], ROW_NORM)
+            weights = self.weights(mapped, labels[chosen]) * (_WEIGHT_NORM_OF_PEOPLE // _WEIGHT_NORM)
+            return _coarser(mapped, _FINE_NORM_OF_PEOPLE), weights
+
+        def whole(groups: Groups) -> list[Integers]:
+            """The moments of one person with many rows, some at a time."""
+            pieces = (groups.order[start : start + _PIECE] for start in range(0, len(groups.order), _PIECE))
+            found = sum(np.stack(_moments(*read(piece))) for piece in pieces)
+            most = self.bound.examples * self.grid - math.sqrt(2 * found.size)
+            return list(scaled_down(found.reshape(1, -1), groups, self.grid, most).reshape(found.shape))
+
+        def part(groups: Groups) -> Iterator[list[Integers]]:
+            few, many = groups.up_to(max(_MOST_PAIRED, int(self.bound.examples)))
+            fine, weights = read(few.order)
+            self._scale_down(weights, fine, few.sizes)
+            yield _moments(fine, weights)
+            yield from (whole(many.persons(i, i + 1)) for i in range(len(many.sizes)))
+
+        found = over_people(lambda groups: list(part(groups)), by_size(people), width)
+        return self._triangles(own for parts in found for own in parts)
+
+    def _scale_down(self, weights: Floats, fine: Floats, sizes: Integers) -> None:
+        """Scale down the weights, in place, of persons in order of size whose moments are too long."""
+        begin = 0
+        for start, stop in alike(sizes):
+            persons, rows = stop - start, int(sizes[start])
+            end = begin + persons * rows
+            if rows > self.bound.examples:  # else it is within the bound as it is
+                own = weights[begin:end].reshape(persons, rows, -1)
+                squares = inner_products(fine[begin:end].reshape(persons, rows, -1)) ** 2
+                norms = norms_by_pairs(squares, inner_products(own), self.grid)
+                own *= np.minimum(1.0, self.bound.examples * self.grid / norms)[:, None, None]
+                np.trunc(own, out=own)
+            begin = end
+
+    def _triangles(self, found: Iterable[list[Integers]]) -> Integers:
+        """The sum of moments by block, as upper triangles."""
+        width = self.features.dimension
+        moments = np.zeros((self.weights.blocks, width, width), dtype=np.int64)
+        for each in found:
+            for moment, own in zip(moments, each, strict=True):
+                moment += own
+        first, second = np.triu_indices(width)
+        return moments[:, first, second] * np.where(first == second, _DIAGONAL, _OFF_DIAGONAL)
 
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """‖w‖·√(29²·Σ xᵢ⁴ + 41²·Σ_{i<j} xᵢ²xⱼ²), where the second sum is half of (Σ xᵢ²)² − Σ xᵢ⁴."""
 
         def norms(chunk: slice) -> Floats:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
-            squares = np.trunc(mapped * (_FINE_NORM / ROW_NORM)) ** 2
+            squares = _coarser(mapped, _FINE_NORM) ** 2
             weights = np.linalg.norm(self.weights(mapped, labels[chunk]), axis=1)
             fourth = (squares**2).sum(axis=1)
             mixed = (squares.sum(axis=1) ** 2 - fourth) / 2
@@ -170,8 +237,16 @@ class SecondMoments:
         return 2 * self.entry_scale(scale) * math.sqrt(self.features.dimension)
 
 
-def _moment(rows: Floats, weights: Floats) -> Integers:
-    """Σ w·x xᵀ over the rows that count."""
-    counted = weights != 0
-    rows, weights = rows[counted], weights[counted]
-    return ((rows * weights[:, None]).T @ rows).astype(np.int64)
+def _coarser(mapped: Floats, norm: int) -> Floats:
+    """Integer rows on a grid of this norm; toward zero, so that norms only shrink."""
+    return np.trunc(mapped * (norm / ROW_NORM))
+
+
+def _moments(rows: Floats, weights: Floats) -> list[Integers]:
+    """Σ w·x xᵀ for each block, over the rows that count there."""
+    found = []
+    for own in weights.T:
+        counted = own != 0
+        chosen = rows[counted]
+        found.append(((chosen * own[counted, None]).T @ chosen).astype(np.int64))
+    return found

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.arrays import AnyArray, Floats, Integers, Labels
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.compute.people import by_size, consecutive, over_people, there, whole_people
+from dptransfer.compute.person_gradients import FINE_RESIDUAL_NORM, PersonGradients
+from dptransfer.compute.person_gradients import MOST_ROWS as MOST_ROWS_OF_PEOPLE
 from dptransfer.compute.softmax_gradient import (
     MOST_ROWS,
     RESIDUAL_NORM,
@@ -24,6 +27,7 @@ from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import clipped_lattice
 from dptransfer.features.on_lattice import lattice_floats
 from dptransfer.privacy import Relation, Unit
+from dptransfer.queries.base import BoundedQuery
 from dptransfer.queries.contributions import whole_norms
 
 ROW_NORM = 2**16
@@ -33,23 +37,25 @@ _AXIS_NORM = 2**34  # of an integer projection axis: products with rows stay bel
 
 
 @dataclass(frozen=True, eq=False)
-class SoftmaxGradient:
+class SoftmaxGradient(BoundedQuery):
     """Σ over rows of clip(softmax(logits(x)) − onehot(y)) ⊗ x, for logits offset + linear·x − ½ precision·x².
 
     Releases:      a (classes, dimension) matrix, or (classes, axes) with a projection; in units of `clip`.
     Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
-    Relation:      add/remove one example, or replace one example.
+    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
     Sensitivity:   L2, in units of `clip`. A row's contribution is a product of a vector of norm ≤ clip (the
                    residual, clipped) and one of norm ≤ 1 (the mapped row, or its projection, which is clipped
-                   again), so its Frobenius norm is at most clip. Add/remove: 1. Replace: 2. The clip may be
-                   chosen anew for every step from public or released values: in its own units neither the
-                   sensitivity nor the noise changes.
+                   again), so its Frobenius norm is at most clip. Add/remove: 1. Replace: 2. Persons: the sum
+                   of one's contributions is scaled to a norm of at most bound·clip, so bound and 2·bound; see
+                   `compute.person_gradients`. The clip may be chosen anew for every step from public or
+                   released values: in its own units neither the sensitivity nor the noise changes.
     Assumes:       linear, precision, offset, clip and projection are public or released; labels in
                    0..classes−1; a feature map that works row by row.
     Reference:     closed form of per-example clipping for softmax heads; Abadi et al. (2016) for clipped
                    gradients; Golatkar et al. (2022), Section 3.2, for clip and projection from public data.
 
-    Exactness: see `compute.softmax_gradient`.
+    Exactness: see `compute.softmax_gradient`. Residuals of persons' rows have six bits more, so that they can
+    be scaled down, and the answer is in steps of 2⁻³⁶.
 
     Attributes:
         features: map of the rows.
@@ -68,12 +74,15 @@ class SoftmaxGradient:
     projection: Floats | None = None
 
     label = "softmax gradient"
-    unit = Unit.ROW
-    grid = ROW_NORM * RESIDUAL_NORM
 
     def __post_init__(self) -> None:
         """Refuse a clip that is none."""
         _check.positive("clip", self.clip)
+
+    @property
+    def grid(self) -> int:
+        """Steps per clip: 2³⁰, and 2³⁶ for persons."""
+        return ROW_NORM * (RESIDUAL_NORM if self.unit is Unit.ROW else FINE_RESIDUAL_NORM)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -89,10 +98,10 @@ class SoftmaxGradient:
         return IntegerLogits.of(self.linear, self.offset, self.precision, ROW_NORM)
 
     def l2_sensitivity(self, relation: Relation) -> float:
-        """1 under add/remove, 2 under replace-one."""
-        return 1.0 if relation is Relation.ADD_REMOVE else 2.0
+        """1 under add/remove, 2 under replace-one, for each example that a unit counts as."""
+        return self.bound.examples * (1.0 if relation is Relation.ADD_REMOVE else 2.0)
 
-    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
+    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """The summed gradient in steps of clip·2⁻³⁰; rows on a GPU (see `methods.head_rows`) stay there."""
         logits = self.logits
         if not isinstance(rows, np.ndarray):
@@ -109,6 +118,29 @@ class SoftmaxGradient:
             gradient += summand
         return gradient
 
+    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
+        """The summed gradient in steps of clip·2⁻³⁶, that of each person scaled down to the bound."""
+        gradients, groups = self.person_gradients(rows, labels, self.clip), by_size(people)
+        if isinstance(rows, np.ndarray):
+            # Products want larger chunks than elementwise passes do, and no more rows than are exact.
+            parts = over_people(gradients.bounded, groups, max(8, -(-self.features.input_dimension // 4)))
+        else:
+            parts = map(gradients.bounded, whole_people(groups, MOST_ROWS_OF_PEOPLE // 2))
+        return sum(parts, start=np.zeros(self.shape, dtype=np.int64))
+
+    def person_gradients(self, rows: AnyArray, labels: Labels, clip: float) -> PersonGradients:
+        """The gradients of persons whose rows are among these, each row's part clipped to `clip`."""
+
+        def read(own: Integers) -> tuple[Any, Any, Any]:
+            chosen = consecutive(own)
+            chosen = chosen if isinstance(chosen, slice) else there(chosen, rows)
+            mapped = rows[chosen]
+            if isinstance(rows, np.ndarray):
+                mapped = lattice_floats(self.features, mapped, ROW_NORM)
+            return mapped, labels[chosen], mapped if self.projection is None else self._projected(mapped)
+
+        return PersonGradients(read, self.logits, clip, self.shape, ROW_NORM, self.bound.examples)
+
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """A contribution is a product of two integer vectors, so its norm is that of theirs."""
         logits = self.logits
@@ -123,12 +155,11 @@ class SoftmaxGradient:
         return np.concatenate([np.zeros(0), *found])
 
     def _on_device(self, rows: Any, labels: Any, logits: IntegerLogits) -> Integers:
-        if self.projection is not None:
-            raise ArgumentError("A projected gradient runs on the CPU; pass rows as a NumPy array.")
         gradient = np.zeros(self.shape, dtype=np.int64)
         for start in range(0, len(rows), MOST_ROWS):
             chunk = slice(start, start + MOST_ROWS)
-            gradient += clipped_gradient(rows[chunk], labels[chunk], logits, self.clip)
+            inputs = None if self.projection is None else self._projected(rows[chunk])
+            gradient += clipped_gradient(rows[chunk], labels[chunk], logits, self.clip, inputs)
         return gradient
 
     @cached_property
@@ -139,6 +170,8 @@ class SoftmaxGradient:
 
     def _projected(self, mapped: Floats) -> Floats:
         """Integer rows in the projection's axes, of norm at most `ROW_NORM` whatever the axes are."""
+        if not isinstance(mapped, np.ndarray):
+            raise ArgumentError("A projected gradient runs on the CPU; pass rows as a NumPy array.")
         # Exact: |row · axis| ≤ 2¹⁶ · 2³⁴. The second clip makes up for axes that are not quite orthonormal.
         projected = (mapped @ self._axes) * (1.0 / _AXIS_NORM)
         return clipped_lattice(projected, ROW_NORM, clip=float(ROW_NORM)).astype(np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -22,12 +23,14 @@ from dptransfer.queries.contributions import whole_norms
 class WeightedTotal(BoundedQuery):
     """Σ over rows of weight(class of the row) · mapped row, each row of L2 norm at most 1.
 
-    Releases:      a vector as wide as the mapped rows.
+    Releases:      a vector as wide as the mapped rows; with a `count_weight` c, one more coordinate behind
+                   them: c times the sum of the weights, as persons count in the vector.
     Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
     Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
     Sensitivity:   L2. Add/remove: the sum moves by one weighted row, of norm at most 1. Replace: by the
                    difference of two of them, at most 2. Persons: one's sum is scaled to a norm of at most
-                   `bound`, so bound and 2·bound.
+                   `bound`, so bound and 2·bound. With c: √(1 + c²) times bound, and still 2 times bound, by
+                   the argument of `ClassSumsAndCounts` with one class; c is at most 1.
     Assumes:       weights in [0, 1], public or released (checked); labels in 0..classes−1; a feature map that
                    works row by row. Exact: the float product of an integer below 2⁵³ and a weight of at most
                    1 is no larger than the integer, and is rounded toward zero to an integer again.
@@ -36,10 +39,12 @@ class WeightedTotal(BoundedQuery):
     Attributes:
         features: map of the rows.
         weights: (classes,).
+        count_weight: c, at most 1; a multiple of 2⁻¹⁶. 0 for the sum alone.
     """
 
     features: FittedFeatures
     weights: Floats
+    count_weight: float = 0.0
 
     label = "weighted sum of all rows"
     grid = 2**SUM_BITS
@@ -48,15 +53,20 @@ class WeightedTotal(BoundedQuery):
         """Refuse weights that the sensitivity does not cover."""
         if not np.all((self.weights >= 0) & (self.weights <= 1)):
             raise ArgumentError("Weights must lie in [0, 1]; divide them by the largest.")
+        if not 0 <= self.count_weight <= 1 or self.count_weight * 2**16 % 1:
+            raise ArgumentError(
+                f"count_weight must be a multiple of 2**-16 up to 1; got {self.count_weight}."
+            )
 
     @property
     def shape(self) -> tuple[int]:
-        """(dimension,)."""
-        return (self.features.dimension,)
+        """(dimension,), or one more."""
+        return (self.features.dimension + (self.count_weight > 0),)
 
     def l2_sensitivity(self, relation: Relation) -> float:
-        """1 under add/remove, 2 under replace-one, for each example that a unit counts as."""
-        return self.bound.examples * (1.0 if relation is Relation.ADD_REMOVE else 2.0)
+        """√(1 + c²) under add/remove, 2 under replace-one, for each example that a unit counts as."""
+        one = math.hypot(1.0, self.count_weight)
+        return self.bound.examples * (one if relation is Relation.ADD_REMOVE else 2.0)
 
     def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """The sum in steps of 2⁻³⁰."""
@@ -72,8 +82,11 @@ class WeightedTotal(BoundedQuery):
             return self._on_grid(rows[own], labels[own])
 
         def part(groups: Groups) -> Integers:
-            sums = group_sums(weighted, groups, self.features.dimension)
-            bounded = scaled_down(sums, groups, self.grid, self.bound.examples * self.grid)
+            sums = group_sums(weighted, groups, self.shape[0])
+            longest = math.hypot(1.0, self.count_weight) * self.grid
+            # Rounding, less than a step in each coordinate, is taken off beforehand.
+            most = self.bound.examples * longest - 2 * math.sqrt(self.shape[0])
+            bounded = scaled_down(sums, groups, longest, most)
             own: Integers = bounded.sum(axis=0, dtype=np.int64)
             return own
 
@@ -97,5 +110,10 @@ class WeightedTotal(BoundedQuery):
 
     def _on_grid(self, rows: AnyArray, labels: Labels) -> Integers:
         """Weighted rows on the lattice."""
-        mapped = self.features.lattice(rows, self.grid)
-        return np.trunc(mapped * self.weights[labels][:, None]).astype(np.int64)
+        weights = self.weights[labels][:, None]
+        on_grid = np.trunc(self.features.lattice(rows, self.grid) * weights).astype(np.int64)
+        if not self.count_weight:
+            return on_grid
+        # Up, so that c times a weighted row is never longer than what is counted for it; both products exact.
+        counted = np.ceil(np.ceil(weights * self.grid) * self.count_weight)
+        return np.column_stack([on_grid, counted.astype(np.int64)])

@@ -26,6 +26,7 @@ from dptransfer.release.heads import Head, head_arrays, scores_on_device
 
 if TYPE_CHECKING:
     from dptransfer.encoders.delta import EncoderDelta
+    from dptransfer.release.charged_evaluation import ChargedEvaluation
 
 _CHUNK = 4096
 _DEVICE_ELEMENTS = 2**24  # of a slab of rows on a GPU: 128 MiB in float64, of which it holds a few
@@ -79,6 +80,7 @@ class PrivateClassifier:
         guarantee: what those steps promise together.
         provenance: how it was made.
         encoder_delta: what was changed in a public encoder, where the rows it takes come from a changed one.
+        charged: how well it does on private rows, if that was asked for and paid for.
     """
 
     head: Head
@@ -88,12 +90,13 @@ class PrivateClassifier:
     guarantee: Guarantee
     provenance: Provenance
     encoder_delta: EncoderDelta | None = None
+    charged: ChargedEvaluation | None = None
 
     def __repr__(self) -> str:
         promise = f"ε = {rounded_up(self.guarantee.epsilon)}"
         promise += f" at δ = {rounded_up(self.guarantee.delta)}" if self.guarantee.delta else ""
         kind = f"'{self.provenance.method}', {len(self.classes)} classes, dimension {self.dimension}"
-        seeded = ", NOT PRIVATE: seeded" * self.provenance.seeded
+        seeded = ", NOT PRIVATE: seeded" * self.seeded
         return f"{type(self).__name__}({kind}, {promise}, {self.guarantee.relation.value}{seeded})"
 
     @property
@@ -105,6 +108,11 @@ class PrivateClassifier:
     def dimension(self) -> int:
         """Width of the rows that it takes."""
         return self.features.input_dimension
+
+    @property
+    def seeded(self) -> bool:
+        """Whether noise in it, or in its charged test results, came from a seed: then it is not private."""
+        return self.provenance.seeded or (self.charged is not None and self.charged.seeded)
 
     @property
     def encoder(self) -> EncoderIdentity | None:

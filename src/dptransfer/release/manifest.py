@@ -146,6 +146,7 @@ class Manifest(_Entry):
     public: dict[str, Any] | None
     prototypes: dict[str, Any] | None
     evaluation: dict[str, Any] | None
+    charged_evaluation: dict[str, Any] | None = None
     ledger_head: str | None
     about: AboutEntry = AboutEntry()
     versions: dict[str, str]

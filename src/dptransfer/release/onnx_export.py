@@ -168,7 +168,7 @@ def _metadata(model: PrivateClassifier) -> dict[str, str]:
         "sentence": str(model.guarantee),
         "method": provenance.method,
         "encoder": json.dumps(None if model.encoder is None else model.encoder.to_dict()),
-        "publishable": json.dumps(not provenance.seeded),
+        "publishable": json.dumps(not model.seeded),
         "temperature": repr(model.head.temperature),
     }
 
