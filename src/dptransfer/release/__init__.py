@@ -20,14 +20,17 @@ from dptransfer.release.heads import (
 if TYPE_CHECKING:
     from dptransfer.release.amend import amend_release
     from dptransfer.release.bundle import read_evaluation, read_release, write_release
+    from dptransfer.release.calibration import Calibration
     from dptransfer.release.card import Card, card_of
     from dptransfer.release.evaluation import Evaluation, evaluate, evaluate_scores
     from dptransfer.release.files import require_target
     from dptransfer.release.manifest import Manifest, current_versions
     from dptransfer.release.onnx_export import export_onnx
+    from dptransfer.release.prediction_sets import PredictionSets
     from dptransfer.release.verify import Check, Verification, verify_files
 
 __all__ = [
+    "Calibration",
     "Card",
     "Check",
     "CosineHead",
@@ -37,6 +40,7 @@ __all__ = [
     "LinearHead",
     "Manifest",
     "MeanCosineHead",
+    "PredictionSets",
     "PrivateClassifier",
     "Provenance",
     "QuadraticHead",
@@ -58,11 +62,13 @@ __all__ = [
 _HOMES = {
     "amend": ("amend_release",),
     "bundle": ("read_evaluation", "read_release", "write_release"),
+    "calibration": ("Calibration",),
     "card": ("Card", "card_of"),
     "evaluation": ("Evaluation", "evaluate", "evaluate_scores"),
     "files": ("require_target",),
     "manifest": ("Manifest", "current_versions"),
     "onnx_export": ("export_onnx",),
+    "prediction_sets": ("PredictionSets",),
     "verify": ("Check", "Verification", "verify_files"),
 }
 _PLACES = {name: f"{__name__}.{home}:{name}" for home, names in _HOMES.items() for name in names}

@@ -45,7 +45,8 @@ _WORDS = {
 }
 _SPREAD = 0.5  # of the logarithm of a temperature: the right one is mostly within a factor of 2 or 3
 _STEP = 0.5  # predicted numbers overstate how far probabilities are off; twice it was at times too much
-_BELOW = 1 - 2.0**-20  # so that float32 tells it, too
+BELOW = 1 - 2.0**-20
+"""What a class that offsets would put first has, relative to the predicted one: less, in float32 too."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Calibration:
         chosen = scores.argmax(axis=1)[:, None]
         logits: Floats = scores / (temperature * self.temperature) + np.array(self.offsets)
         most = np.take_along_axis(logits, chosen, axis=1)
-        weights = np.minimum(np.exp(np.minimum(logits - most, 0.0)), _BELOW)
+        weights = np.minimum(np.exp(np.minimum(logits - most, 0.0)), BELOW)
         np.put_along_axis(weights, chosen, 1.0, axis=1)
         weights /= weights.sum(axis=1, keepdims=True)
         return weights
