@@ -41,6 +41,7 @@ def fit(
     public: options.PublicPool = None,
     shots: options.LabelledShots = None,
     test: Annotated[Path | None, typer.Option(help="Labelled test rows for the card; not protected.")] = None,
+    holdout: options.Holdout = None,
     classes: options.Classes = None,
     person: options.Person = None,
     name: options.DataSetName = None,
@@ -121,6 +122,7 @@ def fit(
                     noise=SecureNoise() if seed is None else SeededNoise(seed),
                     new_data_set=new_data_set,
                     workspace=workspace,
+                    holdout=holdout,
                 )
             scores = None if tested is None else evaluate(model, *tested[:2], name=tested[2])
             written = save_or_rescue(
@@ -147,6 +149,8 @@ def _show(
     as_json: bool,
 ) -> None:
     """What was charged to which ledger, the promise and the files."""
+    from dptransfer.release.charged_evaluation import percent
+
     made = model.provenance
     files = sorted(entry.name for entry in out.iterdir())
     charge = next(entry for entry in book.history(rows) if entry.hash == made.ledger_head)
@@ -163,6 +167,7 @@ def _show(
                 "out": str(out),
                 "files": files,
                 "evaluation": None if scores is None else scores.to_dict(),
+                "charged_evaluation": None if model.charged is None else model.charged.figures(),
             }
         )
     show_events(model.events)
@@ -173,8 +178,15 @@ def _show(
         "Guarantee": model.guarantee,
     }
     next_step = f"dptransfer card {out}"
+    if model.charged is not None:
+        balanced = percent(model.charged.balanced_accuracy)
+        facts["Hold-out"] = f"accuracy {percent(model.charged.accuracy)}, balanced accuracy {balanced}"
     if scores is None:
-        next_step += f"; with test rows: dptransfer evaluate {out} TEST --add-to-card"
+        next_step += (
+            ""
+            if model.charged
+            else f"; with test rows: dptransfer evaluate {out} TEST --private -e 0.2 -d 1e-5"
+        )
     else:
         tested = with_interval(scores.balanced_accuracy, scores.balanced_interval)
         facts["Tested"] = f"balanced accuracy {tested} on {scores.size} rows. {scores.statement}"

@@ -63,7 +63,7 @@ def predict(
             "--abstain-above counts the classes of a set; there are none. Pass --coverage 0.9 too."
         )
     if coverage is not None and top > 1:
-        raise ArgumentError("--coverage lists the classes of an input itself; got --top too. Pass one of them.")
+        raise ArgumentError("--coverage lists the classes of an input itself; got --top too. Leave one out.")
 
     import numpy as np
 

@@ -71,7 +71,8 @@ class HoldOut:
             plan = method.plan(own, rest, public)
             if fits((*plan.events, check.event), budget):
                 return cls(chance, plan, check, budget)
-            rest = replace(rest, **{rest.currency: rest.amount * _SHRINK})
+            less: dict[str, Any] = {rest.currency: rest.amount * _SHRINK}
+            rest = replace(rest, **less)
         raise BudgetError(
             f"A fit and the check of its hold-out must fit one budget; the steps of '{method.name}' do not. "
             "Leave out the hold-out, and evaluate on test rows of their own."
@@ -100,9 +101,7 @@ class HoldOut:
             f"probability {self.chance:g}, by a coin of its own, and used to check the result: {paid}."
         )
 
-    def split(
-        self, private: PrivateEmbeddings, noise: NoiseSource
-    ) -> tuple[PrivateEmbeddings, PrivateEmbeddings]:
+    def split(self, private: Any, noise: NoiseSource) -> tuple[PrivateEmbeddings, PrivateEmbeddings]:
         """The rows of the fit and those held out; a run that goes on in a workspace has the same ones."""
         people = np.arange(len(private.labels)) if private.people is None else private.people
         units = int(people.max(initial=-1)) + 1
@@ -115,7 +114,7 @@ class HoldOut:
 
     def checked(
         self,
-        held: PrivateEmbeddings,
+        held: Any,
         head: Head,
         features: FittedFeatures,
         noise: NoiseSource,

@@ -17,6 +17,7 @@ from dptransfer.errors import ArgumentError, Incompatible, LedgerError
 from dptransfer.features import FittedFeatures, UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
+from dptransfer.mechanisms.base import exact_answer
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Bound, Budget
 from dptransfer.queries import EvaluationCounts, EvaluationLayout
@@ -83,7 +84,8 @@ class PrivateEvaluation:
         self.require_match(test)
         heed(budget, test.facts.declared_units, stacklevel=3)  # past `plain_floats`
         step = self.plan(test.facts, budget)
-        step.query.of_rows(test.rows[:0], test.labels[:0])  # a head that cannot be asked fails here
+        nobody = None if test.people is None else test.people[:0]
+        exact_answer(step.query, test.rows[:0], test.labels[:0], nobody)  # a head that cannot be asked fails
         receipt = ledger.charge(test, (step.event,), label="evaluation", new_data_set=new_data_set)
         try:
             found = measured(step, test, self.model.classes, budget, noise, head=receipt.head)

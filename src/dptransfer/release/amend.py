@@ -12,6 +12,7 @@ from pathlib import Path
 from dptransfer.errors import ReleaseError
 from dptransfer.release.bundle import read_evaluation, read_release, write_release
 from dptransfer.release.charged_evaluation import ChargedEvaluation
+from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.evaluation import Evaluation
 
 
@@ -38,11 +39,7 @@ def amend_release(
     model = read_release(path)
     unsafe = model.seeded  # it was written as such before, and stays stamped
     if charged is not None:
-        if model.charged is not None and model.charged.holdout is not None:
-            raise ReleaseError(
-                "A model that was fitted with a hold-out has its charged results already; more were to be "
-                "added in their place. Keep them beside the release."
-            )
+        require_room_for_results(model)
         model = replace(model, charged=charged)
     return write_release(
         model,
@@ -53,3 +50,12 @@ def amend_release(
         contact=contact,
         overwrite=True,
     )
+
+
+def require_room_for_results(model: PrivateClassifier) -> None:
+    """Raise for a model whose own charged results must stay: its guarantee covers their rows too."""
+    if model.charged is not None and model.charged.holdout is not None:
+        raise ReleaseError(
+            "A model that was fitted with a hold-out has its charged results already; others were to be put "
+            "in their place. In Python, PrivateEvaluation gives them beside the release."
+        )

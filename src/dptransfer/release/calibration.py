@@ -1,15 +1,16 @@
 """Calibration: a temperature and class offsets that make probabilities mean what they say.
 
-Calibrated probabilities are softmax(scores ÷ (head's temperature · temperature) + offsets). Both come from the
-released counts of a charged evaluation, or the temperature alone from public simulation: post-processing
+Calibrated probabilities are softmax(scores ÷ (head's temperature · temperature) + offsets). Both come from
+the released counts of a charged evaluation, or the temperature alone from public simulation: post-processing
 either way, which costs no privacy.
 
-**Labels stay.** `predict` answers with the highest score, as it was evaluated; offsets could put another class
-first, so that no other class may have more than the predicted one: the label and the likeliest class agree.
+**Labels stay.** `predict` answers with the highest score, as it was evaluated. Offsets could put another
+class first; so no other class gets more than the predicted one, and label and likeliest class agree.
 
 **Temperature.** A classifier's confidence is right on average if it adds up to the number of right answers.
-The counts hold that number, and the sum of confidences at a few public temperatures, with noise. The sum falls
-with the temperature; made so again by least squares, it is interpolated to where it meets the right answers.
+The counts hold that number, and the sum of confidences at a few public temperatures, with noise. The sum
+falls with the temperature; made so again by least squares, it is interpolated to where it meets the right
+answers.
 
 **Offsets.** In a maximum-likelihood fit each class has as much probability in all as it has examples. With
 the predicted number of a class in place of its probability in all, which needs no block of its own, a step of
@@ -178,4 +179,4 @@ def _falling(values: Floats, weights: Floats) -> Floats:
     def mean(start: int, stop: int) -> float:
         return float(np.average(values[start : stop + 1], weights=weights[start : stop + 1]))
 
-    return np.array([max(min(mean(low, high) for low in range(at + 1)) for high in places[at:]) for at in places])
+    return np.array([max(min(mean(low, up) for low in range(at + 1)) for up in places[at:]) for at in places])

@@ -188,8 +188,8 @@ class PrivateClassifier:
 
         if self.charged is None:
             raise ReleaseError(
-                "Prediction sets rest on a charged evaluation of the model; it has none. Fit with a hold-out, "
-                "or evaluate it on private rows: dptransfer evaluate DIR TEST --private --epsilon 0.2."
+                "Prediction sets rest on a charged evaluation of the model; it has none. Fit it with a "
+                "hold-out, or evaluate it on private rows with dptransfer evaluate DIR TEST --private."
             )
         threshold = threshold_for(self.charged.counts, coverage, confidence)
         # The head's own softmax, which the counts are of, and no calibration that came after them.

@@ -43,7 +43,8 @@ as the variances come from noisy counts too."""
 _DIGITS = 4
 
 
-class Noisy(NamedTuple):
+@dataclass(frozen=True)
+class Noisy:
     """A count with noise.
 
     Attributes:
@@ -145,7 +146,7 @@ class NoisyCounts:
 
     def _total(self, side: int, by_class: Sequence[Noisy]) -> Noisy:
         """Right (0) or wrong (1) in all: three blocks of their own tell it, independently."""
-        summed = Noisy(*(math.fsum(values) for values in zip(*by_class, strict=True)))
+        summed = Noisy(math.fsum(own.count for own in by_class), math.fsum(own.variance for own in by_class))
         return pooled(self.cells("answers", side), summed, self.cells("reliability", slice(None), side))
 
     def _others(self, c: int) -> list[int]:

@@ -1,9 +1,9 @@
 """The classifier as an ONNX graph: feature map and head, for runtimes without Python.
 
-The graph takes `rows` (n, dimension) and gives `scores` (n, classes), `probabilities` (n, classes), calibrated
-where the model is, and `label_index` (n). It repeats the library's integer lattice step by step in double
-precision, so its scores agree with `PrivateClassifier.scores` far below any difference that matters; it is
-post-processing of released arrays and costs no privacy.
+The graph takes `rows` (n, dimension) and gives `scores` and `probabilities` (n, classes), calibrated where the
+model is, and `label_index` (n). It repeats the library's integer lattice step by step in double precision, so
+its scores agree with `PrivateClassifier.scores` far below any difference that matters; it is post-processing
+of released arrays and costs no privacy.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def export_onnx(
     Args:
         model: the classifier.
         path: where to write.
-        precision: type of `rows`, `scores` and `probabilities`; inside, the graph computes in float64 either way.
+        precision: type of `rows`, `scores` and `probabilities`; inside, the graph computes in float64 either
+            way.
         unsafe_for_publication: export a seeded model all the same.
     """
     require_publishable(model, unsafe_for_publication)

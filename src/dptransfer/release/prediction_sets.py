@@ -128,4 +128,3 @@ def threshold_for(counts: NoisyCounts, coverage: float, confidence: float) -> fl
     passed = missed - alpha * total <= -z * np.sqrt(sampled + noise)
     last = k if passed.all() else int(np.argmin(passed))
     return counts.chance_edges[last - 1] if last else 0.0
-
