@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -13,7 +14,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import Floats
 from dptransfer.data import Facts, PublicEmbeddings
-from dptransfer.errors import BudgetError
+from dptransfer.errors import BudgetError, PrivacyWarning
 from dptransfer.features import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianShares
@@ -200,7 +201,7 @@ class _Trial:
 
 
 def tasks_like(facts: Facts, budget: Budget, public: PublicEmbeddings) -> tuple[list[Surrogate], Budget]:
-    """Surrogate tasks of the size that is declared or assumed, and the budget that is to them what this is."""
+    """Surrogate tasks of the declared or assumed size, and the budget that gives them as much noise."""
     size = _size(facts)
     made = surrogate_size(size)
     tasks = surrogates(
@@ -232,14 +233,16 @@ def _accuracy(candidate: PrivateMethod, task: Surrogate, budget: Budget) -> floa
 
 
 def fitted_on(task: Surrogate, method: PrivateMethod, budget: Budget) -> PrivateClassifier:
-    """What the method makes of a surrogate's rows; they are public, so that noise may be repeatable."""
-    return method.fit(
-        task.private,
-        task.public,
-        budget=budget,
-        ledger=Ledger.in_memory(strict_names=True),
-        noise=SeededNoise(_SEED + 1),  # not the seed of the tasks: draws would coincide
-    )
+    """What the method makes of a surrogate's rows; they are public, so noise and budget need no care."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        return method.fit(
+            task.private,
+            task.public,
+            budget=budget,
+            ledger=Ledger.in_memory(strict_names=True),
+            noise=SeededNoise(_SEED + 1),  # not the seed of the tasks: draws would coincide
+        )
 
 
 def _explained(plan: Plan, note: str) -> Plan:

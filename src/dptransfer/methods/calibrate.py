@@ -1,11 +1,11 @@
-"""Calibration without a charged evaluation: the same method, with the same noise, on tasks made of public rows.
+"""Calibration without a charged evaluation: the same method, with the same noise, on tasks of public rows.
 
 How confident a head should be depends on how hard its task is, which public rows tell only where they have
-classes of their own: tasks in which those stand for the private classes asked for nearly the right temperature
-on every data set we tried, tasks of mixed unlabelled rows for anything between a fifth and five times of it.
-So a pool without enough classes calibrates nothing. Tasks from one pool still tend to be easier than the
-private one, so half of the smallest change (in logarithms) that all of them ask for is taken, and none where
-they disagree about the direction. `docs/scores.md` has the figures.
+classes of their own. Tasks in which those stand for the private classes asked for a change in the right
+direction on the data sets we tried; tasks of mixed unlabelled rows for anything. So a pool without enough
+classes calibrates nothing. Tasks from one pool still tend to be easier than the private one: half of the
+smallest change (in logarithms) that all of them ask for is taken, and none where they disagree about the
+direction. `docs/scores.md` has the figures.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from dptransfer.arrays import Floats, Integers
 from dptransfer.data import PublicData, PublicEmbeddings
 from dptransfer.errors import DPTransferError
 from dptransfer.methods.auto import fitted_on, tasks_like
 from dptransfer.methods.base import EmbeddingMethod
 from dptransfer.methods.recorded import method_from_configuration
-from dptransfer.methods.surrogate import has_classes
+from dptransfer.methods.surrogate import Surrogate, has_classes
 from dptransfer.privacy import Budget
+from dptransfer.progress import steps as counted
 from dptransfer.release.calibration import SIMULATED, Calibration
 from dptransfer.release.classifier import PrivateClassifier, probabilities
 
@@ -34,7 +34,7 @@ def calibrated_on_public(
 ) -> PrivateClassifier:
     """The model with `simulated` set, where public rows with enough classes of their own allow for it.
 
-    Reads no private row and no charge: it costs public computing alone, four fits on at most 5,000 rows.
+    No private row is read and nothing is charged: it takes four fits on at most 5,000 public rows each.
 
     Args:
         model: a fitted classifier; one with a charged evaluation has a better calibration, and stays.
@@ -50,19 +50,21 @@ def calibrated_on_public(
         if not isinstance(method, EmbeddingMethod):
             return model
         tasks, scaled = tasks_like(model.facts, budget, public)
-        fitted = [(task, fitted_on(task, method, scaled)) for task in tasks]
+        asked = [
+            _log_temperature(fitted_on(tasks[place], method, scaled), tasks[place])
+            for place in counted(len(tasks), "task made of public rows")
+        ]
     except DPTransferError:  # a method that is not made for such tasks; the model is paid for, and stays
         return model
-    asked = [_log_temperature(own, task.test_rows, task.test_labels) for task, own in fitted]
     least = min(asked, key=abs) if len({math.copysign(1, own) for own in asked}) == 1 else 0.0
     flat = (0.0,) * len(model.classes)
     return replace(model, simulated=Calibration(math.exp(least / 2), flat, SIMULATED))
 
 
-def _log_temperature(model: PrivateClassifier, rows: Floats, labels: Integers) -> float:
-    """Where the mean confidence of a classifier is its accuracy, on labelled public rows."""
-    scores = model.scores(rows)
-    accuracy = float((scores.argmax(axis=1) == labels).mean())
+def _log_temperature(model: PrivateClassifier, task: Surrogate) -> float:
+    """Where the mean confidence of a classifier is its accuracy, on the test rows of its task."""
+    scores = model.scores(task.test_rows)
+    accuracy = float((scores.argmax(axis=1) == task.test_labels).mean())
     means = [
         float(probabilities(scores, model.head.temperature * factor).max(axis=1).mean())
         for factor in _TEMPERATURES

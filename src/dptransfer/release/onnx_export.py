@@ -1,9 +1,9 @@
 """The classifier as an ONNX graph: feature map and head, for runtimes without Python.
 
-The graph takes `rows` (n, dimension) and gives `scores` and `probabilities` (n, classes), calibrated where the
-model is, and `label_index` (n). It repeats the library's integer lattice step by step in double precision, so
-its scores agree with `PrivateClassifier.scores` far below any difference that matters; it is post-processing
-of released arrays and costs no privacy.
+The graph takes `rows` (n, dimension) and gives `scores` and `probabilities` (n, classes), calibrated where
+the model is, and `label_index` (n). It repeats the library's integer lattice step by step in double
+precision, so its scores agree with `PrivateClassifier.scores` far below any difference that matters; it is
+post-processing of released arrays and costs no privacy.
 """
 
 from __future__ import annotations
