@@ -14,8 +14,8 @@ from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import SharesLeft
 from dptransfer.methods import MeanPrototypes, PublicPriorPrototypes, hierarchical, public_prior
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import Budget, Relation
-from dptransfer.queries import ClassCounts, ClassSums, SoftmaxGradient, WeightedTotal
+from dptransfer.privacy import Budget, Relation, Unit
+from dptransfer.queries import ClassCounts, ClassSums, SoftmaxGradient, WeightedClassSums, WeightedTotal
 from dptransfer.release import read_release
 
 CLASSES, WIDTH = 4, 24
@@ -69,8 +69,8 @@ def spy(monkeypatch):
     """Everything that goes through a purse, in order."""
     seen, release = [], SharesLeft.release
 
-    def listening(purse, query, share, x, y):
-        answer = release(purse, query, share, x, y)
+    def listening(purse, query, share, x, y, people=None):
+        answer = release(purse, query, share, x, y, people)
         seen.append(Release(query, share, getattr(purse.noise, "scale", 0) / query.grid, x, answer))
         return answer
 
@@ -244,12 +244,12 @@ def same_from_the_same_answers(method, data, other, monkeypatch):
     """Whether a run on other rows asks and gives the same, bit for bit, if the noisy answers are the same."""
     answers, asks, release = [], ([], []), SharesLeft.release
 
-    def recording(purse, query, share, x, y):
+    def recording(purse, query, share, x, y, people=None):
         asks[0].append(asked(query, share))
-        answers.append(release(purse, query, share, x, y))
+        answers.append(release(purse, query, share, x, y, people))
         return answers[-1]
 
-    def replaying(purse, query, share, x, y):
+    def replaying(purse, query, share, x, y, people=None):
         asks[1].append(asked(query, share))
         return answers.pop(0)
 
@@ -296,9 +296,9 @@ def test_everything_after_the_releases_is_a_function_of_them(data, other, monkey
 class PeeksAtTheCentre(PublicPriorPrototypes):
     """Lets true class sizes weight the centre's sum."""
 
-    def _recentred(self, features, counts, purse, rows, labels):
-        true = np.bincount(labels, minlength=CLASSES) + 1.0
-        return super()._recentred(features, true, purse, rows, labels)
+    def _recentred(self, features, counts, purse, rows, private):
+        true = np.bincount(private.labels, minlength=CLASSES) + 1.0
+        return super()._recentred(features, true, purse, rows, private)
 
 
 @pytest.mark.parametrize("cheat", [PeeksAtTheEnd, PeeksInItsSteps, PeeksAtTheCentre])
@@ -519,3 +519,85 @@ def test_many_classes_work_with_few_axes(monkeypatch):
     assert model.weights["linear"].shape == (500, 4)
     assert np.isfinite(model.scores(POOL.rows[:5])).all()
     assert "gradient steps" in model.provenance.notes[0]
+
+
+def of_people(counts, each, seed=2, permuted=True):
+    """The rows of `private`, with `each` to a person, of any classes."""
+    data = private(counts, seed)
+    people = np.arange(len(data.labels)) // each
+    people = np.random.default_rng(seed).permutation(people) if permuted else people
+    return PrivateEmbeddings(data.rows, data.labels, classes=range(CLASSES), people=people, name="samples")
+
+
+PERSONS = of_people([2000] * CLASSES, each=4)
+
+
+@pytest.mark.parametrize("budget", [BUDGET, REPLACE], ids=str)
+@pytest.mark.parametrize("data", [PERSONS, of_people([30] * CLASSES, each=3)], ids=["strong", "weak"])
+def test_every_release_about_persons_is_paid_for_in_full(budget, data, spy):
+    """No label stays or changes as a whole, so that no share is free under replace-one."""
+    model = fit(SMALL, data, budget, noise=Listening(1))
+    assert {made.query.unit for made in spy} == {Unit.PERSON}
+    assert sum(made.share for made in spy) == pytest.approx(1.0)
+    assert {event.unit for event in model.events} == {Unit.PERSON}
+    steps = SMALL.steps if data is PERSONS else 0
+    assert kinds(spy) == [ClassCounts, WeightedTotal, WeightedClassSums, *[SoftmaxGradient] * steps]
+    for made in spy:
+        sensitivity = made.query.l2_sensitivity(budget.relation)
+        wanted = model.events[0].noise_multiplier * sensitivity / math.sqrt(made.share)
+        assert wanted <= made.scale <= wanted * (1 + 1e-6)
+
+
+def test_persons_count_in_the_model_as_they_do_in_its_sums(spy, monkeypatch):
+    """Sums that are divided by counts bring their own; steps have the frequencies of the classes."""
+    seen = []
+    model_of, descend = public_prior.posterior, PublicPriorPrototypes._descend
+
+    def listening(sums, counts, *scales):
+        seen.append((sums, counts, scales))
+        return model_of(sums, counts, *scales)
+
+    def starting(self, model, *others):
+        seen.append(model.counts)
+        return descend(self, model, *others)
+
+    monkeypatch.setattr(public_prior, "posterior", listening)
+    monkeypatch.setattr(PublicPriorPrototypes, "_descend", starting)
+    fit(SMALL, PERSONS)
+    first, _, summed, *_ = spy
+    (sums, counts, (sum_scale, count_scale, _)), frequencies = seen
+    weight = summed.query.count_weight
+    assert weight == pytest.approx(math.sqrt(0.03 / 0.37), abs=2.0**-16)
+    assert (sums == summed.answer[:, :-1]).all()
+    assert (counts == summed.answer[:, -1] / weight).all()
+    assert count_scale == sum_scale / weight
+    assert frequencies == pytest.approx(first.answer, rel=0.1)
+
+
+def test_large_classes_weigh_less_in_the_sums_of_persons(spy):
+    fit(SMALL, of_people([4000, 400, 400, 40], each=4))
+    weights = next(made.query.weights for made in spy if isinstance(made.query, WeightedClassSums))
+    assert weights[0] < 0.3
+    assert weights[1:] == pytest.approx(1.0, abs=0.3)
+
+
+@pytest.mark.parametrize("strength", [30, 2000])
+def test_everything_after_the_releases_about_persons_is_a_function_of_them(strength, monkeypatch):
+    data, other = (of_people([strength] * CLASSES, 4, seed) for seed in (2, 3))
+    assert same_from_the_same_answers(SMALL, data, other, monkeypatch)
+
+
+def test_one_voice_each_costs_little_where_there_are_many_people():
+    """Against group privacy for as many rows as a person has."""
+    labels = np.arange(1000) % CLASSES
+    test = rows(labels, seed=5)
+
+    def accuracy(data, budget):
+        return np.mean(
+            [(fit(SMALL, data, budget, seed=seed).predict(test) == labels).mean() for seed in range(3)]
+        )
+
+    singly = PrivateEmbeddings(PERSONS.rows, PERSONS.labels, classes=range(CLASSES), name="rows")
+    persons = accuracy(PERSONS, Budget(epsilon=0.3, delta=1e-5))
+    assert persons > accuracy(singly, Budget(epsilon=0.3, delta=1e-5)) - 0.05
+    assert persons > accuracy(singly, Budget(epsilon=0.3 / 16, delta=1e-6)) + 0.02

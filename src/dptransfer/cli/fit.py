@@ -84,6 +84,7 @@ def fit(
 
     from dptransfer.data import read_public
     from dptransfer.encoders import get_encoder
+    from dptransfer.methods.calibrate import calibrated_on_public
     from dptransfer.noise import SecureNoise, SeededNoise
     from dptransfer.release import evaluate
 
@@ -124,6 +125,7 @@ def fit(
                     workspace=workspace,
                     holdout=holdout,
                 )
+                model = calibrated_on_public(model, public_rows, budget=budget)
             scores = None if tested is None else evaluate(model, *tested[:2], name=tested[2])
             written = save_or_rescue(
                 model,
@@ -162,6 +164,7 @@ def _show(
                 "configuration": dict(made.configuration),
                 "notes": list(made.notes),
                 "seeded": made.seeded,
+                "calibration": None if model.calibration is None else model.calibration.to_dict(),
                 "ledger": {"path": str(book.path), "entry": charge.number, "head": charge.hash},
                 "account": summary_json(account),
                 "out": str(out),
@@ -181,6 +184,8 @@ def _show(
     if model.charged is not None:
         balanced = percent(model.charged.balanced_accuracy)
         facts["Hold-out"] = f"accuracy {percent(model.charged.accuracy)}, balanced accuracy {balanced}"
+    if model.calibration is not None:
+        facts["Probabilities"] = f"{model.calibration.words}."
     if scores is None:
         next_step += (
             ""

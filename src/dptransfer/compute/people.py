@@ -147,13 +147,13 @@ def group_sums(mapped: Callable[[Integers], Integers], groups: Groups, width: in
     return sums
 
 
-def group_sumsthere(mapped: Callable[[Integers], Any], groups: Groups, width: int, device: str) -> Any:
+def group_sums_there(mapped: Callable[[Integers], Any], groups: Groups, width: int, device: str) -> Any:
     """The same where `mapped` gives tensors of integers on a device."""
     import torch
 
     sums = torch.zeros((len(groups.classes), width), dtype=torch.int64, device=device)
     owners = torch.from_numpy(np.repeat(np.arange(len(groups.classes)), groups.counts)).to(device)
-    step = max(1, 32 * _CHUNK_ELEMENTS // max(1, width))
+    step = max(1, 32 * _CHUNK_ELEMENTS // max(1, width))  # only a person with very many rows has several
     for start in range(0, len(groups.order), step):
         piece = slice(start, start + step)
         sums.index_add_(0, owners[piece], mapped(groups.order[piece]).long())

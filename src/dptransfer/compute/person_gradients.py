@@ -121,8 +121,9 @@ class PersonGradients:
             persons, rows = stop - start, int(sizes[start])
             end = begin + persons * rows
             residual = grid[:, begin:end].reshape(-1, persons, rows)
-            factors = inputs[begin:end].reshape(persons, rows, -1), residual.swapaxes(0, 1).swapaxes(1, 2)
-            yield residual, rows, norms_by_pairs(*map(inner_products, factors), self.longest)
+            of_inputs = inner_products(inputs[begin:end].reshape(persons, rows, -1))
+            of_residuals = inner_products(residual.swapaxes(0, 1).swapaxes(1, 2))
+            yield residual, rows, norms_by_pairs(of_inputs, of_residuals, self.longest)
             begin = end
 
     def _whole(self, groups: Groups) -> Any:

@@ -56,13 +56,7 @@ class Posterior:
 
     def predictive(self) -> tuple[Floats, Floats, Floats]:
         """(linear, offset, precision) of −½ Σ [(x − mean)²/S + log S] with S = within + uncertainty."""
-        return self._densities(self.within + self.uncertainty)
-
-    def around_means(self) -> tuple[Floats, Floats, Floats]:
-        """The same with S = within, as if the means were known: all classes have one spread."""
-        return self._densities(np.broadcast_to(self.within, self.means.shape))
-
-    def _densities(self, spread: Floats) -> tuple[Floats, Floats, Floats]:
+        spread = self.within + self.uncertainty
         offset = -0.5 * (self.means**2 / spread + np.log(spread)).sum(axis=1)
         return self.means / spread, offset, 1 / spread
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
@@ -22,7 +22,14 @@ from dptransfer.methods.centre import class_weights, recentred
 from dptransfer.methods.hierarchical import Posterior, count_estimates, posterior
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Bound, Budget, Relation, Unit
-from dptransfer.queries import ClassCounts, ClassSums, L2Query, SoftmaxGradient, WeightedTotal
+from dptransfer.queries import (
+    ClassCounts,
+    ClassSums,
+    L2Query,
+    SoftmaxGradient,
+    WeightedClassSums,
+    WeightedTotal,
+)
 from dptransfer.queries.softmax_gradient import ROW_NORM
 from dptransfer.release.heads import QuadraticHead
 
@@ -40,10 +47,11 @@ class PublicPriorPrototypes(EmbeddingMethod):
                    sums of mapped rows; and, if the smallest class is well above the noise, noisy softmax
                    gradients. All in shares of one Gaussian budget.
     Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget; see
-                   `GaussianShares`. Under replace-one counts are free: they move only if a label changes, and
-                   then sums move by √2 and not by 2.
-    Relation:      add/remove one example, or replace one example; the budget says which.
-    Sensitivity:   see `ClassCounts`, `WeightedTotal`, `ClassSums` and `SoftmaxGradient`.
+                   `GaussianShares`. Under replace-one counts of examples are free: they move only if a label
+                   changes, and then sums move by √2 and not by 2.
+    Relation:      add/remove one unit, or replace one unit, an example or a person with all theirs; the
+                   budget says which relation, the data which unit.
+    Sensitivity:   see `ClassCounts`, `WeightedTotal`, `ClassSums`, `WeightedClassSums`, `SoftmaxGradient`.
     Assumes:       declared classes; a public pool and a public feature map. How many axes are kept and
                    whether steps are taken is decided from the noisy counts, and the centre from the noisy
                    sum, which is post-processing; the shares add up to 1 on every path, for each kind of
@@ -107,7 +115,9 @@ class PublicPriorPrototypes(EmbeddingMethod):
         """One Gaussian budget, spent in shares."""
         classes = len(facts.classes)
         bound = facts.bound
-        queries: list[L2Query] = [ClassSums(self.outline(facts, public), classes, bound=bound)]
+        queries: list[L2Query] = [
+            self._summing(self.outline(facts, public), np.ones(classes), bound, self.sum_share)
+        ]
         label = "class counts, class sums and gradient steps, in shares"
         if self._recentres:
             whole = Outline(facts.dimension, facts.dimension)
@@ -139,7 +149,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         # Less one standard deviation, so that luck alone rarely makes the smallest class look large.
         smallest = float(estimates.min()) - count_scale
         if self._recentres and isinstance(features, FittedPublicMap):
-            features = self._recentred(features, estimates, purse, private)
+            features = self._recentred(features, estimates, purse, rows, private)
         features = self._narrowed(features, smallest, purse)
         takes_steps = self._takes_steps(features, smallest, estimates, purse)
 
@@ -147,10 +157,14 @@ class PublicPriorPrototypes(EmbeddingMethod):
             rows = features.lattice(rows, 2**SUM_BITS)
         sum_share = self.sum_share if takes_steps else self._main_share(purse)
         mapped = OnLattice(features.dimension, 2**SUM_BITS) if takes_steps else features
-        summing = ClassSums(mapped, counting.classes, bound=bound)
+        summing = self._summing(mapped, class_weights(estimates), bound, sum_share)
         sums = purse.release(summing, sum_share, rows, labels, people)
+        sum_scale = purse.scale(summing, sum_share)
+        if isinstance(summing, WeightedClassSums):
+            counts, count_scale = sums[:, -1] / summing.count_weight, sum_scale / summing.count_weight
+            sums = sums[:, :-1]
         moment = (apply(features, public.rows[:_MOMENT_ROWS]) ** 2).mean(axis=0)
-        model = posterior(sums, counts, purse.scale(summing, sum_share), count_scale, moment)
+        model = posterior(sums, counts, sum_scale, count_scale, moment)
 
         axes = features.dimension
         spent = f"{self.count_share:.0%} of the budget on counts, "
@@ -158,15 +172,34 @@ class PublicPriorPrototypes(EmbeddingMethod):
         spent += f"{sum_share:.0%} on sums in {axes} axes"
         if takes_steps:
             spent += f", {self._steps_share(purse):.0%} on {self.steps} gradient steps"
+            if bound.unit is Unit.PERSON:  # how frequent classes are, and not how they count in weighted sums
+                model = replace(model, counts=estimates)
             head = self._descend(model, purse, rows, private)
         else:
-            linear, offset, precision = _densities(model, bound)
+            linear, offset, precision = model.predictive()
             head = QuadraticHead(linear, offset, precision, features.dimension / _INDEPENDENT_AXES)
         if _labels_tell(purse):
             spent += " (a label that stays moves no count, and one that changes moves sums less: "
             spent += "so beyond 100%)"
         note = f"Spent {spent}; decided from the noisy counts."
         return Outcome(head, (shares.event,), notes=(note,), features=features)
+
+    def _summing(
+        self, features: FittedFeatures, weights: Floats, bound: Bound, share: float
+    ) -> ClassSums | WeightedClassSums:
+        """Class sums for this share of the budget; those of persons bring counts of their own.
+
+        A person counts in sums as far as these are long, and in counts as far as those are. So sums that are
+        to be divided by counts release them together, as precise as the counts before.
+
+        A person's voice v is shared by their classes. To make the sum over classes of the squared relative
+        error, 1/(w_c·n_c)², smallest where Σ (w_c·n_c)² is given, all w_c·n_c are equal: weights fall as
+        classes grow. No weight exceeds 1, so classes below the typical size keep what they have.
+        """
+        if bound.unit is Unit.ROW:
+            return ClassSums(features, len(weights))
+        counted = min(1.0, math.ceil(math.sqrt(self.count_share / share) * 2**16) / 2**16)
+        return WeightedClassSums(features, weights, counted, bound=bound)
 
     @property
     def _recentres(self) -> bool:
@@ -190,13 +223,18 @@ class PublicPriorPrototypes(EmbeddingMethod):
         return self._main_share(purse) - self.sum_share
 
     def _recentred(
-        self, features: FittedPublicMap, counts: Floats, purse: SharesLeft, private: PrivateEmbeddings
+        self,
+        features: FittedPublicMap,
+        counts: Floats,
+        purse: SharesLeft,
+        rows: AnyArray,
+        private: PrivateEmbeddings,
     ) -> FittedPublicMap:
         """The map around a mean of the private rows in which no class outweighs the typical one."""
         weights = class_weights(counts)
         counted = _centre_count(private.facts.bound)
         totalling = WeightedTotal(features.uncentred, weights, counted, bound=private.facts.bound)
-        total = purse.release(totalling, self.centre_share, private.rows, private.labels, private.people)
+        total = purse.release(totalling, self.centre_share, rows, private.labels, private.people)
         scale = purse.scale(totalling, self.centre_share)
         size = float(weights @ counts)
         if counted:
@@ -247,7 +285,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         # Exact: the quotient by a power of two is, and the cast cuts off what is behind the point.
         rows = (mapped / (2**SUM_BITS // ROW_NORM)).astype(np.int32)
         temper = _INDEPENDENT_AXES / axes
-        linear, offset, precision = (temper * part for part in _densities(model, private.facts.bound))
+        linear, offset, precision = (temper * part for part in model.predictive())
         prior = np.log(model.counts)
         share = self._steps_share(purse) / self.steps
         weights, kept = np.zeros_like(linear), []
@@ -267,20 +305,11 @@ class PublicPriorPrototypes(EmbeddingMethod):
         return QuadraticHead(linear + np.mean(kept, axis=0), offset, precision)
 
 
-def _densities(model: Posterior, bound: Bound) -> tuple[Floats, Floats, Floats]:
-    """The log density that each class gives to a row.
-
-    How uncertain a class's mean is follows from its count. Persons count in counts as far as these are long,
-    and in sums as far as those are, so that of their classes the means alone are compared.
-    """
-    return model.predictive() if bound.unit is Unit.ROW else model.around_means()
-
-
 def _centre_count(bound: Bound) -> float:
     """Weight of the count beside the sum that says where the centre is; 0 where counts are known already.
 
-    A person's rows before centring are about half as long in sum as in number, and a half tells the number as
-    precisely as the sum.
+    A person's rows before centring are about half as long in sum as in number, and a half tells their number
+    as precisely as the sum.
     """
     return 0.0 if bound.unit is Unit.ROW else 0.5
 

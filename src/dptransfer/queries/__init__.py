@@ -9,7 +9,7 @@ from dptransfer.queries.recentred_sums import RecentredSums
 from dptransfer.queries.second_moments import SecondMoments
 from dptransfer.queries.similarity import SimilarityScores
 from dptransfer.queries.softmax_gradient import SoftmaxGradient
-from dptransfer.queries.weighted_total import WeightedTotal
+from dptransfer.queries.weighted_sums import WeightedClassSums, WeightedTotal
 
 __all__ = [
     "ClassCounts",
@@ -25,5 +25,6 @@ __all__ = [
     "SecondMoments",
     "SimilarityScores",
     "SoftmaxGradient",
+    "WeightedClassSums",
     "WeightedTotal",
 ]

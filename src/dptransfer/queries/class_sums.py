@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.compute.device import use_cuda
-from dptransfer.compute.people import Groups, group_sums, grouped, over_people, scaled_down
+from dptransfer.compute.people import (
+    Groups,
+    group_sums,
+    group_sums_there,
+    grouped,
+    over_people,
+    scaled_down,
+    there,
+    whole_people,
+)
 from dptransfer.compute.sums import add_by_class, class_sums
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
@@ -21,6 +31,7 @@ from dptransfer.queries.base import BoundedQuery
 from dptransfer.queries.contributions import whole_norms
 
 _GRID = 2**SUM_BITS
+_SLAB_ELEMENTS = 2**23  # of rows on a device at a time
 
 
 @dataclass(frozen=True)
@@ -74,15 +85,7 @@ class ClassSums(BoundedQuery):
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """Sums in steps of 2⁻³⁰, those of each person scaled down to the bound."""
-        answer = np.zeros(self.shape, dtype=np.int64)
-
-        def part(groups: Groups) -> tuple[Integers, Integers]:
-            sums = group_sums(lambda own: self.features.lattice(rows[own], _GRID), groups, self.shape[1])
-            return scaled_down(sums, groups, _GRID, self.bound.examples * _GRID), groups.classes
-
-        for bounded, own in over_people(part, grouped(people, labels), self.features.input_dimension):
-            add_by_class(answer, bounded, own)
-        return answer
+        return _of_people(self, rows, labels, people, most=self.bound.examples * _GRID)
 
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """The mapped rows' norms."""
@@ -215,21 +218,8 @@ class ClassSumsAndCounts(BoundedQuery):
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """Sums and weighted counts in steps of 2⁻³⁰, those of each person scaled down to the bound."""
-        answer = np.zeros(self.shape, dtype=np.int64)
-        weight = int(self.weight * 2**16) * (_GRID // 2**16)
-        longest = math.hypot(1.0, self.exact_weight) * _GRID
-        most = self._one * _GRID - 2 * math.sqrt(answer.size)
-
-        def part(groups: Groups) -> tuple[Integers, Integers]:
-            sums = group_sums(
-                lambda own: self.features.lattice(rows[own], _GRID), groups, self.features.dimension
-            )
-            both = np.column_stack([sums, groups.counts * weight])
-            return scaled_down(both, groups, longest, most), groups.classes
-
-        for bounded, own in over_people(part, grouped(people, labels), self.features.input_dimension):
-            add_by_class(answer, bounded, own)
-        return answer
+        most = self._one * _GRID - 2 * math.sqrt(math.prod(self.shape))
+        return _of_people(self, rows, labels, people, most, int(self.weight * 2**16) * (_GRID // 2**16))
 
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """Norms of the mapped rows with the weight behind."""
@@ -237,3 +227,57 @@ class ClassSumsAndCounts(BoundedQuery):
             ClassSums(self.features, self.classes).contribution_norms(rows, labels), self.exact_weight
         )
         return own
+
+
+def _of_people(
+    asked: ClassSums | ClassSumsAndCounts,
+    rows: Any,
+    labels: Any,
+    people: People,
+    most: float,
+    weight: int | None = None,
+) -> Integers:
+    """Each person's sums by class, with their weighted counts if there is a weight, scaled to norm `most`."""
+    features, longest = asked.features, math.hypot(_GRID, weight or 0)
+    if use_cuda(asked.device, rows):
+        return _of_people_there(asked, rows, labels, people, most, weight, "cuda")
+
+    def part(groups: Groups) -> tuple[Integers, Integers]:
+        sums = group_sums(lambda own: features.lattice(rows[own], _GRID), groups, features.dimension)
+        if weight is not None:
+            sums = np.column_stack([sums, groups.counts * weight])
+        return scaled_down(sums, groups, longest, most), groups.classes
+
+    answer = np.zeros(asked.shape, dtype=np.int64)
+    for bounded, own in over_people(part, grouped(people, labels), features.input_dimension):
+        add_by_class(answer, bounded, own)
+    return answer
+
+
+def _of_people_there(
+    asked: ClassSums | ClassSumsAndCounts,
+    rows: Any,
+    labels: Any,
+    people: People,
+    most: float,
+    weight: int | None,
+    device: str,
+) -> Integers:
+    """The same integers on a torch device, to which some persons' rows are brought at a time."""
+    import torch
+
+    features, longest = asked.features, math.hypot(_GRID, weight or 0)
+    mapped = lattice_on_device(features, _GRID, device)
+    answer = torch.zeros(asked.shape, dtype=torch.int64, device=device)
+    by_class = grouped(people, labels if isinstance(labels, np.ndarray) else labels.cpu().numpy())
+
+    def brought(own: Integers) -> Any:
+        some = rows[there(own, rows)]
+        return mapped(there(some, answer) if isinstance(some, np.ndarray) else some.to(device))
+
+    for groups in whole_people(by_class, max(1, _SLAB_ELEMENTS // features.input_dimension)):
+        sums = group_sums_there(brought, groups, features.dimension, device)
+        if weight is not None:
+            sums = torch.cat([sums, there(groups.counts * weight, answer)[:, None]], dim=1)
+        answer.index_add_(0, there(groups.classes, answer), scaled_down(sums, groups, longest, most))
+    return answer.cpu().numpy()

@@ -25,8 +25,10 @@ from dptransfer.features.on_lattice import lattice_floats
 from dptransfer.privacy import Relation
 from dptransfer.queries.base import BoundedQuery
 
-CHANCE_EDGES = (0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Where the true class's probability is cut; finer below, where the quantiles of prediction sets lie."""
+CHANCE_EDGES = (0.001, 0.003, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
+"""Where the true class's probability is cut; finer below, where the quantiles of prediction sets lie. A set
+holds the predicted class whatever its probability, so that matters only where the prediction is wrong, and is
+then at most ½: another class has as much."""
 CHANCE_SLACK = 2.0**-9
 """Probabilities here and those of `predict_proba` differ by less than this part of them: exponents are looked
 up at steps of 2⁻¹⁰, so each of the two in a quotient is off by a factor of at most exp(±2⁻¹¹)."""
@@ -79,7 +81,8 @@ class EvaluationLayout:
     - `by_class` (true class) × (right, wrong): recall; `by_prediction` (predicted class) × (right, wrong):
       precision; `confusion` (true class) × (predicted class).
     - `reliability` (knot of the confidence) × (right, wrong): calibration.
-    - `chances` (cell of the true class's probability, from below): prediction sets.
+    - `chances` (cell of the true class's probability, from below; what is predicted right, in the last):
+      prediction sets.
     - `confidences` (temperature): the sum of confidences at each of `TEMPERATURES`.
 
     The squares of the weights add up to at most 1, in whole grid steps.
@@ -243,7 +246,8 @@ class EvaluationCounts(BoundedQuery):
             yield cell, np.trunc(weight * confidence)
             if factor != 1:
                 continue
-            yield once("chances", np.searchsorted(CHANCE_EDGES, chances[labels, columns], side="right"))
+            own = np.where(wrong, chances[labels, columns], 1.0)
+            yield once("chances", np.searchsorted(CHANCE_EDGES, own, side="right"))
             place = confidence * (len(CONFIDENCE_KNOTS) - 1)
             knot = np.minimum(place.astype(np.int64), len(CONFIDENCE_KNOTS) - 2)
             above = np.clip(place - knot, 0.0, 1.0)

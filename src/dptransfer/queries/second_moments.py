@@ -164,8 +164,9 @@ class SecondMoments(BoundedQuery):
 
         def whole(groups: Groups) -> list[Integers]:
             """The moments of one person with many rows, some at a time."""
-            pieces = (groups.order[start : start + _PIECE] for start in range(0, len(groups.order), _PIECE))
-            found = sum(np.stack(_moments(*read(piece))) for piece in pieces)
+            found = np.zeros((self.weights.blocks, *2 * (self.features.dimension,)), dtype=np.int64)
+            for start in range(0, len(groups.order), _PIECE):
+                found += _moments(*read(groups.order[start : start + _PIECE]))
             most = self.bound.examples * self.grid - math.sqrt(2 * found.size)
             return list(scaled_down(found.reshape(1, -1), groups, self.grid, most).reshape(found.shape))
 

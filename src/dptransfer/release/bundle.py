@@ -19,6 +19,7 @@ from dptransfer.document import one_line
 from dptransfer.errors import DPTransferError, ReleaseError, UnsafeRelease
 from dptransfer.features import describe, read_features
 from dptransfer.privacy import event_from_dict, event_to_dict
+from dptransfer.release.calibration import Calibration
 from dptransfer.release.card import card_of
 from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.classifier import PrivateClassifier, Provenance
@@ -156,6 +157,7 @@ def _manifest_fields(
         "prototypes": provenance.prototypes,
         "evaluation": None if evaluation is None else evaluation.to_dict(),
         **({} if model.charged is None else {"charged_evaluation": model.charged.to_dict()}),
+        **({} if model.simulated is None else {"simulated_calibration": model.simulated.to_dict()}),
         "ledger_head": provenance.ledger_head,
         **({"about": about} if any(about.values()) else {}),
         "versions": dict(provenance.versions),
@@ -173,7 +175,8 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
         for mark in (OF_MAP, OF_ENCODER)
     )
     own = {name: array for name, array in arrays.items() if not name.startswith((OF_MAP, OF_ENCODER))}
-    changed, delta, told = manifest.encoder_delta, None, manifest.charged_evaluation
+    changed, delta = manifest.encoder_delta, None
+    told, calibrated = manifest.charged_evaluation, manifest.simulated_calibration
     try:
         if changed is not None:  # most releases change no encoder, and need no encoder's code
             from dptransfer.encoders.delta import EncoderDelta
@@ -196,6 +199,7 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
             ),
             encoder_delta=delta,
             charged=None if told is None else ChargedEvaluation.from_dict(told),
+            simulated=None if calibrated is None else Calibration.from_dict(calibrated),
         )
         tested = None if manifest.evaluation is None else Evaluation.from_dict(manifest.evaluation)
         _require_same_classes(model, tested, model.charged)
@@ -233,6 +237,8 @@ def _require_fit(model: PrivateClassifier) -> None:
             shape = model.head.scores(np.zeros((1, widths[1]))).shape
     except ValueError:
         shape = ()
+    if model.simulated is not None and len(model.simulated.offsets) != len(model.classes):
+        raise ReleaseError("A calibration must have one offset per class; it has others.")
     if shape != (1, len(model.classes)):
         raise ReleaseError(
             f"The head must score {widths[1]} features for {len(model.classes)} classes; its arrays have "

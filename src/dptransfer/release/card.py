@@ -22,6 +22,7 @@ from dptransfer.document import (
     Words,
 )
 from dptransfer.privacy import Guarantee, number, typeset
+from dptransfer.release.calibration import Calibration
 from dptransfer.release.card_charged import charged_blocks, charged_highlight, charged_weakest
 from dptransfer.release.card_figures import recall_bars
 from dptransfer.release.card_privacy import (
@@ -224,10 +225,16 @@ def _use(model: PrivateClassifier) -> Bullets:
             f"It sorts rows from the same encoder into the {len(model.classes)} declared classes, "
             "and always answers with one of them.",
             "Rare classes suffer most from noise; look at recall per class before use.",
-            "Its probabilities are a ranking, not calibrated chances.",
+            _of_probabilities(model.calibration),
             "Privacy says nothing about fairness, robustness or fitness for decisions about people.",
         )
     )
+
+
+def _of_probabilities(calibration: Calibration | None) -> str:
+    if calibration is None:
+        return "Its probabilities are a ranking, not calibrated chances."
+    return f"Its probabilities are {calibration.words} (temperature × {calibration.temperature:.3g})."
 
 
 def _record(model: PrivateClassifier) -> Iterator[Block]:

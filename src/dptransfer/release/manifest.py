@@ -147,6 +147,7 @@ class Manifest(_Entry):
     prototypes: dict[str, Any] | None
     evaluation: dict[str, Any] | None
     charged_evaluation: dict[str, Any] | None = None
+    simulated_calibration: dict[str, Any] | None = None
     ledger_head: str | None
     about: AboutEntry = AboutEntry()
     versions: dict[str, str]

@@ -8,7 +8,7 @@ from contracts.rows import steady
 from dptransfer.errors import ArgumentError
 from dptransfer.features import chunks
 from dptransfer.privacy import Relation
-from dptransfer.queries import WeightedTotal
+from dptransfer.queries import WeightedClassSums, WeightedTotal
 
 from .neighbours import CLASSES, MAPS, WIDTH, data_sets, examples, reach, stays_within
 
@@ -36,7 +36,7 @@ class Doubled(WeightedTotal):
     """A planted bug: every row counts twice."""
 
     def _weighted(self, rows, labels):
-        return [2 * part for part in super()._weighted(rows, labels)]
+        return 2 * super()._weighted(rows, labels)
 
 
 def test_the_check_can_fail():
@@ -59,3 +59,34 @@ def test_rows_count_by_the_weight_of_their_class(monkeypatch):
 def test_weights_that_the_sensitivity_does_not_cover_are_refused(weights):
     with pytest.raises(ArgumentError, match="Weights"):
         WeightedTotal(UNIT, np.array(weights))
+
+
+@pytest.mark.parametrize("kind", [WeightedTotal, WeightedClassSums])
+@pytest.mark.parametrize("count_weight", [0.25, 1.0])
+@steady
+@given(data=data_sets(), first=examples, second=examples)
+def test_with_a_count_it_stays_within_its_sensitivity(kind, count_weight, data, first, second):
+    assert stays_within(kind(UNIT, np.array([1.0, 0.3, 0.001]), count_weight), data, first, second)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_with_a_count_the_sensitivity_is_reached(relation):
+    right, left = ([1.0, 0.0, 0.0], 0), ([-1.0, 0.0, 0.0], 0)
+    for kind in (WeightedTotal, WeightedClassSums):
+        assert 0.99 <= reach(kind(UNIT, WEIGHTS, 0.5), right, left, relation) <= 1
+
+
+def test_what_is_counted_are_the_weights():
+    rows = np.array([[3.0, 4.0, 0.0], [0.0, 2.0, 0.0], [0.0, 1.0, 0.0]])
+    labels = np.array([0, 1, 1])
+    total = WeightedTotal(UNIT, WEIGHTS, 0.5)
+    assert total(rows, labels) / total.grid == pytest.approx([0.6, 0.8 + 0.6, 0.0, 0.5 * 1.6], abs=1e-8)
+    by_class = WeightedClassSums(UNIT, WEIGHTS, 0.5)
+    wanted = [[0.6, 0.8, 0.0, 0.5], [0.0, 0.6, 0.0, 0.3], [0.0] * 4]
+    assert by_class(rows, labels) / by_class.grid == pytest.approx(np.array(wanted), abs=1e-8)
+
+
+@pytest.mark.parametrize("count_weight", [-0.5, 1.5, 1 / 3, float("nan")])
+def test_a_count_weight_that_is_no_multiple_of_a_step_is_refused(count_weight):
+    with pytest.raises(ArgumentError, match="count_weight"):
+        WeightedTotal(UNIT, WEIGHTS, count_weight)
