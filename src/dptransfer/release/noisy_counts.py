@@ -229,8 +229,9 @@ def share(right: Noisy, wrong: Noisy, bound: float = 1.0) -> Estimate:
         return NOTHING
     reach = math.sqrt(max(0.0, linear**2 - 4 * square * constant))
     low, high = ((-linear + sign * reach) / (2 * square) for sign in (-1, 1))
-    low, high = max(0.0, low), min(1.0, high)
-    return NOTHING if (low, high) == (0.0, 1.0) else Estimate(hits / total, low, high)
+    value = hits / total
+    low, high = max(0.0, min(low, value)), min(1.0, max(high, value))
+    return NOTHING if (low, high) == (0.0, 1.0) else Estimate(value, low, high)
 
 
 def mean_share(parts: Sequence[tuple[Noisy, Noisy]], bound: float = 1.0) -> Estimate:
@@ -262,7 +263,8 @@ def mean_share(parts: Sequence[tuple[Noisy, Noisy]], bound: float = 1.0) -> Esti
         return NOTHING
     known, unknown = math.fsum(values), len(parts) - len(values)
     reach = Z * math.sqrt(variance)
-    low, high = max(0.0, (known - reach) / len(parts)), min(1.0, (known + reach + unknown) / len(parts))
+    ends = (known - reach) / len(parts), (known + reach + unknown) / len(parts)
+    low, high = (min(max(end, 0.0), 1.0) for end in ends)
     return Estimate(min(max(known / len(values), low), high), low, high)
 
 
