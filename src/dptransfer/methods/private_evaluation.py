@@ -84,10 +84,9 @@ class PrivateEvaluation:
         self.require_match(test)
         heed(budget, test.facts.declared_units, stacklevel=3)  # past `plain_floats`
         step = self.plan(test.facts, budget)
-        none = np.zeros(0, dtype=np.int64)  # a head that cannot be asked fails before the charge, of no row
-        exact_answer(
-            step.query, np.zeros((0, self.model.dimension)), none, None if test.people is None else none
-        )
+        # A head that cannot be asked fails here, about no row.
+        none, nobody = np.zeros((0, self.model.dimension)), np.zeros(0, dtype=np.int64)
+        exact_answer(step.query, none, nobody, None if test.people is None else nobody)
         receipt = ledger.charge(test, (step.event,), label="evaluation", new_data_set=new_data_set)
         try:
             found = measured(step, test, self.model.classes, budget, noise, head=receipt.head)

@@ -38,8 +38,8 @@ from dptransfer.queries.evaluation_counts import (
 )
 
 Z = 2.05
-"""Intervals reach so many standard deviations to either side: 96 % of a normal law where 95 % are promised, as
-the variances come from noisy counts too."""
+"""Intervals reach so many standard deviations to either side: 96 % of a normal law where 95 % are promised,
+as the variances come from noisy counts too."""
 _DIGITS = 4
 
 
