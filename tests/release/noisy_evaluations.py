@@ -18,10 +18,8 @@ BUDGET = Budget(epsilon=0.2, delta=1e-5)
 
 def event(classes, budget=BUDGET):
     """The step of an evaluation of examples at this budget."""
-    reach = EvaluationLayout(classes).l2_sensitivity(budget.relation)
-    multiplier = noise_multiplier_for(
-        budget, lambda z: [GaussianEvent(z, budget.relation, sensitivity=reach)]
-    )
+    reach = EvaluationLayout(classes).reach(budget.relation)
+    multiplier = noise_multiplier_for(budget, lambda z: [GaussianEvent(z, budget.relation)])
     return GaussianEvent(
         multiplier, budget.relation, sensitivity=reach, label="how the classifier does on private rows"
     )

@@ -43,7 +43,7 @@ def test_a_mean_is_never_nan_either(several):
 
 def test_without_noise_it_is_wilsons_interval():
     found = share(Noisy(80, 0.0), Noisy(20, 0.0))
-    assert np.allclose(found[1:], wilson(80, 100), atol=0.003)
+    assert np.allclose(found[1:], wilson(80, 100), atol=0.006)
 
 
 def test_an_interval_solves_what_it_is_derived_from():
@@ -90,7 +90,7 @@ def test_pooled_counts_are_those_that_were_counted():
 def test_variances_are_those_of_the_noise():
     step, rng = event(3), np.random.default_rng(2)
     exact = drawn(3000, *truth(3, 0.7), rng)
-    several = [noisy(*exact, step, rng) for _ in range(2000)]
+    several = [noisy(*exact, step, rng) for _ in range(1000)]
     for told in (
         [one.right for one in several],
         [one.wrong for one in several],
@@ -99,7 +99,7 @@ def test_variances_are_those_of_the_noise():
         [one.mistaken_for(2) for one in several],
     ):
         found = np.var([one.count for one in told]) / told[0].variance
-        assert abs(found - 1) < 5 * math.sqrt(2 / 2000)  # five standard deviations: one in a million
+        assert abs(found - 1) < 5 * math.sqrt(2 / 1000)  # five standard deviations: one in a million
 
 
 @pytest.mark.parametrize("classes", [2, 3, MOST_CONFUSED + 1])
@@ -137,9 +137,8 @@ def coverage(size, classes, accuracy, repeats, seed=0):
         found = share(counts.right, counts.wrong)
         held["accuracy"].append(found.low <= true <= found.high)
         widths.append(found.high - found.low)
-        two = rng.normal(scale=step.noise_multiplier, size=2) + [np.trace(confusion), 0]
-        two[1] += size - np.trace(confusion)
-        alone = share(*(Noisy(one, step.noise_multiplier**2) for one in two))
+        scale, hits = step.noise_multiplier, np.trace(confusion)
+        alone = share(*(Noisy(rng.normal(one, scale), scale**2) for one in (hits, size - hits)))
         best.append(alone.high - alone.low)
         classwise = [(counts.right_of(c), counts.missed_of(c)) for c in range(classes)]
         ends = [share(*pair) for pair in classwise]
@@ -161,14 +160,13 @@ def test_intervals_hold_the_truth_at_a_small_budget():
         assert wider < 2
 
 
-def test_intervals_that_forget_the_noise_would_be_noticed(monkeypatch):
-    forgetful = lambda right, wrong, bound=1.0: share(Noisy(right.count, 0.0), Noisy(wrong.count, 0.0), bound)  # noqa: E731
+def test_intervals_that_forget_the_noise_would_be_noticed():
     step, rng = event(3), np.random.default_rng(0)
     joint, right, wrong = truth(3, 0.8)
     missed = 0
     for _ in range(150):
         counts = noisy(*drawn(1000, joint, right, wrong, rng), step, rng)
-        found = forgetful(counts.right, counts.wrong)
+        found = share(Noisy(counts.right.count, 0.0), Noisy(counts.wrong.count, 0.0))
         missed += not found.low <= np.trace(joint) <= found.high
     assert missed > 150 - 127
 

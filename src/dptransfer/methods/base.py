@@ -402,11 +402,11 @@ def _request(
         "method": plan.method.name,
         "software version": current_versions(*_packages(plan.method)),
         "configuration": configuration_of(plan.method),
+        **({} if held is None else {"hold-out": held.chance}),
         "budget": [event_to_dict(event) for event in (plan.events if held is None else held.events)],
         "list of declared facts": private.facts.to_dict(),
         "public data set": public,
         "private data set": private.fingerprint,
-        **({} if held is None else {"hold-out": held.chance}),
         "person for some row": None if private.people is None else content_digest(private.people),
     }
 

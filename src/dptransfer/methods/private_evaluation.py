@@ -84,8 +84,9 @@ class PrivateEvaluation:
         self.require_match(test)
         heed(budget, test.facts.declared_units, stacklevel=3)  # past `plain_floats`
         step = self.plan(test.facts, budget)
-        nobody = None if test.people is None else test.people[:0]
-        exact_answer(step.query, test.rows[:0], test.labels[:0], nobody)  # a head that cannot be asked fails
+        # A head that cannot be asked fails here, about no row.
+        none, nobody = np.zeros((0, self.model.dimension)), np.zeros(0, dtype=np.int64)
+        exact_answer(step.query, none, nobody, None if test.people is None else nobody)
         receipt = ledger.charge(test, (step.event,), label="evaluation", new_data_set=new_data_set)
         try:
             found = measured(step, test, self.model.classes, budget, noise, head=receipt.head)

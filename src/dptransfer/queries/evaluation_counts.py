@@ -120,8 +120,8 @@ class EvaluationLayout:
         """The square of a block's part of an example's length."""
         return _SHARES[name] / math.fsum(_SHARES[own] for own in self._names)
 
-    def l2_sensitivity(self, relation: Relation) -> float:
-        """How far one example moves the stack; derived at `EvaluationCounts`."""
+    def reach(self, relation: Relation) -> float:
+        """How far one example moves the stack, at most; derived at `EvaluationCounts`."""
         return 1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2 - self.share("confidences"))
 
     @property
@@ -185,7 +185,7 @@ class EvaluationCounts(BoundedQuery):
 
     def l2_sensitivity(self, relation: Relation) -> float:
         """1 under add/remove, √(2 − s) under replace-one, for each example that a unit counts as."""
-        return self.bound.examples * self.layout.l2_sensitivity(relation)
+        return self.bound.examples * self.layout.reach(relation)
 
     def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """The histograms in steps of 2⁻³⁰."""

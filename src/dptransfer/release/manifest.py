@@ -170,7 +170,8 @@ class Manifest(_Entry):
         _require((self.relation, self.delta) == stated, "relation and delta are not those of the guarantee")
         version = self.versions.get("dptransfer", "unknown")
         _require(self.library_version == version, "library_version is not that of the versions")
-        _require(not (self.publishable and self.seeded), "a seeded release cannot be publishable")
+        seeded = self.seeded or bool((self.charged_evaluation or {}).get("seeded"))
+        _require(not (self.publishable and seeded), "a seeded release cannot be publishable")
         _require(set(self.files) == set(FILE_NAMES), f"files must list exactly {', '.join(FILE_NAMES)}")
         _require(len({array.name for array in self.arrays}) == len(self.arrays), "an array is listed twice")
         return self

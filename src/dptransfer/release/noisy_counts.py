@@ -12,7 +12,7 @@ at most. For examples (bound 1) the first term is that of a binomial count. For 
 of m in all, so that 0 ≤ r ≤ m ≤ bound. As a function of r, (r − θm)² is convex, so it lies below its chord,
 r·m(1 − θ)² + (m − r)·m·θ². With m ≤ bound for one of the factors, and E r = θ E m over all persons, its mean
 is at most bound · E m · θ(1 − θ); persons whose examples are all right or all wrong reach it. The 95 %
-interval is the set of θ with D(θ)² ≤ 2² times that variance, a quadratic inequality (Wilson's, with noise;
+interval is the set of θ with D(θ)² ≤ Z² times that variance, a quadratic inequality (Wilson's, with noise;
 Fieller's, without sampling). Where noise alone could have made up the count, nothing can be said: the
 interval is (0, 1).
 """
@@ -37,8 +37,8 @@ from dptransfer.queries.evaluation_counts import (
     EvaluationLayout,
 )
 
-Z = 2.0
-"""Intervals reach so many standard deviations to either side: 95.4 % of a normal law where 95 % are promised,
+Z = 2.05
+"""Intervals reach so many standard deviations to either side: 96 % of a normal law where 95 % are promised,
 as the variances come from noisy counts too."""
 _DIGITS = 4
 
@@ -211,7 +211,7 @@ def share(right: Noisy, wrong: Noisy, bound: float = 1.0) -> Estimate:
     """Right ÷ (right + wrong) with its interval; the derivation is at the top of this file.
 
     >>> [round(end, 4) for end in share(Noisy(8, 0), Noisy(2, 0))]  # Wilson's: there is no noise
-    [0.8, 0.4839, 0.9446]
+    [0.8, 0.4762, 0.9462]
     >>> share(Noisy(8, 100), Noisy(2, 100))
     Estimate(value=None, low=0.0, high=1.0)
     """
@@ -241,7 +241,7 @@ def mean_share(parts: Sequence[tuple[Noisy, Noisy]], bound: float = 1.0) -> Esti
     allows for it, and the value is the mean of the others. Of these, right·total has the mean of what it is
     without noise plus noise(right), and total² likewise, so that a quotient without both is all but unbiased;
     a quotient of clipped counts would not be, and a mean does not average a bias away. Variances add up, each
-    over (total² − 2²·noise)² ÷ total², as in the interval of one share, since the total is noisy too. For
+    over (total² − Z²·noise)² ÷ total², as in the interval of one share, since the total is noisy too. For
     persons, whose examples may be in several pairs, that is still enough: with r_c right of m_c, Σ m_c ≤
     bound, and totals N_c, (Σ (r_c − θ_c m_c)/N_c)² ≤ bound · Σ (r_c − θ_c m_c)²/(m_c N_c²) by Cauchy and
     Schwarz, which adds up over all persons to at most bound · Σ θ_c(1 − θ_c)/N_c.
@@ -274,7 +274,7 @@ def calibration_error(counts: NoisyCounts) -> Estimate:
     The gap at knot k is g = k·wrong − (1 − k)·right, and its estimate has an error of variance
     v = bound·(k²·wrong + (1 − k)²·right) + (k² + (1 − k)²)·noise² at most, as above. Errors make the sum of
     |g| larger on average, by no more than √(2/π) Σ √v, and never smaller; around its mean it varies by √(Σ v)
-    at most, as its slope in each gap is at most 1. So the upper end is the sum plus 2·√(Σ v), the lower
+    at most, as its slope in each gap is at most 1. So the upper end is the sum plus Z·√(Σ v), the lower
     end the sum less that and less √(2/π) Σ √v; the total that both are divided by is taken at the far end of
     its own interval. The value takes each |g| at √(g² − v), or 0.
     """

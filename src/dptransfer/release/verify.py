@@ -199,7 +199,7 @@ def _charged(manifest: Manifest) -> tuple[Check, ...]:
         return (Check(name, False, str(problem)),)
     (event,), counts = told.events, told.counts
     layout = EvaluationLayout(len(told.classes))
-    reach = counts.bound.examples * layout.l2_sensitivity(event.relation)
+    reach = counts.bound.examples * layout.reach(event.relation)
     grid, single = EvaluationCounts.grid, isinstance(event, GaussianEvent) and event.times == 1
     scale = event.noise_multiplier * reach if isinstance(event, GaussianEvent) else math.nan
     stated = {key: scale * grid / block.weight for key, block in layout.blocks.items()}
