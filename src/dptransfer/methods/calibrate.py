@@ -56,9 +56,10 @@ def calibrated_on_public(
         ]
     except DPTransferError:  # a method that is not made for such tasks; the model is paid for, and stays
         return model
-    least = min(asked, key=abs) if len({math.copysign(1, own) for own in asked}) == 1 else 0.0
+    if max(asked) >= 0 >= min(asked):  # they disagree about the direction
+        return model
     flat = (0.0,) * len(model.classes)
-    return replace(model, simulated=Calibration(math.exp(least / 2), flat, SIMULATED))
+    return replace(model, simulated=Calibration(math.exp(min(asked, key=abs) / 2), flat, SIMULATED))
 
 
 def _log_temperature(model: PrivateClassifier, task: Surrogate) -> float:

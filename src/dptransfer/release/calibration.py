@@ -152,20 +152,20 @@ def _offsets(counts: NoisyCounts) -> tuple[float, ...]:
         sampled = counts.bound.examples * max(missed.count + mistaken.count, 0.0)
         ratios.append(math.log(true / told))
         squares.append((missed.variance + mistaken.variance + sampled) / ((true + told) / 2) ** 2)
-    return _shrunk(ratios, squares)
+    return tuple(_STEP * own for own in _shrunk(ratios, squares))
 
 
-def _shrunk(estimates: Sequence[float], squares: Sequence[float]) -> tuple[float, ...]:
+def _shrunk(estimates: Sequence[float], squares: Sequence[float]) -> list[float]:
     """Estimates with these variances, towards 0; the head of this file derives it.
 
-    >>> _shrunk([0.1, -0.1], [1.0, 1.0])
-    (0.0, 0.0)
+    >>> _shrunk([0.1, 0.2], [1.0, 1.0])
+    [0.0, 0.0]
     """
     classes = len(estimates)
     spread = math.fsum(own**2 / square for own, square in zip(estimates, squares, strict=True))
     above = max(0.0, spread - classes - 2 * math.sqrt(2 * classes))
     own = above / math.fsum(1 / square for square in squares)
-    return tuple(_STEP * one * own / (own + square) for one, square in zip(estimates, squares, strict=True))
+    return [one * own / (own + square) for one, square in zip(estimates, squares, strict=True)]
 
 
 def _falling(values: Floats, weights: Floats) -> Floats:
