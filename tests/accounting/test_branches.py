@@ -23,7 +23,7 @@ from dptransfer.accounting import (
 )
 from dptransfer.accounting.branches import MOST, branches, plain_steps
 from dptransfer.accounting.requests import Requests
-from dptransfer.accounting.steps import all_steps
+from dptransfer.accounting.steps import all_steps, divergences_of
 from dptransfer.errors import BudgetError
 from dptransfer.ledger import Ledger
 from dptransfer.privacy import (
@@ -159,7 +159,7 @@ def test_noise_is_made_to_fit_the_dearer_part():
 
 def test_trials_and_later_requests_meet_the_dearer_part():
     trials = [BestOfManyEvent(((one,),), 5, 1.0) for one in (BOTH, FIT)]
-    assert epsilon_of(trials[:1], 1e-5) == epsilon_of(trials[1:], 1e-5)
+    assert epsilon_of(trials[:1], 1e-5) == pytest.approx(epsilon_of(trials[1:], 1e-5), rel=1e-12)
     for rule in ("gaussian", "renyi"):
         apart, alone = (Requests.of([[one], [CHECK], [one]], rule) for one in (BOTH, FIT))
         assert apart.guarantee(1e-5, ADD).epsilon == pytest.approx(alone.guarantee(1e-5, ADD).epsilon)
@@ -185,7 +185,22 @@ def test_equal_events_have_few_choices_and_many_others_pay_for_all_parts():
     found = branches(many)
     assert len(found) == MOST
     assert all(set(plain_steps(many[8:])) <= set(branch) for branch in found)
-    assert rho_of(many) >= sum(rho_of([event]) for event in many)
+    assert delta_of(many, 9.0) >= delta_of([max(event.parts, key=rho_of)[0] for event in many], 9.0)
+
+
+def test_what_adds_up_is_worst_where_each_event_is():
+    many = [DisjointEvent(((GaussianEvent(z, ADD),), (CHOICE,))) for z in range(3, 23)]
+    assert len(branches(many)) == MOST  # and yet nobody pays for two parts of one event
+    assert rho_of([*many, FIT]) == pytest.approx(rho_of([FIT]) + sum(rho_of([event]) for event in many))
+    choices = [
+        DisjointEvent(((CHOICE,), (CHOICE, CHOICE, SelectionEvent(e / 10, ADD, True, "x"))))
+        for e in range(1, 20)
+    ]
+    assert pure_epsilon_of(choices) == pytest.approx(sum(1.2 + e / 10 for e in range(1, 20)))
+    few = [MIXED, DisjointEvent(((CHECK,), (CHOICE,)))]
+    worst = np.max([steps.divergences() for steps in all_steps(few)], axis=0)
+    assert np.all(divergences_of(few) >= worst * (1 - 1e-12))
+    assert divergences_of(few) == pytest.approx(worst, rel=1e-9)
 
 
 def test_what_costs_no_more_than_another_choice_is_left_out():

@@ -3,11 +3,14 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from dptransfer.accounting import epsilon_of
+from dptransfer.data import PrivateEmbeddings
 from dptransfer.errors import ArgumentError, BudgetExceeded, RelationMismatch
-from dptransfer.ledger import Ledger
+from dptransfer.ledger import Charge, Ledger
+from dptransfer.methods import MeanPrototypes
 from dptransfer.privacy import (
     Budget,
     DisjointEvent,
@@ -148,3 +151,22 @@ def test_what_is_declared_is_on_record_and_read_back(tmp_path):
     with again._store.transaction() as chain:
         body = json.loads(chain.rows[0].body)
     assert (body["unit"], body["most_rows_per_person"]) == ("person", 5)
+
+
+def test_fits_with_and_without_people_share_an_account_by_restating_alone(ledger):
+    generator = np.random.default_rng(0)
+    x, y = generator.normal(size=(60, 8)), np.arange(60) % 2
+    people = PrivateEmbeddings(x, y, classes=[0, 1], people=np.arange(60) // 6, name="clinic")
+    rows = PrivateEmbeddings(x, y, classes=[0, 1], name="clinic")
+    asked = {"budget": Budget(epsilon=1.0, delta=1e-5), "ledger": ledger}
+    MeanPrototypes().fit(people, **asked)
+    with pytest.raises(RelationMismatch, match="without a bound on rows per person"):
+        MeanPrototypes().fit(rows, **asked)
+    assert len(ledger.history()) == 2  # one charge, and its end
+    ledger.set_budget("clinic", BUDGET, most_rows_per_person=12)
+    with pytest.raises(BudgetExceeded, match="by person"):
+        MeanPrototypes().fit(rows, **asked)
+    MeanPrototypes().fit(rows, budget=Budget(epsilon=0.1, delta=1e-5), ledger=ledger)
+    found = [charge.events[0].unit for charge in ledger.history() if isinstance(charge, Charge)]
+    assert found == [Unit.PERSON, Unit.ROW]
+    assert ledger.spent("clinic").unit is Unit.PERSON

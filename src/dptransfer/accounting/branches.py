@@ -44,6 +44,16 @@ def branches(events: Sequence[Event]) -> list[Branch]:
     return found
 
 
+def one_by_one(events: Sequence[Event]) -> list[list[Branch]]:
+    """The choices of each event by itself, all plain events first and as one.
+
+    What adds up over steps, such as ρ, is worst where each event is: choices need not be tried together.
+    """
+    parted = [event for event in events if isinstance(event, DisjointEvent)]
+    plain = tuple(event for event in events if not isinstance(event, DisjointEvent))
+    return [[plain], *(branches([event]) for event in parted)]
+
+
 def plain_steps(events: Iterable[Event]) -> Branch:
     """The steps of all parts, one after another, as if one unit met them all."""
     found: Branch = ()

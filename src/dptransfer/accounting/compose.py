@@ -40,7 +40,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from dptransfer import _check
-from dptransfer.accounting.branches import branches, plain_steps
+from dptransfer.accounting.branches import branches, one_by_one, plain_steps
 from dptransfer.accounting.gaussian import mu_with_slack
 from dptransfer.accounting.search import smallest
 from dptransfer.accounting.steps import GaussianPart, RenyiPart, Steps, all_steps, part_of
@@ -116,12 +116,12 @@ def rho_of(events: Sequence[Event]) -> float:
     >>> rho_of([GaussianEvent(1.0, Relation.ADD_REMOVE)] * 2)
     1.0
     """
-    for steps in all_steps(events):
-        if steps.by_renyi:
-            raise BudgetError(steps.by_renyi[0].nothing_else)
-        if steps.cut > NEGLIGIBLE_DELTA:
-            raise BudgetError(NO_RHO_OF_CUT_TAILS)
-    return max(_rho_of(branch) for branch in branches(events))
+    whole = Steps.of(plain_steps(events))
+    if whole.by_renyi:
+        raise BudgetError(whole.by_renyi[0].nothing_else)
+    if math.fsum(event.numeric_delta for event in events) > NEGLIGIBLE_DELTA:
+        raise BudgetError(NO_RHO_OF_CUT_TAILS)
+    return math.fsum(max(map(_rho_of, choices)) for choices in one_by_one(events))
 
 
 def _rho_of(events: Sequence[Event]) -> float:
@@ -158,8 +158,9 @@ def pure_epsilon_of(events: Sequence[Event]) -> float | None:
     >>> pure_epsilon_of([SelectionEvent(0.5, Relation.ADD_REMOVE, False, "permute-and-flip")] * 2)
     1.0
     """
-    found = all_steps(events)
-    return max(steps.pure for steps in found) if all(steps.is_pure for steps in found) else None
+    if not Steps.of(plain_steps(events)).is_pure:
+        return None
+    return math.fsum(max(Steps.of(one).pure for one in choices) for choices in one_by_one(events))
 
 
 def quick_delta_of(events: Sequence[Event], epsilon: float) -> float:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from dptransfer.accounting.best_of_many import best_of_many_divergences
-from dptransfer.accounting.branches import branches
+from dptransfer.accounting.branches import branches, one_by_one
 from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu
 from dptransfer.accounting.mixed import mixed_delta, mixed_epsilons
 from dptransfer.accounting.pure import SelectionGroup, selection_delta, total_epsilon
@@ -250,9 +250,14 @@ def all_steps(events: Sequence[Event]) -> list[Steps]:
 
 def divergences_of(events: Sequence[Event]) -> Divergences | None:
     """Rényi divergences of the events together, order by order those of the worst choice of parts."""
-    found = [steps.divergences() for steps in all_steps(events)]
-    known = [one for one in found if one is not None]
-    return np.max(known, axis=0) if len(known) == len(found) else None
+    total: Divergences = np.zeros(len(ORDERS))
+    for choices in one_by_one(events):
+        found = [Steps.of(branch).divergences() for branch in choices]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found):
+            return None
+        total = total + np.max(known, axis=0)
+    return total
 
 
 def _gathered(parts: Iterable[_Group]) -> tuple[_Group, ...]:

@@ -117,7 +117,7 @@ def _show(found: Evaluation) -> None:
     show_table(("Class", "Rows", "Recall", ""), rows, numbers=(1, 2))
     say()
     _show_confusion(found)
-    say(f"{found.statement} With --private and a budget they are protected.", style="yellow")
+    say(f"{found.statement} With --private they are.", style="yellow")
 
 
 def _show_confusion(found: Evaluation) -> None:

@@ -41,7 +41,8 @@ class Ledger:
     A data set with a name is filed under the name, whatever its content and however it is spelled (case and
     compatibility forms make no difference); one without is filed under a digest of its content. Rows that
     have an account already are refused under another, unless the owner says that they are other people's. A
-    data set without a budget is recorded, and no amount is refused.
+    data set without a budget is recorded, and no amount is refused. An account counts for one unit, an
+    example or a person; charges about the other are restated, or refused where that cannot be done.
 
     >>> from dptransfer.privacy import SelectionEvent
     >>> ledger = Ledger.in_memory()

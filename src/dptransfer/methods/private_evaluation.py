@@ -20,7 +20,7 @@ from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.mechanisms.base import exact_answer
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Bound, Budget
-from dptransfer.queries import EvaluationCounts, EvaluationLayout
+from dptransfer.queries.evaluation_counts import EvaluationCounts, EvaluationLayout
 from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.heads import CosineHead, Head, LinearHead, MeanCosineHead, quadratic_form

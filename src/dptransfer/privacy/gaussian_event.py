@@ -120,10 +120,10 @@ class GaussianEvent(_GaussianNoise):
 
 @dataclass(frozen=True)
 class SampledGaussianEvent(_GaussianNoise):
-    """A sum over a fresh Poisson sample of the rows plus Gaussian noise, `times` times.
+    """A sum over a fresh Poisson sample of the rows, or persons, plus Gaussian noise, `times` times.
 
-    Each time every row is in the sample with probability `sampling_rate`, independently of all others, and
-    the query may depend on earlier answers.
+    Each time every row (person, where the unit is one) is in the sample with probability `sampling_rate`,
+    independently of all others, and the query may depend on earlier answers.
 
     `sensitivity` is the largest L2 norm of what **one row contributes** to the sum, under either relation:
     what adding the row moves. So under replace-one it is not the distance between two neighbours, which is
@@ -169,7 +169,10 @@ class SampledGaussianEvent(_GaussianNoise):
         """Its law, and what the multiplier is of."""
         law = f"Gaussian noise, multiplier {number(self.noise_multiplier)}, on {self.times} Poisson sample"
         law += f"{'s' * (self.times != 1)} at rate {number(self.sampling_rate)}"
-        return law, f"a row contributes at most {number(self.sensitivity)}, scale {number(self.scale)}"
+        return (
+            law,
+            f"a {self.unit.value} contributes at most {number(self.sensitivity)}, scale {number(self.scale)}",
+        )
 
     def under_replace_one(self) -> Self:
         """The numbers say what one row contributes, and stay; two answers may be twice as far apart."""

@@ -190,7 +190,7 @@ def _utility(model: PrivateClassifier, evaluation: Evaluation | None) -> Iterato
             "Not measured for this card. This adds it, with labelled test rows that are protected too, for a "
             "budget of theirs:"
         )
-        yield Code("dptransfer evaluate DIR TEST --private --epsilon 0.2 --delta 1e-5")
+        yield Code("dptransfer evaluate DIR TEST --private --epsilon 0.2 --delta 0.00001")
         yield Paragraph(
             "And this with test rows that nobody needs to keep secret, never those it was fitted on:"
         )

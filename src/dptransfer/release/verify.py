@@ -18,7 +18,7 @@ from typing import Any, Literal
 from dptransfer.document import escape_html, escape_markdown, one_line
 from dptransfer.errors import DPTransferError, ReleaseError
 from dptransfer.privacy import GaussianEvent, Guarantee, event_from_dict, number, rounded_up, typeset
-from dptransfer.queries import EvaluationCounts, EvaluationLayout
+from dptransfer.queries.evaluation_counts import EvaluationCounts, EvaluationLayout
 from dptransfer.release.bundle import read_evaluation, read_release
 from dptransfer.release.card import NOT_SHOWN, card_of
 from dptransfer.release.charged_evaluation import ChargedEvaluation
