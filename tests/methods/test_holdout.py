@@ -223,3 +223,22 @@ def test_a_method_without_private_steps_is_checked_all_the_same():
 def test_what_the_hold_out_says_is_true_of_new_rows():
     model = held(private(*clusters(4000)))
     assert model.charged.accuracy.low <= model.score(*clusters(4000, 77)) <= model.charged.accuracy.high
+
+
+@pytest.mark.parametrize("budget", [BUDGET, REPLACE])
+@pytest.mark.parametrize(
+    "method",
+    [
+        dpt.PublicPriorPrototypes(),
+        dpt.PublicPrototypes(),
+        dpt.DPSGDProbe(),
+        dpt.PrivateTuning(candidates=[dpt.NoisyGD(steps=2), dpt.NoisyGD(steps=4)], mean_trials=2.0),
+    ],
+    ids=lambda method: method.name,
+)
+def test_methods_of_every_kind_hold_out_persons_and_verify(tmp_path, method, budget):
+    data = with_people(size=600, rows_per_person=4)
+    model = held(data, method, budget=budget, noise=Repeatable(1), public=pool())
+    assert fits(model.events, budget)
+    assert model.charged.counts.bound.unit is Unit.PERSON
+    assert verify_release(model.save(tmp_path / "release")).outcome == "verified"
