@@ -78,6 +78,15 @@ def test_a_charged_evaluation_or_a_method_that_is_not_here_leaves_the_model_as_i
     assert calibrated_on_public(unknown, pool(), budget=BUDGET) is unknown
 
 
+def test_a_method_that_fails_on_public_tasks_does_not_lose_the_model(monkeypatch):
+    def fail(*_):
+        raise ZeroDivisionError
+
+    model = fitted(MeanPrototypes())
+    monkeypatch.setattr(module, "fitted_on", fail)
+    assert calibrated_on_public(model, pool(), budget=BUDGET) is model
+
+
 def test_half_of_the_smallest_change_is_taken_and_none_where_tasks_disagree(monkeypatch):
     model = fitted(MeanPrototypes())
     for asked in ((-0.8, -0.4, -1.0, -0.6), (-0.8, 0.4, -1.0, -0.6)):

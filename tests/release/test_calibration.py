@@ -59,7 +59,8 @@ def test_calibration_at_a_fifth_of_an_epsilon_helps_and_does_no_harm_beyond_nois
 
 def test_counts_that_noise_may_have_made_up_change_nothing():
     logits, labels = task(30, sharpness=3.0)
-    assert calibration_of(counts_of(logits, labels, noise=50.0)) == Calibration(1.0, (0.0,) * 6, CHARGED)
+    found = {calibration_of(counts_of(logits, labels, noise=50.0, seed=seed)) for seed in range(20)}
+    assert found == {Calibration(1.0, (0.0,) * 6, CHARGED)}
 
 
 def test_classes_that_are_frequent_get_an_offset_above_rare_ones_and_lower_the_loss():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -125,7 +125,8 @@ def fit(
                     workspace=workspace,
                     holdout=holdout,
                 )
-                model = calibrated_on_public(model, public_rows, budget=budget)
+                with suppress(KeyboardInterrupt):  # who has no time for it keeps the model, which is paid for
+                    model = calibrated_on_public(model, public_rows, budget=budget)
             scores = None if tested is None else evaluate(model, *tested[:2], name=tested[2])
             written = save_or_rescue(
                 model,

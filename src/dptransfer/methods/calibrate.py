@@ -16,7 +16,6 @@ from dataclasses import replace
 import numpy as np
 
 from dptransfer.data import PublicData, PublicEmbeddings
-from dptransfer.errors import DPTransferError
 from dptransfer.methods.auto import fitted_on, tasks_like
 from dptransfer.methods.base import EmbeddingMethod
 from dptransfer.methods.recorded import method_from_configuration
@@ -54,7 +53,7 @@ def calibrated_on_public(
             _log_temperature(fitted_on(tasks[place], method, scaled), tasks[place])
             for place in counted(len(tasks), "task made of public rows")
         ]
-    except DPTransferError:  # a method that is not made for such tasks; the model is paid for, and stays
+    except Exception:  # whatever a method makes of such tasks: the model is paid for, and must not be lost
         return model
     if max(asked) >= 0 >= min(asked):  # they disagree about the direction
         return model

@@ -78,7 +78,8 @@ class PredictionSets:
     @property
     def sizes(self) -> Integers:
         """The number of classes in each set; at least one."""
-        return self.members.sum(axis=1, dtype=np.int64)
+        sizes: Integers = self.members.sum(axis=1, dtype=np.int64)
+        return sizes
 
     @property
     def average_size(self) -> float:
