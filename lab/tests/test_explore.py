@@ -6,7 +6,7 @@ from dptransfer.data import PublicEmbeddings
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.methods import MeanPrototypes, PublicPrototypes
 from dptransfer.methods.surrogate import FAMILIES, scaled_budget, surrogates
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Budget, Unit
 from dptransfer_lab.explore import Sizes, explore, resampled, reshaped
 
 BUDGETS = [Budget(epsilon=epsilon, delta=1e-5) for epsilon in (0.1, 10.0)]
@@ -93,7 +93,47 @@ def test_a_method_that_cannot_be_fitted_says_why(pool):
     assert fitted["refusal"] != fitted["refusal"]  # none
 
 
+PEOPLE = Sizes(4, 1200, people=300, person_bound=2.0)
+
+
+def about_four_rows_each(task):
+    each = np.bincount(task.private.people)
+    facts = task.private.facts
+    assert 3 <= each[each > 0].mean() <= 5.5
+    assert (facts.unit, facts.rows_per_person, facts.person_bound) == (Unit.PERSON, 4.0, 2.0)
+
+
+def test_tasks_of_people_have_as_many_as_asked_for(pool, sample):
+    for task in surrogates(pool, 4, 3600, rows_per_person=12.0, rng=np.random.default_rng(0)):
+        about_four_rows_each(reshaped(task, PEOPLE, 1200, rng=np.random.default_rng(0)))
+    classes = []
+    for many in (False, True):
+        three = Sizes(3, 1200, people=300, person_bound=2.0)
+        task = resampled(sample, None, three, 1200, many_classes=many, rng=np.random.default_rng(0))
+        about_four_rows_each(task)
+        own = task.private.labels[task.private.people == 7]
+        classes.append(len(set(own)))
+    assert classes[0] == 1 < classes[1]
+
+
+def test_people_cost_more_than_their_rows_alone(pool):
+    rows = explore(pool, Sizes(4, 1200), BUDGETS[1:], [MeanPrototypes()], repeats=1)
+    people = explore(pool, Sizes(4, 1200, people=60), BUDGETS[1:], [MeanPrototypes()], repeats=1)
+    assert people.summary()["mean"][0] < rows.summary()["mean"][0] - 0.02
+    assert (rows.unit, people.unit) == (Unit.ROW, Unit.PERSON)
+    assert "ε is for one example." in rows.how
+    assert "1,200 rows of 60 people (each counts as 1 examples at most)" in people.how
+    assert "ε is for one person, with all their examples." in people.how
+
+
 def test_what_cannot_be_a_task_is_refused(pool, sample):
+    for people in (0, 101):
+        with pytest.raises(ArgumentError, match="People have a row each"):
+            Sizes(3, 100, people=people)
+    with pytest.raises(ArgumentError, match="person_bound"):
+        Sizes(3, 100, people=10, person_bound=0.0)
+    with pytest.raises(ArgumentError, match="without people"):
+        Sizes(3, 100, person_bound=2.0)
     with pytest.raises(ArgumentError, match="classes"):
         Sizes(1, 100)
     with pytest.raises(ArgumentError, match="ratio"):

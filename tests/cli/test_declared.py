@@ -61,8 +61,11 @@ def test_settings_are_of_the_method_or_with_data_in_front_of_the_data():
     [
         ("data.class_counts=120;80", "'class_counts' must be of the type tuple"),
         ("data.size=many", "'size' must be of the type int"),
-        ("data.sise=5", "one of size, class_counts here; got 'sise'"),
-        ("data.labels=y.npy", "one of size, class_counts here"),  # a plan reads no data
+        ("data.sise=5", "one of size, class_counts, person_bound, rows_per_person here; got 'sise'"),
+        (
+            "data.labels=y.npy",
+            "one of size, class_counts, person_bound, rows_per_person here",
+        ),  # a plan reads no data
         ("data.size", "--set takes field=value"),
         ("=5", "--set takes field=value"),
     ],

@@ -316,3 +316,68 @@ def test_the_embedded_encoder_needs_no_name_on_prediction(cli, cli_json, photos)
     cli("fit", "p.emb", *FIT, "--out", "m")
     told = cli_json("predict", "m", photos / "red/00.png", photos / "blue/00.png")
     assert [one["label"] for one in told] == ["red", "blue"]
+
+
+def by_person(photos):
+    """Pictures of six people with four each, two of either colour."""
+    for number, path in enumerate(sorted(photos.glob("*/*.png"))):
+        folder = path.parent / f"secret-{number % 6}"
+        folder.mkdir(exist_ok=True)
+        path.rename(folder / path.name)
+    return [number % 6 for number in range(24)]
+
+
+def same_people(found, told):
+    return {(a, b) for a, b in zip(found, told, strict=True)} == {(n, n) for n in range(6)}
+
+
+def test_people_by_folder_all_the_way_to_a_release(cli, cli_json, photos, encoder, tmp_path):
+    by_person(photos)
+    told = cli_json(
+        "encode", photos, "--encoder", encoder, "--out", "p.emb", "--person", "folder", "--batch", "5"
+    )
+    assert told["people"] == "numbered; no id is kept"
+    assert len(set(read_private("p.emb").people)) == 6
+    assert cli_json("encode", photos, "--encoder", encoder, "--out", "q.emb")["people"] == "none"
+    assert read_private("q.emb", people="folder").people.tolist() == read_private("p.emb").people.tolist()
+    for out, words in (("one", ("p.emb",)), ("two", (photos, "--encoder", encoder, "--person", "folder"))):
+        said = " ".join(cli("fit", *words, *FIT, "--out", out, "--ledger", f"{out}.sqlite").output.split())
+        assert "one person, with all their examples" in said
+        assert "secret" not in said
+    said = cli("fit", photos, "--encoder", encoder, "--person", "none", *FIT, "--out", "three").output
+    assert "one person" not in said
+
+
+def test_people_of_images_by_a_file_or_a_column(cli, photos, encoder):
+    paths = sorted(photos.glob("*/*.png"))
+    named = [path.relative_to(photos).as_posix() for path in paths]
+    lines = [f"{name},{number % 6}" for number, name in enumerate(named)]
+    Path("people.csv").write_text("\n".join(["path,person", *lines]))
+    cli("encode", photos, "--encoder", encoder, "--out", "p.emb", "--person", "people.csv")
+    assert same_people(read_private("p.emb").people, [number % 6 for number in range(24)])
+    lines = [f"photos/{name},{name.split('/')[0]},{number % 6}" for number, name in enumerate(named)]
+    Path("list.csv").write_text("\n".join(["path,label,who", *lines]))
+    words = ("--encoder", encoder, "--classes", "blue,red", "--person", "who")
+    cli("encode", "list.csv", *words, "--out", "q.emb")
+    assert read_private("q.emb").people.tolist() == read_private("p.emb").people.tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("photos", "--person", "who"), "a folder tells people by 'folder'"),
+        (("photos", "--person", "folder"), "none does. Make a folder for each person"),
+        (("photos", "--person", "people.csv"), "every example must be listed"),
+        (("photos", "--person", "folder", "--public"), "Leave one out"),
+        (("list.csv", "--classes", "blue,red", "--person", "who"), "in the column 'who'; found label, path"),
+    ],
+)
+def test_people_that_nothing_tells_are_refused_before_the_work(cli, photos, encoder, words, said):
+    Path("people.csv").write_text("path,person\nphotos/red/00.png,secret\n")
+    Path("list.csv").write_text("path,label\nphotos/red/00.png,red\n")
+    told = cli("encode", *words, "--encoder", encoder, "--out", "p.emb", code=2).stderr
+    assert said in told
+    assert "secret" not in told
+    assert not list(Path().glob("p.emb*"))
+    if "--public" not in words:
+        cli("fit", *words, "--encoder", encoder, *FIT, "--out", "model", code=2)

@@ -258,3 +258,28 @@ def test_a_budget_that_promises_nothing_is_refused(cli):
         done = cli("plan", "-m", "mean", *words, *SIZES, code=2)
         assert done.stderr.startswith("Error: ")
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_plan_for_persons_says_so_and_reads_nothing(cli, cli_json):
+    told = cli_json("plan", "-m", "mean", *BUDGET, *SIZES, "--person", "patient")
+    rows = cli_json("plan", "-m", "mean", *BUDGET, *SIZES, "--person", "none")
+    assert [one["events"][0].get("unit") for one in (told, rows)] == ["person", None]
+    assert told["events"][0]["noise_multiplier"] == rows["events"][0]["noise_multiplier"]
+    said = " ".join(cli("plan", "-m", "mean", *BUDGET, *SIZES, "--person", "absent.csv").output.split())
+    assert "adding or removing one person, with all their examples" in said
+
+
+def test_what_is_declared_about_persons_reaches_the_plan(cli, cli_json):
+    words = ("plan", "-m", "mean", *BUDGET, *SIZES)
+    bound = ("--set", "data.person_bound=2", "--set", "data.rows_per_person=6")
+    told = cli_json(*words, "--person", "patient", *bound)
+    assert told["events"][0]["sensitivity"] == pytest.approx(2 * cli_json(*words)["events"][0]["sensitivity"])
+    assert "without people" in cli(*words, *bound, code=2).stderr
+    assert "person_bound must" in cli(*words, "--set", "data.person_bound=0", code=2).stderr
+
+
+def test_a_method_that_bounds_rows_alone_has_no_plan_for_persons(cli):
+    words = ("-m", "coinpress", *BUDGET, "--relation", "replace-one", "--set", "data.class_counts=50,50")
+    cli("plan", *words, "--dim", "8")
+    said = cli("plan", *words, "--dim", "8", "--person", "patient", code=2).stderr
+    assert "bounds what one example contributes" in said

@@ -94,3 +94,16 @@ def test_a_hugging_face_folder_brings_its_class_names(tmp_path):
         file.unlink()
     with pytest.raises(DataError, match="load_from_disk"):
         read_table(tmp_path / "one")
+
+
+def test_a_column_tells_whose_each_row_is(tmp_path):
+    ids = pa.array(["b", "a", None, "b", "", "a"]).dictionary_encode()
+    path = written(tmp_path / "a.parquet", x=lists(), label=[0, 1] * 3, patient=ids, odd=lists())
+    assert read_table(path, person="patient").people.tolist() == [0, 1, 2, 0, 3, 1]
+    assert read_table(path).people is None
+    path = written(tmp_path / "b.parquet", x=lists(), patient=ids, odd=lists())
+    assert read_table(path, person="patient").people.tolist() == [0, 1, 2, 0, 3, 1]
+    with pytest.raises(DataError, match="column 'who'; found odd, patient, x"):
+        read_table(path, person="who")
+    with pytest.raises(DataError, match="got the type list"):
+        read_table(path, person="odd")

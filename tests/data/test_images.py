@@ -115,3 +115,57 @@ def test_a_csv_that_breaks_the_rules_says_which(tmp_path, text, message):
 def test_there_is_one_label_per_image():
     with pytest.raises(DataError, match="one label per image"):
         ImageList((), Labelled(np.zeros(1, np.int64), ("a", "b")))
+
+
+def test_a_folder_for_each_person_in_each_class(tmp_path):
+    for name in ("cat/ann/1.png", "cat/bob/1.png", "dog/ann/1.png", "dog/ann/deep/2.png", "dog/9.png"):
+        picture(tmp_path / name)
+    found = find_images(tmp_path, person="folder")
+    assert found.sources() == (
+        "cat/ann/1.png",
+        "cat/bob/1.png",
+        "dog/9.png",
+        "dog/ann/1.png",
+        "dog/ann/deep/2.png",
+    )
+    assert found.people.tolist() == [0, 1, 2, 0, 0]
+    assert find_images(tmp_path).people is None
+    assert "ann" not in repr(found)
+
+
+def test_people_of_images_come_from_a_column_or_a_file(zoo, tmp_path):
+    (zoo / "list.csv").write_text(
+        "path,label,who,folder\ndog/1.jpg,dog,7,x\ndog/2.png,dog,8,x\ncat/deep/3.PNG,cat,7,"
+    )
+    listed = find_images(zoo / "list.csv", classes=["cat", "dog"], person="who")
+    assert listed.people.tolist() == [0, 1, 0]
+    assert find_images(zoo / "list.csv", labelled=False, person="folder").people.tolist() == [0, 0, 1]
+    (zoo / "list.csv").rename(tmp_path / "list.csv")
+    (tmp_path / "people.csv").write_text("path,person\ndog/2.png,ann\ndog/1.jpg,bob\ncat/deep/3.PNG,ann\n")
+    assert find_images(zoo, person=tmp_path / "people.csv").people.tolist() == [0, 1, 0]
+    paths = find_images(zoo).paths  # a list has no root, so the paths in the file are whole
+    lines = [f"{path},{path.parent.name}" for path in reversed(paths)]
+    (tmp_path / "people.csv").write_text("\n".join(["path,person", *lines]))
+    assert find_images(paths, person=tmp_path / "people.csv").people.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("source", "person", "rule"),
+    [
+        ("zoo", "who", "a folder tells people by 'folder', as class/person/picture; got 'who'"),
+        ("zoo/dog", "folder", "a folder tells people by 'folder'"),
+        ("zoo/dog/2.png", "folder", "a folder tells people by 'folder'"),
+        ("list.csv", "who", "people must be in the column 'who'; found label, path"),
+        ("list.csv", "folder", "people must be in the column 'folder'"),
+        ("zoo", "none.csv", "must be readable"),
+    ],
+)
+def test_people_that_nothing_tells_are_refused(zoo, tmp_path, source, person, rule):
+    (tmp_path / "list.csv").write_text("path,label\nzoo/dog/1.jpg,dog\n")
+    with pytest.raises(DataError, match=rule):
+        find_images(tmp_path / source, classes=["cat", "dog"], person=person)
+
+
+def test_a_list_with_people_needs_one_for_each_file():
+    with pytest.raises(DataError, match="one person per image or text"):
+        ImageList(("a.png",), people=np.zeros(2, dtype=np.int64))

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from dptransfer.data import EncoderIdentity, read_private, read_public, write_embeddings
-from dptransfer.errors import DataError, Incompatible
+from dptransfer.errors import ArgumentError, DataError, Incompatible
+from dptransfer.privacy import Unit
 
 X = np.random.default_rng(3).normal(size=(4, 3)).astype(np.float32)
 ENCODER = EncoderIdentity("toy", "0" * 64, "none")
@@ -84,3 +85,58 @@ def test_rows_of_two_encoders_do_not_meet(tmp_path):
     public = read_public(write_embeddings(tmp_path / "c.emb", X, encoder=other))
     with pytest.raises(Incompatible, match="rgb 96"):
         public.require_match(private.facts)
+
+
+WHO = ["b", "a", "b", None]
+
+
+@pytest.fixture
+def with_people(tmp_path):
+    sources = ["cat/ann/1.png", "dog/ann/2.png", "dog/bob/3.png", "cat/4.png"]
+    how = {"classes": ["cat", "dog"], "name": "zoo", "sources": sources}
+    return write_embeddings(tmp_path / "people.emb", X, [0, 1, 1, 0], people=WHO, **how)
+
+
+def test_rows_with_people_on_record_protect_persons_unless_that_is_declined(with_people, tmp_path):
+    private = read_private(with_people, person_bound=2.0, rows_per_person=1.5)
+    assert private.people.tolist() == [0, 1, 0, 2]
+    assert (private.facts.unit, private.facts.person_bound) == (Unit.PERSON, 2.0)
+    assert private.facts.rows_per_person == 1.5
+    alone = read_private(with_people, people=None)
+    assert (alone.people, alone.facts.unit) == (None, Unit.ROW)
+    assert alone.fingerprint == private.fingerprint  # one data set, one account
+    with pytest.raises(ArgumentError, match="without people"):
+        read_private(with_people, people=None, person_bound=2.0)
+
+
+def test_people_may_be_told_by_ids_a_file_folders_or_a_column(with_people, tmp_path):
+    (tmp_path / "who.csv").write_text(
+        "path,person\ncat/4.png,x\ncat/ann/1.png,y\ndog/ann/2.png,x\ndog/bob/3.png,y\n"
+    )
+    np.save(tmp_path / "who.npy", np.array([5, 5, 5, 6]))
+    for people, found in (
+        (["x", "x", "x", "y"], [0, 0, 0, 1]),
+        (tmp_path / "who.csv", [0, 1, 0, 1]),
+        (str(tmp_path / "who.npy"), [0, 0, 0, 1]),
+        ("folder", [0, 0, 1, 2]),
+    ):
+        assert read_private(with_people, people=people).people.tolist() == found
+    np.savez(tmp_path / "a.npz", x=X, y=[0, 1, 1, 0], who=[7, 7, 8, 8])
+    found = read_private(tmp_path / "a.npz", classes=["a", "b"], people="who")
+    assert (found.people.tolist(), found.facts.unit) == ([0, 0, 1, 1], Unit.PERSON)
+    assert read_private(tmp_path / "a.npz", classes=["a", "b"]).facts.unit is Unit.ROW
+
+
+@pytest.mark.parametrize(
+    ("people", "rule"),
+    [
+        ("who", "people must be in the column 'who'; there are no columns"),
+        ("folder", "these are not on record"),
+        ("who.csv", "must be readable"),
+        ([1, 2, 3], "one entry per example"),
+    ],
+)
+def test_people_that_nothing_tells_are_refused(tmp_path, people, rule):
+    path = write_embeddings(tmp_path / "a.emb", X, [0, 1, 1, 0], classes=["a", "b"])
+    with pytest.raises(DataError, match=rule):
+        read_private(path, people=people)

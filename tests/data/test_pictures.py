@@ -162,3 +162,20 @@ def test_public_pictures_stand_beside_private_ones_of_their_size_alone():
     small = PrivateImages(pixels()[:, :4], [0] * 4, classes=["a", "b"]).facts
     with pytest.raises(Incompatible, match="one size"):
         public.require_match(small)
+
+
+def test_pictures_of_people_protect_persons(tmp_path):
+    private = PrivateImages(
+        pixels(), [0, 1, 1, 0], classes=["a", "b"], people=["b", "a", "b", None], person_bound=2.0
+    )
+    assert private.people.tolist() == [0, 1, 0, 2]
+    assert (private.facts.unit, private.facts.bound.examples) == (Unit.PERSON, 2.0)
+    assert private.fingerprint == PrivateImages(pixels(), [0, 1, 1, 0], classes=["a", "b"]).fingerprint
+    with pytest.raises(DataError, match="one entry per example"):
+        PrivateImages(pixels(), [0, 1, 1, 0], classes=["a", "b"], people=["a"])
+    for name in ("cat/ann/1.png", "dog/ann/1.png", "dog/bob/1.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+    found = PrivateImages(find_images(tmp_path, person="folder"), resolution=4)
+    assert (found.people.tolist(), found.facts.unit) == ([0, 0, 1], Unit.PERSON)
+    assert PrivateImages(find_images(tmp_path), resolution=4).facts.unit is Unit.ROW

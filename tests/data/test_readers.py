@@ -163,3 +163,32 @@ def test_no_packed_row_makes_reading_warn_or_fail_whatever_the_caller_told_numpy
     with np.errstate(all="raise"):
         rows = read_table(tmp_path / "h.npz").rows
     assert not np.isfinite(rows).all()
+
+
+def test_archives_may_have_ids_of_people_under_any_name(tmp_path):
+    ids = np.array(["b", "a", "", "b", "", "a"])
+    np.savez(
+        tmp_path / "a.npz", x=X, y=Y, patient=ids, on=ids == "a", part=ids[:3], square=np.stack([ids, ids])
+    )
+    assert read_table(tmp_path / "a.npz", person="patient").people.tolist() == [0, 1, 2, 0, 3, 1]
+    assert read_table(tmp_path / "a.npz").people is None
+    for name, rule in (
+        ("who", "column 'who'; found on, part, patient"),
+        ("on", "type bool"),
+        ("part", "one entry"),
+    ):
+        with pytest.raises(DataError, match=rule):
+            read_table(tmp_path / "a.npz", person=name)
+    with pytest.raises(DataError, match="one entry per example"):
+        read_table(tmp_path / "a.npz", person="square")
+    np.savez(tmp_path / "s.npz", x_train=X, x_test=X[:2], who_train=ids, who_test=ids[:2], one=ids)
+    assert read_table(tmp_path / "s.npz", split="test", person="who").people.tolist() == [0, 1]
+    assert read_table(tmp_path / "s.npz", split="train", person="one").people.tolist() == [0, 1, 2, 0, 3, 1]
+    save_file({"x": X, "who": np.array([3, 3, 1, 2, 1, 1])}, tmp_path / "a.safetensors")
+    assert read_table(tmp_path / "a.safetensors", person="who").people.tolist() == [0, 0, 1, 2, 1, 1]
+
+
+def test_rows_alone_have_no_column_of_people(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    with pytest.raises(DataError, match=r"column 'who'; there are no columns\. Name a .csv or .npy file"):
+        read_table(tmp_path / "x.npy", person="who")

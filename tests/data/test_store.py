@@ -164,7 +164,7 @@ def test_a_shape_other_than_the_manifest_says_is_refused(folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, "Upgrade dptransfer"),
+        ({"version": 3}, "Upgrade dptransfer"),
         ({"version": 0}, "version"),
         ({"dimension": "4"}, "dimension"),
         ({"surprise": 1}, "surprise"),
@@ -280,3 +280,59 @@ def test_no_row_makes_writing_warn_or_fail_whatever_the_caller_told_numpy(tmp_pa
     with np.errstate(all="raise"):
         written = read_store(write_embeddings(tmp_path / "h.emb", hard, dtype="float32")).rows
     assert np.isfinite(written).all(axis=1).tolist() == [False, True, False, False]
+
+
+IDS = ["secret-b", "secret-a", None, "secret-b"]
+
+
+def test_people_are_kept_as_numbers_for_the_owner_alone(tmp_path):
+    path = write_embeddings(tmp_path / "p.emb", np.eye(4), [0, 1, 1, 0], people=IDS)
+    assert read_store(path).people.tolist() == np.load(path / "people.npy").tolist() == [0, 1, 2, 0]
+    assert (path / "people.npy").stat().st_mode & 0o777 == 0o600
+    assert not any(b"secret" in file.read_bytes() for file in path.iterdir())
+    manifest = json.loads((path / "manifest.json").read_text())
+    assert manifest["version"] == 2
+    assert manifest["files"]["people.npy"] == hashlib.sha256((path / "people.npy").read_bytes()).hexdigest()
+
+
+def test_a_folder_without_people_is_what_it_was_before_there_were_any(tmp_path):
+    plain = write_embeddings(tmp_path / "a.emb", np.eye(4), [0, 1, 1, 0])
+    whose = write_embeddings(tmp_path / "b.emb", np.eye(4), [0, 1, 1, 0], people=IDS)
+    first, second = (json.loads((path / "manifest.json").read_text()) for path in (plain, whose))
+    assert (first["version"], read_store(plain).people) == (1, None)
+    del second["files"]["people.npy"]
+    for name in ("created", "version"):
+        del first[name], second[name]
+    assert list(first.items()) == list(second.items())  # fingerprints among them: one data set
+
+
+def test_people_that_do_not_fit_the_rows_are_not_written(tmp_path):
+    for people in (IDS[:3], [True] * 4, np.zeros((4, 1))):
+        with pytest.raises(DataError, match=r"^people must") as caught:
+            write_embeddings(tmp_path / "p.emb", np.eye(4), people=people)
+        assert "secret" not in str(caught.value)
+    with pytest.raises(DataError, match="nobody's data; people were given"):
+        write_embeddings(tmp_path / "p.emb", np.eye(4), people=IDS, public=True)
+    assert not (tmp_path / "p.emb").exists()
+
+
+@pytest.mark.parametrize(
+    "stored", [np.zeros(3, dtype=np.int64), np.zeros(4, dtype=np.int32), np.zeros((4, 1), int)]
+)
+def test_people_on_disk_are_one_whole_number_per_row(tmp_path, stored):
+    path = write_embeddings(tmp_path / "p.emb", np.eye(4), people=IDS)
+    np.save(path / "people.npy", stored)
+    with pytest.raises(DataError, match="the file has changed"):
+        read_store(path)
+    with pytest.raises(DataError, match="one int64 person per row"):
+        read_store(path, verify=False)
+    (path / "people.npy").unlink()
+    with pytest.raises(DataError, match="this is missing"):
+        read_store(path)
+
+
+def test_people_that_the_manifest_does_not_list_are_refused(tmp_path):
+    path = write_embeddings(tmp_path / "p.emb", np.eye(4))
+    np.save(path / "people.npy", np.zeros(4, dtype=np.int64))
+    with pytest.raises(DataError, match="is there but not in the manifest"):
+        read_store(path)

@@ -54,3 +54,30 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
 
 def test_printing_shows_no_text():
     assert "secret" not in repr(TextList(("secret",)))
+
+
+def test_people_of_texts_come_from_a_column_or_a_file(tmp_path):
+    (tmp_path / "a.csv").write_text("text,caller\nhello,7\nbye,8\nbye bye, 7\nso long\n")
+    found = find_texts(tmp_path / "a.csv", person="caller")
+    assert found.people.tolist() == [0, 1, 0, 2]
+    assert find_texts(tmp_path / "a.csv").people is None
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    (tmp_path / "callers.csv").write_text("example,person\n1,ann\n0,ann\n")
+    assert find_texts(tmp_path / "a.txt", person=tmp_path / "callers.csv").people.tolist() == [0, 0]
+    with pytest.raises(DataError, match=r"a \.txt has no column that tells people"):
+        find_texts(tmp_path / "a.txt", person="caller")
+    with pytest.raises(DataError, match="in the column 'patient'; found caller, text"):
+        find_texts(tmp_path / "a.csv", person="patient")
+
+
+def test_people_of_texts_in_a_parquet_file_may_have_gaps(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pa.table(
+        {"text": list("abcd"), "caller": pa.array([2**60, None, 2**60 + 1, 2**60]), "on": [True] * 4}
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert find_texts(tmp_path / "a.parquet", person="caller").people.tolist() == [0, 1, 2, 0]
+    with pytest.raises(DataError, match="in the column 'who'; found caller, on, text"):
+        find_texts(tmp_path / "a.parquet", person="who")
+    with pytest.raises(DataError, match="got the type bool"):
+        find_texts(tmp_path / "a.parquet", person="on")

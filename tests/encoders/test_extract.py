@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -192,3 +193,24 @@ def test_a_folder_that_may_not_be_replaced_is_refused_before_anything_is_encoded
     with pytest.raises(DataError, match="may be overwritten"):
         encode_texts(["one", "two"], WordLengths(fails_after=0), tmp_path / "a.emb", overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["a.emb"]
+
+
+def test_people_stay_with_their_rows_though_the_run_is_killed(images, tmp_path):
+    images = replace(images, people=np.arange(len(images)) % 5)
+    with pytest.raises(KeyboardInterrupt):
+        encode_images(images, MeanColour(fails_after=1), tmp_path / "a.emb", batch=8)
+    resumed = encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8)
+    assert resumed.resumed == 8
+    assert read_table(tmp_path / "a.emb").people.tolist() == images.people.tolist()
+    texts = TextList(("three words here", "one", "two words"), people=np.array([0, 1, 0]))
+    encode_texts(texts, WordLengths(), tmp_path / "t.emb", batch=2)
+    table = read_table(tmp_path / "t.emb")
+    assert (table.rows[:, 1].tolist(), table.people.tolist()) == ([3, 1, 2], [0, 1, 0])
+
+
+def test_who_an_image_is_of_changes_no_row_so_an_encoding_goes_on(images, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        encode_images(images, MeanColour(fails_after=1), tmp_path / "a.emb", batch=8)
+    whose = replace(images, people=np.arange(len(images)))
+    assert encode_images(whose, MeanColour(), tmp_path / "a.emb", batch=8).resumed == 8
+    assert read_table(tmp_path / "a.emb").people.tolist() == list(range(21))

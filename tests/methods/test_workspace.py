@@ -164,10 +164,10 @@ class Breaking(dpt.SecureNoise):
         return super().discrete_gaussian(scale, shape)
 
 
-def made(rows=0.0, name="clinic"):
+def made(rows=0.0, name="clinic", people=None):
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(40, 4)) + rows, rng.integers(0, 2, 40)
-    return dpt.PrivateEmbeddings(x, y, classes=["a", "b"], name=name)
+    return dpt.PrivateEmbeddings(x, y, classes=["a", "b"], name=name, people=people)
 
 
 @pytest.fixture
@@ -205,6 +205,20 @@ def test_a_workspace_refuses_any_other_fit_and_nothing_is_charged(broken_off, le
     with pytest.raises(WorkspaceError, match=f"has another {word}"):
         method.fit(**{**broken_off, **changed})
     assert ledger.head == before
+
+
+def test_a_workspace_refuses_other_people_for_the_same_rows(tmp_path, ledger):
+    called = {"budget": BUDGET, "ledger": ledger, "workspace": tmp_path / "run"}
+    people = [f"patient {row % 9}" for row in range(40)]
+    with pytest.raises(Cut):
+        dpt.NoisyGD(steps=4).fit(made(people=people), **called, noise=Breaking(2))
+    before = ledger.head
+    for others, word in ((sorted(people), "person for some row"), (None, "budget")):
+        with pytest.raises(WorkspaceError, match=f"has another {word}"):
+            dpt.NoisyGD(steps=4).fit(made(people=others), **called)
+    assert ledger.head == before
+    renamed = [one.replace("patient", "case") for one in people]
+    dpt.NoisyGD(steps=4).fit(made(people=renamed), **called)  # other names for the same people
 
 
 def test_a_workspace_refuses_another_version_of_the_software(broken_off, monkeypatch):

@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dptransfer import AdaMix, Ledger, MeanPrototypes, NoisyGD, PublicEmbeddings, load
-from dptransfer.errors import ArgumentError, RowsOnRecord
-from dptransfer.sklearn import PrivateClassifier, PrivateSearch
+from dptransfer import AdaMix, Ledger, MeanPrototypes, NoisyGD, PrivateEmbeddings, PublicEmbeddings, load
+from dptransfer.errors import ArgumentError, DataError, RowsOnRecord
+from dptransfer.privacy import Unit
+from dptransfer.sklearn import PrivateClassifier, PrivateSearch, make_private_pipeline
+from sklearn import config_context
 
 pytestmark = pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")
 PETS = {"classes": ["cat", "dog", "owl"], "name": "pets"}
@@ -165,3 +167,62 @@ def test_an_empty_data_set_is_a_neighbour_like_any_other(blobs):
     model = PrivateClassifier("mean", **PETS).fit(x[:0], y[:0])
     assert model.predict(x[:2]).shape == (2,)
     assert np.isnan(model.score(x[:0], y[:0]))
+
+
+def ids(count=600, rows_each=4):
+    return [f"patient {row % (count // rows_each)}" for row in range(count)]
+
+
+def units(ledger):
+    return [event.unit for entry in ledger.history() if hasattr(entry, "events") for event in entry.events]
+
+
+def test_people_are_protected_where_the_fit_is_told_whose_each_row_is(blobs):
+    x, y = blobs
+    made = PrivateClassifier("mean", **PETS, epsilon=4.0, ledger=Ledger.in_memory(), person_bound=2.0)
+    assert made.set_params(rows_per_person=4.0).fit(x, y, people=ids()).score(x, y) > 0.9
+    facts = made.model_.facts
+    assert made.guarantee_.unit is facts.unit is Unit.PERSON
+    assert (facts.person_bound, facts.rows_per_person) == (2.0, 4.0)
+    plain = clone(made).set_params(person_bound=1.0, ledger=Ledger.in_memory())
+    assert plain.fit(x, y).guarantee_.unit is Unit.ROW
+
+
+@pytest.mark.parametrize("people", [ids(599), np.zeros((600, 1)), [True] * 600, [["secret"]] * 600])
+def test_people_that_do_not_fit_the_rows_are_refused_before_the_charge(people, blobs):
+    ledger = Ledger.in_memory()
+    with pytest.raises(DataError, match=r"^people must") as caught:
+        PrivateClassifier("mean", **PETS, ledger=ledger).fit(*blobs, people=people)
+    assert "secret" not in str(caught.value)
+    assert ledger.history() == []
+
+
+def test_people_come_through_pipelines_and_folds_with_their_rows(blobs, monkeypatch):
+    x, y = blobs
+    seen = []
+    plain = PrivateEmbeddings.__init__
+
+    def watched(self, rows, *args, **how):
+        plain(self, rows, *args, **how)
+        seen.append((len(self.rows), self.people))
+
+    monkeypatch.setattr(PrivateEmbeddings, "__init__", watched)
+    ledger = Ledger.in_memory()
+    model = PrivateClassifier("mean", **PETS, ledger=ledger)
+    whose = np.array(ids())
+    make_private_pipeline(model).fit(x, y, privateclassifier__people=whose)
+    cross_val_score(model, x, y, cv=3, params={"people": whose})
+    assert [(rows, len(set(people))) for rows, people in seen] == [(600, 150)] + 3 * [(400, 150)]
+    assert set(units(ledger)) == {Unit.PERSON}
+
+
+def test_metadata_routing_gives_people_to_the_model_and_groups_to_the_folds(blobs):
+    x, y = blobs
+    ledger = Ledger.in_memory()
+    with config_context(enable_metadata_routing=True):
+        model = PrivateClassifier("mean", **PETS, ledger=ledger).set_fit_request(people="groups")
+        scores = cross_val_score(
+            make_private_pipeline(model), x, y, cv=GroupKFold(3), params={"groups": np.array(ids())}
+        )
+    assert min(scores) > 0.9
+    assert units(ledger) == [Unit.PERSON] * 3

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from dptransfer import Ledger, NoisyGD, Pace
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Charge
-from dptransfer.privacy import BestOfManyEvent
+from dptransfer.privacy import BestOfManyEvent, Unit
 from dptransfer.sklearn import PrivateSearch, SearchStopped
 
 pytestmark = pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")
@@ -38,6 +38,15 @@ def test_one_fit_is_one_charge_that_covers_the_search(blobs):
     assert made.model_.events == (event,)
     assert made.score(x, y) > 0.9
     assert made.predict_proba(x).shape == made.decision_function(x).shape == (600, 3)
+
+
+def test_a_search_protects_people_where_it_is_told_whose_each_row_is(blobs):
+    x, y = blobs
+    made = search(person_bound=2.0).fit(x, y, people=np.arange(600) % 150)
+    (event,) = made.model_.events
+    assert made.guarantee_.unit is event.unit is Unit.PERSON
+    assert made.best_params_["steps"] in (2, 5)
+    assert made.score(x, y) > 0.9
     assert set(made.predict(x)) == {"cat", "dog", "owl"}
 
 

@@ -9,6 +9,9 @@ Two ways, both by simulation:
 
 Where fewer rows are simulated than asked for, the budget is scaled up by the same factor, so that noise per
 row is what it would be.
+
+With a number of people, persons are protected and not rows: in half of the tasks the rows of a person are of
+one class, as an author's mostly are, and in half of any class, as a caller's.
 """
 
 from __future__ import annotations
@@ -22,13 +25,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dptransfer.arrays import AnyArray, Labels, People
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, long_tail_counts
+from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import ArgumentError, DataError, DPTransferError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod
-from dptransfer.methods.surrogate import FAMILIES, Surrogate, scaled_budget, surrogate_size, surrogates
+from dptransfer.methods.surrogate import (
+    FAMILIES,
+    Surrogate,
+    made_people,
+    scaled_budget,
+    surrogate_size,
+    surrogates,
+)
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Bound, Budget, Unit
 from dptransfer_lab.points import axis_epsilon
 
 _SEED = 20_254
@@ -45,20 +57,39 @@ class Sizes:
         classes: number of classes.
         rows: number of private rows.
         imbalance: ratio of the largest class to the smallest.
+        people: number of people that the rows are of, where persons are to be protected and not single rows.
+        person_bound: as how many examples one of them counts, at most.
     """
 
     classes: int
     rows: int
     imbalance: float = 1.0
+    people: int | None = None
+    person_bound: float = 1.0
 
     def __post_init__(self) -> None:
         """Check the numbers."""
+        if self.people is not None and not 1 <= self.people <= self.rows:
+            raise ArgumentError(
+                f"People have a row each at least; got {self.people} people and {self.rows} rows."
+            )
+        Bound(self.unit, self.person_bound)  # its own check of the bound
         if not 2 <= self.classes <= self.rows:
             raise ArgumentError(
                 f"A task has two classes or more and at least as many rows; got {self.classes} classes and "
                 f"{self.rows} rows."
             )
         long_tail_counts(1, self.imbalance, self.classes)  # its own check of the ratio
+
+    @property
+    def unit(self) -> Unit:
+        """What would be protected."""
+        return Unit.ROW if self.people is None else Unit.PERSON
+
+    @property
+    def rows_per_person(self) -> float | None:
+        """Rows of a person, on average."""
+        return None if self.people is None else self.rows / self.people
 
     def counts(self, made: int) -> NDArray[np.int64]:
         """Rows per class in a long tail, largest first, adding up to about `made`."""
@@ -76,11 +107,13 @@ class Outlook:
             balanced `accuracy`; where a method cannot be fitted, one row with the `refusal` instead.
         how: the sentence that goes with them wherever they are shown.
         tasks: how many tasks.
+        unit: what ε would protect.
     """
 
     predictions: pd.DataFrame
     how: str
     tasks: int
+    unit: Unit = Unit.ROW
 
     def summary(self) -> pd.DataFrame:
         """A row for each method and budget: the accuracies' ends and middle, or the refusal."""
@@ -117,7 +150,8 @@ def explore(
         for budget in budgets
         for row in _predicted(method, budget, sizes.rows / made, tasks)
     ]
-    return Outlook(pd.DataFrame(found), _how(sizes, made, public, sample, len(tasks)), len(tasks))
+    how = _how(sizes, made, public, sample, len(tasks))
+    return Outlook(pd.DataFrame(found), how, len(tasks), sizes.unit)
 
 
 def _drawn(
@@ -126,9 +160,11 @@ def _drawn(
     for repeat in range(repeats):
         rng = np.random.default_rng([_SEED, repeat])
         if sample is not None:
-            yield resampled(sample, None if public is sample else public, sizes, made, rng=rng)
+            pool = None if public is sample else public
+            yield resampled(sample, pool, sizes, made, many_classes=repeat % 2 == 1, rng=rng)
             continue
-        tasks = surrogates(public, sizes.classes, _SPARE * made, rng=rng)
+        each = None if sizes.rows_per_person is None else _SPARE * sizes.rows_per_person
+        tasks = surrogates(public, sizes.classes, _SPARE * made, rows_per_person=each, rng=rng)
         for family, task in zip(FAMILIES, tasks, strict=True):
             if family.imbalance <= max(_MILD, sizes.imbalance):  # others have classes too small to draw from
                 yield reshaped(task, sizes, made, rng=rng)
@@ -137,7 +173,8 @@ def _drawn(
 def reshaped(task: Surrogate, sizes: Sizes, made: int, *, rng: np.random.Generator) -> Surrogate:
     """The same task with the asked sizes: its largest class becomes the largest one, and so on.
 
-    Rows are drawn without replacement where a class has enough.
+    Rows are drawn without replacement where a class has enough. Those of a person, if the task has as many
+    times too many for each as rows in all, become about as many as asked for.
     """
     labels = task.private.labels
     there = np.bincount(labels, minlength=sizes.classes)
@@ -147,11 +184,31 @@ def reshaped(task: Surrogate, sizes: Sizes, made: int, *, rng: np.random.Generat
         own = np.flatnonzero(labels == place)
         chosen.append(rng.choice(own, size=count, replace=len(own) < count))
     kept = np.sort(np.concatenate(chosen))
+    people = None if task.private.people is None else task.private.people[kept]
     facts = task.private.facts
-    private = PrivateEmbeddings(
-        task.private.rows[kept], labels[kept], classes=facts.classes, name="surrogate", encoder=facts.encoder
-    )
+    private = _private(task.private.rows[kept], labels[kept], facts.classes, facts.encoder, sizes, people)
     return replace(task, private=private)
+
+
+def _private(
+    rows: AnyArray,
+    labels: Labels,
+    classes: Sequence[str | int],
+    encoder: EncoderIdentity | None,
+    sizes: Sizes,
+    people: People | None,
+) -> PrivateEmbeddings:
+    """Stands for the private rows, with what would be declared of people."""
+    return PrivateEmbeddings(
+        rows,
+        labels,
+        classes=classes,
+        name="surrogate",
+        encoder=encoder,
+        people=people,
+        person_bound=sizes.person_bound,
+        rows_per_person=sizes.rows_per_person,
+    )
 
 
 def resampled(
@@ -160,6 +217,7 @@ def resampled(
     sizes: Sizes,
     made: int,
     *,
+    many_classes: bool = False,
     rng: np.random.Generator,
 ) -> Surrogate:
     """A task from a labelled public sample: its rows split in two, one half drawn from with replacement.
@@ -169,6 +227,7 @@ def resampled(
         public: the pool that methods get; None for the training part of the sample, without its labels.
         sizes: what the task is to look like; its number of classes must be the sample's.
         made: how many rows to draw.
+        many_classes: whether a person, where there are persons, has rows of any class, or of one.
         rng: splits and draws.
     """
     labels, classes = sample.labels, sample.classes
@@ -192,9 +251,10 @@ def resampled(
     fewest = min(map(len, test))
     chosen, held_out = np.concatenate(train), np.concatenate([own[:fewest] for own in test])
     names = [str(name) for name in classes]
-    private = PrivateEmbeddings(
-        sample.rows[chosen], labels[chosen], classes=names, name="sample", encoder=sample.encoder
-    )
+    people = None
+    if sizes.rows_per_person is not None:
+        people = made_people(len(chosen), sizes.rows_per_person, many_classes=many_classes, rng=rng)
+    private = _private(sample.rows[chosen], labels[chosen], names, sample.encoder, sizes, people)
     if public is None:
         public = PublicEmbeddings(sample.rows[np.concatenate(rest)], encoder=sample.encoder)
     return Surrogate(private, public, sample.rows[held_out].astype(np.float32), labels[held_out])
@@ -237,8 +297,13 @@ def _how(
         )
         if public is sample:
             source += "; its training part was the public pool as well, which flatters methods that use one"
+    people = ""
+    if sizes.people is not None:
+        people = f" of {sizes.people:,} people (each counts as {sizes.person_bound:g} examples at most)"
+        if sample is not None:
+            source += "; a person's rows are drawn at random, and real ones, which are alike, say less"
     return (
         f"This is a prediction, not a measurement: {source}. Sizes assumed: {sizes.classes} classes, "
-        f"{sizes.rows:,} rows, imbalance ratio {sizes.imbalance:g}.{scaled} "
-        "No private row was read and no budget was spent."
+        f"{sizes.rows:,} rows{people}, imbalance ratio {sizes.imbalance:g}.{scaled} "
+        f"ε is for one {sizes.unit.words}. No private row was read and no budget was spent."
     )

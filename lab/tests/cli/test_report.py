@@ -81,6 +81,15 @@ def test_explore_takes_the_training_rows_of_a_file_with_splits(cli_json, sample,
     assert "36 labelled public rows" in found["how"]
 
 
+def test_explore_predicts_for_people(cli, cli_json, sample):
+    people = ("bench", "explore", "--sample", sample, *QUICK, "--people", "30")
+    found = cli_json(*people)
+    assert found["unit"] == "person"
+    assert "300 rows of 30 people" in found["how"]
+    assert "ε per person" in cli(*people).stdout
+    assert cli_json("bench", "explore", "--sample", sample, *QUICK)["unit"] == "row"
+
+
 def test_explore_in_fewer_dimensions_predicts_less(cli_json, sample):
     whole, cut = (
         cli_json("bench", "explore", "--sample", sample, *QUICK, *more)["prediction"][1]["median"]
@@ -103,6 +112,8 @@ def test_explore_tells_why_a_method_cannot_be_fitted(cli, sample):
         (("--public", "{pool}", "--classes", "3", "--dim", "99"), "--dim"),
         (("--public", "{pool}", "--classes", "3", "--methods", "meen"), "mean"),
         (("--public", "{pool}", "--classes", "300", "--rows", "20"), "rows"),
+        (("--public", "{pool}", "--classes", "3", "--people", "0"), "People"),
+        (("--public", "{pool}", "--classes", "3", "--person-bound", "2"), "without people"),
     ],
 )
 def test_explore_explains_what_is_missing(cli, pool, words, message):

@@ -3,6 +3,7 @@ import math
 import pandas as pd
 import pytest
 
+from dptransfer.privacy import Unit
 from dptransfer_lab.explore import Outlook
 from dptransfer_lab.figures.outlook import predicted_curve
 
@@ -21,3 +22,12 @@ def test_the_curve_is_the_mean_and_says_that_it_is_a_prediction():
     assert "PREDICTION" in [text.get_text() for text in axes.texts]
     assert made.caption.endswith("made of dreams")
     assert "mean of 3 simulated tasks" in made.caption
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_axis_and_caption_say_whom_epsilon_would_protect(unit):
+    found = pd.DataFrame([("mean", e, 0.5, None) for e in (1.0, 2.0)])
+    found.columns = ["method", "at_epsilon", "accuracy", "refusal"]
+    made = predicted_curve(Outlook(found, "made of dreams", 1, unit))
+    for words in (made.figure.axes[0].get_xlabel(), made.caption):
+        assert f"ε for one {unit.words}" in words

@@ -8,8 +8,13 @@ from typing import Any
 
 from dptransfer.errors import ArgumentError
 
-SIZES = {"size": int, "class_counts": tuple[int, ...]}
-"""What a plan may know about the data, declared public: `data.size` and `data.class_counts`."""
+SIZES = {
+    "size": int,
+    "class_counts": tuple[int, ...],
+    "person_bound": float,  # as how many examples a person counts, at most
+    "rows_per_person": float,  # about how many examples a person has
+}
+"""What a plan may know about the data, declared public."""
 
 ABOUT_DATA = {
     **SIZES,

@@ -10,8 +10,9 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.declared import class_list
-from dptransfer.cli.encoding import encode_to, examples_in, note_problems, refuse_problems
+from dptransfer.cli.encoding import NOBODY, encode_to, examples_in, note_problems, refuse_problems
 from dptransfer.cli.screen import say, show_facts, show_json
+from dptransfer.errors import ArgumentError
 
 _ALLOW = "pass --allow-unreadable to count each as a row of zeros."
 
@@ -29,6 +30,7 @@ def encode(
     device: options.Device = "cpu",
     batch: options.Batch = 32,
     classes: options.Classes = None,
+    person: options.Person = None,
     name: options.DataSetName = None,
     public: Annotated[
         bool, typer.Option("--public", help="Nobody's data: leave unreadable images out instead of stopping.")
@@ -46,11 +48,13 @@ def encode(
     Example: dptransfer encode photos/ --encoder efficientnet-lite0 --out photos.emb
     """
     declared = None if classes is None else class_list(classes)
+    if public and person not in (None, NOBODY):
+        raise ArgumentError("--person tells whose each example is; --public says nobody's. Leave one out.")
 
     from dptransfer.encoders import get_encoder
 
     model = get_encoder(encoder or "efficientnet-lite0", size=size, device=device)
-    found = examples_in(source, model, declared, text_column=text_column)
+    found = examples_in(source, model, declared, text_column=text_column, person=person)
     strict = not (public or allow_unreadable)
     refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, or {_ALLOW}")
     how: dict[str, Any] = {"public": public, "batch": batch, "name": name, "overwrite": overwrite}
@@ -64,6 +68,7 @@ def encode(
         "rows": report.examples,
         "dimension": model.dimension,
         "classes": "none" if found.classes is None else len(found.classes),
+        "people": "none" if found.people is None else "numbered; no id is kept",
         "encoder": str(model.identity),
         "seconds": round(report.seconds, 1),
         "resumed": report.resumed,

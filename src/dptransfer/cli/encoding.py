@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from dptransfer.encoders import Encoder, EncodeReport
 
 
+NOBODY = "none"
+"""What `--person` says where single examples are to be protected, whoever has several."""
+
+
 def is_table(path: Path) -> bool:
     """Whether the path holds rows of numbers, rather than images or texts."""
     from dptransfer.data.columns import is_dataset_folder
@@ -40,18 +44,30 @@ def examples_in(
     *,
     labelled: bool = True,
     text_column: str | None = None,
+    person: str | None = None,
 ) -> ImageList | TextList:
-    """The images or texts at `path`, as the encoder takes them; without `labelled` no label is looked at."""
+    """The images or texts at `path`, as the encoder takes them; without `labelled` no label is looked at.
+
+    Args:
+        path: where they are.
+        encoder: what will encode them.
+        classes: the declared list.
+        labelled: whether they come with labels.
+        text_column: the column of the texts.
+        person: what `--person` says.
+    """
     from dptransfer.data import find_images, find_texts
 
+    whose = None if person == NOBODY else person
     if encoder.kind == "text":
-        return find_texts(path, classes=classes, labelled=labelled, column=text_column or "text")
+        column = text_column or "text"
+        return find_texts(path, classes=classes, labelled=labelled, column=column, person=whose)
     if text_column is not None or path.suffix.lower() == ".txt":
         what = "Texts need" if text_column is None else "--text-column needs"
         raise ArgumentError(
             f"{what} an encoder for texts; '{encoder.identity.name}' is for images. Example: --encoder minilm"
         )
-    return find_images(path, classes=classes, labelled=labelled)
+    return find_images(path, classes=classes, labelled=labelled, person=whose)
 
 
 def encode_to(
@@ -87,13 +103,13 @@ def encode_to(
 
 @contextmanager
 def encoded_beside(
-    path: Path, encoder: Encoder, classes: Sequence[str | int] | None, out: Path
+    path: Path, encoder: Encoder, classes: Sequence[str | int] | None, out: Path, person: str | None = None
 ) -> Iterator[Path]:
     """Private examples as an `.emb` folder beside them, the owner's alone, until the release `out` is there.
 
     It is gone afterwards. What a killed run had encoded stays, and the same command goes on from there.
     """
-    found = examples_in(path, encoder, classes)
+    found = examples_in(path, encoder, classes, person=person)
     if found.labels is None or found.classes is None:
         remedy = "Use a folder per class, or a CSV with a column 'label'."
         raise DataError(f"'{path}': private examples must have labels; these have none. {remedy}")

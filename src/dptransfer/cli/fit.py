@@ -15,6 +15,7 @@ from dptransfer.cli.evaluate import with_interval
 from dptransfer.cli.inputs import (
     labelled_rows,
     note_open_folder,
+    private_rows,
     require_other_than,
     require_rows,
     with_shots,
@@ -41,6 +42,7 @@ def fit(
     shots: options.LabelledShots = None,
     test: Annotated[Path | None, typer.Option(help="Labelled test rows for the card; not protected.")] = None,
     classes: options.Classes = None,
+    person: options.Person = None,
     name: options.DataSetName = None,
     ledger: options.LedgerFile = None,
     title: options.Title = None,
@@ -65,8 +67,9 @@ def fit(
 
     Two fits are two charges, but for one that goes on in its --workspace. What can fail is checked first.
 
-    Fields of --set data.FIELD=VALUE: size and class_counts (declared public);
-    split and labels (of the file); new_data_set and strict_names (for the ledger).
+    Fields of --set data.FIELD=VALUE: size, class_counts and rows_per_person (declared public);
+    person_bound (how many examples a person counts as); split and labels (of the file);
+    new_data_set and strict_names (for the ledger).
 
     Example: dptransfer fit photos.emb --public pool.emb --epsilon 1 --delta 1e-5 --out model/
     """
@@ -78,7 +81,7 @@ def fit(
             "Leave --seed out, or pass --unsafe-for-publication too, for tests."
         )
 
-    from dptransfer.data import read_private, read_public
+    from dptransfer.data import read_public
     from dptransfer.encoders import get_encoder
     from dptransfer.noise import SecureNoise, SeededNoise
     from dptransfer.release import evaluate
@@ -102,9 +105,9 @@ def fit(
         raise ArgumentError(f"--encoder is for images and texts; '{private}' holds rows. Leave it out.")
     else:
         loaded = get_encoder(encoder, size=image_size, device=device or "cpu")
-        source = encoded_beside(private, loaded, declared, out)
+        source, person = encoded_beside(private, loaded, declared, out, person), None  # it keeps the people
     with source as table:
-        rows = read_private(table, classes=declared, name=name, **about)
+        rows = private_rows(table, person=person, classes=declared, name=name, **about)
         public_rows = with_shots(pool_rows, shots, rows.facts.classes)
         tested = None if test is None else labelled_rows(test, rows.facts)
         require_writable(out, overwrite=overwrite, room=room_for(rows.facts, chosen))

@@ -5,15 +5,40 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli.encoding import is_table
+from dptransfer.cli.encoding import NOBODY, is_table
 from dptransfer.cli.screen import say
-from dptransfer.errors import ArgumentError, DataError
+from dptransfer.errors import ArgumentError, DataError, Incompatible
 
 if TYPE_CHECKING:
     from dptransfer.arrays import Rows
-    from dptransfer.data import Facts, Labelled, PublicEmbeddings
+    from dptransfer.data import Facts, Labelled, PrivateEmbeddings, PublicEmbeddings
+
+
+def private_rows(
+    path: Path, *, person: str | None = None, of: Facts | None = None, **declared: Any
+) -> PrivateEmbeddings:
+    """Private labelled rows, with whose each is as far as the file or `--person` tells.
+
+    Args:
+        path: the file or folder.
+        person: what `--person` says; if nothing, what an `.emb` folder keeps.
+        of: the facts of a release that the rows are for, which then must fit, and give the list of classes.
+        declared: what else `read_private` is told.
+    """
+    from dptransfer.data import STORED, read_private, require_same_encoder
+
+    if of is not None:
+        declared["classes"] = of.classes
+    people = {None: STORED, NOBODY: None}.get(person, person)
+    rows = read_private(path, people=people, **declared)
+    if of is not None:
+        require_same_encoder(of.encoder, rows.facts.encoder, names=("The release", f"'{path}'"))
+        if of.dimension != rows.facts.dimension:
+            found = f"it has {rows.facts.dimension}, the release {of.dimension}"
+            raise Incompatible(f"'{path}' must be as wide as the release's rows; {found}. Encode it again.")
+    return rows
 
 
 def with_shots(

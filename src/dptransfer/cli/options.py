@@ -24,6 +24,13 @@ Title = Annotated[str | None, typer.Option(help="What the card calls the data, i
 Contact = Annotated[str | None, typer.Option(help="Whom the card says to ask.")]
 PublicPool = Annotated[Path | None, typer.Option(help="Public rows, such as pool.emb.")]
 LabelledShots = Annotated[Path | None, typer.Option(help="A few labelled public rows, such as shots.emb.")]
+Person = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN|folder|FILE",
+        help="Protect persons: what tells whose each example is. 'none': single examples alone.",
+    ),
+]
 Classes = Annotated[str | None, typer.Option(help="A number, a,b,c, or a file with one name per line.")]
 
 _budget = partial(typer.Option, rich_help_panel="Budget")

@@ -9,12 +9,13 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.declared import SIZES, class_list, settings_of
+from dptransfer.cli.encoding import NOBODY
 from dptransfer.cli.inputs import with_shots
 from dptransfer.cli.method import method_from
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json, working
 from dptransfer.errors import ArgumentError
-from dptransfer.privacy import Relation
+from dptransfer.privacy import Relation, Unit
 
 if TYPE_CHECKING:
     from dptransfer.data import Facts, PublicEmbeddings
@@ -33,6 +34,7 @@ def plan(
     tune: options.Tune = None,
     device: options.MethodDevice = None,
     classes: options.Classes = None,
+    person: options.Person = None,
     dim: Annotated[int | None, typer.Option(min=1, help="Width of the rows; default the pool's.")] = None,
     public: options.PublicPool = None,
     shots: options.LabelledShots = None,
@@ -40,7 +42,8 @@ def plan(
 ) -> None:
     """Show what a fit would cost and add; no data are touched.
 
-    With --set data.size=N and data.class_counts=A,B,... sizes are declared public.
+    With --set data.size=N and data.class_counts=A,B,... sizes are declared public. With --person, whatever
+    it says, persons are protected; data.person_bound and data.rows_per_person are about them.
 
     Example: dptransfer plan --epsilon 1 --delta 1e-5 --classes 10 --dim 1280
     """
@@ -55,10 +58,12 @@ def plan(
     of_method, sizes = settings_of(settings, SIZES)
     chosen = method_from(method, of_method, tune, device=device)
     rows = with_shots(None if public is None else read_public(public), shots, names)
-    facts, assumed = _facts(chosen, rows, names, dim, sizes)
+    unit = Unit.ROW if person in (None, NOBODY) else Unit.PERSON
+    facts, assumed = _facts(chosen, rows, names, dim, {**sizes, "unit": unit})
+    chosen.require_unit(facts)
     if rows is not None:
         rows.require_match(facts)
-    heed(budget, facts.declared_size)
+    heed(budget, facts.declared_units)
     with working(f"Planning '{chosen.name}'"):
         made = chosen.plan(facts, budget, rows)
     notes = [*made.notes]
@@ -95,7 +100,7 @@ def _facts(
     public: PublicEmbeddings | None,
     classes: tuple[str | int, ...] | None,
     width: int | None,
-    sizes: Mapping[str, Any],
+    declared: Mapping[str, Any],
 ) -> tuple[Facts, dict[str, str]]:
     """What is declared, else what public rows show, else a stand-in where the plan does not need it."""
     from dptransfer.data import Facts
@@ -104,8 +109,8 @@ def _facts(
     shots = None if public is None else public.shots
     if classes is not None:
         classes = declared_classes(classes)
-    elif "class_counts" in sizes:
-        classes = tuple(range(len(sizes["class_counts"])))
+    elif "class_counts" in declared:
+        classes = tuple(range(len(declared["class_counts"])))
     elif shots is not None:
         classes = shots.classes
     if width is None and public is not None:
@@ -119,4 +124,4 @@ def _facts(
         classes, assumed["classes"] = tuple(range(_CLASSES)), f"{_CLASSES} classes"
     if width is None:
         width, assumed["dimension"] = _WIDTH, f"{_WIDTH} dimensions"
-    return Facts(classes, (width,), **sizes), assumed
+    return Facts(classes, (width,), **declared), assumed

@@ -8,7 +8,7 @@ from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.images import ImageList, find_images
 from dptransfer.data.imbalance import long_tail, long_tail_counts
 from dptransfer.data.labelled import Labelled
-from dptransfer.data.load import read_private, read_public
+from dptransfer.data.load import STORED, read_private, read_public
 from dptransfer.data.pictures import PrivateImages, PublicImages
 from dptransfer.data.readers import read_table
 from dptransfer.data.store import read_store, write_embeddings
@@ -18,6 +18,7 @@ from dptransfer.data.texts import TextList, find_texts
 __all__ = [
     "LABEL_NAMES",
     "ROW_NAMES",
+    "STORED",
     "EncoderIdentity",
     "Facts",
     "ImageList",

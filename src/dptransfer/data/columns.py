@@ -9,10 +9,21 @@ from typing import Any
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.arrays import AnyArray
+from dptransfer.arrays import AnyArray, People
 from dptransfer.data.class_names import declared_classes
 from dptransfer.data.parsing import parsing
-from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable, chosen_split, listed, require, unreadable
+from dptransfer.data.people import person_positions
+from dptransfer.data.table import (
+    LABEL_NAMES,
+    ROW_NAMES,
+    Listed,
+    RawTable,
+    chosen_split,
+    listed,
+    require,
+    require_person_column,
+    unreadable,
+)
 
 
 def is_dataset_folder(path: Path) -> bool:
@@ -20,14 +31,14 @@ def is_dataset_folder(path: Path) -> bool:
     return (path / "dataset_dict.json").is_file() or (path / "dataset_info.json").is_file()
 
 
-def read_parquet(path: Path, split: str | None = None) -> RawTable:
-    """A Parquet file with a list column of rows and, perhaps, a label column; it has no splits."""
+def read_parquet(path: Path, split: str | None = None, person: str | None = None) -> RawTable:
+    """A Parquet file with a list column of rows and, perhaps, one of labels and one of people; no splits."""
     chosen_split(path, (), split)
     table = arrow_table(path)
     with parsing(path, "the recorded features must be those of a Hugging Face data set.", "Write it again."):
         recorded = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
         features = dict(recorded.get("info", {}).get("features") or {})
-    return _from_arrow(path, table, features)
+    return _from_arrow(path, table, features, person)
 
 
 def arrow_table(path: Path) -> Any:
@@ -39,8 +50,8 @@ def arrow_table(path: Path) -> Any:
         return table
 
 
-def read_text_columns(path: Path, column: str) -> tuple[list[str], list[str] | None]:
-    """The named column of texts and the column `label` (None without one) of a Parquet file."""
+def read_text_columns(path: Path, column: str, person: str | None = None) -> Listed:
+    """The named column of texts of a Parquet file, its column `label`, and that of people if named."""
     table = arrow_table(path)
     absent = f"texts must be in the column '{column}'; there is none."
     require(column in table.column_names, path, absent, "Name the column that has them.")
@@ -50,10 +61,11 @@ def read_text_columns(path: Path, column: str) -> tuple[list[str], list[str] | N
     whole = texts and all(isinstance(text, str) for text in texts) and None not in (labels or ())
     empty = f"'{column}' must hold a text in every row, and 'label' a label."
     require(whole, path, empty, "Fill or drop the others.")
-    return texts, None if labels is None else [str(label) for label in labels]
+    people = _person_column(path, table, person)
+    return Listed(texts, None if labels is None else [str(label) for label in labels], people)
 
 
-def read_dataset_folder(path: Path, split: str | None) -> RawTable:
+def read_dataset_folder(path: Path, split: str | None, person: str | None = None) -> RawTable:
     """A Hugging Face data set saved to disk, with the columns of `read_parquet`."""
     datasets = _check.installed("datasets", "readers", "Reading a Hugging Face data set")
     damaged = ("a saved data set must load with datasets.load_from_disk; it does not.", "Save it again.")
@@ -69,10 +81,10 @@ def read_dataset_folder(path: Path, split: str | None) -> RawTable:
     }
     with parsing(path, *damaged):
         table = loaded.with_format("arrow")[:]
-    return _from_arrow(path, table, features)
+    return _from_arrow(path, table, features, person)
 
 
-def _from_arrow(path: Path, table: Any, features: dict[str, Any]) -> RawTable:
+def _from_arrow(path: Path, table: Any, features: dict[str, Any], person: str | None) -> RawTable:
     columns = table.column_names
     name = next((name for name in reversed(ROW_NAMES) if name in columns), None)
     if name is None:
@@ -80,9 +92,10 @@ def _from_arrow(path: Path, table: Any, features: dict[str, Any]) -> RawTable:
         raise unreadable(path, absent, "Rename the column.")
     with parsing(path, f"'{name}' must be one column of lists of numbers; it is not.", "Write it again."):
         rows = _list_column(path, name, table.column(name))
+    people = _person_column(path, table, person)
     label = next((name for name in reversed(LABEL_NAMES) if name in columns), None)
     if label is None:
-        return RawTable(rows)
+        return RawTable(rows, people=people)
     unclear = (f"'{label}' must be one column of words or numbers; it is not.", "Write it again.")
     with parsing(path, *unclear):
         column = table.column(label)
@@ -93,7 +106,16 @@ def _from_arrow(path: Path, table: Any, features: dict[str, Any]) -> RawTable:
         classes = None if not declared else declared_classes(declared)
         labels = np.asarray(column.to_pylist())
     positions = classes is not None and labels.dtype.kind in "iu"
-    return RawTable(rows, labels, classes, labels_are_positions=positions)
+    return RawTable(rows, labels, classes, labels_are_positions=positions, people=people)
+
+
+def _person_column(path: Path, table: Any, person: str | None) -> People | None:
+    """Whose each row is, by the column of that name; None where none is named."""
+    require_person_column(path, person, table.column_names)
+    if person is None:
+        return None
+    with parsing(path, f"'{person}' must be one column of words or numbers; it is not.", "Write it again."):
+        return person_positions(table.column(person), len(table))
 
 
 def _list_column(path: Path, name: str, column: Any) -> AnyArray:

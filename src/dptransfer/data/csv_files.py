@@ -1,4 +1,4 @@
-"""CSV files that list examples: one column of paths or texts, and perhaps one of labels."""
+"""CSV files that list examples: one column of paths or texts, and perhaps one of labels and one of people."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from pathlib import Path
 from dptransfer.data.class_names import declared_classes
 from dptransfer.data.labelled import Labelled, places
 from dptransfer.data.parsing import parsing
-from dptransfer.data.table import require, unreadable
+from dptransfer.data.people import person_positions
+from dptransfer.data.table import Listed, require, require_person_column, unreadable
 
 
-def read_csv(path: Path, column: str) -> tuple[list[str], list[str] | None]:
-    """The named column and the column `label` (None without one) of a CSV file with a header."""
+def read_csv(path: Path, column: str, person: str | None = None) -> Listed:
+    """The named column of a CSV file with a header, its column `label`, and that of people if named."""
     with parsing(path, "the file must be a CSV in UTF-8; it is not.", "Save it again."):
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream, strict=True)
             header = reader.fieldnames or []
             named = f"the first line must name the columns, '{column}' among them; it does not."
             texts = "; for texts choose an encoder of texts" if "text" in header else ""
-            require(column in header, path, named, f"Begin the file with the line: {column},label{texts}")
+            begin = f"Begin the file with the line: {column},{person or 'label'}{texts}"
+            require(column in header, path, named, begin)
+            require_person_column(path, person, header)
             lines = list(reader)
     require(lines, path, "the CSV must list at least one example; it lists none.", "Check the file.")
     labelled = "label" in header
@@ -28,7 +31,11 @@ def read_csv(path: Path, column: str) -> tuple[list[str], list[str] | None]:
     require(
         not short, path, "each line must fill every column; at least one is short.", "Complete the lines."
     )
-    return [line[column] for line in lines], [line["label"] for line in lines] if labelled else None
+    return Listed(
+        [line[column] for line in lines],
+        [line["label"] for line in lines] if labelled else None,
+        None if person is None else person_positions([line[person] for line in lines], len(lines)),
+    )
 
 
 def declared_labels(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from dptransfer.arrays import People
 from dptransfer.data.class_names import declared_classes
 from dptransfer.data.csv_files import declared_labels, read_csv
 from dptransfer.data.labelled import Labelled, LabelledList, places
+from dptransfer.data.person_files import FOLDER, is_person_file, people_by_folder, people_in_file
 from dptransfer.data.table import require
 
 IMAGE_ENDINGS = frozenset(
@@ -28,11 +30,13 @@ class ImageList(LabelledList):
         paths: the files.
         labelled: their classes, or None.
         root: the folder the files' names are written relative to.
+        people: whose each is, as a number from 0, or None.
     """
 
     paths: tuple[Path, ...]
     labelled: Labelled | None = None
     root: Path | None = None
+    people: People | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -52,6 +56,7 @@ def find_images(
     *,
     classes: Sequence[str | int] | None = None,
     labelled: bool = True,
+    person: str | Path | None = None,
 ) -> ImageList:
     """List the images of a data set.
 
@@ -71,17 +76,36 @@ def find_images(
         source: the folder, the files or the CSV.
         classes: the full public list of classes, for a folder per class or a CSV.
         labelled: False to pass over a CSV's column of labels, as for a prediction.
+        person: what tells whose each image is: a CSV's column; 'folder', for a folder of
+            class/person/picture, where one name under several classes is one person; or a file of its own
+            (see `people_in_file`).
     """
     if not isinstance(source, str | Path):
-        return ImageList(tuple(Path(path) for path in source))
-    path = Path(source)
+        found = ImageList(tuple(Path(path) for path in source))
+    else:
+        found = _from_path(Path(source), classes, labelled, None if is_person_file(person) else person)
+    if person is None or found.people is not None:
+        return found
+    if is_person_file(person):
+        people = people_in_file(Path(person), len(found), paths=found.paths, root=found.root)
+    else:
+        by_folder = person == FOLDER and found.root is not None and found.labelled is not None
+        rule = f"a folder tells people by 'folder', as class/person/picture; got '{person}'."
+        require(by_folder, found.root or Path(), rule, "Name a .csv or .npy file that tells them.")
+        people = people_by_folder(found.root or Path(), found.sources())
+    return replace(found, people=people)
+
+
+def _from_path(
+    path: Path, classes: Sequence[str | int] | None, labelled: bool, person: str | Path | None
+) -> ImageList:
     if path.is_dir():
         return _from_folder(path, classes)
     require(path.exists(), path, "the image folder or CSV must exist; it does not.", "Check the path.")
     if path.suffix.lower() == ".csv":
-        files, words = read_csv(path, "path")
+        files, words, people = read_csv(path, "path", None if person is None else str(person))
         known = declared_labels(path, words if labelled else None, classes)
-        return ImageList(tuple(path.parent / name for name in files), known, root=path.parent)
+        return ImageList(tuple(path.parent / name for name in files), known, path.parent, people)
     readable = path.suffix.lower() in IMAGE_ENDINGS
     require(readable, path, "images must come as a folder, an image file or a CSV.", "Pass one of these.")
     return ImageList((path,), root=path.parent)

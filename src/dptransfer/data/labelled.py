@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dptransfer.arrays import AnyArray, Labels, array_or_none
+from dptransfer.arrays import AnyArray, Labels, People, array_or_none
 from dptransfer.data.class_names import declared_classes
 from dptransfer.errors import DataError
 
@@ -88,11 +88,15 @@ class LabelledList(ABC):
     """What public data and lists of images or texts share: perhaps labels, and none of them when printed."""
 
     labelled: Labelled | None
+    people: People | None = None
 
     def __post_init__(self) -> None:
         """Check that the parts fit together."""
-        if self.labelled is not None and len(self.labelled) != len(self):
-            raise DataError("A list with labels needs one label per image or text; there are more or fewer.")
+        for what, own in (("label", self.labelled), ("person", self.people)):
+            if own is not None and len(own) != len(self):
+                raise DataError(
+                    f"A list with {what}s needs one {what} per image or text; there are more or fewer."
+                )
 
     @abstractmethod
     def __len__(self) -> int: ...

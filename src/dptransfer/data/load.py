@@ -9,11 +9,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dptransfer.arrays import People
 from dptransfer.data.class_names import declared_classes
 from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.labelled import Labelled
+from dptransfer.data.people import person_positions
+from dptransfer.data.person_files import FOLDER, is_person_file, people_by_folder, people_in_file
 from dptransfer.data.readers import read_labels, read_table
-from dptransfer.data.table import RawTable, unreadable
+from dptransfer.data.table import RawTable, require, unreadable
+
+STORED = "stored"
+"""Whose each row is, as an `.emb` folder keeps it; where none does, each row stands for itself."""
 
 
 def read_private(
@@ -23,6 +29,9 @@ def read_private(
     name: str | None = None,
     size: int | None = None,
     class_counts: Sequence[int] | None = None,
+    people: str | Path | ArrayLike | None = STORED,
+    person_bound: float = 1.0,
+    rows_per_person: float | None = None,
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,
     verify: bool = True,
@@ -36,11 +45,18 @@ def read_private(
         name: what the ledger files this data set under; default the name in the `.emb` manifest.
         size: approximate number of examples, only if it may be public.
         class_counts: exact class sizes, only if they are public.
+        people: whose each row is: the file's column of ids (in an archive, the array's name); a file of its
+            own, as `people_in_file` reads it; 'folder', for an `.emb` folder of pictures that lay in
+            class/person/picture; or the ids themselves. By default what an `.emb` folder keeps. None makes
+            each row stand for itself, and the promise is for single rows then, whoever has several.
+        person_bound: as how many examples one person counts, at most.
+        rows_per_person: about how many rows a person has, only if that may be public.
         labels: labels, or an `.npy` file of them, where the rows come without.
         split: which part of a file that has several.
         verify: check the checksums of an `.emb` folder.
     """
-    table = _with_labels(path, labels, read_table(path, split=split, verify=verify))
+    table = read_table(path, split=split, verify=verify, person=_column(people))
+    table = _with_labels(path, labels, table)
     if table.labels is None:
         raise unreadable(Path(path), "private rows must have labels; these have none.", "Pass labels=...")
     if classes is None and table.classes is None:
@@ -54,8 +70,32 @@ def read_private(
         encoder=table.encoder,
         size=size,
         class_counts=class_counts,
+        people=_people(Path(path), table, people),
+        person_bound=person_bound,
+        rows_per_person=rows_per_person,
         fingerprint=table.fingerprint if labelled.classes == table.classes else None,
     )
+
+
+def _column(people: str | Path | ArrayLike | None) -> str | None:
+    """The column that tells people, where they are told by one."""
+    by_name = isinstance(people, str) and people not in (STORED, FOLDER) and not is_person_file(people)
+    return str(people) if by_name else None
+
+
+def _people(path: Path, table: RawTable, people: str | Path | ArrayLike | None) -> People | None:
+    """The person of each row; those of a column, or of the folder itself, were read with the rows."""
+    if people is None:
+        return None
+    if not isinstance(people, str | Path):
+        return person_positions(people, len(table.rows))
+    if is_person_file(people):
+        return people_in_file(Path(people), len(table.rows), paths=table.sources)
+    if people != FOLDER:
+        return table.people
+    rule = "people by folder need the names of the pictures behind the rows; these are not on record."
+    require(table.sources is not None, path, rule, "Name a column, or a file that tells the people.")
+    return people_by_folder(path, table.sources or ())
 
 
 def read_public(

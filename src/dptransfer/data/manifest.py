@@ -13,7 +13,8 @@ from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.parsing import parsing
 from dptransfer.data.table import require, unreadable
 
-VERSION = 1
+VERSION = 2
+"""The newest schema. A folder without people is written as version 1, which earlier releases read."""
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -24,7 +25,7 @@ class Manifest:
 
     Attributes:
         format: always 'dptransfer-embeddings'.
-        version: schema version, 1.
+        version: schema version: 2 with people, else 1.
         name: the data set's name, for the ledger.
         rows: number of rows.
         dimension: width of a row.
@@ -40,14 +41,14 @@ class Manifest:
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
     format: Literal["dptransfer-embeddings"] = "dptransfer-embeddings"
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 1
     name: str | None
     rows: Annotated[int, Field(ge=0)]
     dimension: Annotated[int, Field(ge=1)]
     dtype: Literal["float16", "float32", "float64"]
     classes: tuple[str, ...] | tuple[int, ...] | None
     encoder: EncoderIdentity | None
-    files: dict[Literal["rows.npy", "labels.npy", "sources.json"], str]
+    files: dict[Literal["rows.npy", "labels.npy", "people.npy", "sources.json"], str]
     fingerprint: Digest
     rows_fingerprint: Digest
     created: str

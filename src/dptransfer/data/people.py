@@ -1,55 +1,98 @@
-"""Whose each example is: ids become numbers, and an example without one is a person of its own."""
+"""Whose each example is: ids become numbers, which tell who is the same and nothing else."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from dptransfer.arrays import AnyArray, Integers, People, array_or_none
+from dptransfer.arrays import People, array_or_none
 from dptransfer.errors import DataError
 
+_LONGEST_SPELT = 1000  # composing letters takes time by the square of their number
+_MOST_BITS = 2000  # of a number that Python writes in decimals under any of its settings
 
-def person_positions(ids: ArrayLike, count: int) -> People:
-    """A number from 0 for each example, equal where the ids are; ids are private, and no error tells one.
 
-    A missing id (None, NaN, an empty word) makes a person of its own. Words are stripped, and 7, 7.0 and '7'
-    are one person: to take two for one protects both.
+def person_positions(ids: Any, count: int) -> People:
+    """The person of each example, as a number from 0 in order of appearance; no error tells an id.
+
+    Spellings of one id are one person: blanks around a word do not count, nor whether an é is one character
+    or two, and 7, 7.0 and '7' are the same, for a column with gaps may have all three. A missing id (None,
+    NaN, NA, an empty word) makes a person of its own.
+
+    The numbers carry on who is the same as whom, and forget the ids. That alone decides what is protected as
+    a whole: somebody with two ids is two people here, each with a voice, and two people with one id share a
+    voice, so that either can change it all.
 
     >>> person_positions(["ann", "bob", None, " ann", ""], 5).tolist()
     [0, 1, 2, 0, 3]
+
+    Args:
+        ids: words or numbers in one column: a list, an array, masked or not, or a column of pandas, pyarrow
+            or polars.
+        count: the number of examples.
     """
-    found = array_or_none(ids)
-    if found is None or found.ndim != 1 or len(found) != count:
+    entries = _entries(ids)
+    if entries is None or len(entries) != count:
         raise DataError(
             "people must have one entry per example; it does not. Pass the person of each, in the same order."
         )
-    if found.dtype.kind in "iu":
-        return _numbered(found)
-    if found.dtype.kind not in "OUf":
+    kinds = set(map(type, entries))
+    other = sorted(kind.__name__ for kind in kinds if not _may_be_id(kind))
+    if other:
         raise DataError(
-            f"people must be words or whole numbers; got the type {found.dtype}. Convert them, say to str."
+            f"people must be words or whole numbers; got the type {other[0]}. Convert them, say to str."
         )
-    words = np.array([_word(one) for one in found.tolist()], dtype=object)
-    named = np.array([word is not None for word in words], dtype=bool)
-    people = np.empty(count, dtype=np.int64)
-    people[named] = _numbered(words[named].astype(str))
-    people[~named] = len(np.unique(people[named])) + np.arange(int((~named).sum()))
-    return people
+    if kinds <= {int}:
+        return _numbered(entries, count)
+    # A word is no whole number, so a row that has none is alone under its own.
+    return _numbered((_word(one) or row for row, one in enumerate(entries)), count)
 
 
-def _word(one: Any) -> str | None:
-    """An id as a word; None where there is none."""
-    if one is None or one != one:
+def _entries(ids: Any) -> list[Any] | None:
+    """The ids as Python's own words and numbers, None where missing; None for what is no single column.
+
+    By the column's own list: as an array, a masked one forgets its mask, and whole numbers with gaps become
+    floats, in which long ids run together.
+    """
+    if getattr(ids, "ndim", 1) != 1 or isinstance(ids, str | bytes):
         return None
-    if isinstance(one, float) and one.is_integer():
-        one = int(one)
-    if isinstance(one, bool) or not isinstance(one, str | int | float):
-        raise DataError("people must be words or whole numbers; one is neither. Convert them, say to str.")
-    return str(one).strip() or None
+    if getattr(getattr(ids, "dtype", None), "kind", "") in ("m", "M"):
+        return list(ids)  # whose own list may be of plain numbers
+    for listing in ("to_pylist", "to_list", "tolist"):  # pyarrow; polars and pandas; NumPy and torch
+        if hasattr(ids, listing):
+            return list(getattr(ids, listing)())
+    if isinstance(ids, Sequence):
+        return list(ids)
+    found = array_or_none(ids)
+    return found.tolist() if found is not None and found.ndim == 1 else None
 
 
-def _numbered(ids: AnyArray) -> Integers:
-    """Positions of the ids among those that there are."""
-    return np.unique(ids, return_inverse=True)[1].astype(np.int64)
+def _may_be_id(kind: type) -> bool:
+    """Whether an entry of this type is a word, a number or a gap; pandas calls its own gap NA."""
+    words = issubclass(kind, str | int | float | np.integer | np.floating) and kind is not bool
+    return words or kind is type(None) or kind.__name__ == "NAType"
+
+
+def _word(one: Any) -> str:
+    """An id as it is compared; empty for a missing one."""
+    if isinstance(one, str):
+        word = one.strip()
+        return word if word.isascii() or len(word) > _LONGEST_SPELT else normalize("NFC", word)
+    if isinstance(one, float | np.floating):
+        if one != one:
+            return ""
+        if not one.is_integer():
+            return repr(float(one))
+    elif not isinstance(one, int | np.integer):
+        return ""
+    whole = int(one)
+    return str(whole) if whole.bit_length() < _MOST_BITS else hex(whole)
+
+
+def _numbered(keys: Iterable[Hashable], count: int) -> People:
+    """Equal keys by one number, in order of appearance."""
+    numbers: dict[Hashable, int] = {}
+    return np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.int64, count)

@@ -38,7 +38,7 @@ class PrivateImages(PrivateData):
         name: what the ledger files this data set under.
         size: approximate number of examples, only if it may be public.
         class_counts: exact class sizes, only if they are public.
-        people: whose each picture is, as for `PrivateEmbeddings`.
+        people: whose each picture is, as for `PrivateEmbeddings`; by default the people of an `ImageList`.
         person_bound: as how many examples one person counts, at most.
         rows_per_person: about how many pictures a person has, only if that may be public.
     """
@@ -63,6 +63,8 @@ class PrivateImages(PrivateData):
             raise DataError("Private pictures need y=, a class each, and classes=[...], their full list.")
         declared = Labelled.of(given).classes if classes is None else declared_classes(classes)
         counts = None if class_counts is None else tuple(class_counts)
+        if people is None and isinstance(x, ImageList):
+            people = x.people
         unit = Unit.ROW if people is None else Unit.PERSON
         shape = self.pixels.shape[1:]
         facts = Facts(declared, shape, size, counts, None, unit, person_bound, rows_per_person)

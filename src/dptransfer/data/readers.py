@@ -12,6 +12,8 @@ One function, `read_table`, picks the reader by the name's ending:
     .pt, .pth                a tensor of rows, or a dict with the names of .npz; loaded with weights_only=True
     .parquet                 a list column (names as for .npz) and a label column
     Hugging Face folder      a `datasets` folder saved to disk, same columns
+
+An `.emb` folder may know whose each row is; the others, but for .npy, may have ids in a column of any name.
 """
 
 from __future__ import annotations
@@ -28,22 +30,36 @@ from dptransfer.data.class_names import declared_classes
 from dptransfer.data.columns import is_dataset_folder, read_dataset_folder, read_parquet
 from dptransfer.data.numpy_files import load_array, open_archive
 from dptransfer.data.parsing import parsing
+from dptransfer.data.people import person_positions
 from dptransfer.data.store import read_store
-from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable, chosen_split, listed, require, unreadable
+from dptransfer.data.table import (
+    LABEL_NAMES,
+    ROW_NAMES,
+    RawTable,
+    chosen_split,
+    listed,
+    require,
+    require_person_column,
+    unreadable,
+)
 
 
-def read_table(path: str | Path, *, split: str | None = None, verify: bool = True) -> RawTable:
+def read_table(
+    path: str | Path, *, split: str | None = None, verify: bool = True, person: str | None = None
+) -> RawTable:
     """Read rows, labels and declarations from any format we know.
 
     Args:
         path: a file or folder; the module's docstring lists the formats.
         split: which part of a file that has several, for example 'train'. A single part needs no naming.
         verify: check the checksums of an `.emb` folder; other formats have none.
+        person: the column, or the array's name, that tells whose each row is; what an `.emb` folder knows of
+            people needs no naming.
     """
     found = Path(path)
     require(found.exists(), found, "the file must exist; it does not.", "Check the path.")
     if found.is_dir() and is_dataset_folder(found):
-        return read_dataset_folder(found, split)
+        return read_dataset_folder(found, split, person)
     if found.is_dir():
         require(
             found.suffix == ".emb" or (found / "manifest.json").is_file(),
@@ -52,10 +68,11 @@ def read_table(path: str | Path, *, split: str | None = None, verify: bool = Tru
             "If it holds images, encode them first: dptransfer encode.",
         )
         chosen_split(found, (), split)
+        require_person_column(found, person, ())
         return read_store(found, verify=verify)
     known = f"the name must end in one of {', '.join(sorted({*_READERS, '.emb'}))}."
     require(found.suffix.lower() in _READERS, found, known, "Convert the file, or rename it.")
-    return _READERS[found.suffix.lower()](found, split)
+    return _READERS[found.suffix.lower()](found, split, person)
 
 
 def read_labels(path: str | Path) -> AnyArray:
@@ -66,17 +83,18 @@ def read_labels(path: str | Path) -> AnyArray:
     return np.array(load_array(found))
 
 
-def _read_npy(path: Path, split: str | None) -> RawTable:
+def _read_npy(path: Path, split: str | None, person: str | None) -> RawTable:
     chosen_split(path, (), split)
+    require_person_column(path, person, ())
     return RawTable(_as_rows(path, load_array(path)))
 
 
-def _read_npz(path: Path, split: str | None) -> RawTable:
+def _read_npz(path: Path, split: str | None, person: str | None) -> RawTable:
     with open_archive(path) as arrays:
-        return _from_arrays(path, arrays, split)
+        return _from_arrays(path, arrays, split, person)
 
 
-def _read_safetensors(path: Path, split: str | None) -> RawTable:
+def _read_safetensors(path: Path, split: str | None, person: str | None) -> RawTable:
     from safetensors import safe_open
 
     with parsing(
@@ -89,10 +107,10 @@ def _read_safetensors(path: Path, split: str | None) -> RawTable:
             arrays: dict[str, AnyArray] = {key: archive.get_tensor(key) for key in archive.keys()}
         if declared is not None:
             arrays["classes"] = np.asarray(json.loads(declared))
-    return _from_arrays(path, arrays, split)
+    return _from_arrays(path, arrays, split, person)
 
 
-def _read_torch(path: Path, split: str | None) -> RawTable:
+def _read_torch(path: Path, split: str | None, person: str | None) -> RawTable:
     torch = _check.installed("torch", "torch", "Reading a .pt file")
     arrays: dict[str, AnyArray] = {}
     with parsing(
@@ -112,10 +130,12 @@ def _read_torch(path: Path, split: str | None) -> RawTable:
                 arrays[str(key)] = np.asarray(value)
     plain = "a .pt file must hold a tensor or a dict of tensors."
     require(isinstance(loaded, Mapping), path, plain, "Save {'x': rows, 'y': labels}.")
-    return _from_arrays(path, arrays, split)
+    return _from_arrays(path, arrays, split, person)
 
 
-def _from_arrays(path: Path, arrays: Mapping[str, AnyArray], split: str | None) -> RawTable:
+def _from_arrays(
+    path: Path, arrays: Mapping[str, AnyArray], split: str | None, person: str | None
+) -> RawTable:
     ending = _chosen_ending(path, arrays, split)
     packed = f"q{ending}"
     if packed in arrays and {"scale", "offset"} <= set(arrays):
@@ -142,7 +162,14 @@ def _from_arrays(path: Path, arrays: Mapping[str, AnyArray], split: str | None) 
     classes = declared_classes(arrays["classes"].tolist()) if "classes" in arrays else None
     # Whole numbers beside a list of words are positions in it.
     words = bool(classes and isinstance(classes[0], str))
-    return RawTable(rows, labels, classes, words and labels is not None and labels.dtype.kind in "iu")
+    positions = words and labels is not None and labels.dtype.kind in "iu"
+    people = None
+    if person is not None:
+        of_split = f"{person}{ending}"
+        ids = of_split if of_split in arrays else person
+        require_person_column(path, ids, arrays)
+        people = person_positions(arrays[ids], len(rows))
+    return RawTable(rows, labels, classes, positions, people=people)
 
 
 def _chosen_ending(path: Path, arrays: Mapping[str, AnyArray], split: str | None) -> str:
@@ -163,7 +190,7 @@ def _as_rows(path: Path, rows: AnyArray) -> AnyArray:
     return rows
 
 
-_READERS: dict[str, Callable[[Path, str | None], RawTable]] = {
+_READERS: dict[str, Callable[[Path, str | None, str | None], RawTable]] = {
     ".npy": _read_npy,
     ".npz": _read_npz,
     ".parquet": read_parquet,

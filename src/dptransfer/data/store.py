@@ -4,10 +4,11 @@ A folder and not one file, so that rows are memory-mapped and a manifest can be 
 
     rows.npy        (examples, dimension), float32 unless asked otherwise
     labels.npy      int64, positions in the declared class list; absent without labels
+    people.npy      int64, the person of each row as a number from 0; absent if unknown. Ids are not kept
     sources.json    where each row came from; absent if unknown
     manifest.json   see `dptransfer.data.manifest`
 
-It belongs to the owner of the rows: the labels, the sources and the fingerprints are as private as they are.
+It belongs to the owner of the rows: labels, people, sources and fingerprints are as private as they are.
 So nobody else can read it, whatever the umask says, unless it is written as public.
 """
 
@@ -25,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer import _check
-from dptransfer.arrays import AnyArray, Labels
+from dptransfer.arrays import AnyArray, Integers, Labels, People
 from dptransfer.data.class_names import declared_classes
 from dptransfer.data.embeddings import rows_of
 from dptransfer.data.examples import content_digest
@@ -35,11 +36,13 @@ from dptransfer.data.numpy_files import load_array
 from dptransfer.data.on_disk import Opener, replaced_whole, write_synced
 from dptransfer.data.owner_only import make_owner_folder, owner_only
 from dptransfer.data.parsing import parsing
+from dptransfer.data.people import person_positions
 from dptransfer.data.table import RawTable, require, unreadable
 from dptransfer.errors import DataError
 
 RowType = Literal["float16", "float32", "float64"]
-ROWS, LABELS, SOURCES, MANIFEST = "rows.npy", "labels.npy", "sources.json", "manifest.json"
+ROWS, LABELS, PEOPLE, SOURCES = "rows.npy", "labels.npy", "people.npy", "sources.json"
+MANIFEST = "manifest.json"
 _CHUNK = 4096
 
 
@@ -51,6 +54,7 @@ def write_embeddings(
     classes: Sequence[str | int] | None = None,
     encoder: EncoderIdentity | None = None,
     sources: Sequence[str | Path] | None = None,
+    people: ArrayLike | None = None,
     name: str | None = None,
     overwrite: bool = False,
     dtype: RowType = "float32",
@@ -75,6 +79,7 @@ def write_embeddings(
         classes: the declared class list. Without one, labels must be whole numbers and are kept as they are.
         encoder: identity of the encoder behind the rows.
         sources: where each row came from; kept beside the rows.
+        people: whose each row is, as `PrivateEmbeddings` takes it; who is the same is kept, and no id.
         name: what the ledger files the data set under when it is private.
         overwrite: replace an `.emb` folder that is there already.
         dtype: element type on disk.
@@ -92,6 +97,9 @@ def write_embeddings(
     for what, given in (("labels", positions), ("sources", sources)):
         if given is not None and len(given) != len(array):
             raise DataError(f"rows and {what} must have one entry per example; their lengths differ.")
+    whose = None if people is None else person_positions(people, len(array))
+    if public and whose is not None:
+        raise DataError("Public rows are nobody's data; people were given. Leave one of the two out.")
     _check.one_of("dtype", dtype, ("float16", "float32", "float64"))
     opener = None if public else owner_only
     try:
@@ -99,6 +107,8 @@ def write_embeddings(
             files = {ROWS: _write_rows(folder / ROWS, array, dtype, opener)}
             if positions is not None:
                 files[LABELS] = _write_rows(folder / LABELS, positions, "int64", opener)
+            if whose is not None:
+                files[PEOPLE] = _write_rows(folder / PEOPLE, whose, "int64", opener)
             if sources is not None:
                 named = [Path(source).as_posix() for source in sources]
                 text = json.dumps(named, ensure_ascii=False, indent=0)
@@ -107,6 +117,7 @@ def write_embeddings(
             stored = _mapped(folder / ROWS)
             rows_digest = content_digest(stored)
             manifest = Manifest(
+                version=1 if whose is None else 2,
                 name=name,
                 rows=len(array),
                 dimension=array.shape[1],
@@ -139,7 +150,7 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
 
     folder = Path(path)
     manifest = read_manifest(folder / MANIFEST)
-    for name in (ROWS, LABELS, SOURCES):
+    for name in (ROWS, LABELS, PEOPLE, SOURCES):
         file, expected = folder / name, manifest.files.get(cast(Any, name))
         found = "is there but not in the manifest" if file.exists() else "is missing"
         matched = file.exists() == (expected is not None) and (expected is not None or name != ROWS)
@@ -149,12 +160,10 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
     rows = _mapped(folder / ROWS)
     same = rows.shape == (manifest.rows, manifest.dimension) and rows.dtype == manifest.dtype
     require(same, folder / ROWS, "shape and type must be those in the manifest; they are not.", _AGAIN)
-    labels: Labels | None = None
-    if LABELS in manifest.files:
-        stored = _mapped(folder / LABELS)
-        one_each = stored.shape == (manifest.rows,) and stored.dtype == np.int64
-        require(one_each, folder / LABELS, "there must be one int64 label per row; there is not.", _AGAIN)
-        labels = np.array(stored)  # not before: of elements without a size any number may be declared
+    labels = _one_each(folder / LABELS, "label", manifest.rows) if LABELS in manifest.files else None
+    people: People | None = None
+    if PEOPLE in manifest.files:
+        people = person_positions(_one_each(folder / PEOPLE, "person", manifest.rows), manifest.rows)
     return RawTable(
         rows=rows,
         labels=labels,
@@ -165,6 +174,7 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
         name=manifest.name,
         fingerprint=manifest.fingerprint if manifest.classes is not None else None,
         rows_fingerprint=manifest.rows_fingerprint,
+        people=people,
     )
 
 
@@ -223,6 +233,13 @@ def _file_digest(file: Path) -> str:
 
 def _mapped(file: Path) -> AnyArray:
     return load_array(file, "the file must be a complete .npy array; it is damaged or cut short.", _AGAIN)
+
+
+def _one_each(file: Path, what: str, rows: int) -> Integers:
+    stored = _mapped(file)
+    one_each = stored.shape == (rows,) and stored.dtype == np.int64
+    require(one_each, file, f"there must be one int64 {what} per row; there is not.", _AGAIN)
+    return np.array(stored)  # not before: of elements without a size any number may be declared
 
 
 def _read_sources(file: Path, rows: int) -> tuple[str, ...]:

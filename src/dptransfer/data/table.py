@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from dptransfer.arrays import AnyArray
+from dptransfer.arrays import AnyArray, People
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import DataError
 
@@ -25,6 +26,7 @@ class RawTable:
         name: the data set's name, if the file records one.
         fingerprint: recorded SHA-256 of rows and label positions.
         rows_fingerprint: recorded SHA-256 of the rows alone.
+        people: whose each row is, as a number from 0, or None.
     """
 
     rows: AnyArray
@@ -36,10 +38,19 @@ class RawTable:
     name: str | None = None
     fingerprint: str | None = None
     rows_fingerprint: str | None = None
+    people: People | None = None
 
     def __repr__(self) -> str:
         labelled = "unlabelled" if self.labels is None else "labelled"
         return f"RawTable(dimension {self.rows.shape[-1] if self.rows.ndim else 0}, {labelled})"
+
+
+class Listed(NamedTuple):
+    """Examples that a file lists: their paths or texts, and as far as it has them their labels and people."""
+
+    examples: list[str]
+    labels: list[str] | None
+    people: People | None
 
 
 def unreadable(path: Path, rule: str, remedy: str) -> DataError:
@@ -64,6 +75,14 @@ def chosen_split(path: Path, splits: Collection[str], split: str | None) -> str 
         which = f"it has the splits {listed(splits)}, and one must be chosen{wrong}."
         raise unreadable(path, which, f"Pass split='{sorted(splits)[-1]}'.")
     return split
+
+
+def require_person_column(path: Path, person: str | None, columns: Collection[str]) -> None:
+    """Raise unless the column that is said to tell the person of each example, if any, is there."""
+    found = f"found {listed(columns)}" if columns else "there are no columns"
+    remedy = "Name the column that has them." if columns else "Name a .csv or .npy file that has them."
+    known = person is None or person in columns
+    require(known, path, f"people must be in the column '{person}'; {found}.", remedy)
 
 
 def listed(names: Iterable[str]) -> str:

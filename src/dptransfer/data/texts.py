@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from dptransfer.arrays import People
 from dptransfer.data.columns import read_text_columns
 from dptransfer.data.csv_files import declared_labels, read_csv
 from dptransfer.data.labelled import Labelled, LabelledList
 from dptransfer.data.parsing import parsing
+from dptransfer.data.person_files import is_person_file, people_in_file
 from dptransfer.data.table import require
 
 
@@ -20,10 +22,12 @@ class TextList(LabelledList):
     Attributes:
         texts: the texts.
         labelled: their classes, or None.
+        people: whose each is, as a number from 0, or None.
     """
 
     texts: tuple[str, ...]
     labelled: Labelled | None = None
+    people: People | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -35,6 +39,7 @@ def find_texts(
     classes: Sequence[str | int] | None = None,
     labelled: bool = True,
     column: str = "text",
+    person: str | Path | None = None,
 ) -> TextList:
     """Read texts from a CSV or Parquet file with a column of texts, or from a .txt of one text per line.
 
@@ -43,18 +48,31 @@ def find_texts(
         classes: the full public list of classes; required with labels, for it is never read off them.
         labelled: False to pass over a column `label`, as for a prediction.
         column: the column that holds the texts.
+        person: the column that tells whose each text is; or a file that does (see `people_in_file`).
     """
     path = Path(source)
     require(path.is_file(), path, "the file of texts must exist; it does not.", "Check the path.")
     kind = path.suffix.lower()
+    by_file = is_person_file(person)
+    column_of_people = None if person is None or by_file else str(person)
     if kind in _COLUMNS:
-        texts, words = _COLUMNS[kind](path, column)
-        return TextList(tuple(texts), declared_labels(path, words if labelled else None, classes))
-    require(kind == ".txt", path, "texts must come as .csv, .parquet or .txt.", "Convert the file.")
+        texts, words, people = _COLUMNS[kind](path, column, column_of_people)
+        listed = TextList(tuple(texts), declared_labels(path, words if labelled else None, classes), people)
+    else:
+        require(kind == ".txt", path, "texts must come as .csv, .parquet or .txt.", "Convert the file.")
+        listed = TextList(_lines(path))
+        no_column = "a .txt has no column that tells people."
+        require(column_of_people is None, path, no_column, "Name a .csv or .npy file that does.")
+    if person is None or not by_file:
+        return listed
+    return replace(listed, people=people_in_file(Path(person), len(listed)))
+
+
+def _lines(path: Path) -> tuple[str, ...]:
     with parsing(path, "the file must be UTF-8 text; it is not.", "Save it again."):
         lines = tuple(line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip())
     require(lines, path, "the file must hold at least one text; it holds none.", "Check the file.")
-    return TextList(lines)
+    return lines
 
 
 _COLUMNS = {".csv": read_csv, ".parquet": read_text_columns}

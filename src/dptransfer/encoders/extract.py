@@ -76,7 +76,7 @@ def encode_images(
     the file out, would let a release depend on it in a way no mechanism covers.
 
     Args:
-        images: what `find_images` found.
+        images: what `find_images` found; labels and people go into `out` with the rows.
         encoder: an image encoder.
         out: the `.emb` folder to write; unfinished work is kept in `<out>.partial` beside it.
         batch: pictures per call of the model, fixed for the whole run.
@@ -109,6 +109,7 @@ def encode_images(
         None if images.labelled is None else images.labelled.of_rows(kept),
         encoder=encoder.identity,
         sources=[source for source, keep in zip(sources, kept, strict=True) if keep],
+        people=None if images.people is None else images.people[kept],
         name=name,
         overwrite=overwrite,
         public=public,
@@ -149,6 +150,7 @@ def encode_texts(
         target,
         rows,
         listed.labelled,
+        people=listed.people,
         encoder=encoder.identity,
         name=name,
         overwrite=overwrite,

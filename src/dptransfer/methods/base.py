@@ -36,6 +36,7 @@ from dptransfer.data import (
     PublicData,
     PublicEmbeddings,
     PublicImages,
+    content_digest,
 )
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
 from dptransfer.features import Features, FittedFeatures, UnitNorm
@@ -386,6 +387,7 @@ def _request(plan: Plan, private: PrivateData, public: Mapping[str, Any] | None)
         "list of declared facts": private.facts.to_dict(),
         "public data set": public,
         "private data set": private.fingerprint,
+        "person for some row": None if private.people is None else content_digest(private.people),
     }
 
 

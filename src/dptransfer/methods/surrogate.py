@@ -126,7 +126,9 @@ def surrogates(
         labels, tests, shown = (
             np.repeat(np.arange(classes), repeats) for repeats in (counts, per_class, shots)
         )
-        people = None if rows_per_person is None else _people(len(labels), rows_per_person, family, rng)
+        people = None
+        if rows_per_person is not None:
+            people = made_people(len(labels), rows_per_person, many_classes=family.many_classes, rng=rng)
         rows, test_rows, shot_rows = source(labels, people), source(tests, None), source(shown, None)
         names, encoder, pool = [str(c) for c in range(classes)], public.encoder, public
         if shots:
@@ -145,11 +147,11 @@ def surrogates(
         yield Surrogate(private, pool, test_rows, tests)
 
 
-def _people(rows: int, each: float, family: Family, rng: np.random.Generator) -> People:
+def made_people(rows: int, each: float, *, many_classes: bool, rng: np.random.Generator) -> People:
     """Persons with as many rows each, of rows in order of class: consecutive ones, or any."""
     persons = max(1, round(rows / each))
     people: People = np.arange(rows) * persons // rows
-    return rng.permutation(people) if family.many_classes else people
+    return rng.permutation(people) if many_classes else people
 
 
 Source = Callable[[Integers, People | None], Floats32]

@@ -50,6 +50,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         public: public rows, for methods that use some.
         relation: 'add/remove' or 'replace-one'.
         name: what the ledger files the data set under; required, so that all fits on it add up.
+        person_bound: as how many examples one person counts at most, in a fit that is told the people.
+        rows_per_person: about how many examples a person has, only if that may be public.
         new_data_set: your word that rows on record under another name are other people's here.
         ledger: where fits are charged; the user's default ledger file if None.
         random_state: None for secure noise. A number gives repeatable noise for tests, and a model that
@@ -68,6 +70,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     public: PublicEmbeddings | None = None
     relation: str = Relation.ADD_REMOVE.value
     name: str | None = None
+    person_bound: float = 1.0
+    rows_per_person: float | None = None
     new_data_set: bool = False
     ledger: Ledger | None = None
     random_state: int | None = None
@@ -84,8 +88,16 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         """What is fitted, from the settings."""
         return as_method(self.method)
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # scikit-learn's names
+    def fit(self, X: ArrayLike, y: ArrayLike, people: ArrayLike | None = None) -> Self:
         """Fit once, and charge the ledger once.
+
+        Args:
+            X: the private rows.
+            y: class of each.
+            people: whose each row is; then persons are protected, each with all their rows. Through a
+                pipeline it goes as `privateclassifier__people`, or as `people` by metadata routing with
+                `set_fit_request(people=True)`; with `set_fit_request(people='groups')` it is what group
+                splitters take too.
 
         Raises:
             BudgetExceeded: the data set's budget does not cover this fit; nothing was read.
@@ -98,7 +110,15 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         classes = declared_values(self.classes, labels)
         # Positions stand for classes inside, so that classes of any kind can be declared.
         positions = places(labels.tolist(), classes.tolist())
-        private = PrivateEmbeddings(rows, positions, classes=class_words(classes), name=name)
+        private = PrivateEmbeddings(
+            rows,
+            positions,
+            classes=class_words(classes),
+            name=name,
+            people=people,
+            person_bound=self.person_bound,
+            rows_per_person=self.rows_per_person,
+        )
         public = with_class_words(self.public, classes)
         if not checked_front.get():
             warn_once(FRONT)

@@ -43,8 +43,8 @@ class PrivateSearch(PrivateClassifier):
         mean_trials: expected number of candidates that are drawn and fitted.
         epsilon: ε of the whole search.
         delta: δ of the whole search.
-        classes: as for `PrivateClassifier`, like `public`, `relation`, `name`, `new_data_set`, `ledger` and
-            `random_state`.
+        classes: as for `PrivateClassifier`, like `public`, `relation`, `name`, `person_bound`,
+            `rows_per_person`, `new_data_set`, `ledger` and `random_state`.
 
     Attributes:
         best_params_: the settings of the best trial, as listed in `grid`; released.
@@ -57,9 +57,9 @@ class PrivateSearch(PrivateClassifier):
     grid: Mapping[str, Sequence[Any]] | None = field(default=None, kw_only=False)
     mean_trials: float = 10.0
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Search once, and charge the ledger once."""
-        super().fit(X, y)
+    def fit(self, X: ArrayLike, y: ArrayLike, people: ArrayLike | None = None) -> Self:
+        """Search once, and charge the ledger once; `people` as for `PrivateClassifier`."""
+        super().fit(X, y, people)
         listed = self._listed()
         candidates = [candidate for _, candidate in listed]
         self.best_params_ = next(

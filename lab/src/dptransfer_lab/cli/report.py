@@ -58,6 +58,13 @@ def explore(
     ] = None,
     rows: Annotated[int, typer.Option("--rows", "-n", help="Number of private rows.")] = 5000,
     imbalance: Annotated[float, typer.Option("--imbalance", help="Largest class over smallest.")] = 1.0,
+    people: Annotated[
+        int | None,
+        typer.Option("--people", help="Number of people; protects them, not rows.", show_default=False),
+    ] = None,
+    person_bound: Annotated[
+        float, typer.Option("--person-bound", help="Examples that a person counts as, at most.")
+    ] = 1.0,
     dimension: Annotated[
         int | None,
         typer.Option("--dim", help="Width of the rows; default that of the public ones.", show_default=False),
@@ -75,6 +82,8 @@ def explore(
     """Predict accuracy against ε for your sizes from public rows alone; no private row is read.
 
     --public demo stands for the demo's glyphs, to see what comes out.
+
+    With --people 2000 the rows are of so many people, each protected with all their rows.
 
     Example: dptransfer bench explore --public pool.emb --classes 20 --rows 8000 --imbalance 10
     """
@@ -97,7 +106,7 @@ def explore(
         classes = len(labelled.classes)
     budgets = [Budget(epsilon=value, delta=delta) for value in _numbers(epsilons)]
     chosen = [named_method(name.strip(), {}) for name in methods.split(",")]
-    sizes = Sizes(classes, rows, imbalance)
+    sizes = Sizes(classes, rows, imbalance, people, person_bound)
     with working("Simulating"):
         outlook = predict(pool, sizes, budgets, chosen, sample=labelled)
         fitted = outlook.predictions["accuracy"].notna().any()
@@ -105,7 +114,8 @@ def explore(
     found = outlook.summary().rename(columns={"at_epsilon": "epsilon"})
     if as_json:
         lines = loads(found.to_json(orient="records"))
-        show_json({"prediction": lines, "how": outlook.how, "files": [str(file) for file in files]})
+        shown_files = [str(file) for file in files]
+        show_json({"prediction": lines, "unit": sizes.unit.value, "how": outlook.how, "files": shown_files})
         return
     names = ("lowest", "mean", "highest")
     shown = [
@@ -116,7 +126,8 @@ def explore(
         )
         for line in found.to_dict("records")
     ]
-    show_table(("Method", "ε", *names), shown, numbers=(1, 2, 3, 4))
+    axis = "ε per example" if people is None else "ε per person"
+    show_table(("Method", axis, *names), shown, numbers=(1, 2, 3, 4))
     refused = found.dropna(subset="refusal").drop_duplicates(["method", "refusal"])
     for name, refusal in zip(refused["method"], refused["refusal"], strict=True):
         say(f"'{name}' cannot be fitted: {refusal}")

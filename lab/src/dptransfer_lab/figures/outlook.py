@@ -22,12 +22,13 @@ def predicted_curve(outlook: Outlook) -> Drawing:
     figure, panels = line_panels(data, styles, x="at_epsilon", y="accuracy", errorbar=("pi", 100))
     axes = panels[None]
     epsilon_axis(axes, data)
+    axes.set_xlabel(f"ε for one {outlook.unit.words} (smaller promises more)")
     percent(axes)
     axes.set_ylabel("predicted balanced accuracy")
     axes.text(0.99, 0.02, "PREDICTION", transform=axes.transAxes, ha="right", fontsize=8, color=QUIET)
     caption = (
-        f"Predicted balanced accuracy against ε. The line is the mean of {outlook.tasks} simulated tasks, "
-        f"the band reaches from the lowest to the highest. {outlook.how}"
+        f"Predicted balanced accuracy against ε for one {outlook.unit.words}. The line is the mean of "
+        f"{outlook.tasks} simulated tasks, the band reaches from the lowest to the highest. {outlook.how}"
     )
     return finished(
         figure, list(styles.values()), name="explore", title="Predicted accuracy against ε", caption=caption

@@ -1,0 +1,78 @@
+"""Whose each example is, as told outside of it: by a file of its own, or by the folder of a picture."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dptransfer.arrays import People
+from dptransfer.data.csv_files import read_csv
+from dptransfer.data.numpy_files import load_array
+from dptransfer.data.people import person_positions
+from dptransfer.data.table import require
+
+FOLDER = "folder"
+"""The word for people by the folder that pictures are in, which no column can be called by."""
+
+
+def is_person_file(person: object) -> bool:
+    """Whether this names a file, by its ending, and not a column.
+
+    >>> is_person_file("patients.csv"), is_person_file("patient")
+    (True, False)
+    """
+    return isinstance(person, str | Path) and Path(person).suffix.lower() in (".csv", ".npy")
+
+
+def people_in_file(
+    file: Path, count: int, *, paths: Sequence[str | Path] | None = None, root: Path | None = None
+) -> People:
+    """The person of each example, by a file.
+
+    An `.npy` array has the ids in the order of the examples. A CSV has the columns `path` and `person` where
+    examples have paths, and `example` (numbers from 0) and `person` where they have none. It may list more
+    than there are. An empty person is a missing id; an example that is not listed is an error, since paths
+    from another root would otherwise make everybody strangers.
+
+    Args:
+        file: the file.
+        count: the number of examples.
+        paths: where each lies, if they have paths.
+        root: what paths in the file are relative to.
+    """
+    if file.suffix.lower() == ".npy":
+        return person_positions(np.array(load_array(file)), count)
+    column = "example" if paths is None else "path"
+    lines = read_csv(file, column, person="person")
+    assert lines.people is not None
+
+    def place(name: str | Path) -> str:
+        return str(name).strip() if paths is None else os.path.abspath((root or Path()) / name)
+
+    person_of = dict(zip(map(place, lines.examples), lines.people.tolist(), strict=True))
+    once = f"each {column} must be listed once; at least one is not."
+    require(len(person_of) == len(lines.examples), file, once, "Remove the others.")
+    found = [person_of.get(place(name)) for name in (map(str, range(count)) if paths is None else paths)]
+    all_listed = "every example must be listed, with an empty person if there is none; at least one is not."
+    where = "Number them from 0." if paths is None else f"Name their files, relative to '{root or Path()}'."
+    require(None not in found, file, all_listed, where)
+    return person_positions(found, count)
+
+
+def people_by_folder(root: Path, names: Sequence[str]) -> People:
+    """The person of each picture, by the folder in that of its class; one that is in none is alone.
+
+    >>> people_by_folder(Path("photos"), ["cat/ann/1.png", "dog/ann/2.png", "dog/3.png"]).tolist()
+    [0, 0, 1]
+
+    Args:
+        root: the folder of all, for a message.
+        names: where each picture lies in it, as class/person/picture.
+    """
+    parts = [name.split("/") for name in names]
+    rule = "with people by folder, pictures must lie in class/person/picture; none does."
+    require(any(len(own) > 2 for own in parts), root, rule, "Make a folder for each person, in each class.")
+    return person_positions([own[1] if len(own) > 2 else None for own in parts], len(parts))
