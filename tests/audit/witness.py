@@ -81,13 +81,13 @@ def witnessing():
     shown = []
     by_one, by_rounds = GaussianMechanism.release, RoundsLeft.release
 
-    def one(self, rows, labels, *, noise):
-        answer = by_one(self, rows, labels, noise=noise)
+    def one(self, rows, labels, people=None, *, noise):
+        answer = by_one(self, rows, labels, people, noise=noise)
         shown.append(Shown(self.query, answer, self.scale, 1.0, rows, labels))
         return answer
 
-    def in_rounds(self, query, rows, labels):
-        answer = by_rounds(self, query, rows, labels)
+    def in_rounds(self, query, rows, labels, people=None):
+        answer = by_rounds(self, query, rows, labels, people)
         shown.append(Shown(query, answer, self.paid.scale, self.paid.sampling_rate, rows, labels))
         return answer
 

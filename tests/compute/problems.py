@@ -23,10 +23,11 @@ CAPS = {
 }
 
 
-def expected(private, labels, classes, public, low, high, precision="float16"):
+def expected(private, labels, classes, public, low, high, precision="float16", weights=None):
     """What `class_similarity` must return."""
     one = GRID_NORM[precision] ** 2
-    sums = class_similarity_reference(private, labels, classes, public, low, high, one=one)
+    given = (private, labels, classes, public, low, high)
+    sums = class_similarity_reference(*given, one=one, weights=weights)
     return np.array(sums, dtype=object).reshape(len(public), classes)
 
 
@@ -41,6 +42,25 @@ def problem(seed, count=60, candidates=25, width=12, norm=2047):
     corners[0, 0], corners[1, 0] = norm, -norm
     labels = rng.choice([0, 1, 3], size=count + 3)  # class 2 stays empty
     return np.vstack([private, corners]), labels, np.vstack([public, corners])
+
+
+def weights_for(count, kind="some", seed=0):
+    """Weights of so many rows: a few different ones with the extremes, or as many as there are rows."""
+    rng = np.random.default_rng(seed)
+    if kind == "some":
+        return rng.choice([0, 1, 1638, 2**16 - 1, 2**16], size=count).astype(np.int64)
+    return rng.permutation(np.linspace(1, 2**16, count).astype(np.int64))
+
+
+def beyond_float64(rows=65_537):
+    """Rows, labels, candidates, weights and the open sums, an odd number above 2⁵³ that no float64 holds."""
+    row, candidate, weight = (2045, 82), (2043, 101), 65_535
+    total = rows * weight * (ONE + row[0] * candidate[0] + row[1] * candidate[1])
+    assert total > 2**53
+    assert int(float(total)) != total
+    private = np.tile(np.array(row, dtype=np.int16), (rows, 1))
+    arguments = (private, np.zeros(rows, dtype=np.int64), 1, np.array([candidate], dtype=np.int16))
+    return arguments, np.full(rows, weight), total
 
 
 def adversarial(norm=2047, width=48):

@@ -18,6 +18,7 @@ def class_similarity_reference(
     high: int,
     *,
     one: int,
+    weights: Sequence[int] | None = None,
 ) -> list[list[int]]:
     """For each public row and class, Σ over the class of clip(one + dot, low, high) − low.
 
@@ -32,14 +33,16 @@ def class_similarity_reference(
         low: smallest value of one + dot that counts.
         high: largest value that counts.
         one: squared grid norm.
+        weights: how many times each private row counts; once if not given.
     """
+    times = [1] * len(private_rows) if weights is None else [int(weight) for weight in weights]
     private = [[int(value) for value in row] for row in private_rows]
     result = []
     for candidate in public_rows:
         p = [int(value) for value in candidate]
         sums = [0] * classes
-        for x, label in zip(private, labels, strict=True):
+        for x, label, weight in zip(private, labels, times, strict=True):
             similarity = one + sum(a * b for a, b in zip(x, p, strict=True))
-            sums[label] += min(max(similarity, low), high) - low
+            sums[label] += weight * (min(max(similarity, low), high) - low)
         result.append(sums)
     return result

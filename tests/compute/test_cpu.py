@@ -5,26 +5,41 @@ import pytest
 
 from dptransfer.compute import class_similarity, cpu
 
-from .problems import CAPS, CLASSES, ONE, adversarial, expected, problem
+from .problems import CAPS, CLASSES, ONE, adversarial, beyond_float64, expected, problem, weights_for
 
 ACTIVE = CAPS["both"]
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("caps", [CAPS["open"], ACTIVE], ids=["linear", "capped"])
 @pytest.mark.parametrize("workers", [1, 2, 5])
 @pytest.mark.parametrize(("panel", "tile"), [(64, 1), (640, 7), (2**23, 1024)])
 def test_chunks_panels_tiles_order_and_threads_do_not_change_an_integer(
-    monkeypatch, caps, workers, panel, tile
+    monkeypatch, caps, workers, panel, tile, weighted
 ):
-    private, labels, public = problem(2, count=300)
-    want = expected(private, labels, CLASSES, public, *caps)
+    private, labels, public = problem(2, count=100 if weighted else 300)
+    weights = weights_for(len(private), "all different") if weighted else None
+    want = expected(private, labels, CLASSES, public, *caps, weights=weights)
     monkeypatch.setattr(cpu, "_PANEL_ELEMENTS", panel)
     monkeypatch.setattr(cpu, "_TILE_ROWS", tile)
     monkeypatch.setattr(cpu, "usable_cores", lambda: workers)
     order = np.random.default_rng(3).permutation(len(private))
     for chunk in (None, 1, 5, 1000):
-        got = class_similarity(private[order], labels[order], CLASSES, public, *caps, chunk=chunk)
-        assert (got == want).all()
+        own = None if weights is None else weights[order]
+        given = (private[order], labels[order], CLASSES, public, *caps)
+        assert (class_similarity(*given, chunk=chunk, weights=own) == want).all()
+
+
+def test_weighted_sums_beyond_float64_are_exact():
+    given, weights, total = beyond_float64()
+    for caps in ((0, 2 * ONE), (0, 2 * ONE - 1)):  # without a cap, and with one that no product reaches
+        assert class_similarity(*given, *caps, weights=weights).item() == total
+
+
+def test_one_float64_product_would_not_be_exact_there(monkeypatch):
+    given, weights, total = beyond_float64()
+    monkeypatch.setattr(cpu, "exact_parts", lambda sums: [sums])
+    assert class_similarity(*given, 0, 2 * ONE, weights=weights).item() != total
 
 
 @pytest.mark.parametrize("classes", [1, 3, 300])
@@ -88,21 +103,23 @@ def test_a_memory_mapped_pool_is_scored_like_an_array(tmp_path):
     assert (got == expected(private, labels, CLASSES, public, *ACTIVE)).all()
 
 
-def peak_bytes(count, candidates, width, caps):
+def peak_bytes(count, candidates, width, caps, weighted):
     rng = np.random.default_rng(0)
     private = rng.integers(-20, 20, (count, width)).astype(np.int8)
     public = rng.integers(-20, 20, (candidates, width)).astype(np.int8)
     labels = rng.integers(0, 3, count)
+    weights = weights_for(count, "all different") if weighted else None
     tracemalloc.start()
     try:
-        result = class_similarity(private, labels, 3, public, *caps)
+        result = class_similarity(private, labels, 3, public, *caps, weights=weights)
         return tracemalloc.get_traced_memory()[1] - result.nbytes
     finally:
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("weighted", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("caps", [CAPS["open"], ACTIVE], ids=["linear", "capped"])
-def test_extra_memory_stays_below_the_stated_constant(monkeypatch, caps):
+def test_extra_memory_stays_below_the_stated_constant(monkeypatch, caps, weighted):
     """With panels, slabs and tiles a sixty-fourth of their size, so must be the peak, whatever the sizes."""
     for name, value in (("PANEL", 2**17), ("SLAB", 2**15)):
         monkeypatch.setattr(cpu, f"_{name}_ELEMENTS", value)
@@ -110,9 +127,10 @@ def test_extra_memory_stays_below_the_stated_constant(monkeypatch, caps):
         monkeypatch.setattr(cpu, name, 128)
     monkeypatch.setattr(cpu, "usable_cores", lambda: 3)
     stated = (cpu.PANEL_BYTES + 3 * cpu.THREAD_BYTES) // 64
-    for count, candidates, width in ((20_000, 400, 64), (400, 20_000, 64), (3_000, 3_000, 256)):
+    shapes = [(20_000, 400, 64), (400, 20_000, 64), (3_000, 3_000, 256)]
+    for count, candidates, width in [(3_000, 2_500, 64)] if weighted else shapes:
         assert count * candidates * 4 > 10 * stated  # the full matrix would not pass
-        assert peak_bytes(count, candidates, width, caps) <= stated
+        assert peak_bytes(count, candidates, width, caps, weighted) <= stated
 
 
 def test_few_public_rows_still_give_every_thread_a_share():

@@ -7,7 +7,7 @@ from contracts.rows import steady
 from dptransfer.compute import class_similarity, cpu, cuda
 from dptransfer.features.lattice import unit_lattice
 
-from .problems import CAPS, CLASSES, ONE, adversarial, expected, problem
+from .problems import CAPS, CLASSES, ONE, adversarial, beyond_float64, expected, problem, weights_for
 
 
 @steady
@@ -79,6 +79,32 @@ def test_cuda_and_cpu_give_the_same_integers_for_all_class_sizes_and_widths(size
         for chunk in (None, 100):
             got = on_cuda(private, labels, len(sizes), public, low, high, precision=precision, chunk=chunk)
             assert (got == want).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("norm", [2047, 127])
+@pytest.mark.parametrize("kind", ["some", "all different"])
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+def test_cuda_and_cpu_give_the_same_integers_for_weighted_rows(sizes, kind, norm):
+    rng = np.random.default_rng(len(sizes))
+    precision = "float16" if norm == 2047 else "int8"
+    labels = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    private = unit_lattice(rng.normal(size=(len(labels), 100)) + 0.2, norm)
+    public = unit_lattice(rng.normal(size=(777, 100)) + 0.2, norm)
+    weights = weights_for(len(labels), kind)
+    # The second pair of caps counts zero rows, such as fill up the last tile.
+    for low, high in ((0, 2 * norm**2), (norm**2 - norm**2 // 50, norm**2 + norm**2 // 10)):
+        given = (private, labels, len(sizes), public, low, high)
+        want = class_similarity(*given, precision=precision, weights=weights)
+        for chunk in (None, 100):
+            assert (on_cuda(*given, precision=precision, chunk=chunk, weights=weights) == want).all()
+
+
+@pytest.mark.gpu
+def test_weighted_sums_beyond_float64_are_exact_on_cuda():
+    given, weights, total = beyond_float64()
+    for caps in ((0, 2 * ONE), (0, 2 * ONE - 1)):
+        assert on_cuda(*given, *caps, weights=weights).item() == total
 
 
 @pytest.mark.gpu

@@ -8,7 +8,7 @@ from dptransfer.compute import class_similarity
 from dptransfer.errors import ArgumentError
 from dptransfer.features.lattice import unit_lattice
 
-from .problems import CAPS, CLASSES, ONE, expected, problem
+from .problems import CAPS, CLASSES, ONE, expected, problem, weights_for
 
 
 @pytest.mark.parametrize("caps", CAPS.values(), ids=CAPS)
@@ -25,6 +25,24 @@ def test_scores_are_those_of_python_integers_on_the_small_grid():
     for caps in ((0, 2 * 127**2), (127**2 - 900, 127**2 + 3_333)):
         got = class_similarity(private, labels, CLASSES, public, *caps, precision="int8")
         assert (got == expected(private, labels, CLASSES, public, *caps, precision="int8")).all()
+
+
+@pytest.mark.parametrize("kind", ["some", "all different"])
+@pytest.mark.parametrize("caps", CAPS.values(), ids=CAPS)
+def test_weighted_scores_are_those_of_python_integers(caps, kind):
+    private, labels, public = problem(8)
+    weights = weights_for(len(private), kind)
+    got = class_similarity(private, labels, CLASSES, public, *caps, weights=weights)
+    assert got.dtype == np.int64
+    assert (got == expected(private, labels, CLASSES, public, *caps, weights=weights)).all()
+
+
+def test_a_weight_of_one_is_no_weight():
+    private, labels, public = problem(9)
+    for caps in CAPS.values():
+        given = (private, labels, CLASSES, public, *caps)
+        once = class_similarity(*given, weights=np.ones(len(private), dtype=np.int64))
+        assert (once == class_similarity(*given)).all()
 
 
 def test_float32_would_not_be_exact_one_step_beyond_the_grid():
@@ -75,5 +93,7 @@ def test_bad_arguments_are_refused_with_what_to_do():
         class_similarity(row, label, 1, row, 10, 10)
     with pytest.raises(ArgumentError, match="same features"):
         class_similarity(row, label, 1, np.array([[1, 2, 3]]), 0, 10)
-    with pytest.raises(ArgumentError, match="one entry per private row"):
+    with pytest.raises(ArgumentError, match="labels must have one entry per private row"):
         class_similarity(row, np.array([0, 1]), 2, row, 0, 10)
+    with pytest.raises(ArgumentError, match="weights must have one entry per private row"):
+        class_similarity(row, label, 1, row, 0, 10, weights=np.array([1, 1]))

@@ -5,12 +5,22 @@ import pytest
 
 from dptransfer.accounting import selection_delta
 from dptransfer.errors import ArgumentError
+from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import SELECTIONS, ExponentialMechanism, LaplaceNoisyMax, PermuteAndFlip
 from dptransfer.noise import SecureNoise, SeededNoise
-from dptransfer.privacy import Relation, SelectionEvent
+from dptransfer.privacy import Bound, Relation, SelectionEvent, Unit
+from dptransfer.queries import SimilarityScores
 from noise.laws import exponential_mechanism, fits_table, laplace_noisy_max, permute_and_flip
+from queries.similarity_faults import EachClassByItself, EachRowInFull
 
-from .samples import GivenScores, loss_of, neighbouring_scores, worst_losses
+from .samples import (
+    GivenScores,
+    loss_of,
+    losses_over_classes,
+    neighbouring_scores,
+    worst_losses,
+    worst_losses_of_persons,
+)
 
 LAWS = {
     "exponential": exponential_mechanism,
@@ -78,6 +88,68 @@ def test_those_that_claim_no_bounded_range_have_none(name):
     assert not made.bounded_range
     assert not made.event.bounded_range
     assert widest > 1.05
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("epsilon", [0.1, 4.0])
+@pytest.mark.parametrize("classes", [2, 5])
+def test_the_loss_of_a_person_who_has_all_classes_never_exceeds_epsilon(name, relation, epsilon, classes):
+    made = mechanism(name, epsilon, relation, score_range=20)
+    largest, widest = worst_losses_of_persons(law_of(made), 3, classes, 20, relation, trials=24)
+    assert largest <= epsilon + ROUNDING
+    if made.bounded_range:
+        assert widest <= epsilon + ROUNDING
+
+
+FEATURES = UnitNorm().fit(2, None)
+ACROSS, ALONG = [0.0, 1.0], [1.0, 0.0]
+
+
+def person(number, row, classes, count=40):
+    """Rows of one person, all alike, in turn of these classes."""
+    labels = np.resize(np.array(classes), count)
+    return np.tile(row, (count, 1)), labels, np.full(count, number)
+
+
+def together(*persons):
+    return [np.concatenate(parts) for parts in zip(*persons, strict=True)]
+
+
+CROWD = [person(number, ACROSS, [0, 1, 2]) for number in range(1, 46)]
+NEIGHBOURS = {  # all three classes are moved; then one class is left and two are joined
+    Relation.ADD_REMOVE: (together(*CROWD), together(*CROWD, person(0, ALONG, [0, 1, 2]))),
+    Relation.REPLACE_ONE: (
+        together(*CROWD, person(0, ACROSS, [0])),
+        together(*CROWD, person(0, ALONG, [1, 2])),
+    ),
+}
+
+
+def losses_of_neighbours(name, relation, query=SimilarityScores):
+    """The log-ratios of all joint choices on data sets that differ in one person's forty rows."""
+    candidates = FEATURES.lattice(np.array([ALONG, ACROSS]), 2047)
+    asked = query(FEATURES, candidates, 3, 1.0, 2.0, bound=Bound(Unit.PERSON))
+    made = SELECTIONS[name](asked, 1.0, relation)
+    return losses_over_classes(law_of(made), *(asked(*data) for data in NEIGHBOURS[relation]))
+
+
+ON_ANY_GRID = ["exponential", "permute-and-flip"]  # laws that are not enumerated step by step
+
+
+@pytest.mark.parametrize("name", ON_ANY_GRID)
+@pytest.mark.parametrize("relation", Relation)
+def test_one_persons_forty_rows_in_all_classes_lose_at_most_epsilon_and_nearly_all_of_it(name, relation):
+    low, high = losses_of_neighbours(name, relation)
+    assert 0.98 < max(high, -low) <= 1 + ROUNDING
+
+
+@pytest.mark.parametrize("name", ON_ANY_GRID)
+@pytest.mark.parametrize(("fault", "least"), [(EachRowInFull, 30), (EachClassByItself, 1.4)])
+def test_rows_counted_in_full_or_bounded_by_class_lose_more_than_epsilon(name, fault, least):
+    for relation in Relation:
+        low, high = losses_of_neighbours(name, relation, fault)
+        assert max(high, -low) > (least if relation is Relation.ADD_REMOVE else 1.2)
 
 
 def hockey_stick(first, second, epsilon):

@@ -8,10 +8,10 @@ from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms import TopKMechanism
 from dptransfer.mechanisms.top_k import by_falling_score, log_error, log_sets_with_worst_rank
 from dptransfer.noise import SecureNoise, SeededNoise
-from dptransfer.privacy import Relation, SelectionEvent
+from dptransfer.privacy import Relation, SelectionEvent, Unit
 from noise.laws import fits_table
 
-from .samples import GivenScores, loss_of, worst_losses
+from .samples import GivenScores, loss_of, worst_losses, worst_losses_of_persons
 
 RANGE = 6
 ROUNDING = 1e-9
@@ -116,6 +116,46 @@ def test_rounding_of_the_weights_is_paid_for_by_the_scale():
 
     assert worst_losses(law_of(made), 6, 1, Relation.ADD_REMOVE)[0] <= 1
     assert worst_losses(narrow_law, 6, 1, Relation.ADD_REMOVE)[0] > 1
+
+
+def mechanism_for_persons(k, classes, epsilon=1.0, relation=Relation.ADD_REMOVE, score_range=RANGE):
+    query = GivenScores(np.zeros((0, classes), dtype=np.int64), score_range, unit=Unit.PERSON)
+    return TopKMechanism(query, k, epsilon, relation)
+
+
+@pytest.mark.parametrize(("candidates", "k"), CASES)
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("classes", [2, 4])
+def test_the_loss_of_a_person_who_has_all_classes_never_exceeds_epsilon(candidates, k, relation, classes):
+    made = mechanism_for_persons(k, classes, 1.0, relation)
+    largest, widest = worst_losses_of_persons(law_of(made), candidates, classes, RANGE, relation, trials=24)
+    assert largest <= 1 + ROUNDING
+    assert widest <= 1 + ROUNDING
+
+
+def test_rounding_of_the_weights_is_paid_for_in_every_class_that_a_person_moves():
+    """Each class moves by one step: at the scale that pays for one class's rounding, six lose too much."""
+    classes = 6
+    honest = mechanism_for_persons(3, classes, score_range=classes)
+    rows_scale = mechanism(3, score_range=classes).scale
+
+    class OneClassPaid:
+        k, scale = 3, rows_scale
+
+    honest_loss, short_loss = (
+        max(
+            classes * max(loss_of(law_of(made), first, first + up)[1] for up in every_move(6))
+            for first in (np.zeros(6, dtype=np.int64), np.arange(6), np.arange(6)[::-1])
+        )
+        for made in (honest, OneClassPaid())
+    )
+    assert honest_loss <= 1 < short_loss
+    assert honest.scale == pytest.approx((classes + 4 * classes) / (1 - 4 * classes * log_error(3)), rel=1e-9)
+
+
+def every_move(candidates):
+    """All ways in which some scores rise by one."""
+    return np.array(np.meshgrid(*[[0, 1]] * candidates)).reshape(candidates, -1).T
 
 
 @pytest.mark.parametrize(("candidates", "k"), CASES)

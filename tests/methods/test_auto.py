@@ -22,7 +22,7 @@ from dptransfer.methods import (
 )
 from dptransfer.methods.surrogate import FAMILIES, scaled_budget
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import Budget, Relation, SelectionEvent
+from dptransfer.privacy import Budget, Relation, SelectionEvent, Unit
 from dptransfer.release.heads import CosineHead
 
 WIDTH = 16
@@ -167,6 +167,55 @@ def test_the_declared_size_or_a_hundred_per_class_is_tried(monkeypatch):
     assert [rows for _, rows, _ in seen] == pytest.approx([1000] * TRIALS + [400] * TRIALS, rel=0.02)
     tried = [candidate for candidate, _, _ in seen[:TRIALS]]
     assert tried == [GOOD] * len(FAMILIES) + [NARROW] * len(FAMILIES)
+
+
+PEOPLE = replace(FACTS, unit=Unit.PERSON, rows_per_person=5.0)
+
+
+def test_people_are_tried_with_the_rows_that_they_have(monkeypatch):
+    seen = []
+    monkeypatch.setattr(auto, "_accuracy", lambda candidate, task, budget: seen.append(task.private) or 0.5)
+    undeclared = replace(PEOPLE, person_bound=2.0, rows_per_person=None)
+    for facts in (PEOPLE, undeclared, replace(PEOPLE, size=None)):
+        Auto(candidates=(GOOD, NARROW)).plan(facts, BUDGET, POOL)
+    declared, assumed, unsized = (
+        (len(data.labels) / len(set(data.people)), data.facts.person_bound, len(set(data.people)))
+        for data in seen[::TRIALS]
+    )
+    assert declared == pytest.approx((5.0, 1.0, 80), rel=0.02)
+    assert assumed == pytest.approx((4.0, 2.0, 100), rel=0.02)
+    assert unsized == pytest.approx((5.0, 1.0, 400), rel=0.02)  # a hundred people per class
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        (PEOPLE, "the declared size, 5 examples of each person"),
+        (
+            replace(PEOPLE, size=None, rows_per_person=None),
+            "100 people per class, as no size is declared, "
+            "4 examples of each person, as no number is declared",
+        ),
+    ],
+)
+def test_the_note_tells_what_is_assumed_of_people(monkeypatch, facts, words):
+    scores_of(monkeypatch, 0.6, 0.75)
+    (note,) = Auto(candidates=(GOOD, NARROW)).plan(facts, BUDGET, POOL).notes
+    assert f"({words}; no private row was read)" in note
+
+
+def test_a_plan_for_people_protects_them_and_is_chosen_for_them():
+    rows, people = (Auto().plan(facts, BUDGET, POOL) for facts in (FACTS, PEOPLE))
+    assert {event.unit for event in people.events} == {Unit.PERSON}
+    assert {event.unit for event in rows.events} == {Unit.ROW}
+    assert rows.notes != people.notes
+
+
+def test_people_count_as_much_as_they_may_beside_the_noise():
+    many = replace(PEOPLE, size=300_000, rows_per_person=100.0)
+    wide = [len(auto._wide(facts, BUDGET, POOL)) for facts in (replace(many, unit=Unit.ROW), many)]
+    assert wide == [1, 0]
+    assert len(auto._wide(replace(many, person_bound=100.0), BUDGET, POOL)) == 0  # noise grows as well
 
 
 def test_a_second_call_tries_nothing_and_other_facts_or_budgets_do(monkeypatch):

@@ -7,9 +7,9 @@ from dptransfer.features import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PublicPrototypes, TopKPrototypes
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import Budget, Relation
+from dptransfer.privacy import Budget, Relation, Unit
 
-from .samples import BUDGET, REPLACE, WIDTH, Silent, clusters, fit, pool, private
+from .samples import BUDGET, CLASSES, REPLACE, WIDTH, Silent, clusters, fit, pool, private
 
 POOL = pool()
 PURE = Budget(epsilon=1.0)
@@ -149,3 +149,46 @@ def test_unknown_grids_and_devices_are_refused(method, setting):
     with pytest.raises(ArgumentError, match="must be one of"):
         method(**setting)
     method(**{name: {"precision": "int8", "device": "cpu"}[name] for name in setting})
+
+
+BOTH = [PublicPrototypes(), TopKPrototypes(k=2)]
+
+
+def chosen_by(method, people=None, **options):
+    model = fit(method, private(*clusters(), people=people, **options), public=POOL, noise=Silent())
+    return list(model.provenance.prototypes["rows"].values())
+
+
+@pytest.mark.parametrize("method", BOTH)
+@pytest.mark.parametrize("budget", [BUDGET, REPLACE])
+def test_persons_are_protected_where_rows_come_with_people(method, budget):
+    x, y = clusters()
+    x[5] = np.nan
+    model = fit(method, private(x, y, people=np.arange(len(x)) % 90), budget=budget, public=POOL)
+    (event,) = model.events
+    assert event.unit is Unit.PERSON
+    assert "one person" in str(model.guarantee)
+    assert (model.predict(clusters(seed=9)[0]) == np.array(CLASSES)[clusters(seed=9)[1]]).mean() > 0.9
+
+
+@pytest.mark.parametrize("method", BOTH)
+def test_a_person_per_row_chooses_as_rows_do(method):
+    assert chosen_by(method, np.arange(600)) == chosen_by(method)
+
+
+@pytest.mark.parametrize("lowest", [0.0, 0.9])
+def test_a_person_has_one_voice_however_many_rows(lowest):
+    """A hundred people say one thing, and somebody with four hundred rows another."""
+    here, there = np.eye(2, WIDTH)
+    x, y = np.array([here] * 100 + [there] * 400), np.zeros(500, dtype=int)
+    people = np.minimum(np.arange(500), 100)
+    public, method = PublicEmbeddings(np.eye(2, WIDTH)), PublicPrototypes(lowest=lowest)
+
+    def chosen(**options):
+        model = fit(method, private(x, y, **options), public=public, noise=Silent())
+        return model.provenance.prototypes["rows"][CLASSES[0]]
+
+    assert chosen(people=people) == [0]
+    assert chosen(people=people, person_bound=50.0) == [0]
+    assert chosen(people=people, person_bound=400.0) == [1]
+    assert chosen() == [1]

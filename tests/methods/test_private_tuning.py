@@ -20,7 +20,7 @@ from dptransfer.methods import (
     PublicPrototypes,
 )
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import BestOfManyEvent, Budget, Relation
+from dptransfer.privacy import BestOfManyEvent, Budget, Relation, Unit
 from dptransfer.release import read_release
 from dptransfer.release.heads import CosineHead
 
@@ -44,10 +44,10 @@ class Backwards(MeanPrototypes):
 BAD = Backwards()
 
 
-def data(rows=600):
+def data(rows=600, **people):
     y = np.arange(rows) % 3
     x = np.eye(3, WIDTH)[y] * 3 + np.random.default_rng(0).normal(size=(rows, WIDTH))
-    return PrivateEmbeddings(x, y, classes=FACTS.classes, name="tuned")
+    return PrivateEmbeddings(x, y, classes=FACTS.classes, name="tuned", **people)
 
 
 def fitted(method, seed=1, **given):
@@ -91,6 +91,20 @@ def test_one_event_covers_the_candidates_and_their_scores_and_fits_the_budget():
     # A trial alone costs less than the whole, and without its score it would look cheaper than it is.
     assert epsilon_of(event.candidates[0][:1], 1e-5) < epsilon_of(event.candidates[0], 1e-5) < BUDGET.epsilon
     assert fitted(tuned).events == plan.events
+
+
+def test_of_people_every_trial_and_its_score_count_whole_persons(tmp_path):
+    people = data(people=np.arange(600) // 6)
+    tuned = PrivateTuning(candidates=(BAD, GOOD))
+    model = tuned.fit(people, budget=BUDGET, ledger=Ledger.in_memory(), noise=SeededNoise(1))
+    (event,) = model.events
+    assert {one.unit for trial in event.candidates for one in trial} == {event.unit} == {Unit.PERSON}
+    score = event.candidates[0][-1]
+    assert (score.unit, score.sensitivity) == (Unit.PERSON, 1.0)
+    assert model.guarantee.unit is Unit.PERSON
+    assert model.score(people.rows, people.labels) > 0.5
+    model.save(tmp_path / "model", unsafe_for_publication=True)
+    assert read_release(tmp_path / "model").events == model.events
 
 
 def test_more_trials_leave_less_for_each():

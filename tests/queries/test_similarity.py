@@ -5,13 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.rows import steady
+from contracts.rows import rows, steady
+from dptransfer.compute.similarity import LARGEST_WEIGHT
 from dptransfer.errors import ArgumentError
 from dptransfer.features.lattice import unit_lattice
+from dptransfer.privacy import Bound, Unit
 from dptransfer.queries import SimilarityScores, similarity
-from dptransfer.queries.similarity import GRID_NORM, grid_rows
+from dptransfer.queries.similarity import GRID_NORM, grid_rows, row_weights
 
-from .neighbours import CLASSES, EMPTY, MAPS, POOL, data_sets, examples, with_example
+from .neighbours import CLASSES, EMPTY, MAPS, POOL, WIDTH, data_sets, examples, with_example
+from .similarity_faults import EachClassByItself, EachRowInFull
 
 
 def scores_query(lowest=0.0, highest=2.0, precision="float16", features="unit norm"):
@@ -132,3 +135,109 @@ def test_row_order_does_not_change_a_score():
     for limits in ((0.0, 2.0), (0.9, 1.5)):
         query = scores_query(*limits)
         assert (query(x, y) == query(x[order], y[order])).all()
+
+
+def persons_query(*limits, bound=1.0, **options):
+    return replace(scores_query(*limits, **options), bound=Bound(Unit.PERSON, bound))
+
+
+@st.composite
+def persons(draw, most=6):
+    """A person's rows, of any kind, and their classes; possibly the same class, possibly all."""
+    x = draw(rows(WIDTH, most=most))
+    y = draw(st.lists(st.integers(0, CLASSES - 1), min_size=len(x), max_size=len(x)))
+    return x, np.array(y, dtype=np.int64)
+
+
+def of_persons(*each):
+    """Rows, labels and people of these persons, row by row in turn."""
+    x, y = (np.concatenate([person[part] for person in each]) for part in (0, 1))
+    order = np.argsort(np.concatenate([np.arange(len(person[1])) for person in each]), kind="stable")
+    people = np.repeat(np.arange(len(each)), [len(person[1]) for person in each])
+    return x[order], y[order], people[order]
+
+
+def largest_moves(moved):
+    """By how much each class's scores move at most; they must not fall."""
+    assert (moved >= 0).all()
+    return moved.max(axis=0, initial=0)
+
+
+@steady
+@given(
+    others=persons(),
+    person=persons(most=9),
+    caps=caps,
+    bound=st.sampled_from([0.01, 1.0, 1.7, 3.0, 1000.0]),
+    features=st.sampled_from(["unit norm", "public map"]),
+)
+def test_what_a_person_adds_to_all_classes_together_is_within_the_range(
+    others, person, caps, bound, features
+):
+    query = persons_query(*caps, bound=bound, features=features)
+    moved = query(*of_persons(others, person)).astype(object) - query(*of_persons(others)).astype(object)
+    assert largest_moves(moved).sum() <= query.score_range
+    assert (moved == query(*of_persons(person))).all()  # a function of that person's rows alone
+
+
+def same_rows(count, classes):
+    return np.tile([1.0, 0.0, 0.0], (count, 1)), np.arange(count) % classes
+
+
+@pytest.mark.parametrize("bound", [2.0**-10, 1.0, 2.5, 40.0])
+@pytest.mark.parametrize("classes", [1, 3])
+@pytest.mark.parametrize("limits", [(0.0, 2.0), (0.5, 1.5)])
+def test_a_person_with_forty_rows_reaches_the_range(limits, classes, bound):
+    query = persons_query(*limits, bound=bound)
+    query = replace(query, candidates=unit_lattice(np.array([[1.0, 0, 0]]), 2047))
+    moves = largest_moves(query(*of_persons(same_rows(40, classes))))
+    assert 0.99 * query.score_range <= moves.sum() <= query.score_range
+    assert (moves > 0).sum() == classes
+
+
+def test_rows_bounded_singly_or_by_class_are_caught():
+    honest = persons_query()
+    for fault, most in ((EachRowInFull, 38), (EachClassByItself, 2.8)):
+        wrong = fault(honest.features, honest.candidates, CLASSES, bound=honest.bound)
+        moves = largest_moves(wrong(*of_persons(same_rows(40, 3))))
+        assert moves.sum() > most / 2 * wrong.score_range  # cosines with the pool are below one
+        alone = of_persons(([[1.0, 0.0, 0.0]], np.array([0])))
+        assert (wrong(*alone) == honest(*alone)).all()  # one row would not show it
+
+
+def test_a_row_of_a_person_with_few_counts_a_share_of_the_bound():
+    people = np.array([0, 1, 1, 2, 2, 2, 2, 2])
+    assert row_weights(people, 1.0).tolist() == [2**16, *[2**15] * 2, *[2**16 // 5] * 5]
+    assert row_weights(people, 2.0).tolist() == [*[2**15] * 3, *[2**16 // 5] * 5]
+    assert row_weights(people, 0.5).tolist() == row_weights(people, 1.0).tolist()  # a common factor
+    assert row_weights(np.zeros(0, dtype=np.int64), 1.0).tolist() == []
+    assert set(row_weights(np.zeros(2**16 + 1, dtype=np.int64), 1.0)) == {0}
+
+
+@steady
+@given(st.integers(1, 2**17), st.floats(2.0**-10, 2.0**10))
+def test_the_rows_of_one_person_never_weigh_more_than_one_range(count, bound):
+    weight = int(row_weights(np.zeros(count, dtype=np.int64), bound)[0])
+    assert count * weight <= LARGEST_WEIGHT
+    if max(count, bound) <= 650:
+        assert weight >= 0.99 * LARGEST_WEIGHT / max(count, bound)
+
+
+def test_order_and_numbers_of_people_do_not_change_a_score():
+    rng = np.random.default_rng(0)
+    x, y, people = rng.normal(size=(80, 3)), rng.integers(0, 2, 80), rng.integers(0, 9, 80)
+    order = rng.permutation(80)
+    for limits in ((0.0, 2.0), (0.9, 1.5)):
+        query = persons_query(*limits)
+        want = query(x, y, people)
+        assert (query(x[order], y[order], people[order]) == want).all()
+        assert (query(x, y, 8 - people) == want).all()
+        assert (query(x, y, np.arange(80)) == LARGEST_WEIGHT * scores_query(*limits)(x, y)).all()
+
+
+def test_a_query_about_persons_is_told_whose_each_row_is():
+    x, y = np.eye(3), np.array([0, 1, 2])
+    with pytest.raises(ArgumentError, match="people"):
+        persons_query()(x, y)
+    with pytest.raises(ArgumentError, match="people"):
+        scores_query()(x, y, np.arange(3))

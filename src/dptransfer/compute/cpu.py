@@ -3,24 +3,27 @@
 Why it is exact: rows are integers of norm at most 2047, so every partial sum of a product is an integer of
 size at most 2047² < 2²² (Cauchy-Schwarz), which float32 holds exactly in any order, with or without fused
 multiply-add. Caps are integers of that size too. Sums over rows are taken in float64, exact to 2⁵³, and
-carried in int64.
+carried in int64. A tile's sums are below 2³⁴, and with weights of up to 2¹⁶ below 2⁵⁰.
 
 How it stays fast and small: private rows are taken a panel at a time (32 MiB of float32), sorted by class
 inside the panel. Threads share the public rows, a slab each at a time; a tile is private panel rows × slab,
 so its size does not depend on how many rows a class has, and a class is summed as a run of whole tile rows.
-BLAS runs one thread inside each of ours. The public × private matrix never exists.
+Where rows have weights, those of one class and one weight are a run; its sum is weighted, and the runs of a
+class are put together in the tile, so however many weights there are takes no more memory. BLAS runs one
+thread inside each of ours. The public × private matrix never exists.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dptransfer.arrays import AnyArray, Floats32, Integers
+from dptransfer.arrays import AnyArray, Floats, Floats32, Integers
 from dptransfer.compute.cores import usable_cores
 
 PANEL_BYTES = 48 * 2**20
@@ -30,18 +33,23 @@ THREAD_BYTES = 40 * 2**20
 A panel takes 32 MiB and its gathering some more. A thread has a slab (8 MiB), a tile (4 MiB), and sums of up
 to 8 MiB in three copies, though with fewer than a hundred classes they take less than one."""
 
+PART = 2.0**26
+"""Where a weighted sum is cut in two; see `exact_parts`."""
+
 _PANEL_ELEMENTS = 2**23
 _SLAB_ELEMENTS = 2**21
 _SLAB_ROWS = 512
 _TILE_ROWS = 2048  # a tall tile: BLAS packs the slab anew for every product, and here for fewer of them
 _GATHERED = 128  # private rows picked out at a time
+_WEIGHT_BITS = 17
 
 
 class Panel(NamedTuple):
-    """Some private rows in order of class; class `classes[i]` has rows `ends[i − 1]` to `ends[i]`."""
+    """Some private rows in order of class and weight: run i, of class `classes[i]`, ends at `ends[i]`."""
 
     rows: Floats32
     classes: Integers
+    weights: Integers | None
     ends: Integers
 
 
@@ -55,6 +63,7 @@ def capped(
     chunk: int | None = None,
     *,
     precision: str = "float16",
+    weights: Integers | None = None,
 ) -> Integers:
     """(public rows, classes) sums of clip(dot, low, high) − low.
 
@@ -67,13 +76,14 @@ def capped(
         high: upper cap on the product.
         chunk: public rows per slab; chosen by size if not given.
         precision: either grid; float32 products are exact on both.
+        weights: how many times each private row counts; once if not given.
     """
     result = np.zeros((len(public_rows), classes), dtype=np.int64)
     workers = usable_cores()
     step = chunk or _slab_rows(len(public_rows), public_rows.shape[1], workers)
     slabs = range(0, len(public_rows), step)
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-        for panel in panels(private_rows, labels, pool):
+        for panel in panels(private_rows, labels, weights, pool):
 
             def score(start: int, panel: Panel = panel) -> None:
                 slab = np.asarray(public_rows[start : start + step], dtype=np.float32)
@@ -85,35 +95,65 @@ def capped(
 
 
 def linear(
-    private_rows: AnyArray, labels: Integers, classes: int, public_rows: AnyArray, shift: int
+    private_rows: AnyArray,
+    labels: Integers,
+    classes: int,
+    public_rows: AnyArray,
+    shift: int,
+    *,
+    weights: Integers | None = None,
 ) -> Integers:
     """(public rows, classes) sums of dot + shift: no cap, so the sum goes inside the product.
 
     Class sums have norm at most 2047·n and products at most 2²²·n, exact in float64 up to 2³¹ private rows.
+    Weighted sums have norm at most 2047·2⁴⁰ < 2⁵¹ and go into the product in two parts; see `exact_parts`.
     """
     sums = np.zeros((classes, private_rows.shape[1]))
     counts = np.zeros(classes, dtype=np.int64)
     with ThreadPoolExecutor(usable_cores()) as pool:
-        for panel in panels(private_rows, labels, pool):
+        for panel in panels(private_rows, labels, weights, pool):
             start = 0
-            for owner, end in zip(panel.classes, panel.ends, strict=True):
-                sums[owner] += panel.rows[start:end].sum(axis=0, dtype=np.float64)
-                counts[owner] += end - start
+            each = repeat(1) if panel.weights is None else panel.weights
+            for owner, weight, end in zip(panel.classes, each, panel.ends, strict=False):
+                sums[owner] += weight * panel.rows[start:end].sum(axis=0, dtype=np.float64)
+                counts[owner] += weight * (end - start)
                 start = end
+    parts = [sums] if weights is None else exact_parts(sums)
     result = np.empty((len(public_rows), classes), dtype=np.int64)
     step = max(1, _SLAB_ELEMENTS // max(1, public_rows.shape[1]))
     for start in range(0, len(public_rows), step):
         part = slice(start, start + step)
-        result[part] = np.asarray(public_rows[part], dtype=np.float64) @ sums.T
+        slab = np.asarray(public_rows[part], dtype=np.float64)
+        high, *low = (slab @ one.T for one in parts)
+        result[part] = high
+        for rest in low:
+            result[part] *= int(PART)
+            result[part] += rest.astype(np.int64)
         result[part] += counts * shift
     return result
 
 
-def panels(rows: AnyArray, labels: Integers, pool: ThreadPoolExecutor) -> Iterator[Panel]:
-    """The private rows, a bounded number at a time, each lot in order of class."""
+def exact_parts(sums: Floats) -> list[Floats]:
+    """Whole numbers h and l with sums = 2²⁶·h + l, whose products with grid rows float64 holds exactly.
+
+    Sums of norm below 2⁵¹ make h of norm below 2²⁵ + √d, where d is the width, and l has at most 2²⁶·√d: with
+    rows of norm 2047 the products, and all their partial sums, stay below 2⁵³ up to d = 2³².
+
+    >>> [part.tolist() for part in exact_parts(np.array([2.0**26 + 5, -1.0]))]
+    [[1.0, -1.0], [5.0, 67108863.0]]
+    """
+    return list(np.divmod(sums, PART))
+
+
+def panels(
+    rows: AnyArray, labels: Integers, weights: Integers | None, pool: ThreadPoolExecutor
+) -> Iterator[Panel]:
+    """The private rows, a bounded number at a time, each lot in order of class and weight."""
     step = max(1, _PANEL_ELEMENTS // max(1, rows.shape[1], 64))
     for start in range(0, len(rows), step):
         own = np.asarray(labels[start : start + step])
+        if weights is not None:
+            own = (own.astype(np.int64) << _WEIGHT_BITS) + weights[start : start + step]
         order = np.argsort(own, kind="stable")
         present, sizes = np.unique(own, return_counts=True)
         lot = np.empty((len(own), rows.shape[1]), dtype=np.float32)
@@ -123,7 +163,10 @@ def panels(rows: AnyArray, labels: Integers, pool: ThreadPoolExecutor) -> Iterat
 
         for _ in pool.map(gather, range(0, len(own), _GATHERED)):
             pass
-        yield Panel(lot, present.astype(np.int64), np.cumsum(sizes))
+        classes, weight = present.astype(np.int64), None
+        if weights is not None:
+            classes, weight = np.divmod(classes, 1 << _WEIGHT_BITS)
+        yield Panel(lot, classes, weight, np.cumsum(sizes))
 
 
 def _add_capped(result: Integers, panel: Panel, slab: Floats32, low: int, high: int) -> None:
@@ -138,10 +181,15 @@ def _add_capped(result: Integers, panel: Panel, slab: Floats32, low: int, high: 
         last = int(np.searchsorted(panel.ends, stop, side="left"))
         cuts = np.array([start, *panel.ends[first:last], stop]) - start
         sums = np.empty((len(cuts) - 1, len(slab)))
-        for owner in range(len(sums)):
-            np.add.reduce(dots[cuts[owner] : cuts[owner + 1]], axis=0, dtype=np.float64, out=sums[owner])
+        for run in range(len(sums)):
+            np.add.reduce(dots[cuts[run] : cuts[run + 1]], axis=0, dtype=np.float64, out=sums[run])
         sums -= (low * np.diff(cuts))[:, None]
-        result[:, panel.classes[first : last + 1]] += sums.T.astype(np.int64)
+        owners = panel.classes[first : last + 1]
+        if panel.weights is not None:
+            sums *= panel.weights[first : last + 1, None]
+            starts = np.flatnonzero(np.diff(owners, prepend=-1))
+            sums, owners = np.add.reduceat(sums, starts, axis=0), owners[starts]
+        result[:, owners] += sums.T.astype(np.int64)
 
 
 def _slab_rows(count: int, dimension: int, workers: int) -> int:

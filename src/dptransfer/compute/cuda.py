@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.arrays import Integers
+from dptransfer.arrays import Floats, Integers
 from dptransfer.compute import stream
+from dptransfer.compute.cpu import PART, exact_parts
 from dptransfer.compute.stream import to_device
 from dptransfer.compute.sums import class_sums
 
@@ -38,26 +39,68 @@ def capped(
     chunk: int | None = None,
     *,
     precision: str = "float16",
+    weights: Integers | None = None,
 ) -> Integers:
     """(public rows, classes) sums of clip(dot, low, high) − low, as `compute.cpu.capped` gives them."""
-    prepared = Prepared(private_rows, labels, classes, precision)
+    prepared = Prepared(private_rows, labels, classes, precision, weights)
     return _scores(public_rows, classes, lambda slab: prepared.sums(slab, low, high), chunk)
 
 
-def linear(private_rows: Any, labels: Any, classes: int, public_rows: Any, shift: int) -> Integers:
+def linear(
+    private_rows: Any,
+    labels: Any,
+    classes: int,
+    public_rows: Any,
+    shift: int,
+    *,
+    weights: Integers | None = None,
+) -> Integers:
     """(public rows, classes) sums of dot + shift, as `compute.cpu.linear` gives them."""
     import torch
 
-    sums = class_sums(private_rows, labels, classes, device="cuda")
-    offset = torch.bincount(to_device(labels).long(), minlength=classes) * shift
-    wide = to_device(sums).double().T.contiguous()
-    return _scores(public_rows, classes, lambda slab: (slab.double() @ wide).long() + offset)
+    owner = to_device(labels).long()
+    if weights is None:
+        parts = [class_sums(private_rows, labels, classes, device="cuda")]
+        counts = torch.bincount(owner, minlength=classes)
+    else:
+        parts = exact_parts(_weighted_sums(private_rows, owner, classes, weights))
+        counts = torch.zeros(classes, dtype=torch.int64, device="cuda")
+        counts.index_add_(0, owner, to_device(weights))
+    wide = [to_device(part).double().T.contiguous() for part in parts]
+
+    def sums(slab: Tensor) -> Tensor:
+        total = counts * shift
+        for place, part in enumerate(reversed(wide)):
+            total = total + (slab.double() @ part).long() * int(PART) ** place
+        return total
+
+    return _scores(public_rows, classes, sums)
+
+
+def _weighted_sums(rows: Any, owner: Tensor, classes: int, weights: Integers) -> Floats:
+    """(classes, width) sums of rows times their weights, whole numbers below 2⁵¹."""
+    import torch
+
+    each = to_device(weights)[:, None]
+    sums = torch.zeros((classes, rows.shape[1]), dtype=torch.int64, device="cuda")
+    step = max(1, _SLAB_BYTES // (8 * max(1, rows.shape[1])))
+    with stream.copying_threads() as copiers:
+        for place, slab in stream.slabs(rows, min(step, max(1, len(rows))), copiers):
+            sums.index_add_(0, owner[place], slab.long() * each[place])
+    return sums.double().cpu().numpy()
 
 
 class Prepared:
     """Private rows on the device in order of class, with the runs of classes in every tile."""
 
-    def __init__(self, private_rows: Any, labels: Any, classes: int, precision: str) -> None:
+    def __init__(
+        self,
+        private_rows: Any,
+        labels: Any,
+        classes: int,
+        precision: str,
+        weights: Integers | None = None,
+    ) -> None:
         import torch
 
         from dptransfer.compute.cuda_kernel import BLOCK_PRIVATE
@@ -69,6 +112,11 @@ class Prepared:
         sizes = torch.bincount(owner, minlength=classes).cpu().numpy()
         self.tiles = -(-len(owner) // BLOCK_PRIVATE)
         self.layout = [to_device(part) for part in tile_runs(sizes, BLOCK_PRIVATE)]
+        self.weights = None
+        if weights is not None:
+            own = to_device(weights).int()[order]
+            missing = self.tiles * BLOCK_PRIVATE - len(own)
+            self.weights = torch.nn.functional.pad(own, (0, missing))  # what fills up a tile counts nothing
 
     def sums(self, public: Tensor, low: int, high: int) -> Tensor:
         """The capped sums for these public rows, (public rows, classes) in int64."""
@@ -91,6 +139,7 @@ class Prepared:
             TensorDescriptor.from_tensor(self.rows, [BLOCK_PRIVATE, step]),
             sums,
             *self.layout,
+            self.weights,
             len(public),
             self.tiles,
             self.classes,

@@ -1,10 +1,18 @@
 """Choosing one public candidate per class: exponential, permute-and-flip, Laplace noisy max.
 
-All three take integer scores whose range per example is Δ, and all three add up over classes in the same way.
-Under add/remove an example moves the scores of one class, and only upward when it is added, so a selection at
-rate ε/Δ is ε-DP. Under replace-one the scores of one class may move both ways, or those of two classes one
-way each: half the rate, ε/2Δ, covers both (the two classes then cost ε/2 each). A caller cannot ask for the
-better rate: the relation decides.
+All three take integer scores whose range per unit is Δ, and all three add up over classes in the same way.
+
+Examples. Under add/remove an example moves the scores of one class, and only upward when it is added, so a
+selection at rate ε/Δ is ε-DP. Under replace-one the scores of one class may move both ways, or those of two
+classes one way each: half the rate, ε/2Δ, covers both (the two classes then cost ε/2 each). A caller cannot
+ask for the better rate: the relation decides.
+
+Persons. A person who is added raises the scores of class c by integers in [0, Δ_c], with Σ Δ_c ≤ Δ. At rate
+ε/Δ the choice for class c loses at most ε_c = ε·Δ_c/Δ. Choices are drawn independently, so log-ratios add up
+over classes: to at most Σ ε_c ≤ ε. Where the log-ratio of each class lies in an interval of length ε_c, so
+does the sum in one of length ε: bounded range holds for all classes together. Under replace-one one person's
+Δ_c come off and another's Δ'_c come on: at half the rate that costs ε(Δ_c + Δ'_c)/2Δ for class c, as loss and
+as length of the interval, and at most ε over all classes.
 """
 
 from __future__ import annotations
@@ -81,9 +89,10 @@ class ExponentialMechanism(Selection):
 
     Releases:      one position per class.
     Guarantee:     SelectionEvent(ε), bounded range: (ε²/8)-zCDP.
-    Relation:      add/remove one example, or replace one example.
+    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
     Sensitivity:   the query's score range Δ. Adding a row multiplies each weight by a factor in [1, e^ε] and
-                   the normaliser likewise, so log-ratios lie in an interval of length ε around 0.
+                   the normaliser likewise, so log-ratios lie in an interval of length ε around 0. Persons: in
+                   one of length ε·Δ_c/Δ for class c, and these lengths add up to ε at most.
     Assumes:       an exact Gumbel race on integer scores (`noise.race`).
     Reference:     McSherry and Talwar (2007); Dong, Durfee and Rogers (2020) for bounded range.
     """
@@ -103,10 +112,10 @@ class PermuteAndFlip(Selection):
     Releases:      one position per class.
     Guarantee:     SelectionEvent(ε), pure; never a worse choice on average than the exponential mechanism at
                    the same ε.
-    Relation:      add/remove one example, or replace one example.
+    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
     Sensitivity:   the query's score range Δ. With the other draws fixed, j wins when its own draw passes a
                    threshold, which a neighbour moves by at most Δ (monotone) or 2Δ; an exponential tail pays
-                   e^(Δ/scale) for that.
+                   e^(Δ/scale) for that. Persons: e^(Δ_c/scale) for class c, and the product is the same.
     Assumes:       an exact exponential race on integer scores (`noise.race`).
     Reference:     McKenna and Sheldon (2020); Ding et al. (2021) for the noisy-max form.
     """
@@ -124,10 +133,11 @@ class LaplaceNoisyMax(Selection):
 
     Releases:      one position per class.
     Guarantee:     SelectionEvent(ε), pure.
-    Relation:      add/remove one example, or replace one example.
+    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
     Sensitivity:   the query's score range Δ, by the threshold argument of permute-and-flip: the tail of a
-                   discrete Laplace draw falls by at most e^(Δ/scale) over Δ integer steps. Ties go to the
-                   smaller position, a public rule.
+                   discrete Laplace draw falls by at most e^(Δ/scale) over Δ integer steps; and over Δ_c of
+                   them where a person moves class c by so many. Ties go to the smaller position, a public
+                   rule.
     Assumes:       an exact discrete Laplace sampler (`noise.integer_noise`).
     Reference:     Dwork and Roth (2014), Claim 3.9.
     """

@@ -15,7 +15,7 @@ from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.base import ROUND_UP, exact_answer
 from dptransfer.mechanisms.selection import for_each_class
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Relation, SelectionEvent
+from dptransfer.privacy import Relation, SelectionEvent, Unit
 from dptransfer.queries.base import ScoreQuery
 
 _ROUNDING_STEPS = 4
@@ -29,10 +29,10 @@ class TopKMechanism:
 
     Releases:      K positions per class, without order.
     Guarantee:     SelectionEvent(ε), bounded range: (ε²/8)-zCDP.
-    Relation:      add/remove one example, or replace one example.
+    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
     Sensitivity:   min over the set of scores that each rise by an integer in [0, Δ] rises by one in [0, Δ]:
                    monotone, range Δ. So exp(min·ε/Δ) is ε-DP under add/remove; replace-one halves the rate as
-                   for single selections.
+                   for single selections. Persons: the same with Δ_c for class c, where Σ Δ_c ≤ Δ.
     Assumes:       an exact Gumbel race on integer scores; ties in score are ranked by position, a public
                    order.
     Reference:     Wahdany et al. (2025), Appendix C.3, with two corrections. The printed utility subtracts
@@ -45,8 +45,10 @@ class TopKMechanism:
     better ranks uniformly. log C is rounded down to integer score units, a data-independent weight log w(y) =
     log C(y−1, K−1) + θ(y) whose error θ spans at most 1/scale + 2·e, with e the float error of log C
     (`log_error`). A neighbour moves a set from rank y to y', which changes the log-ratio by θ(y) − θ(y'), and
-    the normaliser by as much: 2/scale + 4·e in all. To pay for it `scale` is widened from Δ/ε to (Δ + 4)/(ε −
-    4·e); 2 of the 4 steps are to spare.
+    the normaliser by as much: 2/scale + 4·e in all, for each class whose scores it moves. An example moves
+    those of one under add/remove, and of two, at half the rate, under replace-one: to pay for it `scale` is
+    widened from Δ/ε to (Δ + 4)/(ε − 4·e); 2 of the 4 steps are to spare. A person may move those of all C
+    classes: (Δ + 4·C)/(ε − 4·e·C).
     """
 
     query: ScoreQuery
@@ -65,13 +67,14 @@ class TopKMechanism:
     def scale(self) -> float:
         """Width of the Gumbel noise in grid steps."""
         directions = 1 if self.relation is Relation.ADD_REMOVE else 2
-        rate = self.epsilon / directions - 4 * log_error(self.k)
+        touched = 1 if self.query.unit is Unit.ROW else self.query.classes
+        rate = self.epsilon / directions - 4 * log_error(self.k) * touched
         if rate <= self.epsilon / 4 or self.k * self.query.score_range > _LARGEST_WEIGHT * rate:
             raise BudgetError(
                 f"The weights of sets of {self.k} are exact enough from a larger epsilon on; "
                 f"got {self.epsilon!r}. Raise epsilon or lower k."
             )
-        return (self.query.score_range + _ROUNDING_STEPS) / rate * ROUND_UP
+        return (self.query.score_range + _ROUNDING_STEPS * touched) / rate * ROUND_UP
 
     @property
     def event(self) -> SelectionEvent:

@@ -16,6 +16,7 @@ from dptransfer.features import FittedFeatures
 from dptransfer.methods.about import PURPLE, About
 from dptransfer.methods.dpsgd import DPSGDProbe
 from dptransfer.methods.gradient_head import Guide
+from dptransfer.privacy import Unit
 from dptransfer.queries import GradientAndExcess, L2Query, SoftmaxGradient
 from dptransfer.queries.gradient_and_excess import require_count_weight
 
@@ -34,8 +35,9 @@ class GlobalAdapt(DPSGDProbe):
     Guarantee:     SampledGaussianEvent(z, rate, steps) for gradient and count together.
     Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `GradientAndExcess`.
-    Assumes:       declared classes; a public feature map; a declared approximate size. The count is divided
-                   by the EXPECTED sample size, never by the realised one.
+    Assumes:       declared classes; a public feature map; a declared approximate number of units, for persons
+                   a size and rows per person. The count is divided by the EXPECTED sample size, never by the
+                   realised one.
     Reference:     Esipova et al. (2023), DPSGD-Global-Adapt.
 
     Attributes:
@@ -70,11 +72,15 @@ class GlobalAdapt(DPSGDProbe):
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """A declared size: the expected sample is a share of it."""
         super().require_public(facts, public)
-        if facts.size is None:
+        if facts.declared_units is None:
+            needed, size, options = ("examples", "size=...", "--set data.size=5000")
+            if facts.unit is Unit.PERSON:
+                needed, size = "people", "size=... and rows_per_person=..."
+                options += " --set data.rows_per_person=4"
             raise ArgumentError(
                 "'global-adapt' divides a count by the expected sample size, so it needs an approximate "
-                "number of examples that may be public; none is declared. "
-                "Pass size=..., on the command line --set data.size=5000."
+                f"number of {needed} that may be public; none is declared. "
+                f"Pass {size}, on the command line {options}."
             )
 
     @property
@@ -90,10 +96,12 @@ class GlobalAdapt(DPSGDProbe):
 
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """The gradient, from the start, with an upper clip that begins at `clip`."""
-        assert facts.size is not None
-        expected = self.sampling_rate * facts.size
+        assert facts.declared_units is not None
+        expected = self.sampling_rate * facts.declared_units
+        # Of a person, the sum of their rows' gradients, in units of as many as they count as.
+        together = max(1.0, (facts.rows_per_person or 1.0) / facts.bound.examples)
         start = self.start.weights(features, facts, public)
-        return _AdaptingGuide(start, self.clip, facts.bound, self, expected)
+        return _AdaptingGuide(start, self.clip, facts.bound, self, expected, _LONGEST * together)
 
 
 @dataclass(eq=False)
@@ -102,6 +110,7 @@ class _AdaptingGuide(Guide):
 
     method: GlobalAdapt
     expected: float
+    longest: float
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """Gradient in units of the upper clip, and how many are longer."""
@@ -111,8 +120,8 @@ class _AdaptingGuide(Guide):
 
     def gradient(self, weights: Floats, answer: Floats) -> Floats:
         """The gradient; the count moves the clip for the next step."""
-        share = answer[-1] / self.method.count_weight / self.expected
+        share = answer[-1] / (self.method.count_weight * self.bound.examples) / self.expected
         above = min(1.0, max(0.0, float(share))) - self.method.tolerance
         growth = math.exp(min(5.0, self.method.adapt_rate * above))  # e⁵ leads from the least to the longest
-        self.clip = min(_LONGEST, max(1e-2, self.clip * growth))
+        self.clip = min(self.longest, max(1e-2, self.clip * growth))
         return answer[:-1].reshape(weights.shape)

@@ -22,7 +22,7 @@ from dptransfer.methods.about import GOLD, VERMILION, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, with_query
 from dptransfer.methods.citations import PROTOTYPES
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import SimilarityScores
 from dptransfer.queries.similarity import grid_rows
 from dptransfer.release.heads import CosineHead, Head, MeanCosineHead
@@ -36,7 +36,7 @@ class PoolSelection(EmbeddingMethod):
 
     Releases:      positions in the public pool for each class.
     Guarantee:     one SelectionEvent whose ε is the largest that fits the budget.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SimilarityScores` and the subclass's mechanism.
     Assumes:       declared classes; a public pool and a public feature map.
     Reference:     see the subclasses.
@@ -54,6 +54,7 @@ class PoolSelection(EmbeddingMethod):
     precision: str = "float16"
     device: str = "cpu"
     needs_public: ClassVar[bool] = True
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     checks: ClassVar[_check.Checks] = {  # and the query checks the caps
         "precision": partial(_check.one_of, allowed=GRID_NORM),
         "device": partial(_check.one_of, allowed=DEVICES),
@@ -78,6 +79,7 @@ class PoolSelection(EmbeddingMethod):
             lowest=self.lowest,
             highest=self.highest,
             precision=self.precision,
+            bound=facts.bound,
         )
         epsilon = selection_epsilon_for(budget, lambda e: [self.selection(query, e, budget).event])
         return self.make_plan([self.selection(query, epsilon, budget)], budget)
@@ -97,7 +99,7 @@ class PoolSelection(EmbeddingMethod):
             with_query(step, features=features, candidates=candidates, device=self.device)
             for step in plan.mechanisms
         )
-        chosen = selection.release(private.rows, private.labels, noise=noise)
+        chosen = selection.release(private.rows, private.labels, private.people, noise=noise)
         chosen = chosen.reshape(len(private.facts.classes), -1)  # one or several for each class
         prototypes = candidates[chosen] / float(GRID_NORM[self.precision])
         return Outcome(self.head(prototypes), (selection.event,), prototypes=chosen.tolist())
@@ -109,11 +111,11 @@ class PublicPrototypes(PoolSelection):
 
     Releases:      one position in the public pool per class.
     Guarantee:     one SelectionEvent whose ε is the largest that fits the budget.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SimilarityScores`: each score moves by at most `highest` − `lowest`, monotone.
     Assumes:       declared classes; a public pool and a public feature map.
     Reference:     Wahdany et al. (2025), Section 4.2 and Appendix D.1. All classes together cost one ε,
-                   because an example has one label.
+                   because an example has one label, and a person's rows share one range.
 
     Attributes:
         mechanism: 'exponential', 'permute-and-flip', 'laplace', or 'best': permute-and-flip on a pure budget,
@@ -152,7 +154,7 @@ class TopKPrototypes(PoolSelection):
 
     Releases:      K positions in the public pool per class.
     Guarantee:     one SelectionEvent whose ε is the largest that fits the budget.
-    Relation:      add/remove one example, or replace one example; the budget says which.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `SimilarityScores` and `TopKMechanism`.
     Assumes:       declared classes; a public pool of at least K rows and a public feature map.
     Reference:     Wahdany et al. (2025), Appendices C.3 and C.4, with the corrections derived in

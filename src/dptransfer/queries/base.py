@@ -62,6 +62,10 @@ class ScoreQuery(Query, Protocol):
     def score_range(self) -> int:
         """Largest contribution of one unit to one score, in grid steps; the smallest is 0."""
 
+    @property
+    def classes(self) -> int:
+        """Number of declared classes: a person may have rows of all."""
+
 
 @dataclass(frozen=True)
 class BoundedQuery(ABC):

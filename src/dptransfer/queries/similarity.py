@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer import _check
-from dptransfer.arrays import AnyArray, Floats, Integers, Labels
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.compute import class_similarity
 from dptransfer.compute.device import DEVICES
-from dptransfer.compute.similarity import GRID_DTYPE, GRID_NORM
+from dptransfer.compute.similarity import GRID_DTYPE, GRID_NORM, LARGEST_WEIGHT
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.privacy import Unit
+from dptransfer.queries.base import BoundedQuery
 
 GridRows = NDArray[np.integer[Any]]
 
@@ -23,17 +24,22 @@ _MAPPED_ELEMENTS = 2**22  # 32 MiB of mapped rows at a time
 
 
 @dataclass(frozen=True, eq=False)
-class SimilarityScores:
+class SimilarityScores(BoundedQuery):
     """Σ over a class's rows of clip(1 + cos(x, p_j), lowest, highest) − lowest, for each candidate p_j.
 
     Releases:      nothing by itself; a selection mechanism releases positions.
     Guarantee:     with ExponentialMechanism at ε, SelectionEvent(ε); likewise the other selections.
-    Relation:      add/remove one example, or replace one example.
+    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
     Sensitivity:   each score of one class moves by an integer in [0, `score_range`] when an example is added,
                    and no score falls: the score is monotone. Replace: within a class by at most ± that, else
-                   in two classes, up in one and down in the other.
+                   in two classes, up in one and down in the other. Persons: a row of somebody who has m rows
+                   counts ⌊2¹⁶/max(m, bound)⌋ times, so all m together, over all classes, at most 2¹⁶ times.
+                   When that person is added, the scores of class c move by integers in [0, Δ_c], where Δ_c is
+                   the weight of their rows of class c times the range of one row, and Σ Δ_c ≤ `score_range`,
+                   which is 2¹⁶ such ranges.
     Assumes:       candidates, caps and precision are public; labels in 0..classes−1; a feature map that works
-                   row by row. Exact: integer products below 2²², integer caps, int64 sums.
+                   row by row. Exact: integer products below 2²², integer caps, int64 sums; of persons, up to
+                   2²³ of them.
     Reference:     Wahdany et al. (2025), Section 4.2, without the division by the range, which changes no
                    probability.
 
@@ -56,7 +62,6 @@ class SimilarityScores:
     device: str = "cpu"
 
     label = "public prototypes by similarity"
-    unit = Unit.ROW
 
     def __post_init__(self) -> None:
         """Check the caps, and the candidates' norms, on which the range of a score rests."""
@@ -87,14 +92,27 @@ class SimilarityScores:
 
     @property
     def score_range(self) -> int:
-        """Largest contribution of one example to one score."""
-        low, high = self.caps
-        return high - low
+        """Largest contribution of one unit to one score, and of a person to those of all classes together.
 
-    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
+        A person's is the same whatever the bound: a larger one makes single rows count less instead, which
+        comes to the same choices.
+        """
+        low, high = self.caps
+        return (high - low) * (1 if self.unit is Unit.ROW else LARGEST_WEIGHT)
+
+    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """(candidates, classes) scores."""
+        return self._scores(rows, labels, None)
+
+    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
+        """(candidates, classes) scores, in which each row counts as many times as its person's rows may."""
+        return self._scores(rows, labels, row_weights(people, self.bound.examples))
+
+    def _scores(self, rows: AnyArray, labels: Labels, weights: Integers | None) -> Integers:
         asked = (grid_rows(self.features, rows, self.precision), labels, self.classes, self.candidates)
-        return class_similarity(*asked, *self.caps, precision=self.precision, device=self.device)
+        return class_similarity(
+            *asked, *self.caps, precision=self.precision, device=self.device, weights=weights
+        )
 
     def contribution_ranges(self, rows: AnyArray, labels: Labels) -> Floats:
         """Largest minus smallest contribution of each row over all candidates, ÷ `score_range`.
@@ -113,6 +131,20 @@ class SimilarityScores:
         ends = [np.clip(self.norm**2 + end, low, high) for end in (smallest, largest)]
         ranges: Floats = (ends[1] - ends[0]) / self.score_range
         return ranges
+
+
+def row_weights(people: People, bound: float) -> Integers:
+    """How many times each row counts: its share of its person's 2¹⁶, and at most one of `bound` such shares.
+
+    However the second is rounded, m rows of one person count m·⌊2¹⁶/m⌋ ≤ 2¹⁶ times at most. 40 rows reach
+    99.98 % of that; somebody with more than 2¹⁶ rows does not count.
+
+    >>> row_weights(np.array([0, 1, 1, 1]), bound=2.0).tolist()
+    [32768, 21845, 21845, 21845]
+    """
+    sizes = np.bincount(people)
+    weights = np.minimum(LARGEST_WEIGHT // np.maximum(sizes, 1), int(LARGEST_WEIGHT / max(bound, 1.0)))
+    return weights[people]
 
 
 def grid_rows(features: FittedFeatures, rows: AnyArray, precision: str) -> GridRows:
