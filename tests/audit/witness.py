@@ -1,8 +1,8 @@
 """An attacker who sees every noisy answer of a run and knows everything but which of two data sets it was.
 
 That is more than a release shows, and all of it is covered by the guarantee. Both data sets hold at most one
-row, so that nothing hides the row but the noise, and settings are such that it moves every answer as far as
-is paid for.
+row, or one person with forty, so that nothing hides them but the noise, and settings are such that they move
+every answer as far as is paid for.
 """
 
 from contextlib import contextmanager
@@ -33,12 +33,25 @@ EASY = PublicEmbeddings(SHOTS.rows[:2], [0, 1], classes=CLASSES)
 """Once fitted they have short gradients, to which `adamix` clips; the private row contradicts them."""
 
 
-def holding(rows, label=1):
-    return PrivateEmbeddings(rows, [label] * len(rows), classes=CLASSES, size=1, name="audit")
+def holding(rows, label=1, **people):
+    return PrivateEmbeddings(rows, [label] * len(rows), classes=CLASSES, size=1, name="audit", **people)
 
 
-NOBODY, SOMEBODY, OPPOSITE = holding(EAST[:0]), holding(EAST), holding(-EAST)
-PAIRS = {Relation.ADD_REMOVE: (SOMEBODY, NOBODY), Relation.REPLACE_ONE: (SOMEBODY, OPPOSITE)}
+def of_one_person(rows):
+    """The same with all rows of one person, who is protected with all of them."""
+    return holding(rows, people=[7] * len(rows), rows_per_person=len(FORTY))
+
+
+def pairs(holder, rows):
+    """Neighbours under each relation: these rows, and none; these rows, and their opposites."""
+    held = holder(rows)
+    return {Relation.ADD_REMOVE: (held, holder(rows[:0])), Relation.REPLACE_ONE: (held, holder(-rows))}
+
+
+FORTY = np.repeat(EAST, 40, axis=0)
+PAIRS = pairs(holding, EAST)
+PAIRS_OF_PERSONS = pairs(of_one_person, FORTY)
+SOMEBODY = PAIRS[Relation.ADD_REMOVE][0]
 
 WORST = {
     "features": UnitNorm(),
@@ -60,8 +73,8 @@ def method_of(name, steps=1, **more):
     return replace(made, **{key: value for key, value in settings.items() if hasattr(made, key)})
 
 
-def promise(method, relation):
-    return method.plan(SOMEBODY.facts, Budget(epsilon=EPSILON, delta=DELTA, relation=relation), EASY)
+def promise(method, relation, private=SOMEBODY):
+    return method.plan(private.facts, Budget(epsilon=EPSILON, delta=DELTA, relation=relation), EASY)
 
 
 class Shown(NamedTuple):
@@ -71,8 +84,7 @@ class Shown(NamedTuple):
     answer: np.ndarray
     scale: float
     rate: float
-    rows: np.ndarray
-    labels: np.ndarray
+    data: tuple  # rows and labels, and people where persons are protected
 
 
 @contextmanager
@@ -83,13 +95,17 @@ def witnessing():
 
     def one(self, rows, labels, people=None, *, noise):
         answer = by_one(self, rows, labels, people, noise=noise)
-        shown.append(Shown(self.query, answer, self.scale, 1.0, rows, labels))
+        shown.append(Shown(self.query, answer, self.scale, 1.0, told(rows, labels, people)))
         return answer
 
     def in_rounds(self, query, rows, labels, people=None):
         answer = by_rounds(self, query, rows, labels, people)
-        shown.append(Shown(query, answer, self.paid.scale, self.paid.sampling_rate, rows, labels))
+        seen = told(rows, labels, people)
+        shown.append(Shown(query, answer, self.paid.scale, self.paid.sampling_rate, seen))
         return answer
+
+    def told(*data):
+        return tuple(part for part in data if part is not None)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(GaussianMechanism, "release", one)
@@ -132,7 +148,7 @@ def likelihood_ratio(step, one, other):
 
 def exact_answer(step, seen):
     """To the question of one step, on the row as the same step of another run saw it, mapped."""
-    return step.query(seen.rows, seen.labels) / step.query.grid
+    return step.query(*seen.data) / step.query.grid
 
 
 def over_runs(
@@ -150,7 +166,7 @@ def over_runs(
     """Promised events, and the log-likelihood ratio of each run on one data set and on the other."""
     method = method_of(name, steps, **more)
     pair = PAIRS[relation] if pair is None else pair
-    promised = promise(method, relation)
+    promised = promise(method, relation, pair[0])
     plan = change(promised)
 
     def run(private, seed):
@@ -171,13 +187,14 @@ def over_runs(
     )
 
 
-def over_rounds(name, relation, trials, *, noise=SeededNoise):
+def over_rounds(name, relation, trials, *, noise=SeededNoise, pair=None):
     """The same for one round of a method of rounds: one long run is as many trials as it has rounds."""
     method = method_of(name)
-    promised = promise(method, relation)
+    pair = PAIRS[relation] if pair is None else pair
+    promised = promise(method, relation, pair[0])
     (paid,) = promised.mechanisms
     assert paid.times == 1
     plan = replace(promised, mechanisms=(replace(paid, times=trials),))
-    runs = [shown_by(method, plan, private, noise(side)) for side, private in enumerate(PAIRS[relation])]
+    runs = [shown_by(method, plan, private, noise(side)) for side, private in enumerate(pair)]
     exact = [exact_answer(runs[0][0], run[0]) for run in runs]  # the weights, and so the questions, stay
     return promised.events, *([likelihood_ratio(step, *exact) for step in run] for run in runs)

@@ -150,9 +150,9 @@ def recorded(plan, private, seed=0):
 
     release = SharesLeft.release
 
-    def listening(purse, query, share, rows, labels):
+    def listening(purse, query, share, rows, labels, people=None):
         releases.append((query, rows, labels))
-        return release(purse, query, share, rows, labels)
+        return release(purse, query, share, rows, labels, people)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SharesLeft, "release", listening)

@@ -1,8 +1,9 @@
-"""Each row's own privacy loss: how much of the guarantee a run really uses up for it.
+"""Each row's own privacy loss, or each person's: how much of the guarantee a run really uses up for it.
 
 A guarantee is about the worst row. A row of short features, or one that the model gets right anyway, moves
 the answers by less, and the same noise hides it better. This is per-instance privacy (Wang 2019) as
-Golatkar et al. (2022), Section 4.1 and Figure 3, plot it.
+Golatkar et al. (2022), Section 4.1 and Figure 3, plot it. Where persons are protected, read "person" for
+"row" in all that follows: one moves an answer by what all their rows together are bounded to.
 
 It is a diagnostic that reads private rows: the losses are a function of them, are not covered by the
 guarantee, and never enter a release.
@@ -13,7 +14,8 @@ share in place of 1:
 
 - Gaussian steps: μᵢ² = Σ (s/z)², the exact curve at the guarantee's δ.
 - A selection: ε·s, where s is the range of the row's contributions to the scores of its class (a constant
-  added to all scores changes no choice), for top-k up to four grid steps in millions.
+  added to all scores changes no choice; a person's ranges add up over classes), for top-k up to four grid
+  steps in millions.
 - Poisson-sampled steps: the smaller of two upper bounds. One charges every step by the row's largest share,
   through the accountant; the other adds up Rényi divergences step by step, at shares rounded up to 1/64.
 - Steps of several kinds: all of them by the row's largest share of any kind.
@@ -56,10 +58,11 @@ _ROUNDING = 1e-6  # shares are quotients of floats
 
 @dataclass(frozen=True, eq=False)
 class InstanceLosses:
-    """Every row's own ε, in the order of the rows, at the δ of the guarantee. Not protected; do not publish.
+    """Every row's own ε, at the δ of the guarantee, or every person's. Not protected; do not publish.
 
     Attributes:
-        epsilons: one upper bound per row, none above `guarantee.epsilon`.
+        epsilons: one upper bound per row in the order of the rows, or per person in the order of their
+            numbers (`private.people`); none above `guarantee.epsilon`.
         guarantee: what was promised to all of them.
     """
 
@@ -68,16 +71,16 @@ class InstanceLosses:
 
     @property
     def worst(self) -> float:
-        """The largest loss; 0 without rows."""
+        """The largest loss; 0 where there is nobody."""
         return float(self.epsilons.max(initial=0.0))
 
     @property
     def share_below_half(self) -> float:
-        """Share of rows whose loss is under half of the guarantee's ε."""
+        """Share of rows, or persons, whose loss is under half of the guarantee's ε."""
         return float((self.epsilons < self.guarantee.epsilon / 2).mean()) if len(self.epsilons) else 0.0
 
     def quantile(self, share: float) -> float:
-        """The loss that this share of the rows stays below."""
+        """The loss that this share of them stays below."""
         return float(np.quantile(self.epsilons, share)) if len(self.epsilons) else 0.0
 
 
@@ -89,7 +92,7 @@ def instance_losses(
     budget: Budget,
     noise: SeededNoise,
 ) -> InstanceLosses:
-    """Run a method and say what each private row loses; the model is thrown away.
+    """Run a method and say what each private row loses, or each person; the model is thrown away.
 
     Args:
         method: what to run. It runs on the CPU.
@@ -111,7 +114,8 @@ def instance_losses(
         model = method.fit(
             private, public, budget=budget, ledger=Ledger.in_memory(strict_names=True), noise=noise
         )
-    epsilons = own_epsilons(model.events, releases, len(private.labels), model.guarantee.delta)
+    units = len(private.labels) if private.people is None else int(private.people.max(initial=-1)) + 1
+    epsilons = own_epsilons(model.events, releases, units, model.guarantee.delta)
     return InstanceLosses(np.minimum(epsilons, model.guarantee.epsilon), model.guarantee)
 
 

@@ -3,7 +3,8 @@
 A guarantee is an upper bound that rests on a proof and on code. Here is the other side: run the code many
 times on two neighbours, and see how well a statistic of what it shows tells them apart. If that proves more
 than the guarantee allows, the guarantee is false. If not, nothing is proven: the pair or the statistic may
-be weak.
+be weak. Where persons are protected, neighbours differ in one person with all their rows, and a person with
+many rows tells more about the code than one with a single row does.
 
 Three ways to read the same samples, each wrong with probability at most `error`:
 

@@ -1,4 +1,4 @@
-"""The simplest membership attack: an example that the model finds easy was probably trained on.
+"""The simplest membership attack: an example, or a person, that the model finds easy was probably trained on.
 
 This is a diagnostic that reads private rows. Its result is not covered by the model's guarantee and never
 enters a release: publishing it publishes a function of the private rows.
@@ -19,8 +19,9 @@ from dptransfer.accounting import area_ceiling, true_positive_rate
 from dptransfer.arrays import Floats
 from dptransfer.audit.lower_bound import high_limit, low_limit
 from dptransfer.data.labelled import Labelled, class_positions
+from dptransfer.data.people import person_positions
 from dptransfer.errors import DataError
-from dptransfer.privacy import Guarantee
+from dptransfer.privacy import Guarantee, Unit
 from dptransfer.release import PrivateClassifier
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
@@ -33,6 +34,9 @@ FEWEST_ALARMS = 10
 """Expected false alarms below which a rate is left out: too few rows to say where its threshold lies."""
 
 Interval: TypeAlias = tuple[float, float]
+Classes: TypeAlias = ArrayLike | Labelled
+Given: TypeAlias = tuple[ArrayLike, Classes] | tuple[ArrayLike, Classes, ArrayLike | None]
+"""Rows, their classes and, perhaps, whose each row is."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +73,16 @@ class MembershipResult:
     """How well the loss tells members from other rows, and what the guarantee would allow. Not protected.
 
     Attributes:
-        auc: chance that a random member has a smaller loss than a random other row, ties counted half; 0.5 is
-            guessing.
+        auc: chance that a random member has a smaller loss than a random other row, or person, ties counted
+            half; 0.5 is guessing.
         interval: its interval, by Newcombe's score method on the variance of Hanley and McNeil.
         auc_ceiling: largest area that any attack on such a model can have, by its guarantee.
         points: true positive rates at low false positive rates.
         left_out: rates at which fewer than `FEWEST_ALARMS` of the other rows would be false alarms.
         confidence: of each interval; `CONFIDENCE` for all of them together.
         members: number of members.
-        others: number of other rows.
-        guarantee: the model's own.
+        others: number of other rows, or persons.
+        guarantee: the model's own; its unit is what is told apart, rows or persons.
     """
 
     auc: float
@@ -105,20 +109,25 @@ class MembershipResult:
         return self.interval[0] <= self.auc_ceiling and all(point.within_ceiling for point in self.points)
 
     @property
+    def many(self) -> str:
+        """What is told apart, in words."""
+        return "rows" if self.guarantee.unit is Unit.ROW else "people"
+
+    @property
     def verdict(self) -> str:
         """What the comparison comes to, in words."""
         if self.within_ceiling:
             compared = "the area is" if not self.points else "the area and every rate are"
             return (
                 f"Nothing here contradicts the guarantee: {compared} within what it allows, as far as "
-                f"{self.members} members and {self.others} other rows can tell. That proves nothing about "
-                "better attacks; the guarantee limits those too."
+                f"{self.members} members and {self.others} other {self.many} can tell. That proves nothing "
+                "about better attacks; the guarantee limits those too."
             )
         return (
             "This attack did better than the guarantee allows, by more than chance explains (the intervals "
-            f"hold together with {CONFIDENCE:.0%} confidence). Either the other rows come from another "
-            "source than the members, or the guarantee is not true. Do not publish the model before you "
-            "know which."
+            f"hold together with {CONFIDENCE:.0%} confidence). Either the other {self.many} come from "
+            "another source than the members, or the guarantee is not true. Do not publish the model before "
+            "you know which."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,27 +141,30 @@ class MembershipResult:
 
 def membership_attack(
     model: PrivateClassifier,
-    members: tuple[ArrayLike, ArrayLike | Labelled],
-    others: tuple[ArrayLike, ArrayLike | Labelled],
+    members: Given,
+    others: Given,
     *,
     false_positive_rates: Sequence[float] = FALSE_POSITIVE_RATES,
 ) -> MembershipResult:
     """Attack a classifier by thresholding its loss; reads private rows, so the result is not protected.
 
     The loss of a row is −log `predict_proba` of its own class. Rows with a small loss are taken for members
-    (Yeom et al. 2018; Golatkar et al. 2022, Figure 1). The result is no part of what the guarantee covers and
+    (Yeom et al. 2018; Golatkar et al. 2022, Figure 1). Where the model's guarantee protects persons, so are
+    persons whose rows have a small loss on average; where it protects single rows, it says nothing about
+    persons, and whose each row is does not matter. The result is no part of what the guarantee covers and
     never enters a release.
 
     Args:
         model: the classifier.
-        members: rows and classes that it was fitted on.
-        others: rows and classes from the same source that it was not fitted on; from another source, what the
-            attack finds is the difference between the sources.
+        members: rows and classes that it was fitted on and, perhaps, whose each row is; if that is not given,
+            each is somebody's only one.
+        others: rows and classes from the same source that it was not fitted on, likewise; from another
+            source, what the attack finds is the difference between the sources.
         false_positive_rates: where true positive rates are reported, if there are other rows enough.
     """
     for rate in false_positive_rates:
         _check.fraction("false_positive_rates", rate)
-    inside, outside = row_losses(model, *members), row_losses(model, *others)
+    inside, outside = unit_losses(model, *members), unit_losses(model, *others)
     auc = smaller_share(inside, outside)
     kept = [
         float(rate) for rate in false_positive_rates if rate * len(outside) >= FEWEST_ALARMS * (1 - 1e-12)
@@ -169,6 +181,18 @@ def membership_attack(
         others=len(outside),
         guarantee=model.guarantee,
     )
+
+
+def unit_losses(
+    model: PrivateClassifier, x: ArrayLike, y: ArrayLike | Labelled, people: ArrayLike | None = None
+) -> Floats:
+    """The loss of each row or, where the model protects persons, the mean loss of each person's rows."""
+    losses = row_losses(model, x, y)
+    if people is None or model.guarantee.unit is Unit.ROW:
+        return losses
+    whose = person_positions(people, len(losses))
+    means: Floats = np.bincount(whose, losses) / np.bincount(whose)
+    return means
 
 
 def row_losses(model: PrivateClassifier, x: ArrayLike, y: ArrayLike | Labelled) -> Floats:

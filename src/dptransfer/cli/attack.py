@@ -4,38 +4,52 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.inputs import labelled_rows, require_other_than
+from dptransfer.cli.inputs import labelled_rows, private_rows, require_other_than, require_rows
 from dptransfer.cli.screen import say, show_json, show_table
+from dptransfer.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from dptransfer.audit.membership import Given
+    from dptransfer.data import Facts
 
 
 def attack(
     model: options.Release,
     members: Annotated[Path, typer.Option(help="Labelled rows it was fitted on.")],
     others: Annotated[Path, typer.Option(help="Labelled rows from the same source, not fitted on.")],
+    person: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN|folder",
+            help="What tells whose each row is, in both files; for releases that protect persons.",
+        ),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Try to tell the rows a release was fitted on from others; for the data owner's eyes only.
+    """Try to tell the rows, or people, a release was fitted on from others; for the data owner's eyes only.
 
     Example: dptransfer attack model/ --members private.emb --others test.emb
     """
     from dptransfer.audit.membership import CONFIDENCE, FEWEST_ALARMS, membership_attack
+    from dptransfer.privacy import Unit
     from dptransfer.release import read_release
 
     require_other_than(members, others, "--others", "A row cannot be told from itself.")
     released = read_release(model)
-    inside, outside = (labelled_rows(path, released.row_facts)[:2] for path in (members, others))
+    inside, outside = (_given(path, released.row_facts, person) for path in (members, others))
     found = membership_attack(released, inside, outside)
     if as_json:
         return show_json({**found.to_dict(), "statement": found.statement})
     low, high = found.interval
+    one = "row" if found.guarantee.unit is Unit.ROW else "person, with all their rows,"
     say(
-        f"Shown one row that the model was fitted on and one that it was not, the attack picks the right one "
-        f"{found.auc:.1%} of the time (interval {low:.1%} to {high:.1%}); guessing gets 50%. "
+        f"Shown one {one} that the model was fitted on and one that it was not, the attack picks the right "
+        f"one {found.auc:.1%} of the time (interval {low:.1%} to {high:.1%}); guessing gets 50%. "
         f"By the model's guarantee no attack, however clever, gets more than {found.auc_ceiling:.1%}."
     )
     say()
@@ -61,9 +75,27 @@ def attack(
         shown = ", ".join(f"{100 * rate:.4g}%" for rate in found.left_out)
         enough = math.ceil(FEWEST_ALARMS / min(found.left_out))
         say(
-            f"Nothing is said at false alarms of {shown}: of {found.others} other rows fewer than "
-            f"{FEWEST_ALARMS} would raise one, too few to tell. For all of it give {enough} other rows."
+            f"Nothing is said at false alarms of {shown}: of {found.others} other {found.many} fewer than "
+            f"{FEWEST_ALARMS} would raise one, too few to tell. For all of it give {enough} other "
+            f"{found.many}."
         )
         say()
     say(found.verdict, style="bold" if found.within_ceiling else "bold red")
     say(f"{found.guarantee} {found.statement}", style="yellow")
+
+
+def _given(path: Path, facts: Facts, person: str | None) -> Given:
+    """Rows and classes and, for a release that protects persons, whose each row is."""
+    from dptransfer.data import Labelled
+    from dptransfer.privacy import Unit
+
+    if facts.unit is Unit.PERSON:
+        require_rows(path)
+        rows = private_rows(path, person=person, of=facts)
+        return rows.rows, Labelled(rows.labels, facts.classes), rows.people
+    if person is not None:
+        raise ArgumentError(
+            "--person is for releases that protect persons; this one protects single rows, and says nothing "
+            "about somebody who has several. Leave it out."
+        )
+    return labelled_rows(path, facts)[:2]

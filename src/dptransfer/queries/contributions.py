@@ -68,7 +68,7 @@ def one_by_one(
     else:
         order = np.argsort(people, kind="stable")
         parts = np.split(order, np.flatnonzero(np.diff(people[order])) + 1)
-        found = [measure(rows[own], labels[own], people[own]) for own in parts if len(own)]
+        found = [measure(rows[own], labels[own], np.zeros_like(own)) for own in parts if len(own)]
     return np.array(found, dtype=np.float64)
 
 
