@@ -19,7 +19,7 @@ from .samples import SMALL
 FIELDS = {
     "cell", "study", "data", "encoder", "classes", "dimension", "rows", "pool", "pool_rows", "shots",
     "imbalance", "budget", "method", "label", "settings", "seed", "status", "message", "marks", "guarantee",
-    "metrics", "cost", "extra", "made",
+    "metrics", "cost", "extra", "made", "unit", "person_bound",
 }  # fmt: skip
 
 

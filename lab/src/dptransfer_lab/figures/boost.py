@@ -13,7 +13,7 @@ from dptransfer_lab.points import caption, figure_name, split, thinned
 
 ONLY_PUBLIC, PARAGON = "only-public", "as-published-paragon"
 _ROWS = ["data", "encoder", "shots", "imbalance", "rows", "classes", "dimension"]
-"""Which rows a fit had; the two references do not depend on the budget."""
+"""Which rows a fit had; the two references depend on neither the budget nor whom it protects."""
 
 
 def boosts(frame: pd.DataFrame) -> pd.DataFrame:
@@ -27,7 +27,7 @@ def boosts(frame: pd.DataFrame) -> pd.DataFrame:
         errors[errors["method"] == name].groupby(_ROWS)["error"].mean() for name in (ONLY_PUBLIC, PARAGON)
     )
     rest = errors[~errors["method"].isin((ONLY_PUBLIC, PARAGON))]
-    private = rest.groupby([*_ROWS, "label", "at_epsilon"])["error"].mean().reset_index()
+    private = rest.groupby([*_ROWS, "unit", "person_bound", "label", "at_epsilon"])["error"].mean().reset_index()
     found = private.join(public.rename("public"), on=_ROWS).join(paragon.rename("paragon"), on=_ROWS)
     found = found.dropna(subset=["public", "paragon"])
     gap = (found["error"] - found["paragon"]).round(12)
