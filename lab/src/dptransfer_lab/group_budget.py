@@ -1,6 +1,6 @@
-"""What a single row may cost so that a group of rows costs the budget: protecting people without knowing them.
+"""What a single row may cost so that a group of rows costs the budget: people protected without knowing them.
 
-This is what one has to do where nobody says whose each row is: noise for as many rows as anybody may have.
+It is what one has to do where nobody says whose each row is: noise for as many rows as anybody may have.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ def budget_of_one(method: PrivateMethod, facts: Facts, public: Any, budget: Budg
         events = method.plan(facts, own, public).events
         if fits([for_group(event, size) for event in events], budget):
             return own
-    raise BudgetError(f"A group of {size} rows must fit the budget; it does not even at {_SHARES[-1]:.0%} of it.")
+    raise BudgetError(
+        f"A group of {size} rows must fit the budget; it does not, even at {_SHARES[-1]:.0%} of a row's part. "
+        "Raise the budget, or cut how many rows a person has."
+    )
 
 
 def group_epsilon(events: Sequence[Event], size: int, delta: float) -> float:

@@ -174,9 +174,14 @@ def _what_was_run(one: Results) -> list[Block]:
     if len(cells) < expected:
         missing = f"The sweep is not finished: {expected - len(cells)} cells have no result yet."
         blocks.append(Note(missing, "bad"))
-    if units := [unit for unit in UNIT_WORDS if unit in set(cells["unit"]) - {"row"}]:
-        kinds = "; ".join(f"{(cells['unit'] == unit).sum()} one {UNIT_WORDS[unit]}" for unit in ("row", *units))
-        blocks.append(Paragraph(f"Of the cells, by what their budget protects: {kinds}. They are never mixed."))
+    if set(cells["unit"]) - {"row"}:
+        by_unit = cells["unit"].value_counts()
+        kinds = "; ".join(
+            f"{by_unit[one]} one {words}" for one, words in UNIT_WORDS.items() if one in by_unit
+        )
+        blocks.append(
+            Paragraph(f"What the cells' budgets protect: {kinds}. They are never averaged together.")
+        )
     sizes = {**_SIZES, **({"people": "people"} if cells["people"].notna().any() else {})}
     rows = [
         (*key, *(_listed(some[name].dropna()) for name in sizes))

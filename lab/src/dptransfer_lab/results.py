@@ -11,7 +11,7 @@ the task        data, encoder, pool (missing: none), shots, imbalance (0: sizes 
 its sizes       rows, classes, pool_rows, dimension, as they were found
 sizes asked     asked_rows, asked_classes, asked_pool_rows, asked_dimension (missing: all there is)
 the budget      flavour ('approximate', 'pure', 'zcdp', 'gdp'), epsilon or rho or mu, delta, relation
-whom it is for  unit ('row', 'person', 'group'), person_bound (1 for rows), people (how many; missing: unknown)
+whom it is for  unit ('row', 'person', 'group'), person_bound (1 for rows), people (missing: not known)
 the method      method, label, settings (canonical JSON, so that it can be grouped by)
 marks           oracle_tuned, seeded, not_private
 the promise     promised_epsilon, promised_delta, promised_rho, promised_mu, promised_relation

@@ -156,7 +156,8 @@ def _read_data(
         raise DataError(f"'{train}': a data set must have labels; this has none. Write them into the file.")
     arrays = {"rows": found.rows, "labels": found.labels, **_people("people", train, split, column)}
     try:
-        tested, split = _part(test or train, "test", *(() if test is None else (None,)), classes=found.classes)
+        parts = ("test",) if test is None else ("test", None)
+        tested, split = _part(test or train, *parts, classes=found.classes)
     except DataError:
         if test is not None:
             raise
@@ -209,7 +210,7 @@ def _held_out(arrays: Arrays, share: float, rng: np.random.Generator) -> Arrays:
     else:
         held = _whole_persons(labels, people, share, rng)
     if not len(held):
-        raise DataError("Test rows must come from somewhere; no class has two rows of two people. Name a test file.")
+        raise DataError("Test rows must come from somewhere; no class has two to share. Name a test file.")
     kept = {name: np.delete(array, held, axis=0) for name, array in arrays.items()}
     return {**kept, **{f"test_{name}": array[held] for name, array in arrays.items()}}
 

@@ -81,8 +81,9 @@ class Task:
         """The rows as their owner would hand them to a method, with what is declared about them."""
         whole: dict[str, Any] = {}
         if unit == "person":
-            typical = float(self.rows_by_person.mean()) if declare != "nothing" else None
-            whole = {"people": self.people, "person_bound": person_bound, "rows_per_person": typical}
+            typical = float(self.rows_by_person.mean())
+            whole = {"people": self.people, "person_bound": person_bound}
+            whole |= {"rows_per_person": typical} if declare != "nothing" else {}
         return PrivateEmbeddings(
             self.rows,
             self.labelled(self.labels),
