@@ -38,7 +38,7 @@ def budget_of_one(method: PrivateMethod, facts: Facts, public: Any, budget: Budg
         if fits([for_group(event, size) for event in events], budget):
             return own
     raise BudgetError(
-        f"A group of {size} rows must fit the budget; it does not, even at {_SHARES[-1]:.0%} of a row's part. "
+        f"A group of {size} rows must fit the budget; it does not, even at {_SHARES[-1]:.0%} of it. "
         "Raise the budget, or cut how many rows a person has."
     )
 

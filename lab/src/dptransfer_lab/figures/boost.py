@@ -17,7 +17,7 @@ _ROWS = ["data", "encoder", "shots", "imbalance", "rows", "classes", "dimension"
 
 
 def boosts(frame: pd.DataFrame) -> pd.DataFrame:
-    """PB = (e_public − e_paragon) ÷ (e_private − e_paragon) by `label`, `at_epsilon`, unit and rows, as `boost`.
+    """PB = (e_public − e_paragon) ÷ (e_private − e_paragon) by label, ε, unit and rows, as `boost`.
 
     The errors are means over seeds. 1 is no better than the public shots alone; more is better. It is missing
     where the private error is not above that of the paragon, which has no privacy at all.
