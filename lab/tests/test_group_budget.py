@@ -44,9 +44,9 @@ def test_a_pure_budget_is_divided(pool):
     assert own.amount == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("name", ["public", pytest.param("dpsgd", marks=pytest.mark.slow)])
-def test_choices_and_samples_take_a_share_that_fits(name, pool):
-    method, budget = named_method(name, {}), Budget(epsilon=4.0, delta=1e-5)
+@pytest.mark.parametrize(("name", "settings"), [("public", {}), ("dpsgd", {"steps": 3})])
+def test_choices_and_samples_take_a_share_that_fits(name, settings, pool):
+    method, budget = named_method(name, settings), Budget(epsilon=4.0, delta=1e-5)
     own = budget_of_one(method, FACTS, pool, budget, 6)
     events = method.plan(FACTS, own, pool).events
     assert group_epsilon(events, 1, 1e-5) < group_epsilon(events, 6, 1e-5) <= 4.0 * (1 + 1e-9)

@@ -5,6 +5,7 @@ It is what one has to do where nobody says whose each row is: noise for as many 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +24,7 @@ def budget_of_one(method: PrivateMethod, facts: Facts, public: Any, budget: Budg
 
     Gaussian noise hides a group of k like one row that moves answers k times as far, so each may have μ/k,
     which is ρ/k²; a pure ε is ε/k. Lattices cost a little more, and choices or samples in an (ε, δ) budget
-    do not follow this rule: the first share of it is taken whose plan fits, as `for_group` restates it.
+    do not follow this rule: the largest share of it is taken whose plan fits, as `for_group` restates it.
 
     Args:
         method: whose plan is asked.
@@ -32,15 +33,18 @@ def budget_of_one(method: PrivateMethod, facts: Facts, public: Any, budget: Budg
         budget: for the whole group.
         size: of the group.
     """
-    for share in _SHARES:
-        own = _shared(budget, size, share)
-        events = method.plan(facts, own, public).events
-        if fits([for_group(event, size) for event in events], budget):
-            return own
-    raise BudgetError(
-        f"A group of {size} rows must fit the budget; it does not, even at {_SHARES[-1]:.0%} of it. "
-        "Raise the budget, or cut how many rows a person has."
-    )
+
+    def covered(place: int) -> bool:
+        events = method.plan(facts, _shared(budget, size, _SHARES[place]), public).events
+        return fits([for_group(event, size) for event in events], budget)
+
+    found = 0 if covered(0) else bisect_left(range(len(_SHARES)), True, lo=1, key=covered)
+    if found == len(_SHARES):
+        raise BudgetError(
+            f"A group of {size} rows must fit the budget; it does not, even at {_SHARES[-1]:.0%} of it. "
+            "Raise the budget, or cut how many rows a person has."
+        )
+    return _shared(budget, size, _SHARES[found])
 
 
 def group_epsilon(events: Sequence[Event], size: int, delta: float) -> float:
@@ -50,8 +54,10 @@ def group_epsilon(events: Sequence[Event], size: int, delta: float) -> float:
 
 def _shared(budget: Budget, size: int, share: float) -> Budget:
     """A share of what one row of the group may cost."""
-    name = {"zcdp": "rho", "gdp": "mu"}.get(budget.flavour, "epsilon")
-    amount = budget.amount / size ** (2 if name == "rho" else 1)
-    if budget.flavour == "approximate":
-        amount = epsilon_of_mu(mu_for(budget.amount, budget.delta) / size, budget.delta)
-    return replace(budget, **{name: share * amount})
+    amount, delta = budget.amount, budget.delta
+    if budget.rho is not None:
+        return replace(budget, rho=share * amount / size**2)
+    if budget.mu is not None:
+        return replace(budget, mu=share * amount / size)
+    own = epsilon_of_mu(mu_for(amount, delta) / size, delta) if delta else amount / size
+    return replace(budget, epsilon=share * own)

@@ -187,8 +187,8 @@ def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
         whole = model.guarantee.to_dict()
         promise = {name: whole[name] for name in ("epsilon", "delta", "relation", "rho", "mu")}
         if size > 1:
-            own = group_epsilon(model.events, size, model.guarantee.delta)
-            promise |= {"epsilon": own, "rho": None, "mu": None}
+            together = group_epsilon(model.events, size, model.guarantee.delta)
+            promise |= {"epsilon": together, "rho": None, "mu": None}
     return {
         "status": "done",
         "message": None,
