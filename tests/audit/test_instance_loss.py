@@ -18,7 +18,9 @@ from dptransfer.privacy import (
     Relation,
     SampledGaussianEvent,
     SelectionEvent,
+    Unit,
 )
+from dptransfer.queries.base import BoundedQuery
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 DELTA = 1e-5
@@ -203,3 +205,56 @@ def test_a_tuned_method_has_no_losses_by_row():
     tuned = BestOfManyEvent(((GaussianEvent(2.0, ADD),),), mean_trials=3.0, shape=1.0)
     with pytest.raises(ArgumentError, match="trials are forgotten"):
         own_epsilons([tuned], [], 1, DELTA)
+
+
+def of_persons():
+    """Somebody with rows of zeros, somebody with forty that are long, fifteen with a few in all classes."""
+    rng = np.random.default_rng(2)
+    people = np.concatenate([[0] * 3, [1] * 40, 2 + rng.integers(0, 15, 57)])
+    y = rng.integers(0, 3, 100)
+    x = np.eye(3, 6)[y] * 3 + rng.normal(size=(100, 6))
+    x[:3], x[3:43], y[3:43] = 0.0, 3 * np.eye(1, 6), 1
+    return PrivateEmbeddings(
+        x, y, classes=range(3), people=people, size=100, rows_per_person=6, name="people"
+    )
+
+
+PERSONS = of_persons()
+OF_PERSONS = [
+    pytest.param(name, relation, marks=[pytest.mark.slow] * (name == "global-adapt"))
+    for name, relation in CASES
+    if Unit.PERSON in METHODS[name].units and name not in {"auto", "only-public"}
+]
+
+
+@pytest.mark.parametrize(("name", "relation"), OF_PERSONS)
+def test_no_person_loses_more_than_was_promised(name, relation):
+    found = losses(METHODS[name](), relation, private=PERSONS)
+    assert len(found.epsilons) == 17
+    assert found.guarantee.unit is Unit.PERSON
+    assert (found.epsilons >= 0).all()
+    assert (found.epsilons <= found.guarantee.epsilon * (1 + 1e-9)).all()
+    assert found.worst > 0.5 * found.guarantee.epsilon
+
+
+@pytest.mark.parametrize("name", ["mean", "noisy-gd", "dpsgd", "least-squares", "public", "top-k"])
+def test_a_person_who_contributes_nothing_loses_nothing(name):
+    found = losses(METHODS[name](), private=PERSONS)
+    assert found.epsilons[ZERO] == 0.0
+    assert (np.delete(found.epsilons, ZERO) > 0).all()
+
+
+@pytest.mark.parametrize("name", ["mean", "noisy-gd", "ngd", "dpsgd"])
+def test_forty_long_rows_of_a_person_lose_all_that_was_promised_and_no_more(name):
+    method = METHODS[name]() if name == "mean" else replace(METHODS[name](), clip=0.05)
+    found = losses(method, private=PERSONS)
+    assert 0.99 * found.guarantee.epsilon <= found.epsilons[LONG] <= found.guarantee.epsilon
+
+
+def test_a_person_with_forty_rows_bounded_singly_is_reported(monkeypatch):
+    def singly(self, rows, labels, people):
+        return self.of_people(rows, labels, np.arange(len(rows)))
+
+    monkeypatch.setattr(BoundedQuery, "__call__", singly)
+    with pytest.raises(DPTransferError, match="more than was paid for"):
+        losses(MeanPrototypes(), private=PERSONS)

@@ -10,6 +10,7 @@ from dptransfer.accounting import true_positive_rate
 from dptransfer.audit import area_ceiling, membership_attack
 from dptransfer.audit.membership import area_interval, row_losses, smaller_share
 from dptransfer.errors import ArgumentError, DataError
+from dptransfer.privacy import Unit
 
 from .models import MU_ONE, linear_model
 
@@ -171,3 +172,37 @@ def test_an_attack_is_within_the_ceiling_up_to_and_with_its_edge():
     # The lower end decides: what lies inside the interval may be luck.
     assert replace(found, auc_ceiling=(low + found.auc) / 2).within_ceiling
     assert found.auc < high
+
+
+OF_PERSONS = linear_model(WEIGHTS, [replace(MU_ONE, unit=Unit.PERSON)], unit=Unit.PERSON)
+
+
+def test_persons_are_told_apart_by_the_mean_loss_of_their_rows():
+    (x, y), others = some(60, 1), some(40, 2)
+    people = np.arange(60) % 9
+    found = membership_attack(OF_PERSONS, (x, y, people), (*others, ["only one"] * 40))
+    losses = row_losses(OF_PERSONS, x, y)
+    means = [losses[people == person].mean() for person in range(9)]
+    assert (found.members, found.others) == (9, 1)
+    assert found.auc == smaller_share(np.array(means), row_losses(OF_PERSONS, *others).mean(keepdims=True))
+    assert found.guarantee.unit is Unit.PERSON
+    assert "9 members and 1 other people" in found.verdict
+
+
+def test_rows_of_nobody_in_particular_are_people_of_their_own():
+    inside, outside = some(30, 1), some(20, 2)
+    by_row = membership_attack(OF_PERSONS, inside, (*outside, None))
+    assert (by_row.members, by_row.others) == (30, 20)
+    assert by_row == membership_attack(OF_PERSONS, (*inside, np.arange(30)), (*outside, [None] * 20))
+
+
+def test_a_guarantee_for_rows_is_attacked_by_rows_whoever_has_them():
+    """It allows more about somebody with forty rows than about one row, so persons are not compared to it."""
+    inside, outside = some(60, 1), some(40, 2)
+    by_row = membership_attack(MODEL, inside, outside)
+    assert membership_attack(MODEL, (*inside, np.zeros(60)), (*outside, np.zeros(40))) == by_row
+
+
+def test_people_of_another_number_than_rows_are_refused():
+    with pytest.raises(DataError, match="one entry per example"):
+        membership_attack(OF_PERSONS, (*some(5, 1), [1, 2]), some(5, 2))

@@ -8,6 +8,8 @@ import pytest
 from dptransfer.audit import membership_attack
 from dptransfer.release import read_release
 
+from .conftest import BUDGET, CLASSES
+
 
 def test_the_numbers_are_those_of_the_library(cli_json, data, model):
     found = cli_json("attack", model, "--members", data / "private.npz", "--others", data / "test.npz")
@@ -58,3 +60,31 @@ def test_rows_are_not_attacked_with_themselves(cli, data, model):
     same = data / "private.npz"
     said = cli("attack", model, "--members", same, "--others", same, code=2).stderr
     assert "--others must name other data" in said
+
+
+@pytest.fixture
+def with_people(cli, data, tmp_path):
+    """A release that protects persons, and its rows and others with whose they are."""
+    files = {}
+    for name, size in (("private", 4), ("test", 3)):
+        with np.load(data / f"{name}.npz") as arrays:
+            people = np.arange(len(arrays["y"])) // size
+            files[name] = tmp_path / f"{name}.npz"
+            np.savez(files[name], x=arrays["x"], y=arrays["y"], patient=people)
+    words = ("--person", "patient", "--classes", CLASSES, *BUDGET, "--method", "mean")
+    cli("fit", files["private"], *words, "--out", tmp_path / "model")
+    return tmp_path / "model", "--members", files["private"], "--others", files["test"]
+
+
+def test_a_release_that_protects_persons_is_attacked_by_person(cli, cli_json, with_people):
+    found = cli_json("attack", *with_people, "--person", "patient")
+    assert (found["members"], found["others"]) == (75, 20)
+    text = cli("attack", *with_people, "--person", "patient").stdout
+    assert "Shown one person, with all their rows, that the model was fitted on" in text
+    assert "of 20 other people fewer than 10" in text
+
+
+def test_a_column_of_people_that_is_not_there_or_not_asked_for_is_refused(cli, data, model, with_people):
+    assert "'doctor'" in cli("attack", *with_people, "--person", "doctor", code=2).stderr
+    rows = ("--members", data / "private.npz", "--others", data / "test.npz", "--person", "patient")
+    assert "protects single rows" in cli("attack", model, *rows, code=2).stderr

@@ -369,7 +369,10 @@ def test_people_of_images_by_a_file_or_a_column(cli, photos, encoder):
         (("photos", "--person", "folder"), "none does. Make a folder for each person"),
         (("photos", "--person", "people.csv"), "every example must be listed"),
         (("photos", "--person", "folder", "--public"), "Leave one out"),
-        (("list.csv", "--classes", "blue,red", "--person", "who"), "in the column 'who'; found label, path"),
+        (
+            ("list.csv", "--classes", "blue,red", "--person", "who"),
+            "in the column 'who'; the first line names none",
+        ),
     ],
 )
 def test_people_that_nothing_tells_are_refused_before_the_work(cli, photos, encoder, words, said):

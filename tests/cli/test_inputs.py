@@ -84,6 +84,7 @@ def test_bound_and_typical_number_are_declared_with_set(cli, people):
         (("p.emb", "--person", "patient"), "there are no columns"),
         (("short.npz", "--classes", "3", "--person", "who"), "people must have one entry per example"),
         (("rows.emb", "--set", "data.person_bound=2"), "without people"),
+        (("p.emb", "--person", "none", "--set", "data.rows_per_person=6"), "without people"),
         (("p.emb", "--set", "data.person_bound=0"), "person_bound must"),
         (("p.emb", "--set", "data.person_bound=-1"), "person_bound must"),
         (("p.emb", "--set", "data.person_bound=nan"), "person_bound must"),

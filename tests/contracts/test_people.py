@@ -66,6 +66,14 @@ def test_every_method_fits_people_whatever_they_have(name, people):
     assert np.isfinite(model.predict_proba(FRESH)).all()
 
 
+@pytest.mark.parametrize("name", BOUNDING)
+def test_replaced_persons_are_protected_too(name):
+    budget = budget_for(small(name), Relation.REPLACE_ONE)
+    model = fitted(small(name), owned(several()), budget=budget)
+    assert model.guarantee.unit is Unit.PERSON
+    assert {(event.unit, event.relation) for event in model.events} <= {(Unit.PERSON, Relation.REPLACE_ONE)}
+
+
 @pytest.mark.parametrize("name", REFUSING)
 def test_what_bounds_rows_alone_refuses_persons_before_the_charge_with_the_reason(name):
     method, ledger = small(name), Ledger.in_memory()

@@ -7,6 +7,7 @@ from pydantic import TypeAdapter
 
 from dptransfer.data import EncoderIdentity, Facts, PrivateEmbeddings, PublicEmbeddings, require_same_encoder
 from dptransfer.errors import ArgumentError, DataError, Incompatible
+from dptransfer.privacy import Bound, Unit
 
 
 def test_private_embeddings_keep_their_counsel():
@@ -189,3 +190,37 @@ def test_public_rows_are_not_copied_and_private_ones_not_shared():
     assert deepcopy({"public": pool})["public"] is pool
     private = PrivateEmbeddings([[1.0], [2.0]], [0, 1], classes=["a", "b"])
     assert deepcopy(private).rows is not private.rows
+
+
+def test_rows_of_people_protect_persons_and_say_no_more_than_that():
+    ids = ["xylo", "ann", "xylo", None]
+    plain = PrivateEmbeddings(np.eye(4), [0, 1, 0, 1], classes=["cat", "dog"])
+    private = PrivateEmbeddings(
+        np.eye(4), [0, 1, 0, 1], classes=["cat", "dog"], people=ids, size=40, rows_per_person=4.0
+    )
+    assert repr(private) == "PrivateEmbeddings(2 declared classes, dimension 4, by person)"
+    assert private.people.tolist() == [0, 1, 0, 2]
+    assert private.facts.bound == Bound(Unit.PERSON, 1.0)
+    assert (private.facts.declared_units, plain.facts.declared_units) == (10, None)
+    assert private.fingerprint == plain.fingerprint  # one data set, one account
+    assert not any("xylo" in str(value) for value in vars(private).values())
+    told = private.facts.to_dict()
+    assert (told["unit"], told["person_bound"], told["rows_per_person"]) == ("person", 1.0, 4.0)
+    assert "person_bound" not in plain.facts.to_dict()  # as before there were any
+
+
+@pytest.mark.parametrize(
+    ("declared", "rule"),
+    [
+        ({"people": [0, 1], "person_bound": 0}, "person_bound must be a positive"),
+        ({"people": [0, 1], "person_bound": -1.0}, "person_bound must be a positive"),
+        ({"people": [0, 1], "person_bound": float("nan")}, "person_bound must"),
+        ({"people": [0, 1], "person_bound": 4096.0}, "between"),
+        ({"people": [0, 1], "rows_per_person": 0.5}, "at least 1"),
+        ({"person_bound": 2.0}, "without people"),
+        ({"rows_per_person": 2.0}, "without people"),
+    ],
+)
+def test_what_is_declared_about_people_must_make_sense(declared, rule):
+    with pytest.raises(ArgumentError, match=rule):
+        PrivateEmbeddings(np.eye(2), [0, 1], classes=["cat", "dog"], **declared)

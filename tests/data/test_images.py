@@ -155,7 +155,7 @@ def test_people_of_images_come_from_a_column_or_a_file(zoo, tmp_path):
         ("zoo", "who", "a folder tells people by 'folder', as class/person/picture; got 'who'"),
         ("zoo/dog", "folder", "a folder tells people by 'folder'"),
         ("zoo/dog/2.png", "folder", "a folder tells people by 'folder'"),
-        ("list.csv", "who", "people must be in the column 'who'; found label, path"),
+        ("list.csv", "who", "people must be in the column 'who'; the first line names none"),
         ("list.csv", "folder", "people must be in the column 'folder'"),
         ("zoo", "none.csv", "must be readable"),
     ],

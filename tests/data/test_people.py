@@ -201,9 +201,15 @@ def test_a_table_is_no_column():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.int64, np.str_])
-def test_a_million_ids_take_well_under_a_second(kind):
+def test_a_million_ids_take_little_longer_than_putting_them_into_a_dict(kind):
     ids = np.random.default_rng(0).integers(0, 200_000, 10**6).astype(kind)
-    person_positions(ids, 10**6)
-    start = time.process_time()
-    person_positions(ids, 10**6)
-    assert time.process_time() - start < 0.9
+    assert quickest(lambda: numbers(ids)) < 5 * quickest(lambda: dict.fromkeys(ids.tolist()))
+
+
+def quickest(work):
+    taken = []
+    for _ in range(4):
+        start = time.process_time()
+        work()
+        taken.append(time.process_time() - start)
+    return min(taken)

@@ -55,7 +55,7 @@ def test_an_empty_person_is_alone(csv):
             ("example,person", "0,secret", "1,secret", "2,secret", "2,secret"),
             "each example must be listed once",
         ),
-        (("example,patient", "0,secret"), "people must be in the column 'person'; found example, patient"),
+        (("example,patient", "0,secret"), "people must be in the column 'person'; the first line names none"),
         (("path,person", "0,secret"), "Begin the file with the line: example,person"),
         (("example,person",), "at least one example"),
     ],
@@ -64,6 +64,13 @@ def test_a_file_that_leaves_an_example_open_is_refused(csv, lines, rule):
     with pytest.raises(DataError, match=rule) as caught:
         people_in_file(csv(*lines), 3)
     assert "secret" not in str(caught.value)
+
+
+def test_a_file_without_a_header_is_refused_and_not_repeated(csv):
+    for first in ("secret,0", "example,secret", "secret,person"):
+        with pytest.raises(DataError, match="the first line") as caught:
+            people_in_file(csv(first, "secret,1"), 2)
+        assert "secret" not in str(caught.value)
 
 
 def test_paths_from_another_root_do_not_make_everybody_strangers(csv, tmp_path):

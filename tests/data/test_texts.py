@@ -66,7 +66,7 @@ def test_people_of_texts_come_from_a_column_or_a_file(tmp_path):
     assert find_texts(tmp_path / "a.txt", person=tmp_path / "callers.csv").people.tolist() == [0, 0]
     with pytest.raises(DataError, match=r"a \.txt has no column that tells people"):
         find_texts(tmp_path / "a.txt", person="caller")
-    with pytest.raises(DataError, match="in the column 'patient'; found caller, text"):
+    with pytest.raises(DataError, match="in the column 'patient'; the first line names none"):
         find_texts(tmp_path / "a.csv", person="patient")
 
 

@@ -55,7 +55,7 @@ class Classes(_Text):
 
 class Texts(_Text):
     name, file = "texts", "texts.csv"
-    lines = ("text,label", *(f'"a {SECRET}, case {i}",{CLASSES[i % 3]}' for i in range(20)))
+    lines = ("text,label,who", *(f'"a {SECRET}, case {i}",{CLASSES[i % 3]},{SECRET}-{i}' for i in range(20)))
 
     def read(self, path):
         from dptransfer.data import find_texts
@@ -66,6 +66,7 @@ class Texts(_Text):
             use_every_way(
                 lambda: find_texts(path, classes=CLASSES),
                 lambda: find_texts(path, labelled=False),
+                lambda: find_texts(path, labelled=False, person="who"),
                 lambda: find_texts(plain),
             )
         finally:
@@ -83,6 +84,25 @@ class ImageLists(_Text):
             lambda: find_images(path, classes=CLASSES).sources(),
             lambda: find_images(path, labelled=False).sources(),
         )
+
+
+class People(_Text):
+    """Whose each of twenty pictures is, with one more than there are."""
+
+    name, file = "people", "people.csv"
+    lines = ("path,person", *(f"{CLASSES[i % 3]}/{i}.png,{SECRET}-{i % 7}" for i in range(21)))
+
+    def read(self, path):
+        from dptransfer.data import find_images
+
+        images = [path.parent / CLASSES[i % 3] / f"{i}.png" for i in range(20)]
+        listed = path.with_name("images.csv")
+        listed.write_text("\n".join(["path", *(str(image) for image in images)]))
+        try:
+            found = find_images(listed, person=path).people
+            require(len(found) == 20 and found.max() < 20, "every picture has a person")
+        finally:
+            listed.unlink()
 
 
 class Pictures(Target):
@@ -146,4 +166,4 @@ def _upside_down():
 
 
 def targets():
-    return [Classes(), Texts(), ImageLists(), Pictures()]
+    return [Classes(), Texts(), ImageLists(), People(), Pictures()]

@@ -10,6 +10,11 @@ from .tables import CLASSES, odd_array, rows_and_labels, use_every_way
 from .target import Target, require
 
 
+def people():
+    """A person of each row, in order of appearance."""
+    return np.arange(30) // 4
+
+
 class Store(Target):
     name = "emb"
 
@@ -18,7 +23,8 @@ class Store(Target):
 
         x, y = rows_and_labels()
         sources = [f"{CLASSES[label]}/{place}.png" for place, label in enumerate(y)]
-        write_embeddings(folder / "a.emb", x, y, classes=CLASSES, name="rows", sources=sources)
+        how = {"classes": CLASSES, "name": "rows", "sources": sources, "people": people()}
+        write_embeddings(folder / "a.emb", x, y, **how)
 
     def damage(self, folder, dice):
         store = folder / "a.emb"
@@ -26,7 +32,9 @@ class Store(Target):
         if dice.random() < 0.04:
             victim.unlink()
         elif dice.random() < 0.04:
-            (store / dice.choice(("sources.json", "labels.npy"))).write_bytes(victim.read_bytes())
+            (store / dice.choice(("sources.json", "labels.npy", "people.npy"))).write_bytes(
+                victim.read_bytes()
+            )
         elif victim.suffix == ".json" and dice.random() < 0.7:
             victim.write_text(damaged_json(victim.read_text(), dice))
         elif victim.suffix == ".npy" and dice.random() < 0.5:
@@ -44,6 +52,7 @@ class Store(Target):
             table = read_table(path)
             x, y = rows_and_labels()
             same = np.array_equal(table.rows, x) and np.array_equal(table.labels, y)
+            same = same and np.array_equal(table.people, people())
             require(repaired or same, "a changed .emb folder is read as if it were whole")
 
         use_every_way(
@@ -51,6 +60,7 @@ class Store(Target):
             lambda: np.array(read_table(path, verify=False).rows),
             lambda: read_private(path, classes=CLASSES).fingerprint,
             lambda: read_private(path).fingerprint,
+            lambda: read_private(path, people="folder").people,
             lambda: read_public(path).fingerprint,
         )
 

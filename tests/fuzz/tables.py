@@ -47,6 +47,7 @@ def read_with_labels(path, labels=None):
     use_every_way(
         lambda: read_private(path, classes=CLASSES, labels=labels).fingerprint,
         lambda: read_private(path, labels=labels).fingerprint,
+        lambda: read_private(path, classes=CLASSES, labels=labels, people="y").people,
         lambda: read_public(path, labels=labels).fingerprint,
     )
 
@@ -84,7 +85,13 @@ class Labels(Target):
         return False
 
     def use(self, folder, repaired):
-        read_with_labels(folder / "rows.npy", labels=folder / "labels.npy")
+        from dptransfer.data import read_private
+
+        labels = {"labels": rows_and_labels()[1], "classes": CLASSES}
+        use_every_way(
+            lambda: read_with_labels(folder / "rows.npy", labels=folder / "labels.npy"),
+            lambda: read_private(folder / "rows.npy", **labels, people=folder / "labels.npy"),
+        )
 
 
 class Npz(Target):

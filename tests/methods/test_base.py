@@ -25,6 +25,7 @@ from dptransfer.methods import (
     ImageMethod,
     MeanPrototypes,
     PrivateMethod,
+    PrivateTuning,
     PublicPrototypes,
 )
 from dptransfer.methods.base import Outcome, Outline, configuration_of, with_query
@@ -267,7 +268,10 @@ class BoundsRows(MeanPrototypes):
     rows_only = "it was written in a hurry"
 
 
-@pytest.mark.parametrize("method", [BoundsRows(), Auto(candidates=(BoundsRows(),))])
+CHOOSING = (Auto(candidates=(BoundsRows(),)), PrivateTuning(candidates=(MeanPrototypes(), BoundsRows())))
+
+
+@pytest.mark.parametrize("method", [BoundsRows(), *CHOOSING])
 def test_a_unit_that_the_method_does_not_bound_is_refused_before_the_charge(method):
     ledger, data = Ledger.in_memory(), private(people=np.arange(600) % 7)
     with pytest.raises(ArgumentError, match=r"what one example contributes \(it was .*hurry\);.*one person"):

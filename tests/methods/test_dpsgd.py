@@ -5,6 +5,8 @@ import pytest
 
 from dptransfer.accounting import epsilon_of
 from dptransfer.errors import ArgumentError
+from dptransfer.mechanisms import rounds
+from dptransfer.mechanisms.base import exact_answer
 from dptransfer.methods import DPSGDProbe, NoisyGD, Pace
 from dptransfer.privacy import GaussianEvent, SampledGaussianEvent
 
@@ -56,6 +58,22 @@ def test_every_step_draws_a_sample_of_its_own():
     assert len(noise.samples) == 8
     assert len({tuple(sample) for sample in noise.samples}) == 8
     assert all(100 < len(sample) < 260 for sample in noise.samples)  # 600 rows at 0.3
+
+
+def test_of_people_a_step_sees_all_rows_of_a_person_or_none(monkeypatch):
+    seen = []
+
+    def watching(query, rows, labels, people):
+        seen.append(np.bincount(people, minlength=100))
+        return exact_answer(query, rows, labels, people)
+
+    monkeypatch.setattr(rounds, "exact_answer", watching)
+    noise, people = Counting(), np.random.default_rng(5).integers(0, 100, 600)
+    fit(SMALL, private(people=people), noise=noise)
+    each = np.bincount(private(people=people).people)
+    assert len(seen) == 8
+    assert all(((counts == each) | (counts == 0)).all() for counts in seen)
+    assert all(10 < len(sample) < 55 for sample in noise.samples)  # 100 people at 0.3, and not 600 rows
 
 
 def test_without_noise_it_lowers_the_loss():

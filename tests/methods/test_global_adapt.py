@@ -6,7 +6,7 @@ import pytest
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import GlobalAdapt
-from dptransfer.privacy import SampledGaussianEvent
+from dptransfer.privacy import SampledGaussianEvent, Unit
 from dptransfer.queries import GradientAndExcess
 
 from .samples import BUDGET, REPLACE, WIDTH, Silent, clusters, fit, private
@@ -68,6 +68,29 @@ def test_without_a_declared_size_it_is_refused_before_anything_is_charged():
     with pytest.raises(ArgumentError, match="size"):
         METHOD.fit(private(), budget=BUDGET, ledger=ledger)
     assert ledger.history() == []
+
+
+OWNED = {"people": np.arange(600) // 6, "rows_per_person": 6.0, "person_bound": 2.0, **SIZED}
+
+
+def test_of_people_the_count_is_divided_by_the_people_that_there_should_be():
+    """A hundred of them, of whom each that is counted adds twice the weight."""
+    features = METHOD.features.fit(WIDTH, None)
+    led, weights = METHOD.guide(features, private(**OWNED).facts, None), np.zeros((3, WIDTH))
+    led.gradient(weights, answer(0.3, size=100) * 2.0)
+    assert led.question(weights, features).threshold == pytest.approx(math.exp(0.2 * (0.3 - 0.1)))
+    for _ in range(100):
+        led.gradient(weights, answer(1e9))
+    assert led.question(weights, features).threshold == pytest.approx(3 * math.sqrt(2))  # of six rows, as two
+
+
+@pytest.mark.parametrize("missing", ["size", "rows_per_person"])
+def test_people_of_unknown_number_are_refused_before_anything_is_charged(missing):
+    ledger, told = Ledger.in_memory(), {**OWNED, missing: None}
+    with pytest.raises(ArgumentError, match=r"number of people.*rows_per_person"):
+        METHOD.fit(private(**told), budget=BUDGET, ledger=ledger)
+    assert ledger.history() == []
+    assert fit(METHOD, private(**OWNED)).guarantee.unit is Unit.PERSON
 
 
 @pytest.mark.parametrize("budget", [BUDGET, REPLACE])

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from dptransfer.compute.people import by_size
 from dptransfer.features import PublicMap, UnitNorm, chunks
 from dptransfer.methods.head_rows import head_rows
 from dptransfer.queries.softmax_gradient import ROW_NORM
@@ -27,6 +28,21 @@ def test_rows_are_mapped_once_to_the_grid_of_the_gradient(monkeypatch, features,
 def test_no_rows_are_fine():
     x, y = clusters(5)
     assert head_rows(UnitNorm().fit(WIDTH, None), private(x[:0], y[:0])).rows.shape == (0, WIDTH)
+
+
+def test_rows_of_a_person_are_put_next_to_each_other_with_their_labels():
+    x, y = clusters(50)
+    whose = np.random.default_rng(0).integers(0, 9, len(x))
+    features = UnitNorm().fit(WIDTH, None)
+    ids = np.array([f"person {number}" for number in whose])
+    data = private(x, y, people=ids)
+    seen = head_rows(features, data)
+    order = by_size(data.people).order
+    assert not (order == np.arange(len(x))).all()
+    assert (seen.rows == features.lattice(x, ROW_NORM)[order]).all()
+    assert (seen.labels == y[order]).all()
+    assert (seen.people == data.people[order]).all()
+    assert (by_size(seen.people).order == np.arange(len(x))).all()
 
 
 @pytest.mark.gpu

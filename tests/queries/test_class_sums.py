@@ -8,8 +8,8 @@ from hypothesis import given
 from contracts.rows import steady
 from dptransfer.errors import ArgumentError
 from dptransfer.features import chunks
-from dptransfer.privacy import Relation
-from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts
+from dptransfer.privacy import Bound, Relation, Unit
+from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts, class_sums
 
 from .neighbours import (
     CLASSES,
@@ -23,6 +23,7 @@ from .neighbours import (
     stays_within,
     with_example,
 )
+from .persons import WORST, data_of
 
 RIGHT, LEFT = ([1.0, 0.0, 0.0], 0), ([-1.0, 0.0, 0.0], 0)
 UNIT = MAPS["unit norm"]
@@ -163,6 +164,22 @@ def test_no_rows_give_an_answer_of_zeros():
     for query in QUERIES.values():
         assert query(*EMPTY).shape == query.shape
         assert not query(*EMPTY).any()
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("weight", [None, 2**30, 3 * 2**14])
+def test_torch_gives_the_same_sums_of_people(name, weight):
+    torch = pytest.importorskip("torch")
+    x, y, whose = data_of(WORST.values(), seed=0)
+    bound = Bound(Unit.PERSON, 1.7)
+    asked = ClassSums(MAPS[name], CLASSES, bound=bound)
+    if weight is not None:
+        asked = ClassSumsAndCounts(MAPS[name], CLASSES, weight=weight / 2**30, bound=bound)
+    given = asked, x, y, whose, 1.7 * 2**30, weight
+    wanted = class_sums._of_people(*given)
+    assert (class_sums._of_people_there(*given, "cpu") == wanted).all()
+    given = asked, torch.from_numpy(x), torch.from_numpy(y), whose, 1.7 * 2**30, weight
+    assert (class_sums._of_people_there(*given, "cpu") == wanted).all()
 
 
 @pytest.mark.gpu

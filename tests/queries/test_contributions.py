@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dptransfer.features import UnitNorm
-from dptransfer.privacy import Relation
+from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import (
     ClassCounts,
     ClassSums,
@@ -12,6 +12,7 @@ from dptransfer.queries import (
     SecondMoments,
     SimilarityScores,
     SoftmaxGradient,
+    similarity,
 )
 from dptransfer.queries.contributions import (
     contribution_norms,
@@ -95,3 +96,17 @@ def test_the_largest_contribution_is_what_adding_a_row_moves():
 def test_norms_of_whole_numbers_are_exact():
     assert whole_norms(np.array([[3, 4], [0, 0]])).tolist() == [5.0, 0.0]
     assert whole_norms(np.array([[2**30, 0]])).tolist() == [2.0**30]
+
+
+@pytest.mark.parametrize("caps", [(0.0, 2.0), (0.8, 1.3)])
+def test_ranges_of_a_person_add_up_over_classes_and_stay_within_one(caps, monkeypatch):
+    candidates = FEATURES.lattice(RNG.normal(size=(20, 5)), 2047)
+    query = SimilarityScores(FEATURES, candidates, 3, *caps, bound=Bound(Unit.PERSON))
+    people = np.arange(len(ROWS)) // 5 + 1_000
+    monkeypatch.setattr(similarity, "_MAPPED_ELEMENTS", 60)  # three groups at a time
+    found = contribution_ranges(query, ROWS, LABELS, people)
+    parts = [(ROWS[own], LABELS[own], people[own]) for own in (people == one for one in np.unique(people))]
+    alone = [np.ptp(query(*part), axis=0).sum() / query.score_range for part in parts]
+    assert found == pytest.approx(alone, rel=1e-12, abs=1e-15)
+    assert 0.1 < found.max() <= 1
+    assert len(contribution_ranges(query, ROWS[:0], LABELS[:0], people[:0])) == 0

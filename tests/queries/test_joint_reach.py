@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from contracts.rows import steady
 from dptransfer.errors import ArgumentError
 from dptransfer.features import OnLattice
-from dptransfer.privacy import Relation
+from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import ClassCounts, ClassSums, SecondMoments, SoftmaxGradient
 from dptransfer.queries.joint_reach import joint_reach, kind_of
 from dptransfer.queries.second_moments import OfAll, OfClasses, OfProbabilities
@@ -126,3 +126,11 @@ def test_questions_that_the_proof_does_not_cover_are_refused():
     for query in (ClassCounts(2), projected, bent):
         with pytest.raises(ArgumentError, match="by itself"):
             kind_of(query)
+
+
+def test_nothing_is_claimed_about_persons():
+    persons = ClassSums(ROWS, CLASSES, bound=Bound(Unit.PERSON))
+    assert kind_of(ClassSums(ROWS, CLASSES)) == "class sums"
+    for refused in (lambda: kind_of(persons), lambda: joint_reach([persons], [1.0])):
+        with pytest.raises(ArgumentError, match="persons"):
+            refused()

@@ -223,7 +223,6 @@ def test_a_person_per_row_gives_the_answer_of_rows_up_to_the_grid(name):
 def test_a_persons_gradient_is_the_sum_of_theirs_scaled_to_the_bound():
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(12, WIDTH)), rng.integers(0, CLASSES, 12)
-    whole = gentle()(x, y) / gentle().grid
     for classes, examples in ((CLASSES, 1.0), (MANY, 2.0)):
         query = gentle(classes, bound=Bound(Unit.PERSON, examples))
         rows = gentle(classes)

@@ -184,7 +184,7 @@ def test_people_are_protected_where_the_fit_is_told_whose_each_row_is(blobs):
     facts = made.model_.facts
     assert made.guarantee_.unit is facts.unit is Unit.PERSON
     assert (facts.person_bound, facts.rows_per_person) == (2.0, 4.0)
-    plain = clone(made).set_params(person_bound=1.0, ledger=Ledger.in_memory())
+    plain = clone(made).set_params(person_bound=1.0, rows_per_person=None, ledger=Ledger.in_memory())
     assert plain.fit(x, y).guarantee_.unit is Unit.ROW
 
 

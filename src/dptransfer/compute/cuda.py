@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.arrays import Floats, Integers
+from dptransfer.arrays import AnyArray, Floats, Integers
 from dptransfer.compute import stream
 from dptransfer.compute.cpu import PART, exact_parts
 from dptransfer.compute.stream import to_device
@@ -59,20 +59,22 @@ def linear(
     import torch
 
     owner = to_device(labels).long()
+    parts: list[AnyArray] = []
     if weights is None:
-        parts = [class_sums(private_rows, labels, classes, device="cuda")]
+        parts.append(class_sums(private_rows, labels, classes, device="cuda"))
         counts = torch.bincount(owner, minlength=classes)
     else:
-        parts = exact_parts(_weighted_sums(private_rows, owner, classes, weights))
+        parts += exact_parts(_weighted_sums(private_rows, owner, classes, weights))
         counts = torch.zeros(classes, dtype=torch.int64, device="cuda")
         counts.index_add_(0, owner, to_device(weights))
-    wide = [to_device(part).double().T.contiguous() for part in parts]
+    first, *rest = (to_device(part).double().T.contiguous() for part in parts)
 
     def sums(slab: Tensor) -> Tensor:
-        total = counts * shift
-        for place, part in enumerate(reversed(wide)):
-            total = total + (slab.double() @ part).long() * int(PART) ** place
-        return total
+        rows = slab.double()
+        total = (rows @ first).long()
+        for part in rest:
+            total = total * int(PART) + (rows @ part).long()
+        return total + counts * shift
 
     return _scores(public_rows, classes, sums)
 

@@ -136,14 +136,28 @@ def whole_people(groups: Groups, step: int) -> Iterator[Groups]:
 
 def group_sums(mapped: Callable[[Integers], Integers], groups: Groups, width: int) -> Integers:
     """(groups, width) sums of the integer rows that `mapped` gives for positions, some at a time."""
-    sums = np.zeros((len(groups.classes), width), dtype=np.int64)
-    step = max(1, 4 * _CHUNK_ELEMENTS // max(1, width))  # only a person with very many rows has several
+    step = max(1, 4 * _CHUNK_ELEMENTS // max(1, width))
+    if len(groups.order) <= step:
+        return _sums_of_runs(mapped(groups.order), groups.starts[:-1])
+    sums = np.zeros((len(groups.classes), width), dtype=np.int64)  # a person with very many rows
     for start in range(0, len(groups.order), step):
         rows = mapped(groups.order[start : start + step])
         first = int(np.searchsorted(groups.starts, start, side="right")) - 1
         last = int(np.searchsorted(groups.starts, start + len(rows), side="left"))
         cuts = np.maximum(groups.starts[first:last] - start, 0)
-        sums[first:last] += np.add.reduceat(rows, cuts, axis=0, dtype=np.int64)
+        sums[first:last] += _sums_of_runs(rows, cuts)
+    return sums
+
+
+def _sums_of_runs(rows: Integers, cuts: Integers) -> Integers:
+    """Sums of the rows from each cut to the next; those of a single row, which most are, without adding."""
+    counts = np.diff(cuts, append=len(rows))
+    several = counts > 1
+    if not several.any():
+        return rows
+    sums = rows[cuts]
+    starts = np.cumsum(counts[several]) - counts[several]
+    sums[several] = np.add.reduceat(rows[np.repeat(several, counts)], starts, axis=0, dtype=np.int64)
     return sums
 
 
@@ -174,14 +188,11 @@ def scaled_down(sums: Any, groups: Groups, row_norm: float, most: float) -> Any:
     array([[2, 3]])
     """
     factors = groups.of_groups(np.minimum(1.0, most / np.maximum(person_norms(sums, groups, row_norm), 1.0)))
-    long = np.flatnonzero(factors < 1)
-    bounded = sums.copy() if isinstance(sums, np.ndarray) else sums.clone()
+    # What is not too long is multiplied by 1: exact below 2⁵³, and beyond that off by far less than the hair.
     if isinstance(sums, np.ndarray):
-        bounded[long] = np.trunc(sums[long] * factors[long][:, None]).astype(np.int64)
-    else:
-        rows = there(long, sums)
-        bounded[rows] = (sums[rows].double() * there(factors[long], sums)[:, None]).trunc().long()
-    return bounded
+        scaled = sums * factors[:, None]
+        return np.trunc(scaled, out=scaled).astype(np.int64)
+    return (sums.double() * there(factors, sums)[:, None]).trunc_().long()
 
 
 def person_norms(sums: Any, groups: Groups, row_norm: float) -> Floats:
@@ -193,7 +204,9 @@ def person_norms(sums: Any, groups: Groups, row_norm: float) -> Floats:
     shift = np.maximum(bits - _SQUARE_BITS, 0)
     own = groups.of_groups(shift)[:, None]
     if isinstance(sums, np.ndarray):
-        entries = (np.abs(sums) + ((1 << own) - 1)) >> own
+        entries = np.abs(sums)
+        entries += (1 << own) - 1
+        entries >>= own
         squares = np.einsum("ij,ij->i", entries, entries)
     else:
         entries = (sums.abs() + there((1 << own) - 1, sums)) >> there(own, sums)

@@ -10,7 +10,7 @@ from dptransfer.data.class_names import declared_classes
 from dptransfer.data.labelled import Labelled, places
 from dptransfer.data.parsing import parsing
 from dptransfer.data.people import person_positions
-from dptransfer.data.table import Listed, require, require_person_column, unreadable
+from dptransfer.data.table import Listed, require, unreadable
 
 
 def read_csv(path: Path, column: str, person: str | None = None) -> Listed:
@@ -23,7 +23,9 @@ def read_csv(path: Path, column: str, person: str | None = None) -> Listed:
             texts = "; for texts choose an encoder of texts" if "text" in header else ""
             begin = f"Begin the file with the line: {column},{person or 'label'}{texts}"
             require(column in header, path, named, begin)
-            require_person_column(path, person, header)
+            absent = f"people must be in the column '{person}'; the first line names none of that name."
+            # Without the names that are there: without a header they are somebody's.
+            require(person is None or person in header, path, absent, "Name the column that has them.")
             lines = list(reader)
     require(lines, path, "the CSV must list at least one example; it lists none.", "Check the file.")
     labelled = "label" in header

@@ -18,6 +18,7 @@ from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labelled import Labelled, LabelledList, class_positions
 from dptransfer.data.people import person_positions
 from dptransfer.errors import DataError
+from dptransfer.privacy.unit import Unit
 
 _CHUNK_BYTES = 2**24
 
@@ -58,7 +59,8 @@ class PrivateData:
     def __repr__(self) -> str:
         label = f"'{self.name}', " if self.name else ""
         form = self.facts.form.removeprefix("rows of ")
-        return f"{type(self).__name__}({label}{len(self.facts.classes)} declared classes, {form})"
+        people = ", by person" if self.facts.unit is Unit.PERSON else ""
+        return f"{type(self).__name__}({label}{len(self.facts.classes)} declared classes, {form}{people})"
 
     @cached_property
     def fingerprint(self) -> str:

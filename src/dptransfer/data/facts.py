@@ -71,9 +71,13 @@ class Facts:
             counts = tuple(_check.whole("class_counts", count, at_least=0) for count in self.class_counts)
             object.__setattr__(self, "class_counts", counts)
         _ = self.bound
-        if self.rows_per_person is not None and _check.positive("rows_per_person", self.rows_per_person) < 1:
+        each = self.rows_per_person
+        if each is not None and _check.positive("rows_per_person", each) < 1:
+            raise ArgumentError(f"rows_per_person must be at least 1; got {each!r}. Leave it out if unsure.")
+        if each is not None and self.unit is Unit.ROW:
             raise ArgumentError(
-                f"rows_per_person must be at least 1; got {self.rows_per_person!r}. Leave it out if unsure."
+                f"rows_per_person says how many examples a person has; got {each!r} without people. "
+                "Say whose each example is, or leave it out."
             )
 
     @property

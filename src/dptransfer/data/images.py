@@ -13,7 +13,13 @@ from dptransfer.arrays import People
 from dptransfer.data.class_names import declared_classes
 from dptransfer.data.csv_files import declared_labels, read_csv
 from dptransfer.data.labelled import Labelled, LabelledList, places
-from dptransfer.data.person_files import FOLDER, is_person_file, people_by_folder, people_in_file
+from dptransfer.data.person_files import (
+    FOLDER,
+    is_person_file,
+    people_by_folder,
+    people_in_file,
+    person_column,
+)
 from dptransfer.data.table import require
 
 IMAGE_ENDINGS = frozenset(
@@ -83,7 +89,7 @@ def find_images(
     if not isinstance(source, str | Path):
         found = ImageList(tuple(Path(path) for path in source))
     else:
-        found = _from_path(Path(source), classes, labelled, None if is_person_file(person) else person)
+        found = _from_path(Path(source), classes, labelled, person_column(person))
     if person is None or found.people is not None:
         return found
     if is_person_file(person):
@@ -97,13 +103,13 @@ def find_images(
 
 
 def _from_path(
-    path: Path, classes: Sequence[str | int] | None, labelled: bool, person: str | Path | None
+    path: Path, classes: Sequence[str | int] | None, labelled: bool, person: str | None
 ) -> ImageList:
     if path.is_dir():
         return _from_folder(path, classes)
     require(path.exists(), path, "the image folder or CSV must exist; it does not.", "Check the path.")
     if path.suffix.lower() == ".csv":
-        files, words, people = read_csv(path, "path", None if person is None else str(person))
+        files, words, people = read_csv(path, "path", person)
         known = declared_labels(path, words if labelled else None, classes)
         return ImageList(tuple(path.parent / name for name in files), known, path.parent, people)
     readable = path.suffix.lower() in IMAGE_ENDINGS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 from unicodedata import normalize
@@ -94,5 +96,5 @@ def _word(one: Any) -> str:
 
 def _numbered(keys: Iterable[Hashable], count: int) -> People:
     """Equal keys by one number, in order of appearance."""
-    numbers: dict[Hashable, int] = {}
-    return np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.int64, count)
+    numbers: dict[Hashable, int] = defaultdict(itertools.count().__next__)
+    return np.fromiter(map(numbers.__getitem__, keys), np.int64, count)

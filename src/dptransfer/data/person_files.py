@@ -27,6 +27,11 @@ def is_person_file(person: object) -> bool:
     return isinstance(person, str | Path) and Path(person).suffix.lower() in (".csv", ".npy")
 
 
+def person_column(person: str | Path | None) -> str | None:
+    """The column that tells people, where it is one that does and not a file."""
+    return None if person is None or is_person_file(person) else str(person)
+
+
 def people_in_file(
     file: Path, count: int, *, paths: Sequence[str | Path] | None = None, root: Path | None = None
 ) -> People:

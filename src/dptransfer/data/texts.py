@@ -11,7 +11,7 @@ from dptransfer.data.columns import read_text_columns
 from dptransfer.data.csv_files import declared_labels, read_csv
 from dptransfer.data.labelled import Labelled, LabelledList
 from dptransfer.data.parsing import parsing
-from dptransfer.data.person_files import is_person_file, people_in_file
+from dptransfer.data.person_files import people_in_file, person_column
 from dptransfer.data.table import require
 
 
@@ -53,17 +53,15 @@ def find_texts(
     path = Path(source)
     require(path.is_file(), path, "the file of texts must exist; it does not.", "Check the path.")
     kind = path.suffix.lower()
-    by_file = is_person_file(person)
-    column_of_people = None if person is None or by_file else str(person)
     if kind in _COLUMNS:
-        texts, words, people = _COLUMNS[kind](path, column, column_of_people)
+        texts, words, people = _COLUMNS[kind](path, column, person_column(person))
         listed = TextList(tuple(texts), declared_labels(path, words if labelled else None, classes), people)
     else:
         require(kind == ".txt", path, "texts must come as .csv, .parquet or .txt.", "Convert the file.")
         listed = TextList(_lines(path))
         no_column = "a .txt has no column that tells people."
-        require(column_of_people is None, path, no_column, "Name a .csv or .npy file that does.")
-    if person is None or not by_file:
+        require(person_column(person) is None, path, no_column, "Name a .csv or .npy file that does.")
+    if person is None or listed.people is not None:
         return listed
     return replace(listed, people=people_in_file(Path(person), len(listed)))
 

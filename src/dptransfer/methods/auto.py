@@ -170,7 +170,7 @@ def _sizes(facts: Facts) -> str:
     assumed = f"{_UNITS_PER_CLASS} {units} per class, as no size is declared"
     said = "the declared size" if facts.size else assumed
     if facts.unit is Unit.PERSON:
-        said += f", {_rows_each(facts):g} examples of each person"
+        said += f", {_rows_each(facts):.4g} examples of each person"
         said += "" if facts.rows_per_person else ", as no number is declared"
     return said
 

@@ -96,7 +96,7 @@ class GradientHead(EmbeddingMethod):
 
     @property
     def rate(self) -> float:
-        """Probability with which a step looks at an example."""
+        """Probability with which a step looks at an example, or at a person."""
         return 1.0
 
     @abstractmethod

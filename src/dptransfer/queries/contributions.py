@@ -2,7 +2,8 @@
 
 Every answer here is a sum over rows of integer contributions, so the answer on one row alone is what that row
 adds to any data set. Queries that are asked often say it for all rows at once, by a method
-`contribution_norms(rows, labels)` or `contribution_ranges(rows, labels)`, tested against the generic route.
+`contribution_norms(rows, labels)` or `contribution_ranges(rows, labels, people)`, tested against the generic
+route.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ def contribution_ranges(
     What a person does to several classes adds up.
     """
     at_once = getattr(query, "contribution_ranges", None)
-    if at_once is not None and people is None:
-        ranges: Floats = at_once(rows, labels)
+    if at_once is not None:
+        ranges: Floats = at_once(rows, labels, people)
         return ranges
 
     def span(x: AnyArray, y: Labels, *whose: People) -> float:

@@ -12,6 +12,7 @@ from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.compute import class_similarity
 from dptransfer.compute.device import DEVICES
+from dptransfer.compute.people import grouped
 from dptransfer.compute.similarity import GRID_DTYPE, GRID_NORM, LARGEST_WEIGHT
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
@@ -102,23 +103,25 @@ class SimilarityScores(BoundedQuery):
 
     def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """(candidates, classes) scores."""
-        return self._scores(rows, labels, None)
+        return self._scores(rows, labels, None, self.classes)
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """(candidates, classes) scores, in which each row counts as many times as its person's rows may."""
-        return self._scores(rows, labels, row_weights(people, self.bound.examples))
+        return self._scores(rows, labels, row_weights(people, self.bound.examples), self.classes)
 
-    def _scores(self, rows: AnyArray, labels: Labels, weights: Integers | None) -> Integers:
-        asked = (grid_rows(self.features, rows, self.precision), labels, self.classes, self.candidates)
+    def _scores(self, rows: AnyArray, labels: Labels, weights: Integers | None, classes: int) -> Integers:
+        asked = (grid_rows(self.features, rows, self.precision), labels, classes, self.candidates)
         return class_similarity(
             *asked, *self.caps, precision=self.precision, device=self.device, weights=weights
         )
 
-    def contribution_ranges(self, rows: AnyArray, labels: Labels) -> Floats:
+    def contribution_ranges(self, rows: AnyArray, labels: Labels, people: People | None = None) -> Floats:
         """Largest minus smallest contribution of each row over all candidates, ÷ `score_range`.
 
         Products stay below 2²⁴, partial sums too, so float32 holds them exactly.
         """
+        if people is not None:
+            return self._ranges_of_people(rows, labels, people)
         low, high = self.caps
         mapped = grid_rows(self.features, rows, self.precision).astype(np.float32)
         smallest, largest = np.full(len(mapped), np.inf), np.full(len(mapped), -np.inf)
@@ -132,6 +135,19 @@ class SimilarityScores(BoundedQuery):
         ranges: Floats = (ends[1] - ends[0]) / self.score_range
         return ranges
 
+    def _ranges_of_people(self, rows: AnyArray, labels: Labels, people: People) -> Floats:
+        """What a person has of one class is scored as a class of its own; their ranges add up."""
+        groups, weights = grouped(people, labels), row_weights(people, self.bound.examples)
+        step = max(1, _MAPPED_ELEMENTS // max(1, len(self.candidates)))
+        spans = [np.zeros(0)]
+        for start in range(0, len(groups.classes), step):
+            counts = groups.counts[start : start + step]
+            own = groups.order[groups.starts[start] :][: counts.sum()]
+            numbers = np.repeat(np.arange(len(counts)), counts)
+            spans.append(np.ptp(self._scores(rows[own], numbers, weights[own], len(counts)), axis=0))
+        ranges: Floats = np.add.reduceat(np.concatenate(spans), groups.firsts[:-1]) / self.score_range
+        return ranges
+
 
 def row_weights(people: People, bound: float) -> Integers:
     """How many times each row counts: its share of its person's 2¹⁶, and at most one of `bound` such shares.
@@ -143,8 +159,9 @@ def row_weights(people: People, bound: float) -> Integers:
     [32768, 21845, 21845, 21845]
     """
     sizes = np.bincount(people)
-    weights = np.minimum(LARGEST_WEIGHT // np.maximum(sizes, 1), int(LARGEST_WEIGHT / max(bound, 1.0)))
-    return weights[people]
+    shares: Integers = np.minimum(LARGEST_WEIGHT // np.maximum(sizes, 1), int(LARGEST_WEIGHT / max(bound, 1)))
+    own: Integers = shares[people]
+    return own
 
 
 def grid_rows(features: FittedFeatures, rows: AnyArray, precision: str) -> GridRows:

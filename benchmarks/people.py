@@ -1,0 +1,110 @@
+"""What it costs to protect persons in place of rows: seconds of the same fit with and without `people`.
+
+    python benchmarks/people.py                  # 50,000 rows of 384, 10,000 people, 20 classes
+    python benchmarks/people.py --growth         # as many rows of fewer and fewer people
+    python benchmarks/people.py --queries        # one answer of each query, alone
+
+The two take turns; the best of the repeats counts, and ratios are of those. Everything is included: mapping
+the rows, exact gradients and sums, secure noise. Rows per person are drawn, so that some people have one and
+some have many.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+import dptransfer as dpt
+from dptransfer.features import OnLattice
+from dptransfer.privacy import EACH_ROW, Bound, Unit
+from dptransfer.queries import ClassSums, SecondMoments, SoftmaxGradient
+from dptransfer.queries.second_moments import OfAll
+from dptransfer.queries.softmax_gradient import ROW_NORM
+
+BUDGET = dpt.Budget(epsilon=8.0, delta=1e-5)
+NORMAL = {"rows": 50_000, "width": 384, "classes": 20, "people": 10_000}
+METHODS = {
+    "noisy-gd": lambda: dpt.NoisyGD(),
+    "public-prior": lambda: dpt.PublicPriorPrototypes(),
+    "mean": lambda: dpt.MeanPrototypes(),
+}
+
+
+def problem(rows: int, width: int, classes: int, people: int):
+    """Well separated classes, so that `public-prior` takes its steps; and whose each row is."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, classes, rows)
+    centres = rng.normal(size=(classes, width))
+    x = (centres[y] + rng.normal(size=(rows, width))).astype(np.float32)
+    return x, y, rng.integers(0, people, rows)
+
+
+def fits(x, y, people) -> dict[str, tuple[Callable, Callable]]:
+    """Each method's fit about rows, and about people."""
+    public = dpt.PublicEmbeddings(
+        np.random.default_rng(1).normal(size=(5_000, x.shape[1])).astype(np.float32)
+    )
+    names = [f"class {c}" for c in range(y.max() + 1)]
+
+    def fit(method, whose):
+        private = dpt.PrivateEmbeddings(x, y, classes=names, people=whose, name="people")
+        return lambda: method().fit(private, public, budget=BUDGET, ledger=dpt.Ledger.in_memory())
+
+    return {name: (fit(method, None), fit(method, people)) for name, method in METHODS.items()}
+
+
+def answers(x, y, people) -> dict[str, tuple[Callable, Callable]]:
+    """Each query about rows that are on the grid already, and about people."""
+    width, classes = x.shape[1], int(y.max()) + 1
+    rows = dpt.UnitNorm().fit(width, None).lattice(x, ROW_NORM).astype(np.int32)
+    features, persons = OnLattice(width, ROW_NORM), Bound(Unit.PERSON)
+    head = np.random.default_rng(2).normal(size=(classes, width)), np.zeros(classes)
+    made = {
+        "gradient": lambda bound: SoftmaxGradient(features, *head, bound=bound),
+        "second moment": lambda bound: SecondMoments(features, OfAll(), bound=bound),
+        "class sums": lambda bound: ClassSums(features, classes, bound=bound),
+    }
+
+    def both(make):
+        single, whole = make(EACH_ROW), make(persons)
+        return lambda: single(rows, y), lambda: whole(rows, y, people)
+
+    return {name: both(make) for name, make in made.items()}
+
+
+def best(work: tuple[Callable, ...], repeats: int) -> list[float]:
+    """Seconds of the fastest run of each, taken in turn."""
+    taken = [[] for _ in work]
+    for _ in range(repeats):
+        for seconds, run in zip(taken, work, strict=True):
+            started = time.perf_counter()
+            run()
+            seconds.append(time.perf_counter() - started)
+    return [min(seconds) for seconds in taken]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name, default in NORMAL.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--queries", action="store_true")
+    given = parser.parse_args()
+    sizes = {name: getattr(given, name) for name in NORMAL}
+    print("| what | rows per person | rows, s | people, s | ratio |\n|---|---|---|---|---|")
+    each = (2, 5, 20, 80, 1000, given.rows) if given.growth else (given.rows / given.people,)
+    for per_person in each:
+        x, y, people = problem(**sizes | {"people": round(given.rows / per_person)})
+        for name, work in (answers if given.queries else fits)(x, y, people).items():
+            rows, persons = best(work, given.repeats)
+            print(
+                f"| {name} | {per_person:g} | {rows:.2f} | {persons:.2f} | {persons / rows:.2f} |", flush=True
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""One person's forty rows are in or out: promises hold, and faults in how persons are bounded are caught."""
+
+import numpy as np
+import pytest
+
+from dptransfer.accounting import mu_for
+from dptransfer.audit import counted_epsilon, excess_over_claim, gaussian_epsilon
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.features import UnitNorm
+from dptransfer.mechanisms import SELECTIONS, RoundsLeft, TopKMechanism, rounds
+from dptransfer.methods import METHODS
+from dptransfer.noise import SeededNoise
+from dptransfer.privacy import Bound, Budget, Relation, Unit
+from dptransfer.queries import SimilarityScores
+from dptransfer.queries.base import BoundedQuery
+from queries.similarity_faults import EachClassByItself, EachRowInFull
+
+from .test_worst_case import OF_ROUNDS, OF_RUNS, SAMPLED, Quieter
+from .witness import (
+    CLASSES,
+    DELTA,
+    EAST,
+    EPSILON,
+    FEATURES,
+    FORTY,
+    PAIRS_OF_PERSONS,
+    WORST,
+    over_rounds,
+    over_runs,
+    witnessing,
+)
+
+ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+OF_SAMPLES = [SAMPLED[0], *(pytest.param(name, marks=pytest.mark.slow) for name in SAMPLED[1:])]
+
+
+def rows_bounded_singly(people):
+    return np.arange(len(people))
+
+
+def persons_split_over_chunks(people):
+    """Each eight rows of a person are bounded by themselves, and added up."""
+    return np.unique(np.column_stack([people, np.arange(len(people)) // 8]), axis=0, return_inverse=True)[1]
+
+
+FAULTS = [rows_bounded_singly, persons_split_over_chunks]
+
+
+@pytest.fixture
+def plant(monkeypatch):
+    """Plants a fault in how every query tells persons apart."""
+
+    def planted(fault):
+        def faulty(self, rows, labels, people):
+            return self.of_people(rows, labels, fault(people).ravel())
+
+        monkeypatch.setattr(BoundedQuery, "__call__", faulty)
+
+    return planted
+
+
+def rounds_of(name, relation, trials, **options):
+    return over_rounds(name, relation, trials, pair=PAIRS_OF_PERSONS[relation], **options)
+
+
+def runs_of(name, relation, trials):
+    return over_runs(name, relation, trials, pair=PAIRS_OF_PERSONS[relation])
+
+
+def audited(found):
+    """ε from below at the claim's δ."""
+    _, *samples = found
+    return gaussian_epsilon(*samples, DELTA)
+
+
+def excess(found):
+    events, *samples = found
+    return excess_over_claim(*samples, events)
+
+
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("name", OF_ROUNDS)
+def test_rounds_of_gradients_keep_their_promise_to_a_person(name, relation):
+    events, *samples = rounds_of(name, relation, 300)
+    assert all(event.unit is Unit.PERSON for event in events)
+    assert 0.4 * EPSILON < gaussian_epsilon(*samples, DELTA) <= EPSILON
+    assert excess_over_claim(*samples, events) <= 0
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("name", [*OF_ROUNDS, *SAMPLED])
+def test_faulty_bounds_of_persons_are_caught_in_rounds(name, fault, plant):
+    plant(fault)
+    assert excess(rounds_of(name, ADD, 300)) > 0
+
+
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("name", OF_SAMPLES)
+def test_samples_of_persons_keep_their_promise_and_half_the_noise_is_caught(name, relation):
+    assert excess(rounds_of(name, relation, 300)) <= 0
+    assert excess(rounds_of(name, relation, 900, noise=Quieter)) > 0
+
+
+@pytest.mark.parametrize("name", OF_SAMPLES)
+def test_a_person_who_counts_twice_in_a_sample_is_caught(name, monkeypatch):
+    """As if a sample were drawn with repetition, and each time were somebody else."""
+    honest = rounds.exact_answer
+
+    def twice(query, rows, labels, people):
+        both = np.concatenate([people, people + people.max(initial=-1) + 1])
+        return honest(query, np.tile(rows, (2, 1)), np.tile(labels, 2), both)
+
+    monkeypatch.setattr(rounds, "exact_answer", twice)
+    assert excess(rounds_of(name, ADD, 600)) > 0
+
+
+@pytest.mark.parametrize("name", OF_SAMPLES)
+def test_coins_for_rows_in_place_of_persons_are_caught(name, monkeypatch):
+    """Somebody with forty rows is then in nearly every sample, whatever the rate that is paid for."""
+    monkeypatch.setitem(WORST, "sampling_rate", 0.1)
+    assert excess(rounds_of(name, ADD, 300)) <= 0
+    monkeypatch.setattr(
+        RoundsLeft, "_sampled", lambda left, rows, people: left.noise.poisson_sample(rows, 0.1)
+    )
+    assert excess(rounds_of(name, ADD, 300)) > 0
+
+
+@pytest.mark.parametrize("name", OF_RUNS)
+def test_single_releases_keep_their_promise_to_a_person(name):
+    assert 0.2 * EPSILON < audited(runs_of(name, ADD, 100)) <= EPSILON
+
+
+@pytest.mark.parametrize("name", OF_RUNS)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faulty_bounds_of_persons_are_caught_in_single_releases(name, fault, plant):
+    plant(fault)
+    assert audited(runs_of(name, ADD, 100)) > EPSILON
+
+
+def without_the_last_person(rows, labels, people):
+    others = people != people.max()
+    return rows[others], labels[others], people[others]
+
+
+def last_person_turned_round(rows, labels, people):
+    return np.where(people[:, None] == people.max(), -rows, rows), labels, people
+
+
+@pytest.mark.parametrize(
+    ("relation", "change"), [(ADD, without_the_last_person), (REPLACE, last_person_turned_round)]
+)
+def test_what_a_person_moves_in_all_shares_of_a_budget_is_what_was_paid_for(relation, change, plant):
+    """Without chance: μ² of counts, sums and gradient steps adds up to no more than the plan's.
+
+    Two classes far apart, of a row each person, and last somebody whose forty rows contradict their class.
+    """
+    method = METHODS["public-prior"](features=UnitNorm())
+    rows, sizes = np.vstack([EAST, -EAST, EAST]), [160, 160, 40]
+    people = np.minimum(np.arange(sum(sizes)), 320)
+    private = PrivateEmbeddings(
+        np.repeat(rows, sizes, axis=0), np.repeat([0, 1, 1], sizes), people=people, classes=CLASSES
+    )
+    public = PublicEmbeddings(rows[:2])
+    plan = method.plan(private.facts, Budget(epsilon=EPSILON, delta=DELTA, relation=relation), public)
+    with witnessing() as shown:
+        method.run(plan, FEATURES, private, SeededNoise(0), public)
+    assert len(shown) == 2 + method.steps
+
+    def mu():
+        gaps = [step.query(*step.data) - step.query(*change(*step.data)) for step in shown]
+        shares = zip(gaps, shown, strict=True)
+        return np.linalg.norm([np.linalg.norm(gap) / step.query.grid / step.scale for gap, step in shares])
+
+    paid = mu_for(EPSILON, DELTA)
+    assert 0.6 * paid < mu() <= paid
+    plant(persons_split_over_chunks)
+    assert mu() > paid
+
+
+NORTH = np.array([[0.0, 1.0]])
+CHOOSING = {**SELECTIONS, "top-k": lambda query, *given: TopKMechanism(query, 1, *given)}
+
+
+def chosen(name, relation, query=SimilarityScores, classes=12, draws=700):
+    """In how many classes the direction of forty rows is chosen that somebody has, in all classes, or not."""
+    candidates = FEATURES.lattice(np.vstack([EAST, NORTH]), 2047)
+    asked = query(FEATURES, candidates, classes, 1.0, 2.0, bound=Bound(Unit.PERSON))
+    made = CHOOSING[name](asked, 1.0, relation)
+    north = np.repeat(NORTH, 40, axis=0)
+    samples = []
+    for seed, rows in enumerate((FORTY, FORTY[:0] if relation is ADD else north)):
+        noise = SeededNoise(seed)
+        scores = asked(rows, np.arange(len(rows)) % classes, np.zeros(len(rows), dtype=np.int64))
+        samples.append(
+            [sum(made.choose(column, noise=noise) == 0 for column in scores.T) for _ in range(draws)]
+        )
+    return samples
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+@pytest.mark.parametrize("relation", Relation)
+def test_selections_keep_their_promise_to_a_person_in_all_classes(name, relation):
+    assert counted_epsilon(*chosen(name, relation), 0.0) <= 1.0
+
+
+@pytest.mark.parametrize("name", sorted(CHOOSING.keys() - {"laplace"}))  # it would take more draws
+@pytest.mark.parametrize("fault", [EachRowInFull, EachClassByItself])
+def test_faulty_bounds_of_persons_are_caught_in_selections(name, fault):
+    assert counted_epsilon(*chosen(name, REPLACE, fault), 0.0) > 1.0
