@@ -28,6 +28,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dptransfer.arrays import Floats, Integers
+from dptransfer.compute.cores import usable_cores
 from dptransfer.compute.people import (
     Groups,
     alike,
@@ -38,6 +39,7 @@ from dptransfer.compute.people import (
     there,
 )
 from dptransfer.compute.softmax_gradient import IntegerLogits, residual_lattice, residuals, whole_numbers
+from dptransfer.compute.threads import side_by_side
 
 FINE_RESIDUAL_NORM = 2**20
 """Grid norm of a clipped residual of a person's row: fine enough to be scaled down."""
@@ -128,16 +130,18 @@ class PersonGradients:
 
     def _whole(self, groups: Groups) -> Any:
         """(persons, classes · width) gradients, in int64, of persons with as many rows as each other."""
-        persons, total = len(groups.firsts) - 1, None
-        step = self._step if persons == 1 else len(groups.order)  # one with very many comes in pieces
-        for start in range(0, len(groups.order), step):
+        persons = len(groups.firsts) - 1
+        # One with very many rows comes in pieces, several at a time.
+        step = self._step if persons == 1 else len(groups.order)
+
+        def part(start: int) -> Any:
             grid, inputs = self._residuals(groups.order[start : start + step])
             rows = len(inputs) // persons
             residual = grid.reshape(-1, persons, rows).swapaxes(0, 1)
             found = (residual @ inputs.reshape(persons, rows, -1)).reshape(persons, -1)
-            whole = found.astype(np.int64) if isinstance(found, np.ndarray) else found.long()
-            total = whole if total is None else total + whole
-        return total
+            return found.astype(np.int64) if isinstance(found, np.ndarray) else found.long()
+
+        return sum(side_by_side(part, range(0, len(groups.order), step), usable_cores()))
 
     def _in_memory(self, groups: Groups) -> Iterator[Groups]:
         """Persons with as many rows as each other, so many at a time as there is memory for."""
