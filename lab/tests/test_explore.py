@@ -122,7 +122,7 @@ def test_people_cost_more_than_their_rows_alone(pool):
     assert people.summary()["mean"][0] < rows.summary()["mean"][0] - 0.02
     assert (rows.unit, people.unit) == (Unit.ROW, Unit.PERSON)
     assert "ε is for one example." in rows.how
-    assert "1,200 rows of 60 people (each counts as 1 examples at most)" in people.how
+    assert "1,200 rows of 60 people (person bound 1)" in people.how
     assert "ε is for one person, with all their examples." in people.how
 
 

@@ -111,10 +111,12 @@ def test_a_gpu_that_is_not_there_is_missed_before_anything_is_charged():
 @pytest.mark.parametrize(
     "method", [NoisyGD(steps=5), DPSGDProbe(steps=5, noise_multiplier=4.0), NGD(steps=5)]
 )
-def test_a_fit_on_a_gpu_is_the_same_fit(method):
+@pytest.mark.parametrize("people", [None, np.arange(600) // 7, np.zeros(600, dtype=np.int64)])
+def test_a_fit_on_a_gpu_is_the_same_fit(method, people):
     for budget in (BUDGET, Budget(epsilon=2.0, delta=1e-5, relation=Relation.REPLACE_ONE)):
         here, there = (
-            fit(replace(method, device=device), public=shots(), budget=budget) for device in ("cpu", "cuda")
+            fit(replace(method, device=device), private(people=people), public=shots(), budget=budget)
+            for device in ("cpu", "cuda")
         )
         assert (here.weights["weights"] == there.weights["weights"]).all()
         assert np.isfinite(here.weights["weights"]).all()

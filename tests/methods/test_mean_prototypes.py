@@ -69,7 +69,11 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_charged(method
 @pytest.mark.gpu
 @pytest.mark.parametrize("method", [MeanPrototypes, MeanEstimation])
 @pytest.mark.parametrize("features", [UnitNorm(), UnitNorm(pool=4), PublicMap(axes=4)])
-def test_a_fit_on_cuda_releases_what_one_on_the_cpu_does(method, features):
-    here, there = (fit(method(features=features, device=device), public=pool()) for device in ("cpu", "cuda"))
+@pytest.mark.parametrize("people", [None, np.arange(600) // 7])
+def test_a_fit_on_cuda_releases_what_one_on_the_cpu_does(method, features, people):
+    here, there = (
+        fit(method(features=features, device=device), private(people=people), public=pool())
+        for device in ("cpu", "cuda")
+    )
     for name, array in here.weights.items():
         assert (there.weights[name] == array).all()

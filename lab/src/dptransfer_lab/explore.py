@@ -299,7 +299,7 @@ def _how(
             source += "; its training part was the public pool as well, which flatters methods that use one"
     people = ""
     if sizes.people is not None:
-        people = f" of {sizes.people:,} people (each counts as {sizes.person_bound:g} examples at most)"
+        people = f" of {sizes.people:,} people (person bound {sizes.person_bound:g})"
         if sample is not None:
             source += "; a person's rows are drawn at random, and real ones, which are alike, say less"
     return (
