@@ -197,6 +197,7 @@ def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
         "peak_mib": None if peak is None or before is None else max(0.0, peak - before),
         "extra": {
             **_extra(model, cell),
+            **({"group": size} if cell.unit == "group" else {}),
             **({"attack": attack} if attack else {}),
             **({"instance_loss": losses} if losses else {}),
         },
