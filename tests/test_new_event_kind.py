@@ -49,6 +49,8 @@ from dptransfer.privacy import (
     event_to_dict,
     event_words,
     for_group,
+    for_people,
+    for_rows,
     in_relation,
     number,
 )
@@ -154,6 +156,9 @@ def test_it_is_restated():
     assert for_group(LAPLACE, 3).noise_multiplier == 4.0 / 3
     tuned = BestOfManyEvent(((LAPLACE, NOISE),), 3, 1.0)
     assert in_relation(tuned, REPLACE).candidates[0][0] == in_relation(LAPLACE, REPLACE)
+    person = replace(LAPLACE, unit=Unit.PERSON)
+    assert for_rows(person, ADD) == replace(LAPLACE, noise_multiplier=2.0, sensitivity=2.0)
+    assert for_people(LAPLACE, ADD, 3) == replace(for_group(LAPLACE, 3), unit=Unit.PERSON)
 
 
 def test_it_is_composed_alone_with_others_and_inside_trials():

@@ -12,7 +12,14 @@ import pytest
 from dptransfer.cli.ledger import entry_json, entry_words
 from dptransfer.data import PrivateEmbeddings
 from dptransfer.ledger import Ledger
-from dptransfer.privacy import BestOfManyEvent, GaussianEvent, Relation, SampledGaussianEvent, SelectionEvent
+from dptransfer.privacy import (
+    BestOfManyEvent,
+    GaussianEvent,
+    Relation,
+    SampledGaussianEvent,
+    SelectionEvent,
+    Unit,
+)
 from dptransfer.release import read_release
 
 from .conftest import BUDGET, CLASSES
@@ -185,3 +192,28 @@ def test_the_owners_word_about_rows_is_told():
 def test_a_charge_of_nothing_says_so():
     assert entry_words(charged())[0] == "fit: no private row used, nothing spent"
     assert entry_json(charged())["events"] == []
+
+
+def test_a_limit_for_persons_is_set_shown_and_kept(cli, cli_json, ledger):
+    declared = ("--unit", "person", "--most-rows-per-person", "20", "--delta", "1e-5")
+    cli("ledger", "budget", "clinic", "--epsilon", "3", *declared)
+    cli("ledger", "budget", "clinic", "--epsilon", "4", "--delta", "1e-5")  # the unit and the bound stay
+    told = cli_json("ledger", "budget", "clinic")
+    assert (told["unit"], told["most_rows_per_person"], told["budget"]["epsilon"]) == ("person", 20, 4.0)
+    shown = " ".join(cli("ledger", "budget", "clinic").stdout.split())
+    assert "for one person, with all their examples" in shown
+    assert "by person, nobody having more than 20 rows" in shown
+    entries = cli_json("ledger", "history")["entries"]
+    assert [one["most_rows_per_person"] for one in entries] == [20, None]
+    assert {one["unit"] for one in entries} == {"person"}
+    step = GaussianEvent(16.0, ADD, unit=Unit.PERSON)
+    Ledger(ledger).charge("clinic", [step], label="mean")
+    said = " ".join(cli("ledger", "history").stdout.split())
+    assert "by person, nobody having more than 20 rows" in said
+    assert "noise multiplier 16; by person" in said
+
+
+def test_bad_declarations_about_persons_are_refused(cli, ledger):
+    for bad in (("--unit", "people"), ("--most-rows-per-person", "0")):
+        cli("ledger", "budget", "clinic", "--epsilon", "3", *bad, code=2)
+    assert not ledger.exists()

@@ -1,13 +1,16 @@
 import math
+from dataclasses import replace
 
 from dptransfer.cli.privacy_view import attack_limits, attack_sentence, privacy_json, show_events
 from dptransfer.privacy import (
     BestOfManyEvent,
+    DisjointEvent,
     GaussianEvent,
     Guarantee,
     Relation,
     SampledGaussianEvent,
     SelectionEvent,
+    Unit,
 )
 
 ADD = Relation.ADD_REMOVE
@@ -48,3 +51,15 @@ def test_without_steps_it_says_that_no_private_row_is_used(capsys):
     assert "at most 1% of members at 1% false alarms" in attack_sentence([])
     told = privacy_json("public-only", Guarantee(0.0, 0.0, ADD), [])
     assert (told["epsilon"], told["events"]) == (0.0, [])
+
+
+def test_persons_are_named(capsys):
+    person = replace(SAMPLED, unit=Unit.PERSON)
+    assert any("a person contributes at most 1" in line for line in shown(capsys, [person]))
+    assert "of the people in the data at 1% false alarms" in attack_sentence([person])
+    assert privacy_json("dpsgd", Guarantee(1.0, 1e-5, ADD, unit=Unit.PERSON), [person])["unit"] == "person"
+
+
+def test_disjoint_parts_are_told_apart(capsys):
+    words = " ".join(shown(capsys, [DisjointEvent(((ROUNDS,), (CHOICE,)), label="fit and hold-out")]))
+    assert "1 fit and hold-out one of 2 parts (1) gradients: noise multiplier 20, 28 times; (2)" in words

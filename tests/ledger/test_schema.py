@@ -36,7 +36,7 @@ def test_the_first_charge_makes_an_older_ledger_current_and_leaves_its_entries(o
         np.random.default_rng(0).normal(size=(9, 20)), [0] * 9, classes=[0, 1], name="new"
     )
     ledger.charge(rows, [GAUSS], label="fit")
-    assert version(older) == "3"
+    assert version(older) == "4"
     assert query(older, "SELECT * FROM entries")[:8] == entries
     Ledger(older).verify(known_head=entries[-1][2])
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):  # the trigger is back
@@ -56,7 +56,7 @@ def test_an_upgrade_that_is_interrupted_has_not_happened(older, monkeypatch):
             ledger.charge("new", [GAUSS], label="fit")
     assert older.read_bytes() == before
     ledger.charge("new", [GAUSS], label="fit")
-    assert version(older) == "3"
+    assert version(older) == "4"
 
 
 @pytest.mark.parametrize("left", [b"", b"S", b"SQLite format 3\0", bytes(511)])

@@ -213,7 +213,8 @@ def test_a_plan_for_people_protects_them_and_is_chosen_for_them():
 
 def test_people_count_as_much_as_they_may_beside_the_noise():
     many = replace(PEOPLE, size=300_000, rows_per_person=100.0)
-    wide = [len(auto._wide(facts, BUDGET, POOL)) for facts in (replace(many, unit=Unit.ROW), many)]
+    rows = replace(many, unit=Unit.ROW, rows_per_person=None)
+    wide = [len(auto._wide(facts, BUDGET, POOL)) for facts in (rows, many)]
     assert wide == [1, 0]
     assert len(auto._wide(replace(many, person_bound=100.0), BUDGET, POOL)) == 0  # noise grows as well
 

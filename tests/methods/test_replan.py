@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
-from contracts.method_suite import POOL, budget_for, fitted, private, relations
+from contracts.method_suite import CLASSES, POOL, budget_for, fitted, ordinary, private, relations
 from dptransfer.accounting import guarantee_of
 from dptransfer.methods import METHODS, EmbeddingMethod
 from dptransfer.methods.base import configuration_of
@@ -205,16 +205,46 @@ def test_no_version_excuses_a_trial_with_a_sensitivity_below_the_methods():
     assert check_steps(with_events(made, (low,))).required
 
 
-@pytest.mark.parametrize("version", ["0.0.1", dpt.__version__])
-def test_no_version_makes_a_promise_to_persons_of_steps_about_examples(model, version, tmp_path):
+VERSIONS = ("0.0.1", dpt.__version__)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_version_makes_a_promise_to_persons_of_steps_about_examples(version, tmp_path):
+    made = fitted(METHODS["coinpress"]())  # which bounds what an example contributes, and no person
     wrong = recorded(
-        forged(model, unit=Unit.PERSON), versions={**model.provenance.versions, "dptransfer": version}
+        forged(made, unit=Unit.PERSON), versions={**made.provenance.versions, "dptransfer": version}
     )
-    wrong = replace(wrong, facts=replace(model.facts, unit=Unit.PERSON))
+    wrong = replace(wrong, facts=replace(made.facts, unit=Unit.PERSON))
     assert wrong.guarantee.unit is Unit.PERSON
-    assert dpt.verify(wrong.save(tmp_path / "persons")).failed == ("steps",)
+    assert "steps" in verified(wrong, tmp_path / "persons").failed
     hidden = forged(wrong, label="something else")
-    assert dpt.verify(hidden.save(tmp_path / "hidden")).failed == ("steps",)
+    assert "steps" in verified(hidden, tmp_path / "hidden").failed
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_steps_for_persons_are_planned_again_with_the_bound_on_record(version, tmp_path):
+    x, y = ordinary()
+    data = dpt.PrivateEmbeddings(x, y, classes=CLASSES, people=np.arange(len(x)) // 3, person_bound=2.0)
+    made = dpt.MeanPrototypes().fit(data, budget=BUDGET, ledger=dpt.Ledger.in_memory())
+    made = recorded(made, versions={**made.provenance.versions, "dptransfer": version})
+    assert (made.guarantee.unit, made.facts.person_bound) == (Unit.PERSON, 2.0)
+    assert check_steps(made).passed
+    # The steps are planned for the bound on record: steps of a smaller one are not those of the method.
+    for wrong in (
+        replace(made, facts=replace(made.facts, person_bound=4.0)),
+        forged(made, sensitivity=1.0),
+    ):
+        assert check_steps(wrong).required
+        assert "sensitivity" in check_steps(wrong).detail
+        assert "steps" in verified(wrong, tmp_path / f"{wrong.facts.person_bound}").failed
+    rows = replace(made.facts, unit=Unit.ROW, person_bound=1.0)
+    with pytest.raises(dpt.errors.ReleaseError, match="another unit than the facts"):
+        replace(made, facts=rows).save(tmp_path / "mixed")
+
+
+def verified(model, path):
+    """What verification says of a release, whatever the noise was."""
+    return dpt.verify(recorded(model, seeded=False).save(path))
 
 
 @pytest.mark.parametrize(

@@ -132,26 +132,6 @@ def test_a_ledger_counts_persons_and_names_them():
         ledger.charge("clinic", [PERSON] * 9, label="fit")
 
 
-@pytest.mark.parametrize(("own", "other"), [(ROW, PERSON), (PERSON, ROW)])
-def test_an_account_takes_charges_and_limits_of_its_own_unit_only(own, other):
-    budget = Budget(epsilon=9.0, delta=1e-5)
-    ledger = Ledger.in_memory()
-    ledger.charge("charged", [own], label="fit")
-    ledger.set_budget("limited", budget, unit=own.unit)
-    refusal = f"counts by {own.unit.value}, and a step by {other.unit.value} was asked for"
-    for name in ("charged", "limited"):
-        with pytest.raises(RelationMismatch, match=refusal):
-            ledger.charge(name, [other], label="fit")
-    with pytest.raises(RelationMismatch, match=f"a limit by {other.unit.value}"):
-        ledger.set_budget("charged", budget, unit=other.unit)
-    with pytest.raises(RelationMismatch, match="one unit"):
-        ledger.charge("new", [own, other], label="fit")
-    assert len(ledger.history()) == 2
-    ledger.set_budget("limited", budget, unit=other.unit)  # nothing is spent yet
-    ledger.charge("limited", [other], label="fit")
-    ledger.charge("charged", [], label="fit")  # nothing is of any unit
-
-
 def test_a_release_states_its_unit_and_one_that_mixes_units_is_refused(tmp_path):
     model = make_model(events=(PERSON,))
     replace(model, facts=replace(model.facts, unit=Unit.PERSON)).save(tmp_path / "release")

@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.rows import steady
@@ -106,7 +106,7 @@ def test_the_worst_people_stay_within_the_sensitivity(name):
 
 
 @pytest.mark.parametrize("name", QUERIES)
-@steady
+@settings(steady, max_examples=25)
 @given(
     others=st.lists(people, max_size=3),
     first=people,

@@ -9,11 +9,11 @@ from document.pages import Page
 from dptransfer.accounting import epsilon_of, membership_advantage, true_positive_rate
 from dptransfer.document import plain
 from dptransfer.encoders.delta import EncoderDelta
-from dptransfer.privacy import GaussianEvent, Relation, Unit, rounded_up, typeset
+from dptransfer.privacy import GaussianEvent, Relation, Unit, for_rows, rounded_up, typeset
 from dptransfer.release import card_of, evaluate, read_release
 from dptransfer.release.card_privacy import attack_points
 
-from .models import CHOICE, CLASSES, ENCODER, NOISE, make_model, rows
+from .models import CHOICE, CLASSES, ENCODER, NOISE, SAMPLED, make_model, rows
 
 FORMS = {
     "text": lambda card: " ".join(card.text().split()),
@@ -21,6 +21,7 @@ FORMS = {
     "html": lambda card: card.html(),
     "json": lambda card: json.dumps(card.to_dict(), ensure_ascii=False),
 }
+NOISE_OF_PEOPLE = replace(NOISE, unit=Unit.PERSON)
 NASTY = "<script>alert('x')</script>"
 
 
@@ -100,12 +101,40 @@ def test_the_card_of_people_speaks_of_people(relation):
     ):
         assert words in text
     for words in (
-        "one example",
+        "removing one example",
+        "replacing one example",
+        "label included",
         "single example",
         "number of examples is",
         "Examples in the group",
     ):
         assert words not in text
+
+
+def test_the_card_of_people_says_as_how_much_one_of_them_counts_and_never_how_many_there_are():
+    model = make_model(events=(replace(NOISE, unit=Unit.PERSON),))
+    people = replace(model.facts, unit=Unit.PERSON, size=37_037, rows_per_person=7)
+    text = " ".join(card_of(replace(model, facts=people)).text(200).split())
+    assert "a person counts as at most one example in every answer" in text
+    assert "examples of one person about 7" in text
+    assert "5291" not in text  # people, as they would follow
+    wide = replace(people, person_bound=2.5, rows_per_person=None)
+    text = " ".join(card_of(replace(model, facts=wide)).text(200).split())
+    assert "at most 2.5 examples in every answer" in text
+    assert "examples of one person not declared" in text
+    assert "a person counts" not in card_of(make_model()).text(200)
+
+
+def test_the_card_of_people_tells_what_one_example_of_somebody_costs():
+    doubled = rounded_up(epsilon_of([for_rows(NOISE_OF_PEOPLE, Relation.ADD_REMOVE)], 1e-5))
+    found = card_of(make_model(events=(NOISE_OF_PEOPLE,))).text(200)
+    assert re.search(rf"1, of whom one example is in doubt\s+{doubled}", found)
+    for other in (
+        (NOISE,),
+        (replace(NOISE_OF_PEOPLE, relation=Relation.REPLACE_ONE),),  # as it is
+        (replace(SAMPLED, unit=Unit.PERSON),),  # not restated
+    ):
+        assert "in doubt" not in card_of(make_model(events=other)).text(200)
 
 
 def test_the_relation_is_explained_in_its_own_words():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dptransfer.privacy import BestOfManyEvent, GaussianEvent, Relation
+from dptransfer.privacy import BestOfManyEvent, DisjointEvent, GaussianEvent, Relation
 from dptransfer.release import card_of
 from dptransfer.release.card_privacy import attack_points, privacy_sections
 
@@ -27,6 +27,19 @@ def test_repeated_sampled_and_tuned_steps_are_described(form):
         "best of about 10 trials (geometric) of 2 candidates",
         "(1) noise multiplier 20, 28 times; (2) noise multiplier 1.1, 300 samples at rate 0.02 and epsilon",
         "Papernot and Steinke",
+        "chosen on private data among 2 public candidates",
+    ):
+        assert words in shown
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_steps_on_disjoint_parts_are_described(form):
+    apart = DisjointEvent(((NOISE,), (TUNED, CHOICE)), label="fit and hold-out")
+    shown = FORMS[form](card_of(make_model(events=(apart,))))
+    for words in (
+        "one of 2 parts",
+        "(1) class sums: noise multiplier 4; (2) learning rate: best of about 10 trials",
+        "Each example is in one part of the data, and the dearer part is the price.",
         "chosen on private data among 2 public candidates",
     ):
         assert words in shown

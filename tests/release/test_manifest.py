@@ -1,13 +1,14 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 from dptransfer.errors import ReleaseError
-from dptransfer.privacy import event_to_dict
-from dptransfer.release import current_versions
+from dptransfer.privacy import Unit, event_to_dict
+from dptransfer.release import current_versions, read_release
 from dptransfer.release.manifest import LARGEST_MANIFEST, manifest_bytes, read_manifest
 
-from .models import ROUNDS, SAMPLED, TUNED, make_model, rewrite, write_manifest
+from .models import NOISE, ROUNDS, SAMPLED, TUNED, make_model, rewrite, write_manifest
 
 
 @pytest.fixture(scope="module")
@@ -184,3 +185,43 @@ def test_every_kind_of_event_and_none_can_be_recorded(forged):
     kept = [event_to_dict(event) for event in (ROUNDS, SAMPLED, TUNED)]
     assert list(forged(lambda fields: fields.update(events=kept)).events) == kept
     assert forged(lambda fields: fields.update(events=[])).events == ()
+
+
+def test_the_facts_carry_persons_and_their_bound(tmp_path):
+    events = (replace(NOISE, unit=Unit.PERSON),)
+    made = make_model(events=events)
+    people = replace(made.facts, unit=Unit.PERSON, person_bound=2.5, rows_per_person=12.0)
+    replace(made, facts=people).save(tmp_path / "release")
+    told = json.loads((tmp_path / "release" / "release.json").read_text())["facts"]
+    assert (told["unit"], told["person_bound"], told["rows_per_person"]) == ("person", 2.5, 12.0)
+    assert read_release(tmp_path / "release").facts == people
+    assert not {"person_bound", "rows_per_person"} & make_model().facts.to_dict().keys()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda facts: facts.update(person_bound=-1.0), "person_bound"),
+        (lambda facts: facts.update(people=500), "facts"),
+        (lambda facts: facts.update(unit="row"), "person_bound"),
+    ],
+)
+def test_facts_about_people_that_cannot_be_are_refused(change, said, tmp_path):
+    made = make_model(events=(replace(NOISE, unit=Unit.PERSON),))
+    people = replace(made.facts, unit=Unit.PERSON, person_bound=2.5)
+    replace(made, facts=people).save(tmp_path / "release")
+    rewrite(tmp_path / "release", lambda fields: change(fields["facts"]))
+    with pytest.raises(ReleaseError, match=said):
+        read_release(tmp_path / "release")
+
+
+def test_early_releases_of_persons_named_no_bound(tmp_path):
+    made = make_model(events=(replace(NOISE, unit=Unit.PERSON),))
+    replace(made, facts=replace(made.facts, unit=Unit.PERSON)).save(tmp_path / "release")
+
+    def earlier(fields):
+        for name in ("person_bound", "rows_per_person"):
+            del fields["facts"][name]
+
+    rewrite(tmp_path / "release", earlier)
+    assert read_release(tmp_path / "release").facts.person_bound == 1.0

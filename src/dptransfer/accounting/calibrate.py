@@ -20,7 +20,7 @@ from dptransfer.accounting.compose import (
     rho_or_none,
 )
 from dptransfer.accounting.search import largest, largest_whole, smallest, smallest_root
-from dptransfer.accounting.steps import Steps
+from dptransfer.accounting.steps import all_steps
 from dptransfer.errors import BudgetError, RelationMismatch
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER, Budget, Event, same_relation
 
@@ -89,7 +89,7 @@ def noise_multiplier_for(budget: Budget, make_events: Callable[[float], Sequence
     """
     unit = make_events(1.0)
     _refuse_what_never_fits(budget, unit)
-    if budget.flavour == "approximate" and Steps.of(unit).sampled:
+    if budget.flavour == "approximate" and any(steps.sampled for steps in all_steps(unit)):
         found = _smallest_sampled_noise(budget, make_events)
         if found is not None:
             return found
@@ -173,15 +173,15 @@ def _refuse_what_never_fits(budget: Budget, events: Sequence[Event]) -> None:
     """Say why, where no amount of noise can help."""
     if budget.flavour == "approximate":
         return
-    steps = Steps.of(events)
-    if steps.by_renyi:
-        raise BudgetError(steps.by_renyi[0].nothing_else)
-    if budget.flavour == "pure" and not steps.is_pure:
-        raise BudgetError(NO_PURE_GAUSSIAN)
-    if budget.flavour == "gdp" and steps.groups:
-        raise BudgetError(
-            "A GDP budget pays for Gaussian noise only; the plan holds a selection. "
-            "State the budget as (epsilon, delta) or as rho."
-        )
-    if steps.cut > NEGLIGIBLE_DELTA:
-        raise BudgetError(NO_RHO_OF_CUT_TAILS)
+    for steps in all_steps(events):
+        if steps.by_renyi:
+            raise BudgetError(steps.by_renyi[0].nothing_else)
+        if budget.flavour == "pure" and not steps.is_pure:
+            raise BudgetError(NO_PURE_GAUSSIAN)
+        if budget.flavour == "gdp" and steps.groups:
+            raise BudgetError(
+                "A GDP budget pays for Gaussian noise only; the plan holds a selection. "
+                "State the budget as (epsilon, delta) or as rho."
+            )
+        if steps.cut > NEGLIGIBLE_DELTA:
+            raise BudgetError(NO_RHO_OF_CUT_TAILS)

@@ -40,9 +40,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from dptransfer import _check
+from dptransfer.accounting.branches import branches, one_by_one, plain_steps
 from dptransfer.accounting.gaussian import mu_with_slack
 from dptransfer.accounting.search import smallest
-from dptransfer.accounting.steps import GaussianPart, RenyiPart, Steps, part_of
+from dptransfer.accounting.steps import GaussianPart, RenyiPart, Steps, all_steps, part_of
 from dptransfer.errors import BudgetError, RelationMismatch
 from dptransfer.privacy import Event, Guarantee, Relation, Unit, same_relation
 
@@ -66,7 +67,7 @@ def delta_of(events: Sequence[Event], epsilon: float) -> float:
     True
     """
     _check.non_negative("epsilon", epsilon)
-    return Steps.of(events).delta(epsilon)
+    return max(steps.delta(epsilon) for steps in all_steps(events))
 
 
 def epsilon_of(events: Sequence[Event], delta: float) -> float:
@@ -80,7 +81,10 @@ def epsilon_of(events: Sequence[Event], delta: float) -> float:
     (10.0, True)
     """
     _check.probability("delta", delta)
-    steps = Steps.of(events)
+    return max(_epsilon_of(steps, delta) for steps in all_steps(events))
+
+
+def _epsilon_of(steps: Steps, delta: float) -> float:
     if delta == 0:
         return steps.pure if steps.is_pure else math.inf
     if steps.delta(0.0) <= delta:
@@ -112,11 +116,15 @@ def rho_of(events: Sequence[Event]) -> float:
     >>> rho_of([GaussianEvent(1.0, Relation.ADD_REMOVE)] * 2)
     1.0
     """
-    steps = Steps.of(events)
-    if steps.by_renyi:
-        raise BudgetError(steps.by_renyi[0].nothing_else)
-    if steps.cut > NEGLIGIBLE_DELTA:
+    whole = Steps.of(plain_steps(events))
+    if whole.by_renyi:
+        raise BudgetError(whole.by_renyi[0].nothing_else)
+    if math.fsum(event.numeric_delta for event in events) > NEGLIGIBLE_DELTA:
         raise BudgetError(NO_RHO_OF_CUT_TAILS)
+    return math.fsum(max(map(_rho_of, choices)) for choices in one_by_one(events))
+
+
+def _rho_of(events: Sequence[Event]) -> float:
     parts = map(part_of, events)
     return math.fsum(part.rho for part in parts if not isinstance(part, RenyiPart))
 
@@ -130,7 +138,12 @@ def mu_of(events: Sequence[Event]) -> float | None:
     >>> mu_of([GaussianEvent(10.0, Relation.ADD_REMOVE, times=100)])
     1.0
     """
-    steps = Steps.of(events)
+    found = [_mu_of(steps) for steps in all_steps(events)]
+    known = [mu for mu in found if mu is not None]
+    return max(known) if len(known) == len(found) else None
+
+
+def _mu_of(steps: Steps) -> float | None:
     if steps.is_nothing:
         return 0.0
     if steps.groups or steps.by_renyi or steps.cut > NEGLIGIBLE_DELTA:
@@ -145,8 +158,9 @@ def pure_epsilon_of(events: Sequence[Event]) -> float | None:
     >>> pure_epsilon_of([SelectionEvent(0.5, Relation.ADD_REMOVE, False, "permute-and-flip")] * 2)
     1.0
     """
-    steps = Steps.of(events)
-    return steps.pure if steps.is_pure else None
+    if not Steps.of(plain_steps(events)).is_pure:
+        return None
+    return math.fsum(max(Steps.of(one).pure for one in choices) for choices in one_by_one(events))
 
 
 def quick_delta_of(events: Sequence[Event], epsilon: float) -> float:
@@ -158,7 +172,7 @@ def quick_delta_of(events: Sequence[Event], epsilon: float) -> float:
     True
     """
     _check.non_negative("epsilon", epsilon)
-    return Steps.of(events).delta(epsilon, quick=True)
+    return max(steps.delta(epsilon, quick=True) for steps in all_steps(events))
 
 
 def guarantee_of(
@@ -198,7 +212,7 @@ def guarantee_of(
         relation, unit = found, own
     pure, mu = pure_epsilon_of(events), mu_of(events)
     if pure is None and budget_delta == 0:
-        by_renyi = Steps.of(events).by_renyi
+        by_renyi = [part for steps in all_steps(events) for part in steps.by_renyi]
         raise BudgetError(by_renyi[0].nothing_else if by_renyi else NO_PURE_GAUSSIAN)
     epsilon, delta = epsilon_of(events, budget_delta), budget_delta
     if pure is not None and pure <= epsilon:
@@ -215,8 +229,11 @@ def guarantee_of(
 
 
 def is_gaussian(events: Sequence[Event]) -> bool:
-    """Whether all steps, if there are any, are Gaussian noise on all rows: their curve is one Gaussian's."""
-    return all(isinstance(part_of(event), GaussianPart) for event in events)
+    """Whether all steps, if there are any, are Gaussian noise on all rows: their curve is one Gaussian's.
+
+    Of disjoint parts with such steps the one of largest μ is above the others at every ε.
+    """
+    return all(isinstance(part_of(event), GaussianPart) for branch in branches(events) for event in branch)
 
 
 def composition_words(events: Sequence[Event]) -> str:
@@ -226,6 +243,14 @@ def composition_words(events: Sequence[Event]) -> str:
     >>> composition_words([GaussianEvent(1.0, Relation.ADD_REMOVE)])
     'Gaussian steps compose exactly; ε is read off the exact Gaussian curve at δ.'
     """
+    said = _composed(plain_steps(events))
+    if any(len(branch) < len(plain_steps(events)) for branch in branches(events)):
+        one = events[0].unit.value.replace("row", "example")
+        return f"Each {one} is in one part of the data, and the dearer part is the price. {said}"
+    return said
+
+
+def _composed(events: Sequence[Event]) -> str:
     steps = Steps.of(events)
     if any(event.trials() for event in events):
         return (

@@ -22,7 +22,7 @@ from itertools import pairwise
 
 from dptransfer.accounting.gaussian import delta_of_mu, mu_with_slack
 from dptransfer.accounting.search import smallest
-from dptransfer.accounting.steps import Steps
+from dptransfer.accounting.steps import Steps, all_steps
 from dptransfer.privacy import Event
 
 _RAISED = 1 + 1e-3
@@ -53,7 +53,10 @@ def gdp_price(events: Sequence[Event], lost: float) -> float:
 
 @lru_cache(maxsize=4096)  # an account asks for the price of each of its charges again and again
 def _price(events: tuple[Event, ...], lost: float) -> float:
-    steps = replace(Steps.of(events), cut=0.0)
+    return max(_price_of(replace(steps, cut=0.0), lost) for steps in all_steps(events))
+
+
+def _price_of(steps: Steps, lost: float) -> float:
     if steps.is_nothing:
         return 0.0
     most = math.inf if steps.groups or steps.by_renyi else mu_with_slack(steps.whole_mu, steps.slack)

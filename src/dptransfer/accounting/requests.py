@@ -51,11 +51,18 @@ from typing import Literal, get_args
 import numpy as np
 
 from dptransfer.accounting.calibrate import fits
-from dptransfer.accounting.compose import epsilon_of, guarantee_of, is_gaussian, mu_of, pure_epsilon_of
+from dptransfer.accounting.compose import (
+    epsilon_of,
+    guarantee_of,
+    is_gaussian,
+    mu_of,
+    pure_epsilon_of,
+    rho_or_none,
+)
 from dptransfer.accounting.gdp_price import gdp_price
 from dptransfer.accounting.renyi import ORDERS
 from dptransfer.accounting.search import smallest
-from dptransfer.accounting.steps import Steps
+from dptransfer.accounting.steps import divergences_of
 from dptransfer.arrays import Floats
 from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Relation
 
@@ -139,13 +146,13 @@ class Requests:
         It is the smallest ε of a budget, at this δ and by the same rule, that would have granted them all
         (but for `RESERVE`); `limit` is the ε of the budget there is.
         """
-        whole = guarantee_of(self.events, delta, relation=relation)
         if not self.later or delta == 0:
-            return whole
+            return guarantee_of(self.events, delta, relation=relation)
+        stated = replace(guarantee_of(self.first, delta, relation=relation), rho=rho_or_none(self.events))
         epsilon = self._epsilon(delta, self._lost, limit)
         if self.pure <= epsilon:
-            return replace(whole, epsilon=self.pure, delta=0.0)
-        return replace(whole, epsilon=epsilon, delta=delta, mu=self.mu)
+            return replace(stated, epsilon=self.pure, delta=0.0, mu=None)
+        return replace(stated, epsilon=epsilon, delta=delta, mu=self.mu)
 
     @property
     def pure(self) -> float:
@@ -174,7 +181,7 @@ class Requests:
 
         Whether it is at most `limit` is decided at the order of `limit` alone: one order for all paths.
         """
-        divergences = Steps.of(self.events).divergences()
+        divergences = divergences_of(self.events)
         if divergences is None:
             return math.inf
 

@@ -7,8 +7,9 @@
 - `SampledGroup`: Gaussian noise on Poisson samples.
 - `RenyiPart`: whatever else has Rényi divergences at `ORDERS`; all other steps are then counted by theirs.
 
-A new kind of event registers one function here. The derivations of what lattice and cut tails cost are in
-`compose`.
+A new kind of event registers one function here. Steps on disjoint parts of the data are taken apart first, by
+`branches`: each unit meets one `Steps` of several, and the worst of them counts. The derivations of what
+lattice and cut tails cost are in `compose`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from dptransfer.accounting.best_of_many import best_of_many_divergences
+from dptransfer.accounting.branches import branches, one_by_one
 from dptransfer.accounting.gaussian import delta_of_mu, epsilon_of_mu
 from dptransfer.accounting.mixed import mixed_delta, mixed_epsilons
 from dptransfer.accounting.pure import SelectionGroup, selection_delta, total_epsilon
@@ -106,7 +108,7 @@ def _(event: BestOfManyEvent) -> Part:
 
 @lru_cache(maxsize=64)
 def _tuned_divergences(event: BestOfManyEvent) -> Divergences | None:
-    trials = [Steps.of(trial).divergences() for trial in event.candidates]
+    trials = [divergences_of(trial) for trial in event.candidates]
     return best_of_many_divergences(trials, event.mean_trials, event.shape)
 
 
@@ -128,7 +130,7 @@ class Steps:
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> Steps:
-        """Gather events of one relation; none at all are fine."""
+        """Gather plain events of one relation; none at all are fine. `all_steps` takes disjoint parts too."""
         parts = [part_of(event) for event in events]
         if not parts:
             return cls()
@@ -176,6 +178,13 @@ class Steps:
     def is_one_selection(self) -> bool:
         """Whether the closed form of one selection applies."""
         return self.is_pure and len(self.groups) == 1 and self.groups[0].times == 1
+
+    def covers(self, other: Steps) -> bool:
+        """Whether these cost at least as much at every ε: the same, but for Gaussian noise no larger."""
+        same = (self.groups, self.sampled, self.by_renyi) == (other.groups, other.sampled, other.by_renyi)
+        more = (self.mu, self.slack, self.sampled_slack, self.cut)
+        less = (other.mu, other.slack, other.sampled_slack, other.cut)
+        return same and all(mine >= theirs for mine, theirs in zip(more, less, strict=True))
 
     def delta(self, epsilon: float, quick: bool = False) -> float:
         """δ of what ran, e^s δ(ε − s) + (1 + e^ε) η; below 0 the identity of `deltas_of_mu` continues δ."""
@@ -228,6 +237,27 @@ class Steps:
         if self.groups or self.sampled:
             return mixed_delta(self.mu, self.groups, epsilon, self.sampled, quick=quick)
         return delta_of_mu(self.mu, epsilon)
+
+
+def all_steps(events: Sequence[Event]) -> list[Steps]:
+    """What one unit may meet: the plain steps of every choice of parts (`branches`) that may be the worst."""
+    kept: list[Steps] = []
+    for steps in map(Steps.of, branches(events)):
+        if not any(other.covers(steps) for other in kept):
+            kept = [other for other in kept if not steps.covers(other)] + [steps]
+    return kept
+
+
+def divergences_of(events: Sequence[Event]) -> Divergences | None:
+    """Rényi divergences of the events together, order by order those of the worst choice of parts."""
+    total: Divergences = np.zeros(len(ORDERS))
+    for choices in one_by_one(events):
+        found = [Steps.of(branch).divergences() for branch in choices]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found):
+            return None
+        total = total + np.max(known, axis=0)
+    return total
 
 
 def _gathered(parts: Iterable[_Group]) -> tuple[_Group, ...]:

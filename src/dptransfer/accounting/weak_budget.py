@@ -1,12 +1,13 @@
 """Budgets that promise little bring a warning, those that promise nothing are refused; by public values only.
 
-**ε.** An attacker's odds about an example may grow by a factor e^ε. Beyond ε = 10 that is more than 20,000,
-and what protects the example is hope rather than a theorem. Beyond 700 the factor leaves the floats.
+**ε.** An attacker's odds about one unit, an example or a person, may grow by a factor e^ε. Beyond ε = 10 that
+is more than 20,000, and what protects it is hope rather than a theorem. Beyond 700 the factor leaves the
+floats.
 
-**δ.** To publish every example outright with probability δ is (0, δ)-private. Of n examples one is then
-published with probability up to nδ. Above a tenth δ is no small fraction of 1/n, whatever ε is. n is private
-unless it is declared; without a declaration it is taken for 100, since hardly anybody learns from fewer. From
-δ = 0.1 on one example in ten may be given away, and no n makes that a guarantee.
+**δ.** To publish every unit outright with probability δ is (0, δ)-private. Of n units one is then published
+with probability up to nδ. Above a tenth δ is no small fraction of 1/n, whatever ε is. n is private unless it
+is declared; without a declaration it is taken for 100, since hardly anybody learns from fewer. From δ = 0.1
+on one unit in ten may be given away, and no n makes that a guarantee.
 
 Budgets in ρ or μ are judged by the ε that Gaussian noise of that size has at their δ.
 
@@ -30,12 +31,13 @@ _WEAK_SHARE = 0.1  # of 1/n
 _USUAL_SIZE = 100
 
 WEAK_EPSILON_WARNING = (
-    "An epsilon should be at most 10; that of this budget is larger, and an attacker's odds about an example "
-    "may grow by a factor of more than 20,000. Lower epsilon, or call the result hardly private."
+    "An epsilon should be at most 10; that of this budget is larger, and an attacker's odds about whoever is "
+    "in the data may grow by a factor of more than 20,000. Lower epsilon, or call the result hardly private."
 )
 WEAK_DELTA_WARNING = (
-    "A delta should be at most a tenth of 1/n, with n the declared size, or 100 if none is declared; that of "
-    "this budget is larger, and may give an example away outright. Lower delta."
+    "A delta should be at most a tenth of 1/n, with n the declared number of examples, or of people where "
+    "those are protected, or 100 if none is declared; that of this budget is larger, and may give one away "
+    "outright. Lower delta."
 )
 
 
@@ -44,7 +46,7 @@ def heed(budget: Budget, size: int | None = None, *, stacklevel: int = 1) -> Non
 
     Args:
         budget: what is about to be granted or spent.
-        size: the declared number of examples, if one is declared.
+        size: the declared number of units, examples or people, if one is declared.
         stacklevel: whose line is shown: 1 the caller's, 2 that of the caller's caller, …
 
     >>> heed(Budget(epsilon=1.0, delta=1e-5))

@@ -144,6 +144,8 @@ def _largest_shares(events: Sequence[Event], releases: Sequence[RowShares], rows
     for event in events:
         if event.trials():
             raise ArgumentError("A tuned method has no losses by row: its trials are forgotten.")
+        if event.inner():
+            raise ArgumentError("Steps on disjoint parts have no losses by row: nobody learns who was where.")
         if isinstance(event, GaussianEvent):
             paid += event.times / event.noise_multiplier**2
     for release in releases:

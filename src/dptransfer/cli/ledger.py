@@ -15,7 +15,7 @@ from dptransfer.cli.commands import Group
 from dptransfer.cli.inputs import require_new
 from dptransfer.cli.screen import say, show_facts, show_json, show_table, tell
 from dptransfer.errors import ArgumentError, LedgerError
-from dptransfer.privacy import Relation, event_to_dict, event_words
+from dptransfer.privacy import Relation, Unit, event_to_dict, event_words
 
 if TYPE_CHECKING:
     from dptransfer.ledger import DataSet, DatasetSummary, Entry, Ledger
@@ -90,6 +90,12 @@ def budget(
     delta: options.Delta = None,
     other_budget: options.OtherBudget = None,
     relation: options.Neighbours = Relation.ADD_REMOVE,
+    unit: Annotated[
+        Unit | None, typer.Option(help="Whose loss it limits; default the account's, else row.")
+    ] = None,
+    most_rows_per_person: Annotated[
+        int | None, typer.Option(min=1, help="A public promise: nobody has more rows than that.")
+    ] = None,
     note: Annotated[str, typer.Option(help="Why, for the record.")] = "",
     rule: Annotated[
         str | None, typer.Option(help="How later charges count, set before the first: gaussian or renyi.")
@@ -101,18 +107,28 @@ def budget(
 
     Example: dptransfer ledger budget clinic-a --epsilon 3 --delta 1e-5
     """
-    setting = any(amount is not None for amount in (epsilon, delta, other_budget, rule))
+    given = (epsilon, delta, other_budget, rule, unit, most_rows_per_person)
+    setting = any(one is not None for one in given)
     limit = options.budget_from(epsilon, delta, other_budget, relation) if setting else None
     book = open_ledger(ledger, must_exist=not setting)
     if limit is not None:
         named: DataSet | str = dataset
         with suppress(LedgerError):  # a name that is not on record yet is that of one still to come
             named = book.find(dataset)
-        book.set_budget(named, limit, note=note, rule=rule)
+        book.set_budget(
+            named,
+            limit,
+            note=note,
+            rule=rule,
+            unit=unit,
+            most_rows_per_person=most_rows_per_person,
+        )
     summary = summary_of(book, book.find(dataset))
     if as_json:
         return show_json({"ledger": book.path, **summary_json(summary)})
-    limits = summary.budget or "none: everything is recorded, nothing refused"
+    limits = "none: everything is recorded, nothing refused"
+    if summary.budget is not None and summary.unit is not None:
+        limits = f"{summary.budget}, for one {summary.unit.words}"
     told = {"Data set": summary.dataset, "Budget": limits, "Account": summary.sentence}
     show_facts({"Ledger": book.path, **told})
 
@@ -186,11 +202,12 @@ def summary_of(book: Ledger, dataset: DataSet) -> DatasetSummary:
 
 def summary_json(summary: DatasetSummary) -> dict[str, Any]:
     """One data set's account."""
-    plain = ("charges", "unfinished", "rule", "sentence", "merged")
+    plain = ("charges", "unfinished", "rule", "sentence", "merged", "most_rows_per_person")
     return {
         **asdict(summary.dataset),
         "spent": None if summary.spent is None else summary.spent.to_dict(),
         "budget": None if summary.budget is None else summary.budget.to_dict(),
+        "unit": None if summary.unit is None else summary.unit.value,
         **{name: getattr(summary, name) for name in plain},
     }
 
@@ -205,8 +222,8 @@ def entry_json(entry: Entry) -> dict[str, Any]:
         told |= {"kind": "charge", "events": [event_to_dict(event) for event in entry.events]}
         names += ["apart_from", "label", "rule", "outcome", "status", "detail"]
     elif isinstance(entry, BudgetChange):
-        told |= {"kind": "budget", "budget": entry.budget.to_dict()}
-        names += ["note", "rule"]
+        told |= {"kind": "budget", "budget": entry.budget.to_dict(), "unit": entry.unit.value}
+        names += ["note", "rule", "most_rows_per_person"]
     else:
         told["kind"] = "closing"
         names += ["charge", "outcome", "detail"]
@@ -219,10 +236,15 @@ def entry_words(entry: Entry) -> tuple[str, str]:
 
     if isinstance(entry, Charge):
         steps = "; ".join(map(event_words, entry.events)) or "no private row used, nothing spent"
+        if entry.events and entry.events[0].unit is not Unit.ROW:
+            steps += f"; by {entry.events[0].unit.value}"
         if entry.apart_from:
             steps += f"; said to be other people than {', '.join(one[:12] for one in entry.apart_from)}"
         return f"{entry.label}: {steps}", entry.status + (f" ({entry.detail})" if entry.detail else "")
     if isinstance(entry, BudgetChange):
         rule = "" if entry.rule is None else f", counted by '{entry.rule}'"
-        return f"budget set to {entry.budget}{rule}", entry.note
+        by = "" if entry.unit is Unit.ROW else f", by {entry.unit.value}"
+        most = entry.most_rows_per_person
+        by += "" if most is None else f", nobody having more than {most} rows"
+        return f"budget set to {entry.budget}{by}{rule}", entry.note
     return "", ""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dptransfer.cli.screen import say, show_table
-from dptransfer.privacy import Event, Guarantee, event_to_dict, rounded_up
+from dptransfer.privacy import Event, Guarantee, Unit, event_to_dict, rounded_up
 
 _RATES = (0.01, 0.001)
 _MOST = 20
@@ -19,6 +19,7 @@ def privacy_json(method: str, guarantee: Guarantee, events: Sequence[Event]) -> 
         "epsilon": guarantee.epsilon,
         "delta": guarantee.delta,
         "relation": guarantee.relation.value,
+        "unit": guarantee.unit.value,
         "events": [event_to_dict(event) for event in events],
         "guarantee": guarantee.to_dict(),
         "attack": attack_limits(events),
@@ -49,5 +50,6 @@ def show_events(events: Sequence[Event]) -> None:
 def attack_sentence(events: Sequence[Event]) -> str:
     """The attacker's view in words; percentages are rounded up."""
     rates = attack_limits(events)["true_positive_rate"]
-    found = [f"{rounded_up(100 * rates[f'{rate:g}'], 3)}% of members at {100 * rate:g}%" for rate in _RATES]
+    who = "members" if not events or events[0].unit is Unit.ROW else "the people in the data"
+    found = [f"{rounded_up(100 * rates[f'{rate:g}'], 3)}% of {who} at {100 * rate:g}%" for rate in _RATES]
     return f"any membership attack finds at most {found[0]} false alarms, and {found[1]}"

@@ -6,7 +6,7 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.screen import say, show_json, show_table
-from dptransfer.privacy import number, rounded_up
+from dptransfer.privacy import Relation, Unit, number, rounded_up
 
 _UNCHECKED = (
     "Files and arithmetic hold, but the sensitivities of the steps are the publisher's word: "
@@ -32,7 +32,8 @@ def verify(model: options.Release, as_json: options.AsJson = False) -> None:
         show_table(("", "Check", "Found"), [(mark, one.name, one.detail) for mark, one in checks])
         say()
         epsilon, delta = rounded_up(found.epsilon or 0.0), number(found.delta or 0.0)
-        promise = f"'{found.method}', epsilon {epsilon} at delta {delta}, {found.relation}"
+        neighbours = Relation(found.relation).words(Unit(found.unit)) if found.relation else ""
+        promise = f"'{found.method}', epsilon {epsilon} at delta {delta}, {neighbours}"
         if found.outcome == "verified":
             say(f"Verified: {promise}.", style="green")
         elif found.outcome == "failed":

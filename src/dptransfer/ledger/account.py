@@ -2,6 +2,10 @@
 
 Each charge is one request, fixed as a whole when it was made; the next may be made after its answer was seen.
 How such requests add up, and why, is in `accounting.requests`.
+
+An account counts for one unit: that of its limit, or without one that of its first charge. Steps that protect
+the other are restated (`privacy.restate`), and what cannot be restated is refused before it is charged. So
+the limit is always a limit for what it names, whatever was charged.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from dptransfer.accounting import Requests, Rule, is_gaussian, pure_epsilon_of
@@ -20,6 +25,8 @@ from dptransfer.privacy import (
     Guarantee,
     Relation,
     Unit,
+    for_people,
+    for_rows,
     in_relation,
     number,
     plain_exponents,
@@ -35,7 +42,8 @@ QUOTED_DELTA = 1e-5
 class Account:
     """What the ledger holds on one data set.
 
-    `budget_unit` is what the budget is a limit for one of: an example, or a person with all their examples.
+    `budget_unit` is what the budget is a limit for one of: an example, or a person with all their examples;
+    `most_rows_per_person` is the owner's public word that nobody has more rows.
     """
 
     dataset: DataSet
@@ -43,12 +51,14 @@ class Account:
     budget: Budget | None = None
     declared_rule: Rule | None = None
     budget_unit: Unit = Unit.ROW
+    most_rows_per_person: int | None = None
 
     @property
     def unit(self) -> Unit | None:
-        """What the loss is counted for one of: settled by the first charge, or else by the budget."""
-        charged = (event.unit for charge in self.charges for event in charge.events)
-        return next(charged, None if self.budget is None else self.budget_unit)
+        """What the loss is counted for one of: settled by the limit, or else by the first charge."""
+        if self.budget is not None:
+            return self.budget_unit
+        return next((event.unit for charge in self.charges for event in charge.events), None)
 
     def require_room(self, new: Sequence[Event]) -> str:
         """Raise unless the budget covers past and new charges; no new events are always covered.
@@ -66,27 +76,29 @@ class Account:
 above its budget of epsilon 1; nothing is spent yet. Lower the request, or ask the data owner to raise \
 the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
         """
-        if new:
-            self.require_unit(same_unit(new), "a step")
-        if self.budget is None or not new:
+        if not new:
             return "no budget is set" if self.budget is None else "nothing is spent"
+        same_unit(new)
+        if self.budget is None:
+            self.require_restatable(new)
+            return "no budget is set"
         whole = self._requests(self.budget.relation, new)
         if not whole.fit(self.budget):
             past = self._requests(self.budget.relation)
-            raise BudgetExceeded(_refusal(self.dataset, self.budget, past, whole))
+            raise BudgetExceeded(_refusal(self, self.budget, past, whole, new))
         return _counted_by(whole, self.budget.currency, pure=whole.pure <= self.budget.amount)
 
-    def require_unit(self, unit: Unit, what: str) -> None:
-        """Raise if the account counts by another unit: steps cannot be restated for it."""
-        if self.unit not in (None, unit):
-            raise RelationMismatch(
-                f"An account is about one unit; {self.dataset} counts by {self.unit.value}, and {what} by "
-                f"{unit.value} was asked for. Keep to that one; other people's data have another name."
-            )
+    def require_restatable(self, new: Sequence[Event] = ()) -> None:
+        """Raise unless charges and new steps can be stated for the account's unit, under some relation."""
+        with suppress(RelationMismatch):
+            self._requests(Relation.ADD_REMOVE, new)
+            return
+        self._requests(Relation.REPLACE_ONE, new)
 
     def require_rule(self, rule: Rule) -> None:
         """Raise unless the owner may still declare this rule: it is settled by the first charge."""
-        charged = self._requests(Relation.REPLACE_ONE)
+        asked = ([in_relation(event, Relation.REPLACE_ONE) for event in one.events] for one in self.charges)
+        charged = Requests.of(asked, self.declared_rule)
         if charged.first and charged.rule != rule:
             raise LedgerError(
                 f"How requests are counted is settled before the first of them; {self.dataset} was charged "
@@ -108,7 +120,9 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
         limit = self.budget
         if relation is None:
             relation = limit.relation if limit else Relation.ADD_REMOVE
-            if any(event.relation is Relation.REPLACE_ONE for one in self.charges for event in one.events):
+            try:
+                self._requests(relation)
+            except RelationMismatch:
                 relation = Relation.REPLACE_ONE
         requests = self._requests(relation)
         if delta is None:
@@ -116,12 +130,18 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
             delta = (limit.delta if limit else 0.0) or (0.0 if pure else QUOTED_DELTA)
         compared = limit.epsilon if limit is not None and limit.delta == delta else None
         spent = requests.guarantee(delta, relation, compared)
-        return replace(spent, unit=self.unit or Unit.ROW)  # which charges without any step do not tell
+        unit, assumed = self.unit or Unit.ROW, spent.assumptions
+        if unit is Unit.PERSON and self._has_steps_on_rows:
+            assumed += (f"nobody has more than {self.most_rows_per_person} rows, as the data owner declared",)
+        return replace(spent, unit=unit, assumptions=assumed)  # charges without any step do not tell a unit
 
     def summary(self) -> DatasetSummary:
         """The account in a line, in the budget's currency where what is spent has an amount in that."""
         limit = "no budget is set" if self.budget is None else f"the budget is {self.budget}"
-        limit += f", by {self.budget_unit.value}" if self.budget_unit is not Unit.ROW else ""
+        if self.budget is not None and self.budget_unit is not Unit.ROW:
+            limit += f", by {self.budget_unit.value}"
+        if self.most_rows_per_person is not None:
+            limit += f", nobody having more than {self.most_rows_per_person} rows"
         spent, rule, already = self.spent(), None, "nothing is spent"
         if spent is not None:
             requests = self._requests(spent.relation)
@@ -143,23 +163,54 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
             budget=self.budget,
             rule=rule,
             sentence=f"{already}; {limit}",
+            unit=self.unit,
+            most_rows_per_person=self.most_rows_per_person,
         )
 
     def _requests(self, relation: Relation, new: Sequence[Event] = ()) -> Requests:
-        """Past charges, and a new one, as requests under one relation."""
-        past = [self._restated(charge.events, relation, "is on record") for charge in self.charges]
-        return Requests.of([*past, self._restated(new, relation, "was asked for")], self.declared_rule)
+        """Past charges, and a new one, as requests for the account's unit under one relation."""
+        unit = self.unit or (new[0].unit if new else Unit.ROW)
+        past = [self._restated(charge.events, relation, unit, "is on record") for charge in self.charges]
+        asked = self._restated(new, relation, unit, "was asked for")
+        return Requests.of([*past, asked], self.declared_rule)
 
-    def _restated(self, events: Iterable[Event], relation: Relation, which: str) -> tuple[Event, ...]:
-        try:
-            return tuple(in_relation(event, relation) for event in events)
-        except RelationMismatch:
-            raise RelationMismatch(
+    def _restated(
+        self, events: Iterable[Event], relation: Relation, unit: Unit, which: str
+    ) -> tuple[Event, ...]:
+        found = []
+        for event in events:
+            try:
+                if unit is Unit.ROW:
+                    found.append(for_rows(event, relation))
+                else:
+                    found.append(for_people(event, relation, self.most_rows_per_person))
+            except RelationMismatch as problem:
+                raise RelationMismatch(self._not_restated(event, unit, which, problem)) from None
+        return tuple(found)
+
+    @property
+    def _has_steps_on_rows(self) -> bool:
+        return any(event.unit is Unit.ROW for charge in self.charges for event in charge.events)
+
+    def _not_restated(self, event: Event, unit: Unit, which: str, problem: RelationMismatch) -> str:
+        """Why a step cannot be counted here, and what to do."""
+        command = f"dptransfer ledger budget {_address(self.dataset)}"
+        if event.unit is unit:
+            return (
                 f"A replace-one guarantee says nothing under add/remove; a replace-one step {which} for "
                 f"{self.dataset}, whose account is to be stated under add/remove. Use methods planned under "
                 f"add/remove, or ask the data owner for a replace-one budget: "
-                f"dptransfer ledger budget {_address(self.dataset)} --relation replace-one ..."
-            ) from None
+                f"{command} --relation replace-one ..."
+            )
+        why = (
+            f"An account counts for one unit, and {self.dataset} counts by {unit.value}; a step by "
+            f"{event.unit.value} {which}. {problem}"
+        )
+        if self.most_rows_per_person is not None and unit is Unit.PERSON:
+            return why
+        rows = event.unit is Unit.ROW or self._has_steps_on_rows
+        declared = " --unit person" + " --most-rows-per-person N" * rows
+        return f"{why} The data owner sets such a limit with: {command}{declared} ..."
 
 
 def accounts(entries: Iterable[Entry]) -> dict[str, Account]:
@@ -173,12 +224,14 @@ def accounts(entries: Iterable[Entry]) -> dict[str, Account]:
 def _account(entries: Sequence[Entry]) -> Account:
     limits = [entry for entry in entries if isinstance(entry, BudgetChange)]
     rules = [limit.rule for limit in limits if limit.rule is not None]
+    bounds = [one.most_rows_per_person for one in limits if one.most_rows_per_person is not None]
     return Account(
         dataset=entries[0].dataset,
         charges=tuple(entry for entry in entries if isinstance(entry, Charge)),
         budget=limits[-1].budget if limits else None,
         declared_rule=rules[-1] if rules else None,
         budget_unit=limits[-1].unit if limits else Unit.ROW,
+        most_rows_per_person=bounds[-1] if bounds else None,
     )
 
 
@@ -192,9 +245,10 @@ def _counted_by(requests: Requests, currency: str, *, pure: bool) -> str:
     return f"the rule '{requests.rule}' ({words.get(requests.rule, 'one order for all requests')})"
 
 
-def _refusal(dataset: DataSet, budget: Budget, past: Requests, whole: Requests) -> str:
+def _refusal(account: Account, budget: Budget, past: Requests, whole: Requests, new: Sequence[Event]) -> str:
     """The sentence that says what the whole would reach, what is allowed and spent, and what to do."""
-    currency, relation = budget.currency, budget.relation.words(whole.first[0].unit)
+    dataset, unit = account.dataset, account.budget_unit
+    currency, relation = budget.currency, budget.relation.words(unit)
     limit = f"{currency} {number(budget.amount)}"
     limit += f", delta {number(budget.delta)}" if budget.flavour == "approximate" else ""
     (reached, pure), (spent, _) = _amount(whole, budget), _amount(past, budget)
@@ -207,18 +261,20 @@ def _refusal(dataset: DataSet, budget: Budget, past: Requests, whole: Requests) 
             f"are asked for after others; {already}. Use a method with more noise, or ask for them first."
         )
     if reached is None:
-        remedy = _command(dataset, budget, "epsilon", "1", budget.delta or QUOTED_DELTA)
+        remedy = _command(account, budget, "epsilon", "1", budget.delta or QUOTED_DELTA)
         return (
             f"The budget of {dataset} is {limit} ({relation}), in which not all of these steps can be "
             f"stated; {already}. Use a method whose noise suits that kind of budget, or ask the data owner "
             f"for a budget in epsilon and delta, for example: {remedy}"
         )
-    remedy = _command(dataset, budget, currency, rounded_up(reached), budget.delta)
+    remedy = _command(account, budget, currency, rounded_up(reached), budget.delta)
     at = "" if pure or budget.flavour != "approximate" else f" at delta {number(budget.delta)}"
     rule = f", by {_counted_by(whole, currency, pure=pure)}" if whole.later else ""
     hint = ""
     if rule and at and whole.rule == "gaussian" and not is_gaussian(whole.later[-1]):
         hint = " Steps other than Gaussian ones often cost less in the first request, or by the rule 'renyi'."
+    if unit is Unit.ROW and new[0].unit is Unit.PERSON:
+        hint += " Steps that protect persons count double for single rows; --unit person limits them as such."
     return (
         f"This release would bring {dataset} to {currency} {rounded_up(reached)}{at} "
         f"({relation}){rule}, above its budget of {limit}; {already}.{hint} "
@@ -238,11 +294,13 @@ def _amount(requests: Requests, budget: Budget) -> tuple[float | None, bool]:
     return (amount if amount is not None and math.isfinite(amount) else None), total.delta == 0
 
 
-def _command(dataset: DataSet, budget: Budget, currency: str, amount: str, delta: float) -> str:
+def _command(account: Account, budget: Budget, currency: str, amount: str, delta: float) -> str:
     options = f"--{currency} {amount}" + (f" --delta {plain_exponents(repr(float(delta)))}" if delta else "")
     if budget.relation is not Relation.ADD_REMOVE:
         options += f" --relation {budget.relation.value}"
-    return f"dptransfer ledger budget {_address(dataset)} {options}"
+    if account.budget_unit is not Unit.ROW:
+        options += f" --unit {account.budget_unit.value}"
+    return f"dptransfer ledger budget {_address(account.dataset)} {options}"
 
 
 def _address(dataset: DataSet) -> str:

@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 from importlib import metadata
 from typing import Any, Protocol
 
+from dptransfer import _check
 from dptransfer.accounting import Rule
 from dptransfer.accounting.requests import RULES
 from dptransfer.errors import ArgumentError, LedgerTampered
@@ -108,12 +109,16 @@ class Closing(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetChange(Entry):
-    """The owner's limit from here on, what it is for one of, and the rule declared with it, if one was."""
+    """The owner's limit from here on, what it is for one of, and what was declared with it.
+
+    That is the rule by which requests count, and a public bound on how many rows anybody has.
+    """
 
     budget: Budget
     note: str
     rule: Rule | None = None
     unit: Unit = Unit.ROW
+    most_rows_per_person: int | None = None
 
 
 @dataclass(frozen=True)
@@ -150,6 +155,8 @@ class DatasetSummary:
         rule: how the charges are counted together, in words; None before the first.
         sentence: what is spent of what is allowed, in words.
         merged: other spellings of its name that an older ledger kept as accounts of their own.
+        unit: what the loss is counted for one of; None before the first charge or limit.
+        most_rows_per_person: the owner's public bound on how many rows anybody has, if one was declared.
     """
 
     dataset: DataSet
@@ -160,6 +167,8 @@ class DatasetSummary:
     rule: str | None
     sentence: str
     merged: tuple[str, ...] = ()
+    unit: Unit | None = None
+    most_rows_per_person: int | None = None
 
 
 def written(events: Sequence[Event]) -> list[dict[str, Any]]:
@@ -257,6 +266,8 @@ def _read(row: Row) -> Entry:
     if kind == "budget":
         if fields.get("rule") not in (None, *RULES):
             raise ValueError(f"its rule {fields['rule']!r} is unknown")
+        if "most_rows_per_person" in fields:
+            _check.whole("most_rows_per_person", fields["most_rows_per_person"])
         budget, unit = Budget.from_dict(fields.pop("budget")), Unit(fields.pop("unit", Unit.ROW))
         return BudgetChange(**shared, budget=budget, unit=unit, **fields)
     raise ValueError(f"its kind {kind!r} is unknown")

@@ -41,7 +41,8 @@ class Ledger:
     A data set with a name is filed under the name, whatever its content and however it is spelled (case and
     compatibility forms make no difference); one without is filed under a digest of its content. Rows that
     have an account already are refused under another, unless the owner says that they are other people's. A
-    data set without a budget is recorded, and no amount is refused.
+    data set without a budget is recorded, and no amount is refused. An account counts for one unit, an
+    example or a person; charges about the other are restated, or refused where that cannot be done.
 
     >>> from dptransfer.privacy import SelectionEvent
     >>> ledger = Ledger.in_memory()
@@ -150,8 +151,8 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         Raises:
             BudgetExceeded: past and new events together do not fit the budget.
             RowsOnRecord: another data set holds these rows, or a good part of them. For the owner only.
-            RelationMismatch: a replace-one event meets an add/remove budget, or events of one unit an account
-                of another.
+            RelationMismatch: a replace-one event meets an add/remove budget, or an event cannot be restated
+                for the unit of the account.
             LedgerTampered: the chain does not hold.
             LedgerError: the file cannot be used.
         """
@@ -233,7 +234,8 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         *,
         note: str = "",
         rule: str | None = None,
-        unit: Unit = Unit.ROW,
+        unit: Unit | None = None,
+        most_rows_per_person: int | None = None,
     ) -> None:
         """Put a limit on a data set from here on; the change itself is recorded.
 
@@ -248,14 +250,21 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             note: why, for the record.
             rule: how requests that depend on earlier answers are counted against a budget in ε and δ,
                 'gaussian' or 'renyi' (`accounting.requests`); without one the first charge settles it.
-            unit: what it limits the loss of: an example, or a person with all their examples.
+            unit: what it limits the loss of: an example, or a person with all their examples. By default
+                what the account counts for already, and an example in a new one. Charges about the other
+                unit are restated.
+            most_rows_per_person: a public promise that nobody has more rows than that. With it, charges about
+                examples count in an account of persons: as a group of so many. It stays until another is
+                declared.
 
         Raises:
-            RelationMismatch: the charges on record are about another unit.
+            RelationMismatch: the charges on record cannot be restated for that unit.
         """
-        for name, value, kind in (("budget", budget, Budget), ("unit", unit, Unit)):
+        for name, value, kind in (("budget", budget, Budget), ("unit", unit or Unit.ROW, Unit)):
             if not isinstance(value, kind):
                 raise ArgumentError(f"{name} must be a {kind.__name__}; got {type(value).__name__}.")
+        if most_rows_per_person is not None:
+            _check.whole("most_rows_per_person", most_rows_per_person)
         heed(budget, stacklevel=2)
         declared = None if rule is None else cast(Rule, _check.one_of("rule", rule, RULES))
         limit = {"budget": budget.to_dict(), "note": str(note), "rule": declared}
@@ -264,9 +273,12 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             account = _register(chain).account(identity)
             if declared is not None:
                 account.require_rule(declared)
-            replace(account, budget=None).require_unit(unit, "a limit")  # the charges' unit counts, if any
+            unit = unit or account.unit or Unit.ROW
+            bound = most_rows_per_person or account.most_rows_per_person
+            replace(account, budget=budget, budget_unit=unit, most_rows_per_person=bound).require_restatable()
             by = None if unit is Unit.ROW else unit.value
-            chain.append(stamped("budget", account.dataset, **limit, unit=by))
+            declared_rows = {"unit": by, "most_rows_per_person": most_rows_per_person}
+            chain.append(stamped("budget", account.dataset, **limit, **declared_rows))
 
     def budget_of(self, dataset: AnyDataSet) -> Budget | None:
         """The limit in force; None when there is none."""

@@ -3,7 +3,8 @@
 A ledger is made only where there is no file, complete and in one move, so a file that is there and empty is
 damage. Files of an older schema are read as they are; the first entry added makes them current in the same
 transaction. Older versions then ask for an upgrade: the first does not know sketches of rows and folded
-names, the second units and runs that go on from a workspace.
+names, the second units and runs that go on from a workspace, the third bounds on rows per person and steps on
+disjoint parts.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from dptransfer.errors import LedgerTampered
 from dptransfer.ledger.chain import head_of, sealed
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 _FORBIDDEN = {
     "entries_stay": "DELETE ON entries",

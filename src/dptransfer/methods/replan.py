@@ -9,7 +9,8 @@ which cut its tails off: it is paid for in the recorded ε.
 
 A release chooses which method and version it names, and so whether this library can plan its steps again.
 Where it cannot, the outcome is 'steps not checked' and not 'verified'. Another version may plan otherwise,
-but one example moves a sum as far as ever: a sensitivity below the method's fails whatever version is named.
+but one example moves a sum as far as ever: a sensitivity below the method's fails whatever version is named,
+and so does a promise to persons by a method that bounds what rows contribute.
 
 No public row is needed: of a pool, a plan takes the number of rows, which is on record.
 """
@@ -30,7 +31,7 @@ from dptransfer.mechanisms.base import at_noise_of
 from dptransfer.methods import METHODS, PrivateTuning
 from dptransfer.methods.base import Plan, PrivateMethod
 from dptransfer.methods.recorded import UnknownType, method_from_configuration
-from dptransfer.privacy import Budget, Event, event_to_dict
+from dptransfer.privacy import Budget, Event, Unit, event_to_dict
 from dptransfer.release import PrivateClassifier
 from dptransfer.release.bundle import read_release
 from dptransfer.release.manifest import current_versions
@@ -70,10 +71,11 @@ def check_steps(model: PrivateClassifier) -> Check:
         )
     understated = False
     try:
-        plan = _planned_again(model)
+        method = _recorded_method(model)
+        understated = not _bounds(method, model.facts.unit)
+        plan = _planned_again(method, model)
         problem = _difference(model, plan)
-        understated = any(map(_understates, model.events, plan.events))
-        understated |= model.facts.unit not in plan.method.units  # who bounds an example bounds no person
+        understated |= any(map(_understates, model.events, plan.events))
     except _RowsNeeded:
         return _not_checked("this plan looks at the public rows themselves, which a release does not hold")
     except UnknownType as unknown:
@@ -114,10 +116,20 @@ def _other_version(recorded: Mapping[str, str]) -> str | None:
     return next(other, None)
 
 
-def _planned_again(model: PrivateClassifier) -> Plan:
+def _recorded_method(model: PrivateClassifier) -> PrivateMethod:
     method = method_from_configuration(model.provenance.configuration)
     if method.name != model.provenance.method:
         raise ValueError(f"the recorded configuration is that of '{method.name}'")
+    return method
+
+
+def _bounds(method: PrivateMethod, unit: Unit) -> bool:
+    """Whether the method, and all it chooses from, bounds what one unit contributes: rows are no persons."""
+    inner = method.candidates if isinstance(method, PrivateTuning) else ()
+    return unit in method.units and all(_bounds(one, unit) for one in inner)
+
+
+def _planned_again(method: PrivateMethod, model: PrivateClassifier) -> Plan:
     if len(model.facts.shape) == 1:
         require_exact_norms(model.facts.dimension)  # as a fit does; a plan may make room for that width
     record = model.provenance.public
@@ -180,7 +192,7 @@ def _unlike(recorded: Any, planned: Any, name: str = "event") -> str | None:
 
 def _understates(recorded: Event, planned: Event) -> bool:
     """Whether the same step is recorded with a smaller sensitivity than it has."""
-    inner = zip(recorded.trials(), planned.trials(), strict=False)
+    inner = zip(recorded.inner(), planned.inner(), strict=False)
     if any(any(map(_understates, *pair)) for pair in inner):
         return True
     if type(recorded) is not type(planned) or recorded.label != planned.label:

@@ -2,13 +2,14 @@
 
 from dptransfer.privacy.best_of_many_event import BestOfManyEvent
 from dptransfer.privacy.budget import Budget
+from dptransfer.privacy.disjoint_event import DisjointEvent
 from dptransfer.privacy.event import Event, event_words, same_relation, same_unit
 from dptransfer.privacy.event_json import event_from_dict, event_to_dict
 from dptransfer.privacy.gaussian_event import SMALLEST_NOISE_MULTIPLIER, GaussianEvent, SampledGaussianEvent
 from dptransfer.privacy.guarantee import Guarantee
 from dptransfer.privacy.numbers import number, plain_exponents, rounded_up, typeset
 from dptransfer.privacy.relation import Relation
-from dptransfer.privacy.restate import for_group, in_relation
+from dptransfer.privacy.restate import for_group, for_people, for_rows, in_relation
 from dptransfer.privacy.selection_event import SelectionEvent
 from dptransfer.privacy.unit import EACH_ROW, Bound, Unit
 
@@ -18,6 +19,7 @@ __all__ = [
     "BestOfManyEvent",
     "Bound",
     "Budget",
+    "DisjointEvent",
     "Event",
     "GaussianEvent",
     "Guarantee",
@@ -29,6 +31,8 @@ __all__ = [
     "event_to_dict",
     "event_words",
     "for_group",
+    "for_people",
+    "for_rows",
     "in_relation",
     "number",
     "plain_exponents",

@@ -106,6 +106,14 @@ class BestOfManyEvent(Event):
         """Every step of every trial."""
         return self._each(lambda one: one.of_group(size))
 
+    def for_rows(self, relation: Relation) -> Self:
+        """Every step of every trial."""
+        return self._each(lambda one: one.for_rows(relation))
+
+    def for_people(self, most_rows: int) -> Self:
+        """Every step of every trial."""
+        return self._each(lambda one: one.for_people(most_rows))
+
     def trials(self) -> tuple[tuple[Event, ...], ...]:
         """Those of its candidates."""
         return self.candidates

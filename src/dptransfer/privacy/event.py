@@ -89,9 +89,28 @@ class Event(ABC):
         """As a group of `size` units meets it; `restate.for_group` says why."""
         return self.further(size, lattice=size * size)
 
+    def for_rows(self, relation: Relation) -> Self:
+        """A step that protects persons, as single rows meet it; `restate.for_rows` says why."""
+        persons = (2 if self.relation is Relation.ADD_REMOVE else 1) * (
+            2 if relation is Relation.REPLACE_ONE else 1
+        )
+        moved: Any = self.further(persons, lattice=persons * persons)
+        changed: Self = replace(moved, relation=relation, unit=Unit.ROW)
+        return changed
+
+    def for_people(self, most_rows: int) -> Self:
+        """A step that protects rows, as persons with at most so many rows meet it."""
+        group: Any = self if most_rows == 1 else self.of_group(most_rows)
+        changed: Self = replace(group, unit=Unit.PERSON)
+        return changed
+
     def trials(self) -> tuple[tuple[Event, ...], ...]:
         """The events of each candidate, where the step is a choice among several."""
         return ()
+
+    def inner(self) -> tuple[tuple[Event, ...], ...]:
+        """The events it is made of, in groups: candidates, or parts of the data; none for a plain step."""
+        return self.trials()
 
     def also_written(self) -> Mapping[str, Any]:
         """What its JSON holds beside its fields, or in other words than they do."""

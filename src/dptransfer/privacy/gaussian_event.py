@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from dptransfer import _check
-from dptransfer.errors import ArgumentError
+from dptransfer.errors import ArgumentError, RelationMismatch
 from dptransfer.privacy.event import Event
 from dptransfer.privacy.numbers import number
 from dptransfer.privacy.relation import Relation
@@ -120,10 +120,10 @@ class GaussianEvent(_GaussianNoise):
 
 @dataclass(frozen=True)
 class SampledGaussianEvent(_GaussianNoise):
-    """A sum over a fresh Poisson sample of the rows plus Gaussian noise, `times` times.
+    """A sum over a fresh Poisson sample of the rows, or persons, plus Gaussian noise, `times` times.
 
-    Each time every row is in the sample with probability `sampling_rate`, independently of all others, and
-    the query may depend on earlier answers.
+    Each time every row (person, where the unit is one) is in the sample with probability `sampling_rate`,
+    independently of all others, and the query may depend on earlier answers.
 
     `sensitivity` is the largest L2 norm of what **one row contributes** to the sum, under either relation:
     what adding the row moves. So under replace-one it is not the distance between two neighbours, which is
@@ -169,11 +169,21 @@ class SampledGaussianEvent(_GaussianNoise):
         """Its law, and what the multiplier is of."""
         law = f"Gaussian noise, multiplier {number(self.noise_multiplier)}, on {self.times} Poisson sample"
         law += f"{'s' * (self.times != 1)} at rate {number(self.sampling_rate)}"
-        return law, f"a row contributes at most {number(self.sensitivity)}, scale {number(self.scale)}"
+        return (
+            law,
+            f"a {self.unit.value} contributes at most {number(self.sensitivity)}, scale {number(self.scale)}",
+        )
 
     def under_replace_one(self) -> Self:
         """The numbers say what one row contributes, and stay; two answers may be twice as far apart."""
         return replace(self, relation=Relation.REPLACE_ONE, numeric_epsilon=2 * self.numeric_epsilon)
+
+    def for_rows(self, relation: Relation) -> Self:
+        """Refused: the pair that a row makes of two samples is another than the one that is priced."""
+        raise RelationMismatch(
+            "A step on samples of persons is not restated for single rows: a row more changes what its "
+            "person contributes to a sample, which is not priced. Keep an account by person."
+        )
 
     def of_group(self, size: int) -> Self:
         """A sample meets some of the group more often than one of them, and then perhaps all."""

@@ -12,7 +12,8 @@ class Relation(Enum):
 
     Add/remove: one data set has one example more than the other, so the number of examples is protected.
     Replace-one: both have the same, public number of examples and differ in one of them, label included.
-    Where the `Unit` is a person, read "person, with all their examples" for "example".
+    Where the `Unit` is a person, read "person, with all their examples" for "example"; of the people that are
+    counted under replace-one some may have no example.
     A mechanism that is safe under add/remove is safe under replace-one at twice the distance (remove one,
     add one); there is no way back.
 

@@ -6,7 +6,18 @@ import math
 from collections.abc import Iterator, Sequence
 
 from dptransfer.document import Block, Bullets, Paragraph, Section, Superscript, Table, Words
-from dptransfer.privacy import Event, Guarantee, Relation, Unit, for_group, rounded_up, typeset
+from dptransfer.errors import RelationMismatch
+from dptransfer.privacy import (
+    Event,
+    Guarantee,
+    Relation,
+    Unit,
+    for_group,
+    for_rows,
+    number,
+    rounded_up,
+    typeset,
+)
 from dptransfer.release.card_figures import attack_curve
 from dptransfer.release.classifier import PrivateClassifier
 
@@ -16,6 +27,7 @@ _RATES = (0.0, 1e-3, 3e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6,
 ONE = {Unit.ROW: "example", Unit.PERSON: "person"}
 _A = {Unit.ROW: "an example", Unit.PERSON: "a person"}
 _MANY = {Unit.ROW: "examples", Unit.PERSON: "people"}
+_ALL_OF_IT = {Unit.ROW: "label included", Unit.PERSON: "with all their examples"}
 
 
 def privacy_sections(model: PrivateClassifier) -> tuple[Section, ...]:
@@ -47,6 +59,16 @@ def factor(guarantee: Guarantee) -> tuple[str | Superscript, ...]:
     return "e", Superscript("ε"), f" = {up(math.exp(epsilon) if epsilon < 700 else math.inf, 3)}"
 
 
+def counted_as(person_bound: float) -> str:
+    """How much one person, with all their examples, counts.
+
+    >>> counted_as(1.0), counted_as(2.5)
+    ('at most one example in every answer', 'at most 2.5 examples in every answer')
+    """
+    most = "one example" if person_bound == 1 else f"{number(person_bound)} examples"
+    return f"at most {most} in every answer"
+
+
 def give_or_take(guarantee: Guarantee) -> str:
     """What is added to that factor where δ is not 0."""
     return f", give or take δ = {up(guarantee.delta)}" if guarantee.delta else ""
@@ -71,7 +93,7 @@ def attack_points(events: tuple[Event, ...]) -> tuple[tuple[float, float], ...]:
 
 
 def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
-    from dptransfer.accounting.steps import Steps
+    from dptransfer.accounting.steps import all_steps
 
     guarantee = model.guarantee
     unit = guarantee.unit
@@ -93,8 +115,8 @@ def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
     else:
         yield Paragraph(
             f"Two data sets are neighbours if they have equally many {_MANY[unit]} and differ in one of "
-            f"them, label included. What {_A[unit]} contributes is protected; the number of {_MANY[unit]} is "
-            "public."
+            f"them, {_ALL_OF_IT[unit]}. What {_A[unit]} contributes is protected; the number of "
+            f"{_MANY[unit]} is public."
         )
     rows = [
         ("epsilon", up(guarantee.epsilon)),
@@ -102,7 +124,9 @@ def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
         ("relation", guarantee.relation.value),
         ("privacy unit", f"one {unit.words}" + " (one row and its label)" * (unit is Unit.ROW)),
     ]
-    sampled = bool(Steps.of(model.events).sampled)
+    if unit is Unit.PERSON:
+        rows.append(("a person counts as", counted_as(model.facts.person_bound)))
+    sampled = any(steps.sampled for steps in all_steps(model.events))
     for name, amount in (("zCDP ρ", guarantee.rho), ("GDP μ", guarantee.mu)):
         if amount is not None:
             rows.append((name, up(amount) + " (sampling not counted)" * sampled))
@@ -143,6 +167,9 @@ def _covered(model: PrivateClassifier) -> Iterator[Block]:
         (str(size), up(epsilon_of([for_group(event, size) for event in model.events], delta)), up(delta))
         for size in (1, 2, 5)
     )
+    single = _of_one_example(model)
+    if single is not None:
+        groups = (groups[0], ("1, of whom one example is in doubt", up(single), up(delta)), *groups[1:])
     covered = (
         "the weights in this release;",
         "every prediction made from them;",
@@ -152,7 +179,8 @@ def _covered(model: PrivateClassifier) -> Iterator[Block]:
         "test data used for an evaluation;",
         "the public pool, and the data the encoder was trained on;",
         "facts declared public, and having been counted in them;",
-        "what follows about a person from patterns that hold without their example;",
+        "what follows about a person from patterns that hold without "
+        + ("their example;" if unit is Unit.ROW else "their examples;"),
         "other releases from the same data: their losses add, see the ledger;",
         f"{group}, beyond these numbers:",
     )
@@ -161,6 +189,23 @@ def _covered(model: PrivateClassifier) -> Iterator[Block]:
     yield Paragraph("Not covered:")
     yield Bullets(others)
     yield Table((f"{_MANY[unit].capitalize()} in the group", "ε", "at δ"), groups, align="lrr")
+
+
+def _of_one_example(model: PrivateClassifier) -> float | None:
+    """ε for one example of a person whose others are known to be there; None where that is no more.
+
+    Where persons are added and removed it is: with and without the example a person counts differently, and
+    the two are twice as far apart as with and without the person (`privacy.restate`).
+    """
+    from dptransfer.accounting import epsilon_of
+
+    guarantee = model.guarantee
+    if guarantee.unit is Unit.ROW or guarantee.relation is Relation.REPLACE_ONE:
+        return None
+    try:
+        return epsilon_of([for_rows(event, guarantee.relation) for event in model.events], guarantee.delta)
+    except RelationMismatch:  # samples of persons
+        return None
 
 
 def _public_facts(model: PrivateClassifier) -> Iterator[Block]:
@@ -172,14 +217,29 @@ def _public_facts(model: PrivateClassifier) -> Iterator[Block]:
         ("examples", facts.form),
         ("number of examples", "not declared" if facts.size is None else f"about {facts.size}"),
         ("class sizes", counts or "not declared"),
+        *_about_people(model),
         ("encoder", "not on record" if model.encoder is None else str(model.encoder)),
         ("hyper-parameters", _settings(model)),
     )
     yield Table(("Fact", "Value"), rows)
 
 
+def _about_people(model: PrivateClassifier) -> tuple[tuple[str, str], ...]:
+    """What is declared about people; never how many there are."""
+    facts = model.facts
+    if facts.unit is Unit.ROW:
+        return ()
+    each = facts.rows_per_person
+    return (
+        ("a person counts as", counted_as(facts.person_bound)),
+        ("examples of one person", "not declared" if each is None else f"about {number(each)}"),
+    )
+
+
 def _settings(model: PrivateClassifier) -> str:
-    tuned = [event.trials() for event in model.events if event.trials()]
+    from dptransfer.accounting.branches import plain_steps
+
+    tuned = [event.trials() for event in plain_steps(model.events) if event.trials()]
     if not tuned:
         return "public; none was chosen on private data"
     counts = " and ".join(str(len(candidates)) for candidates in tuned)
@@ -196,9 +256,9 @@ def _accounting(model: PrivateClassifier) -> Iterator[Block]:
             "It cost nothing."
         )
         return
-    relation = model.guarantee.relation.value
+    relation = model.guarantee.relation.words(model.guarantee.unit)
     yield Paragraph(
-        f"{count} noisy step{'s' * (count != 1)} saw private rows, all under the {relation} relation:"
+        f"{count} noisy step{'s' * (count != 1)} saw private rows, all under one relation, {relation}:"
     )
     rows = tuple(
         (str(place), event.label or "(no label)", *map(typeset, event.table_row()))

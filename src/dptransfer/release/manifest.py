@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import ReleaseError
-from dptransfer.privacy import Guarantee, event_from_dict, event_to_dict, plain_exponents
+from dptransfer.privacy import Guarantee, Unit, event_from_dict, event_to_dict, plain_exponents
 
 SCHEMA_VERSION = 2
 MANIFEST_NAME = "release.json"
@@ -243,10 +243,18 @@ def read_manifest(content: bytes) -> Manifest:
 
 
 def _current(fields: Any) -> Any:
-    """A manifest of schema 1 in the words of this one: the rows' dimension was no shape yet, and no unit."""
-    if not isinstance(fields, dict) or fields.get("schema_version") != 1:
+    """An earlier manifest in the words of this one.
+
+    In schema 1 the rows' dimension was no shape yet, and there was no unit. Early files of schema 2 name
+    persons without a bound, which was one example.
+    """
+    if not isinstance(fields, dict):
         return fields
     facts = fields.get("facts")
+    if fields.get("schema_version") != 1:
+        if isinstance(facts, dict) and facts.get("unit") == Unit.PERSON.value:
+            return {**fields, "facts": {"person_bound": 1.0, "rows_per_person": None, **facts}}
+        return fields
     if not isinstance(facts, dict) or "dimension" not in facts or {"shape", "unit"} & facts.keys():
         raise ValueError("at facts: schema 1 has a dimension")
     kept = {name: value for name, value in facts.items() if name != "dimension"}

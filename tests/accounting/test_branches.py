@@ -1,0 +1,213 @@
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from dptransfer.accounting import (
+    composition_words,
+    delta_of,
+    epsilon_of,
+    fits,
+    gdp_price,
+    guarantee_of,
+    is_gaussian,
+    membership_advantage,
+    mu_of,
+    noise_multiplier_for,
+    pure_epsilon_of,
+    quick_delta_of,
+    rate_ceilings,
+    rho_of,
+)
+from dptransfer.accounting.branches import MOST, branches, plain_steps
+from dptransfer.accounting.requests import Requests
+from dptransfer.accounting.steps import all_steps, divergences_of
+from dptransfer.errors import BudgetError
+from dptransfer.ledger import Ledger
+from dptransfer.privacy import (
+    BestOfManyEvent,
+    Budget,
+    DisjointEvent,
+    GaussianEvent,
+    Relation,
+    SampledGaussianEvent,
+    SelectionEvent,
+    in_relation,
+)
+
+ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+FIT, CHECK = GaussianEvent(4.0, ADD), GaussianEvent(8.0, ADD)
+CHOICE = SelectionEvent(0.6, ADD, False, "permute-and-flip")
+BOTH = DisjointEvent(((FIT,), (CHECK,)))
+MIXED = DisjointEvent(((FIT,), (CHOICE,)))  # neither curve is above the other everywhere
+EPSILONS = np.linspace(0, 2, 41)
+NOISES = np.linspace(-40, 40, 20_001)
+WIDTH = NOISES[1] - NOISES[0]
+
+
+def outcomes(noise_multiplier, step_epsilon, present, coin):
+    """Densities of (noisy count of the first part, answer of a coin that shows whether the second has more).
+
+    `coin` is the chance to be in the second part; nobody is in the data, or one unit.
+    """
+
+    def law(in_first, in_second):
+        high = math.exp(step_epsilon) / (1 + math.exp(step_epsilon))
+        answer = np.array([high, 1 - high]) if in_second else np.array([1 - high, high])
+        return np.outer(norm.pdf(NOISES, float(in_first), noise_multiplier) * WIDTH, answer)
+
+    if not present:
+        return law(False, False)
+    return coin * law(False, True) + (1 - coin) * law(True, False)
+
+
+def hockey_stick(p, q, epsilon):
+    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+
+
+@pytest.mark.parametrize("coin", [0.0, 0.2, 0.5, 1.0])
+def test_the_price_covers_what_a_unit_in_one_of_two_parts_does(coin):
+    without, having = (outcomes(4.0, 0.6, present, coin) for present in (False, True))
+    for epsilon in EPSILONS:
+        paid = delta_of([MIXED], epsilon) + 1e-9
+        assert max(hockey_stick(without, having, epsilon), hockey_stick(having, without, epsilon)) <= paid
+
+
+def test_either_part_alone_would_be_too_cheap_and_the_worse_is_reached():
+    worst = np.array([delta_of([MIXED], epsilon) for epsilon in EPSILONS])
+    parts = np.array([[delta_of([one], epsilon) for epsilon in EPSILONS] for one in (FIT, CHOICE)])
+    assert np.array_equal(worst, parts.max(axis=0))
+    assert (parts[0] < worst).any()
+    assert (parts[1] < worst).any()
+    without = outcomes(4.0, 0.6, False, 0.0)
+    for coin, part in ((0.0, parts[0]), (1.0, parts[1])):
+        reached = [hockey_stick(outcomes(4.0, 0.6, True, coin), without, e) for e in EPSILONS]
+        assert np.allclose(reached, part, rtol=0, atol=1e-6)
+
+
+def test_several_events_cost_the_worst_choice_of_a_part_each():
+    one, two = (SelectionEvent(e, ADD, False, "permute-and-flip") for e in (0.7, 0.4))
+    beside = SelectionEvent(0.3, ADD, False, "permute-and-flip")
+    events = [DisjointEvent(((one,), (two, two))), beside, DisjointEvent(((two,), (one, one)))]
+
+    def exact(epsilons, at):  # each is a loss of ±ε: all sums, one by one
+        found = 0.0
+        for signs in product((1, -1), repeat=len(epsilons)):
+            loss = sum(sign * e for sign, e in zip(signs, epsilons, strict=True))
+            mass = math.prod(1 / (1 + math.exp(-sign * e)) for sign, e in zip(signs, epsilons, strict=True))
+            found += mass * max(0.0, 1 - math.exp(at - loss))
+        return found
+
+    choices = [[0.3, *a, *b] for a in ([0.7], [0.4, 0.4]) for b in ([0.4], [0.7, 0.7])]
+    for epsilon in (0.0, 0.5, 1.0, 1.7, 2.4):
+        worst = max(exact(chosen, epsilon) for chosen in choices)
+        assert worst * (1 - 1e-9) <= delta_of(events, epsilon) <= worst + 2e-3
+    assert pure_epsilon_of(events) == pytest.approx(0.3 + 0.8 + 1.4)
+
+
+def test_rates_of_an_attacker_are_not_the_larger_of_two_curves_but_their_hull():
+    """Who knows the coin mixes two attacks: the best mixture is above both curves, below the ceiling."""
+    alarms = np.linspace(0, 1, 2001)
+    gaussian = norm.cdf(norm.ppf(alarms) + 1 / 4)
+    flip = np.minimum(math.exp(0.6) * alarms, 1 - math.exp(-0.6) * (1 - alarms))
+    larger = np.maximum(gaussian, flip)
+    i, j = np.meshgrid(np.arange(0, 2001, 10), np.arange(0, 2001, 10), indexing="ij")
+    mixed_alarms, mixed_hits = (alarms[i] + alarms[j]) / 2, (gaussian[i] + flip[j]) / 2
+    excess = mixed_hits - np.interp(mixed_alarms, alarms, larger)
+    assert excess.max() > 2e-4
+    ceilings = rate_ceilings([MIXED], mixed_alarms.ravel()).reshape(mixed_alarms.shape)
+    assert (mixed_hits <= ceilings + 1e-9).all()
+    assert membership_advantage([MIXED]) == pytest.approx(max(math.tanh(0.3), 2 * norm.cdf(1 / 8) - 1))
+
+
+def test_every_currency_counts_the_dearer_part():
+    assert rho_of([BOTH]) == rho_of([FIT]) == 1 / 32
+    assert mu_of([BOTH, CHECK]) == mu_of([FIT, CHECK])
+    assert is_gaussian([BOTH])
+    assert not is_gaussian([MIXED])
+    assert mu_of([MIXED]) is None
+    assert pure_epsilon_of([MIXED]) is None
+    assert gdp_price([BOTH], 0.0) == 0.25
+    assert gdp_price([MIXED], 1e-20) == max(gdp_price([one], 1e-20) for one in (FIT, CHOICE))
+    assert epsilon_of([BOTH], 1e-5) == epsilon_of([FIT], 1e-5) == guarantee_of([BOTH], 1e-5).epsilon
+    assert quick_delta_of([MIXED], 0.1) == max(quick_delta_of([one], 0.1) for one in (FIT, CHOICE))
+    for events, budget in (([MIXED], Budget.pure(1.0)), ([MIXED], Budget.gdp(1.0))):
+        assert not fits(events, budget)
+        with pytest.raises(BudgetError):
+            noise_multiplier_for(budget, lambda z: [MIXED])
+    with pytest.raises(BudgetError, match="Gaussian noise has no pure"):
+        guarantee_of([MIXED], 0.0)
+    tuned = BestOfManyEvent(((FIT,),), 3, 1.0)
+    with pytest.raises(BudgetError, match="best of many"):
+        rho_of([DisjointEvent(((FIT,), (tuned,)))])
+
+
+def test_noise_is_made_to_fit_the_dearer_part():
+    budget = Budget(epsilon=1.0, delta=1e-5)
+    alone = noise_multiplier_for(budget, lambda z: [GaussianEvent(z, ADD)])
+    apart = noise_multiplier_for(
+        budget, lambda z: [DisjointEvent(((GaussianEvent(z, ADD),), (GaussianEvent(2 * z, ADD),)))]
+    )
+    assert apart == pytest.approx(alone, rel=1e-8)
+    sampled = noise_multiplier_for(
+        budget, lambda z: [DisjointEvent(((SampledGaussianEvent(z, 0.1, 20, ADD),), (CHECK,)))]
+    )
+    assert epsilon_of([SampledGaussianEvent(sampled, 0.1, 20, ADD)], 1e-5) == pytest.approx(1.0, rel=1e-4)
+
+
+def test_trials_and_later_requests_meet_the_dearer_part():
+    trials = [BestOfManyEvent(((one,),), 5, 1.0) for one in (BOTH, FIT)]
+    assert epsilon_of(trials[:1], 1e-5) == pytest.approx(epsilon_of(trials[1:], 1e-5), rel=1e-12)
+    for rule in ("gaussian", "renyi"):
+        apart, alone = (Requests.of([[one], [CHECK], [one]], rule) for one in (BOTH, FIT))
+        assert apart.guarantee(1e-5, ADD).epsilon == pytest.approx(alone.guarantee(1e-5, ADD).epsilon)
+    ledger = Ledger.in_memory()
+    ledger.set_budget("clinic", Budget(epsilon=epsilon_of([FIT, FIT], 1e-5) * (1 + 1e-6), delta=1e-5))
+    for _ in range(2):
+        ledger.charge("clinic", [BOTH], label="fit with a hold-out")
+    assert ledger.history()[-1].events == (BOTH,)
+
+
+def test_under_replace_one_both_parts_are_paid():
+    moved = in_relation(BOTH, REPLACE)
+    assert rho_of([moved]) == pytest.approx(4 * (1 / 32 + 1 / 128))
+    assert not composition_words([moved]).startswith("Each")
+    assert composition_words([BOTH]).startswith("Each example is in one part of the data")
+
+
+def test_equal_events_have_few_choices_and_many_others_pay_for_all_parts():
+    assert len(branches([MIXED] * 40)) == 41
+    several = [DisjointEvent(((GaussianEvent(z, ADD),), (CHOICE,))) for z in (3.0, 4.0, 5.0, 6.0)] * 2
+    assert len(branches(several)) == 3**4
+    many = [DisjointEvent(((GaussianEvent(z, ADD),), (CHOICE,))) for z in range(3, 23)]
+    found = branches(many)
+    assert len(found) == MOST
+    assert all(set(plain_steps(many[8:])) <= set(branch) for branch in found)
+    assert delta_of(many, 9.0) >= delta_of([max(event.parts, key=rho_of)[0] for event in many], 9.0)
+
+
+def test_what_adds_up_is_worst_where_each_event_is():
+    many = [DisjointEvent(((GaussianEvent(z, ADD),), (CHOICE,))) for z in range(3, 23)]
+    assert len(branches(many)) == MOST  # and yet nobody pays for two parts of one event
+    assert rho_of([*many, FIT]) == pytest.approx(rho_of([FIT]) + sum(rho_of([event]) for event in many))
+    choices = [
+        DisjointEvent(((CHOICE,), (CHOICE, CHOICE, SelectionEvent(e / 10, ADD, True, "x"))))
+        for e in range(1, 20)
+    ]
+    assert pure_epsilon_of(choices) == pytest.approx(sum(1.2 + e / 10 for e in range(1, 20)))
+    few = [MIXED, DisjointEvent(((CHECK,), (CHOICE,)))]
+    worst = np.max([steps.divergences() for steps in all_steps(few)], axis=0)
+    assert np.all(divergences_of(few) >= worst * (1 - 1e-12))
+    assert divergences_of(few) == pytest.approx(worst, rel=1e-9)
+
+
+def test_what_costs_no_more_than_another_choice_is_left_out():
+    assert branches([DisjointEvent(((FIT,), (FIT, CHECK), ()))]) == [(FIT, CHECK)]
+    assert len(branches([BOTH])) == 2
+    assert len(all_steps([BOTH])) == 1
+    finer = GaussianEvent(8.0, ADD, numeric_epsilon=1e-6)  # less loss, and more for its lattice
+    assert len(all_steps([DisjointEvent(((FIT,), (finer,)))])) == 2
+    assert branches([FIT, CHECK]) == [(FIT, CHECK)]
+    assert branches([DisjointEvent(((BOTH, CHOICE), (CHECK,)))]) == [(CHOICE, FIT), (CHOICE, CHECK)]
