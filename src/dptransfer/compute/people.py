@@ -21,7 +21,7 @@ from dptransfer.compute.cores import usable_cores
 from dptransfer.compute.plain_floats import square_root
 from dptransfer.compute.threads import side_by_side
 
-_CHUNK_ELEMENTS = 2**18
+_CHUNK_ELEMENTS = 2**17  # half of what rows have: sums of persons need more passes, which stay in the cache
 _SQUARE_BITS = 31  # of a norm whose square fits int64 with room to spare
 _HAIR = 1 + 2.0**-40
 _Result = TypeVar("_Result")
@@ -198,22 +198,22 @@ def scaled_down(sums: Any, groups: Groups, row_norm: float, most: float) -> Any:
 def person_norms(sums: Any, groups: Groups, row_norm: float) -> Floats:
     """An upper bound on the norm of each person's sums, where a row has at most `row_norm`.
 
-    Entries are cut, away from zero, to the bits that make sums of squares fit int64.
+    Entries are cut to the bits that make sums of squares fit int64. What is cut off is less than a unit of
+    the rest in each entry, so that it has at most the norm of so many ones, which is added.
     """
     bits = np.frexp(groups.sizes * float(row_norm))[1].astype(np.int64)
     shift = np.maximum(bits - _SQUARE_BITS, 0)
     own = groups.of_groups(shift)[:, None]
     if isinstance(sums, np.ndarray):
-        entries = np.abs(sums)
-        entries += (1 << own) - 1
-        entries >>= own
+        entries = sums >> own
         squares = np.einsum("ij,ij->i", entries, entries)
     else:
-        entries = (sums.abs() + there((1 << own) - 1, sums)) >> there(own, sums)
+        entries = sums >> there(own, sums)
         squares = (entries * entries).sum(1).cpu().numpy()
     squares = np.add.reduceat(squares, groups.firsts[:-1])
-    norms: Floats = square_root(squares.astype(np.float64)) * 2.0**shift * _HAIR
-    return norms
+    ones = np.where(shift > 0, np.diff(groups.firsts) * sums.shape[1], 0).astype(np.float64)
+    norms: Floats = square_root(squares.astype(np.float64)) + square_root(ones)
+    return norms * 2.0**shift * _HAIR
 
 
 def inner_products(vectors: Any) -> Any:

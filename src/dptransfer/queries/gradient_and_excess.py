@@ -90,7 +90,7 @@ class GradientAndExcess(BoundedQuery):
         """The gradient, each person's scaled down to the bound, and the weighted count of persons."""
         unclipped = self.gradient.person_gradients(rows, labels, _UNCLIPPED)
         longest = self.bound.examples * self.threshold / _UNCLIPPED * unclipped.longest
-        width = max(8, -(-self.gradient.features.input_dimension // 4))
+        width = max(4, -(-self.gradient.features.input_dimension // 8))
         norms = over_people(unclipped.norms, by_size(people), width)
         count = sum(int((own > longest).sum()) for own in norms)
         return np.append(self.gradient(rows, labels, people).ravel(), count * self._steps)

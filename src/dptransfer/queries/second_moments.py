@@ -154,7 +154,7 @@ class SecondMoments(BoundedQuery):
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """The upper triangles, in grid steps, of each person's moments scaled down to the bound."""
-        width = max(8, self.features.input_dimension)  # parts of 2¹⁵ rows at most, and one person's: exact
+        width = max(4, -(-self.features.input_dimension // 2))  # 2¹⁵ rows and one person's at most: exact
 
         def read(own: Integers) -> tuple[Floats, Floats]:
             chosen = consecutive(own)

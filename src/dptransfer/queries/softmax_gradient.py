@@ -123,7 +123,7 @@ class SoftmaxGradient(BoundedQuery):
         gradients, groups = self.person_gradients(rows, labels, self.clip), by_size(people)
         if isinstance(rows, np.ndarray):
             # Products want larger chunks than elementwise passes do, and no more rows than are exact.
-            parts = over_people(gradients.bounded, groups, max(8, -(-self.features.input_dimension // 4)))
+            parts = over_people(gradients.bounded, groups, max(4, -(-self.features.input_dimension // 8)))
         else:
             parts = map(gradients.bounded, whole_people(groups, MOST_ROWS_OF_PEOPLE // 2))
         return sum(parts, start=np.zeros(self.shape, dtype=np.int64))
