@@ -365,3 +365,15 @@ def test_a_large_epsilon_is_one_line_on_standard_error_and_the_fit_goes_on(cli, 
     (line,) = [line for line in done.stderr.splitlines() if "Warning" in line]
     assert line.startswith("Warning: An epsilon should be at most 10;")
     assert charges(ledger) == 1
+
+
+def test_a_pool_with_classes_of_its_own_calibrates_and_the_command_says_so(cli, cli_json, data):
+    rows = np.load(data / "private.npz")
+    np.savez("labelled.npz", x=rows["x"][:150], y=rows["y"][:150])
+    np.savez("own.npz", x=rows["x"][150:], y=rows["y"][150:])
+    words = ("fit", "own.npz", *FIT[:-1], "least-squares", "--set", "data.size=5000")
+    told = cli_json(*words, "--public", "labelled.npz", "--out", "one")
+    assert told["calibration"]["source"] == "public simulation"
+    out = cli(*words, "--public", "labelled.npz", "--out", "two").stdout
+    assert "calibrated on tasks made from public rows" in out
+    assert cli_json(*words, "--public", data / "pool.npz", "--out", "three")["calibration"] is None

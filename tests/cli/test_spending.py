@@ -89,7 +89,7 @@ def test_control_c_in_a_real_process(data, ledger, tmp_path):
     assert out == ""
     made, error = said.splitlines()
     assert made.startswith("A new ledger was made: ")
-    assert error.startswith("Error: Interrupted in the middle of a fit: its budget is spent (entry 1 of ")
+    assert error.startswith("Error: Interrupted after the charge: its budget is spent (entry 1 of ")
     (charge,) = charges(ledger)
     assert (charge.outcome, charge.detail, charge.events[0].times) == ("failed", "KeyboardInterrupt", 200_000)
     assert not (tmp_path / "model").exists()

@@ -287,3 +287,14 @@ def test_a_coefficient_that_is_not_finite_is_refused_before_any_row_is_seen(kind
         if place < 2 or kind == "curved":
             with pytest.raises(ArgumentError, match="must be finite"):
                 logits_of(kind, *parts)
+
+
+def test_a_softmax_of_depths_is_the_same_for_a_row_alone_and_among_others():
+    depths = np.abs(np.random.default_rng(2).normal(size=(5, 301))) * 10
+    depths -= depths.min(axis=0)
+    found = kernel.softmax(depths)
+    wanted = np.exp(-depths) / np.exp(-depths).sum(axis=0)
+    assert np.abs(found - wanted).max() < 2**-10
+    for i in range(301):
+        assert (kernel.softmax(depths[:, i : i + 1])[:, 0] == found[:, i]).all()
+    assert kernel.softmax(np.array([[0.0], [np.inf]])).tolist() == [[1.0], [0.0]]

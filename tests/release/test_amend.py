@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dptransfer.errors import ReleaseError
+from dptransfer.errors import ReleaseError, UnsafeRelease
 from dptransfer.release import (
     amend_release,
     evaluate,
@@ -15,6 +15,7 @@ from dptransfer.release import (
 )
 
 from .models import make_model, rows
+from .noisy_evaluations import evaluation
 
 
 @pytest.fixture
@@ -77,3 +78,30 @@ def test_the_evaluation_of_another_model_and_a_damaged_release_are_refused_and_n
     with pytest.raises(ReleaseError, match="was changed"):
         amend_release(release, title="Lesions")
     assert (release / "CARD.md").read_text() == "ε = 0.001"
+
+
+def test_charged_results_are_added_travel_with_the_release_and_verify(release):
+    weights = (release / "model.safetensors").read_bytes()
+    found = evaluation()
+    amend_release(release, charged=found)
+    assert read_release(release).charged.to_dict() == found.to_dict()
+    assert (release / "model.safetensors").read_bytes() == weights
+    assert "on protected test rows" in (release / "CARD.md").read_text()
+    assert all(check.passed for check in verify_files(release).checks)
+    amend_release(release, title="Lesions")
+    assert read_release(release).charged.to_dict() == found.to_dict()
+
+
+def test_seeded_charged_results_are_added_to_no_publishable_release(release, tmp_path):
+    before = (release / "release.json").read_bytes()
+    with pytest.raises(UnsafeRelease):
+        amend_release(release, charged=evaluation(seeded=True))
+    assert (release / "release.json").read_bytes() == before
+    seeded = write_release(make_model(seeded=True), tmp_path / "seeded", unsafe_for_publication=True)
+    amend_release(seeded, charged=evaluation(seeded=True))
+    assert read_release(seeded).seeded
+
+
+def test_charged_results_of_other_classes_are_refused(release):
+    with pytest.raises(ReleaseError, match="own classes"):
+        amend_release(release, charged=evaluation(("x", "y")))

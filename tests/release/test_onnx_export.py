@@ -1,11 +1,13 @@
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from dptransfer.errors import MissingDependency, ReleaseError, UnsafeRelease
 from dptransfer.release import export_onnx
+from dptransfer.release.calibration import SIMULATED, Calibration
 
 from .models import CLASSES, heads, make_model, rows
 
@@ -13,9 +15,9 @@ onnxruntime = pytest.importorskip("onnxruntime")
 MAPS = ("unit norm", "pooled", "public map", "rooted public map")
 
 
-def run(path, x):
+def run(path, x, *names):
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return session.run(["scores", "label_index"], {"rows": x})
+    return session.run(names or ["scores", "label_index"], {"rows": x})
 
 
 def awkward_rows(dtype):
@@ -41,6 +43,21 @@ def test_the_graph_scores_as_the_model_does(head, features, precision, tmp_path)
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5 if precision == "float32" else 2e-7)
     assert (labels == expected.argmax(axis=1)).mean() > 0.97  # ties of zero rows may fall either way
     assert np.abs(scores - model.scores(-x)).max() > 0.01
+
+
+@pytest.mark.parametrize("head", tuple(heads(7)))
+@pytest.mark.parametrize("calibration", [None, Calibration(0.4, (6.0, 0.0, -6.0), SIMULATED)])
+def test_the_graph_gives_the_probabilities_of_the_model_and_its_own_label_the_highest(
+    head, calibration, tmp_path
+):
+    model = replace(make_model(head), simulated=calibration)
+    x = rows(200).astype(np.float32)
+    path = export_onnx(model, tmp_path / "m.onnx")
+    chances, labels = run(path, x, "probabilities", "label_index")
+    np.testing.assert_allclose(chances, model.predict_proba(x), rtol=1e-4, atol=1e-5)
+    assert (chances.argmax(axis=1) == labels).all()
+    plain = replace(model, simulated=None).predict_proba(x)
+    assert np.allclose(chances, plain, atol=1e-4) == (calibration is None)
 
 
 def test_rows_near_the_public_mean_agree_too(tmp_path):

@@ -12,6 +12,7 @@ from dptransfer.release.card import card_of
 from dptransfer.release.verify import STEPS, Check
 
 from .models import CHOICE, FILES, NOISE, ROUNDS, SAMPLED, TUNED, make_model, rewrite, rows
+from .noisy_evaluations import evaluation as charged_results
 
 
 @pytest.fixture(scope="module")
@@ -266,3 +267,42 @@ def test_a_step_hidden_from_a_release_is_noticed(tmp_path):
         copy = shutil.copytree(path, tmp_path / f"copy-{times}")
         forge(copy, lambda fields, events=events: fields.update(events=events))
         assert "guarantee" in failed(copy)
+
+
+@pytest.fixture
+def charged(tmp_path):
+    model = replace(make_model(), charged=charged_results())
+    return write_release(model, tmp_path / "charged")
+
+
+def test_charged_test_results_are_recomputed(charged):
+    found = verify_files(charged)
+    assert found.failed == ()
+    (check,) = (one for one in found.checks if one.name == "charged evaluation")
+    assert "recomputed 0.2" in check.detail
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda told: told["events"][0].update(sensitivity=0.5, scale=told["events"][0]["scale"] / 2),
+        lambda told: told["events"][0].update(times=9),
+        lambda told: told["counts"]["noise"].update(answers=told["counts"]["noise"]["answers"] / 2),
+        lambda told: told["counts"].update(person_bound=1.0, unit="person"),
+        lambda told: told["guarantee"].update(
+            epsilon=0.1, sentence=told["guarantee"]["sentence"].replace("0.2", "0.1")
+        ),
+        lambda told: told.update(holdout=7.0),
+    ],
+)
+def test_charged_test_results_that_cost_more_than_they_say_fail(charged, change):
+    rewrite(charged, lambda fields: change(fields["charged_evaluation"]))
+    assert {"charged evaluation"} <= failed(charged)
+
+
+def test_a_release_with_seeded_test_results_is_not_publishable(tmp_path):
+    model = replace(make_model(), charged=charged_results(seeded=True))
+    path = write_release(model, tmp_path / "seeded", unsafe_for_publication=True)
+    assert "publishable" in failed(path)
+    rewrite(path, lambda fields: fields.update(publishable=True))
+    assert failed(path)

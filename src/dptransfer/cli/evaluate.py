@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.inputs import labelled_rows
+from dptransfer.cli.charged_test import charged_test
+from dptransfer.cli.declared import ABOUT_DATA, settings_of
+from dptransfer.cli.inputs import labelled_rows, note_open_folder, private_rows, require_rows
+from dptransfer.cli.ledger import open_ledger
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
+from dptransfer.errors import ArgumentError
+from dptransfer.privacy import Relation
 
 if TYPE_CHECKING:
     from dptransfer.release import Evaluation
@@ -17,6 +23,7 @@ if TYPE_CHECKING:
 _MOST_CONFUSIONS = 10
 _WIDEST = 12
 _BAR = 24
+_private = partial(typer.Option, rich_help_panel="Tests that protect their rows")
 
 
 def evaluate(
@@ -24,24 +31,63 @@ def evaluate(
     test: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...).")],
     split: Annotated[str | None, typer.Option(help="Part of a file that has several.")] = None,
     labels: Annotated[Path | None, typer.Option(help="An .npy of labels, for rows without.")] = None,
-    device: Annotated[str, typer.Option(help="Where rows are scored: cpu or cuda.")] = "cpu",
+    device: Annotated[str, typer.Option(help="Where unprotected rows are scored: cpu or cuda.")] = "cpu",
     add_to_card: Annotated[
         bool, typer.Option("--add-to-card", help="Write the numbers on the card; test rows stay unprotected.")
     ] = False,
     as_json: options.AsJson = False,
+    private: Annotated[
+        bool, _private("--private", help="Protect the test rows: noisy numbers, charged, on the card.")
+    ] = False,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    other_budget: options.OtherBudget = None,
+    relation: options.Neighbours = Relation.ADD_REMOVE,
+    person: options.Person = None,
+    name: options.DataSetName = None,
+    ledger: options.LedgerFile = None,
+    settings: Annotated[
+        list[str] | None,
+        _private("--set", metavar="data.FIELD=VALUE", help="About the rows, as for dptransfer fit."),
+    ] = None,
 ) -> None:
-    """Test a release on labelled rows, which stay unprotected.
+    """Test a release on labelled rows, which stay unprotected unless the test is --private.
 
-    Never add numbers from the rows it was fitted on: the card would tell how private rows were classified.
+    A private test charges the rows' account in the ledger once, and writes its numbers on the card with
+    intervals for sampling and noise together; dptransfer verify recomputes what it cost.
+    Otherwise never add numbers from the rows it was fitted on: the card would tell how they were classified.
 
-    Example: dptransfer evaluate model/ test.emb
+    Example: dptransfer evaluate model/ test.emb --private --epsilon 0.2 --delta 1e-5
     """
     from dptransfer.release import amend_release, read_release
     from dptransfer.release import evaluate as evaluate_model
 
     released = read_release(model)
-    rows, truth, name = labelled_rows(test, released.row_facts, split=split, labels=labels)
-    found = evaluate_model(released, rows, truth, name=name, device=device)
+    if private:
+        budget = options.budget_from(epsilon, delta, other_budget, relation)
+        if add_to_card or device != "cpu":
+            odd = "--add-to-card" if add_to_card else "--device"
+            raise ArgumentError(
+                f"{odd} is for unprotected rows; a private test is counted on the CPU and always goes on the "
+                "card. Leave it out."
+            )
+        of_method, about = settings_of(settings, ABOUT_DATA)
+        about |= {key: given for key, given in (("split", split), ("labels", labels)) if given is not None}
+        if of_method:
+            raise ArgumentError("--set takes data.FIELD=VALUE here; got another field. See --help.")
+        strict_names, new_data_set = about.pop("strict_names", False), about.pop("new_data_set", False)
+        require_rows(test)
+        note_open_folder(test)
+        own = private_rows(test, person=person, of=released.row_facts, name=name, **about)
+        book = open_ledger(ledger, strict_names=strict_names)
+        return charged_test(model, released, own, budget, book, new_data_set=new_data_set, as_json=as_json)
+    if any(given is not None for given in (epsilon, delta, other_budget, person, name, ledger, settings)):
+        raise ArgumentError(
+            "A budget, --person, --name, --ledger and --set are for tests that protect their rows; this one "
+            "does not. Add --private."
+        )
+    rows, truth, whose = labelled_rows(test, released.row_facts, split=split, labels=labels)
+    found = evaluate_model(released, rows, truth, name=whose, device=device)
     if add_to_card:
         amend_release(model, evaluation=found)
     if as_json:
@@ -71,7 +117,7 @@ def _show(found: Evaluation) -> None:
     show_table(("Class", "Rows", "Recall", ""), rows, numbers=(1, 2))
     say()
     _show_confusion(found)
-    say(found.statement, style="yellow")
+    say(f"{found.statement} With --private they are.", style="yellow")
 
 
 def _show_confusion(found: Evaluation) -> None:

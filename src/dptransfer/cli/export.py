@@ -21,7 +21,8 @@ def export(
 ) -> None:
     """Write a release as an ONNX graph.
 
-    Rows in, scores and label positions out. It costs no privacy.
+    Rows in; scores, probabilities (calibrated where the model is) and label positions out.
+    It costs no privacy.
 
     Example: dptransfer export model/ --onnx model.onnx
     """
@@ -34,7 +35,7 @@ def export(
     facts = {
         "written": written,
         "input": f"rows (n, {released.dimension})",
-        "outputs": f"scores (n, {len(released.classes)}), label_index (n)",
+        "outputs": f"scores and probabilities (n, {len(released.classes)}), label_index (n)",
         "guarantee": str(released.guarantee),
     }
     tell(facts, as_json=as_json, classes=list(released.classes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,6 +41,7 @@ def fit(
     public: options.PublicPool = None,
     shots: options.LabelledShots = None,
     test: Annotated[Path | None, typer.Option(help="Labelled test rows for the card; not protected.")] = None,
+    holdout: options.Holdout = None,
     classes: options.Classes = None,
     person: options.Person = None,
     name: options.DataSetName = None,
@@ -83,6 +84,7 @@ def fit(
 
     from dptransfer.data import read_public
     from dptransfer.encoders import get_encoder
+    from dptransfer.methods.calibrate import calibrated_on_public
     from dptransfer.noise import SecureNoise, SeededNoise
     from dptransfer.release import evaluate
 
@@ -121,7 +123,10 @@ def fit(
                     noise=SecureNoise() if seed is None else SeededNoise(seed),
                     new_data_set=new_data_set,
                     workspace=workspace,
+                    holdout=holdout,
                 )
+                with suppress(KeyboardInterrupt):  # who has no time for it keeps the model, which is paid for
+                    model = calibrated_on_public(model, public_rows, budget=budget)
             scores = None if tested is None else evaluate(model, *tested[:2], name=tested[2])
             written = save_or_rescue(
                 model,
@@ -147,6 +152,8 @@ def _show(
     as_json: bool,
 ) -> None:
     """What was charged to which ledger, the promise and the files."""
+    from dptransfer.release.charged_evaluation import percent
+
     made = model.provenance
     files = sorted(entry.name for entry in out.iterdir())
     charge = next(entry for entry in book.history(rows) if entry.hash == made.ledger_head)
@@ -158,11 +165,13 @@ def _show(
                 "configuration": dict(made.configuration),
                 "notes": list(made.notes),
                 "seeded": made.seeded,
+                "calibration": None if model.calibration is None else model.calibration.to_dict(),
                 "ledger": {"path": str(book.path), "entry": charge.number, "head": charge.hash},
                 "account": summary_json(account),
                 "out": str(out),
                 "files": files,
                 "evaluation": None if scores is None else scores.to_dict(),
+                "charged_evaluation": None if model.charged is None else model.charged.figures(),
             }
         )
     show_events(model.events)
@@ -173,8 +182,17 @@ def _show(
         "Guarantee": model.guarantee,
     }
     next_step = f"dptransfer card {out}"
+    if model.charged is not None:
+        balanced = percent(model.charged.balanced_accuracy)
+        facts["Hold-out"] = f"accuracy {percent(model.charged.accuracy)}, balanced accuracy {balanced}"
+    if model.calibration is not None:
+        facts["Probabilities"] = f"{model.calibration.words}."
     if scores is None:
-        next_step += f"; with test rows: dptransfer evaluate {out} TEST --add-to-card"
+        next_step += (
+            ""
+            if model.charged
+            else f"; with test rows: dptransfer evaluate {out} TEST --private -e 0.2 -d 1e-5"
+        )
     else:
         tested = with_interval(scores.balanced_accuracy, scores.balanced_interval)
         facts["Tested"] = f"balanced accuracy {tested} on {scores.size} rows. {scores.statement}"

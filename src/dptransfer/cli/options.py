@@ -31,6 +31,13 @@ Person = Annotated[
         help="Protect persons: what tells whose each example is. 'none': single examples alone.",
     ),
 ]
+Holdout = Annotated[
+    float | None,
+    typer.Option(
+        metavar="CHANCE",
+        help="Keep each example, or person, from the fit with this chance, such as 0.2, to check the result.",
+    ),
+]
 Classes = Annotated[str | None, typer.Option(help="A number, a,b,c, or a file with one name per line.")]
 
 _budget = partial(typer.Option, rich_help_panel="Budget")

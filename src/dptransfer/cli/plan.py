@@ -38,6 +38,7 @@ def plan(
     dim: Annotated[int | None, typer.Option(min=1, help="Width of the rows; default the pool's.")] = None,
     public: options.PublicPool = None,
     shots: options.LabelledShots = None,
+    holdout: options.Holdout = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what a fit would cost and add; no data are touched.
@@ -54,6 +55,7 @@ def plan(
     from dptransfer.data import read_public
     from dptransfer.mechanisms import rounds_of
     from dptransfer.methods.base import configuration_of
+    from dptransfer.methods.holdout import HoldOut
 
     of_method, sizes = settings_of(settings, SIZES)
     chosen = method_from(method, of_method, tune, device=device)
@@ -65,8 +67,10 @@ def plan(
         rows.require_match(facts)
     heed(budget, facts.declared_units)
     with working(f"Planning '{chosen.name}'"):
-        made = chosen.plan(facts, budget, rows)
-    notes = [*made.notes]
+        held = None if holdout is None else HoldOut.planned(chosen, facts, budget, rows, holdout)
+        made = chosen.plan(facts, budget, rows) if held is None else held.plan
+    paid = made if held is None else held
+    notes = [*made.notes, *(() if held is None else (held.note,))]
     if assumed:
         notes.append(
             f"Stand-ins: {' and '.join(assumed.values())}, as none were given. They decide nothing but the "
@@ -76,7 +80,7 @@ def plan(
         rounds = [step.times for step in rounds_of(made.mechanisms)]
         return show_json(
             {
-                **privacy_json(made.method.name, made.guarantee, made.events),
+                **privacy_json(made.method.name, paid.guarantee, paid.events),
                 "asked": method,
                 "steps": max(rounds) if rounds and hasattr(made.method, "steps") else None,
                 "configuration": configuration_of(made.method),
@@ -89,9 +93,9 @@ def plan(
     about = f"{len(facts.classes)} classes, {facts.dimension} dimensions"
     say(f"Plan of '{made.method.name}' for {about}, {budget}")
     say()
-    show_events(made.events)
+    show_events(paid.events)
     say()
-    facts_shown: dict[str, object] = {"Guarantee": made.guarantee, "Attacker": attack_sentence(made.events)}
+    facts_shown: dict[str, object] = {"Guarantee": paid.guarantee, "Attacker": attack_sentence(paid.events)}
     show_facts(facts_shown | {("Note" if n == 0 else " " * n): note for n, note in enumerate(notes)})
 
 

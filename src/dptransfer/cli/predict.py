@@ -20,7 +20,7 @@ from dptransfer.errors import ArgumentError, DataError, Incompatible
 if TYPE_CHECKING:
     from dptransfer.arrays import AnyArray
     from dptransfer.encoders import Encoder
-    from dptransfer.release import PrivateClassifier
+    from dptransfer.release import PredictionSets, PrivateClassifier
 
     NamedRows = tuple[list[str], AnyArray]
 
@@ -33,6 +33,13 @@ def predict(
     model: options.Release,
     inputs: Annotated[list[Path], typer.Argument(help="Images, a folder, a text or CSV file, or rows.")],
     top: Annotated[int, typer.Option(min=1, help="Classes per input, likeliest first.")] = 1,
+    coverage: Annotated[
+        float | None, typer.Option(help="Sets of classes that hold the true one this often, such as 0.9.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="How sure --coverage is to hold.")] = 0.95,
+    abstain_above: Annotated[
+        int | None, typer.Option(min=1, help="No label where a set has more classes than this.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A .csv or .jsonl to write.")] = None,
     encoder: options.EncoderName = None,
     device: options.Device = "cpu",
@@ -42,7 +49,8 @@ def predict(
 ) -> None:
     """Label new images, texts or rows.
 
-    Images and texts are encoded with the encoder that the release names.
+    Images and texts are encoded with the encoder that the release names. Scores are probabilities,
+    calibrated where the release has a charged evaluation, which --coverage needs.
 
     Example: dptransfer predict model/ new/*.jpg --top 3
     """
@@ -50,28 +58,40 @@ def predict(
         require_new(out)
         if out.suffix.lower() not in (".csv", *_LINES):
             raise ArgumentError(f"--out must end in .csv or .jsonl; got '{out.name}'. Name it so.")
+    if coverage is None and abstain_above is not None:
+        raise ArgumentError(
+            "--abstain-above counts the classes of a set; there are none. Pass --coverage 0.9 too."
+        )
+    if coverage is not None and top > 1:
+        raise ArgumentError("--coverage lists the classes of an input itself; got --top too. Leave one out.")
+
+    import numpy as np
 
     from dptransfer.compute.device import DEVICES
     from dptransfer.release import read_release
 
     released = read_release(model)
+    if coverage is not None:  # what can be refused is refused before anything is encoded
+        released.predict_sets(np.zeros((0, released.dimension)), coverage=coverage, confidence=confidence)
     names, rows = _rows(released, inputs, encoder, device, batch)
     # Scores know these two devices; an encoder may run on others.
-    chances = released.predict_proba(rows, device=device if device in DEVICES else "cpu")
+    where = device if device in DEVICES else "cpu"
+    chances = released.predict_proba(rows, device=where)
     order = (-chances).argsort(axis=1, kind="stable")[:, :top].tolist()
     found: list[dict[str, Any]] = [
         {"input": name, "rank": rank, "label": released.classes[place], "score": float(chances[row, place])}
         for row, (name, places) in enumerate(zip(names, order, strict=True))
         for rank, place in enumerate(places, start=1)
     ]
-    if out is None and not as_json and not as_csv and on_terminal():
-        names = ["" if one["rank"] > 1 else one["input"] for one in found]
-        cells = [(name, one["label"], f"{one['score']:.3f}") for name, one in zip(names, found, strict=True)]
-        return show_table(("Input", "Label", "Score"), cells, numbers=(2,))
     if top == 1:
         for one in found:
             del one["rank"]
-    if out is not None:
+    if coverage is not None:
+        sets = released.predict_sets(rows, coverage=coverage, confidence=confidence, device=where)
+        _add_sets(found, sets, abstain_above)
+    if out is None and not as_json and not as_csv and on_terminal():
+        _show(found)
+    elif out is not None:
         as_lines = out.suffix.lower() in _LINES
         lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in found)
         out.write_text("".join(lines) if as_lines else _csv(found), encoding="utf-8")
@@ -80,13 +100,58 @@ def predict(
         show_json(found)
     else:
         typer.echo(_csv(found), nl=False)
+    if coverage is not None and names:
+        _tell_sets(sets, abstain_above)
+    if released.calibration is not None:
+        say(f"Scores: {released.calibration.words}.", err=True)
+
+
+def _add_sets(found: Sequence[dict[str, Any]], sets: PredictionSets, abstain_above: int | None) -> None:
+    """Each input's set; where that is larger than wanted, no label."""
+    silent = [False] * len(sets) if abstain_above is None else sets.abstains(abstain_above).tolist()
+    for one, labels, abstains in zip(found, sets.labels, silent, strict=True):
+        one["set"] = list(labels)
+        if abstains:
+            one["label"] = None
+
+
+def _tell_sets(sets: PredictionSets, abstain_above: int | None) -> None:
+    """What the sets promise, and how large they are; on standard error, beside the answers."""
+    told = f"Sets: hold the true class at least {sets.coverage:.4g} of the time, with confidence "
+    told += f"{sets.confidence:.4g}; average size {sets.average_size:.2f} of {len(sets.classes)} classes"
+    if abstain_above is not None:
+        told += f"; no label for {int(sets.abstains(abstain_above).sum())} of {len(sets)} inputs"
+    say(f"{told}.", err=True)
+    if not sets.informative:
+        say(
+            "Note: the test counts have too much noise for so much coverage, so that every set holds every "
+            "class. Ask for less, or evaluate with a larger budget or more rows.",
+            err=True,
+        )
+
+
+def _show(found: Sequence[dict[str, Any]]) -> None:
+    """A table for people."""
+    header = ["Input", "Label", "Score"] + ["Set"] * any("set" in one for one in found)
+    cells = [
+        (
+            "" if one.get("rank", 1) > 1 else one["input"],
+            "-" if one["label"] is None else one["label"],
+            f"{one['score']:.3f}",
+            *([", ".join(map(str, one["set"]))] if "set" in one else []),
+        )
+        for one in found
+    ]
+    show_table(header, cells, numbers=(2,))
 
 
 def _csv(found: Sequence[dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(found[0]) if found else _COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({**one, "score": f"{one['score']:.6f}"} for one in found)
+    for one in found:
+        sets = {"set": json.dumps(one["set"], ensure_ascii=False)} if "set" in one else {}
+        writer.writerow({**one, "score": f"{one['score']:.6f}", **sets})
     return text.getvalue()
 
 

@@ -84,7 +84,7 @@ def told_if_interrupted(book: Ledger, workspace: Path | None = None) -> Iterator
         else:
             spent = "its budget is spent" if own[-1].events else "it cost nothing"
             entry = f"(entry {own[-1].number} of the ledger {book.path}), and no release was written"
-            said = f"Interrupted in the middle of a fit: {spent} {entry}. Fitting again is charged again."
+            said = f"Interrupted after the charge: {spent} {entry}. The same again is charged again."
         raise KeyboardInterrupt(said) from None
 
 

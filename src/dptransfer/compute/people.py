@@ -212,8 +212,8 @@ def person_norms(sums: Any, groups: Groups, row_norm: float) -> Floats:
         squares = (entries * entries).sum(1).cpu().numpy()
     squares = np.add.reduceat(squares, groups.firsts[:-1])
     ones = np.where(shift > 0, np.diff(groups.firsts) * sums.shape[1], 0).astype(np.float64)
-    norms: Floats = square_root(squares.astype(np.float64)) + square_root(ones)
-    return norms * 2.0**shift * _HAIR
+    norms: Floats = (square_root(squares.astype(np.float64)) + square_root(ones)) * 2.0**shift * _HAIR
+    return norms
 
 
 def inner_products(vectors: Any) -> Any:

@@ -154,6 +154,20 @@ def exponentials(rows: Any, logits: IntegerLogits) -> Any:
     return _there(xp, _table(len(depth)), rows)[_whole(xp, depth)]
 
 
+def softmax(depth: Floats) -> Floats:
+    """(classes, rows) softmax of minus the depths, which are how far a logit lies below the row's largest.
+
+    Each row's is a function of its own depths alone, to the last bit.
+
+    >>> softmax(np.array([[0.0, 0.0], [0.0, 1e300]])).tolist()
+    [[0.5, 1.0], [0.5, 0.0]]
+    """
+    places = np.rint(np.minimum(depth, _LOGIT_DEPTH) * 2.0**_LOGIT_BITS).astype(np.int64)
+    weights = _table(len(depth))[places]
+    chances: Floats = weights / weights.sum(axis=0)
+    return chances
+
+
 def probabilities(rows: Any, logits: IntegerLogits) -> Any:
     """(classes, rows) softmax of the logits: each row's a function of that row alone, to the last bit."""
     weights = exponentials(rows, logits)

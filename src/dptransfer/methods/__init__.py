@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dptransfer.methods.noisy_gd import NoisyGD as NoisyGD
     from dptransfer.methods.pool_selection import PublicPrototypes as PublicPrototypes
     from dptransfer.methods.pool_selection import TopKPrototypes as TopKPrototypes
+    from dptransfer.methods.private_evaluation import PrivateEvaluation as PrivateEvaluation
     from dptransfer.methods.private_tuning import PrivateTuning as PrivateTuning
     from dptransfer.methods.public_prior import PublicPriorPrototypes as PublicPriorPrototypes
     from dptransfer.methods.start import FromNames as FromNames
@@ -73,6 +74,7 @@ _PARTS = (
     "base:PrivateMethod",
     "base:configuration_of",
     "descent:Pace",
+    "private_evaluation:PrivateEvaluation",
     "private_tuning:PrivateTuning",
     "start:FromNames",
     "start:FromShots",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -13,7 +14,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import Floats
 from dptransfer.data import Facts, PublicEmbeddings
-from dptransfer.errors import BudgetError
+from dptransfer.errors import BudgetError, PrivacyWarning
 from dptransfer.features import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianShares
@@ -30,6 +31,7 @@ from dptransfer.methods.surrogate import FAMILIES, Surrogate, scaled_budget, sur
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Unit
 from dptransfer.progress import steps as counted
+from dptransfer.release.classifier import PrivateClassifier
 
 _UNITS_PER_CLASS = 100  # examples, or persons; assumed when the owner declares no size
 _ROWS_PER_PERSON = 4.0  # assumed when the owner declares no other number
@@ -198,23 +200,25 @@ class _Trial:
     candidates: tuple[PrivateMethod, ...] = field(compare=False)
 
 
+def tasks_like(facts: Facts, budget: Budget, public: PublicEmbeddings) -> tuple[list[Surrogate], Budget]:
+    """Surrogate tasks of the declared or assumed size, and the budget that gives them as much noise."""
+    size = _size(facts)
+    made = surrogate_size(size)
+    tasks = surrogates(
+        public,
+        len(facts.classes),
+        made,
+        rows_per_person=_rows_each(facts),
+        person_bound=facts.person_bound,
+        rng=np.random.default_rng(_SEED),
+    )
+    return list(tasks), scaled_budget(budget, size / made)
+
+
 @lru_cache(maxsize=4)
 def _tried(trial: _Trial) -> Floats:
     """(candidates, tasks) balanced accuracies, each candidate fitted as on real rows."""
-    size = _size(trial.facts)
-    made = surrogate_size(size)
-    rng = np.random.default_rng(_SEED)
-    tasks = list(
-        surrogates(
-            trial.public,
-            len(trial.facts.classes),
-            made,
-            rows_per_person=_rows_each(trial.facts),
-            person_bound=trial.facts.person_bound,
-            rng=rng,
-        )
-    )
-    budget = scaled_budget(trial.budget, size / made)
+    tasks, budget = tasks_like(trial.facts, trial.budget, trial.public)
     accuracy = np.zeros((len(trial.candidates), len(tasks)))
     for place in counted(accuracy.size, "candidate tried on public rows"):
         candidate, task = divmod(place, len(tasks))
@@ -224,14 +228,21 @@ def _tried(trial: _Trial) -> Floats:
 
 def _accuracy(candidate: PrivateMethod, task: Surrogate, budget: Budget) -> float:
     """Balanced accuracy on the surrogate's test rows, which are as many for every class."""
-    model = candidate.fit(
-        task.private,
-        task.public,
-        budget=budget,
-        ledger=Ledger.in_memory(strict_names=True),
-        noise=SeededNoise(_SEED + 1),  # not the seed of the tasks: draws would coincide
-    )
+    model = fitted_on(task, candidate, budget)
     return float((model.scores(task.test_rows).argmax(axis=1) == task.test_labels).mean())
+
+
+def fitted_on(task: Surrogate, method: PrivateMethod, budget: Budget) -> PrivateClassifier:
+    """What the method makes of a surrogate's rows; they are public, so noise and budget need no care."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        return method.fit(
+            task.private,
+            task.public,
+            budget=budget,
+            ledger=Ledger.in_memory(strict_names=True),
+            noise=SeededNoise(_SEED + 1),  # not the seed of the tasks: draws would coincide
+        )
 
 
 def _explained(plan: Plan, note: str) -> Plan:

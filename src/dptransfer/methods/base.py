@@ -52,6 +52,7 @@ from dptransfer.release.manifest import current_versions
 
 if TYPE_CHECKING:
     from dptransfer.encoders.delta import EncoderDelta
+    from dptransfer.methods.holdout import HoldOut
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +178,7 @@ class PrivateMethod(ABC):
         noise: NoiseSource | None = None,
         new_data_set: bool = False,
         workspace: str | os.PathLike[str] | None = None,
+        holdout: float | None = None,
     ) -> PrivateClassifier:
         """Plan, prepare, charge the ledger, run, and wrap the result.
 
@@ -190,6 +192,9 @@ class PrivateMethod(ABC):
             workspace: a folder for a run of hours. Killed, it goes on when `fit` is called again with the
                 same arguments: one charge, no answer drawn twice (see `methods.workspace`). It is private;
                 delete it once the model is saved.
+            holdout: keep each unit, an example or a person, from the fit with this chance and check the
+                result on those kept, inside the one charge (see `methods.holdout`); the model then carries
+                how well it does, as `charged`. Under add/remove that costs nothing more.
 
         Raises:
             BudgetExceeded: the data set's budget in the ledger does not cover this fit; no row was read.
@@ -205,29 +210,33 @@ class PrivateMethod(ABC):
         _require_kinds(budget, ledger, noise)
         self._require_data(private, public)
         heed(budget, private.facts.declared_units, stacklevel=3)  # past `plain_floats`
-        plan = self.plan(private.facts, budget, public)
-        _require_honest(plan, budget, private.facts.unit)
+        held = None if holdout is None else self._with_holdout(private.facts, budget, public, holdout)
+        plan = self.plan(private.facts, budget, public) if held is None else held.plan
+        _require_honest(plan, held, budget, private.facts.unit)
         method = plan.method
         method._require_data(private, public)
         method.require_public(private.facts, public)
         prepared = method.prepare(private.facts, public)
         told = None if public is None else public.record  # here, as it may read public files
         space = None if workspace is None else _workspace(workspace, noise)
-        with _charged(ledger, plan, private, new_data_set, space, told) as receipt:
+        with _charged(ledger, plan, held, private, new_data_set, space, told) as receipt:
             drawn = noise if space is None else RecordedNoise(noise, space, finished=receipt.finished)
-            outcome = method.run(plan, prepared, private, drawn, public)
+            own, kept = (private, None) if held is None else held.split(private, drawn)
+            outcome = method.run(plan, prepared, own, drawn, public)
             require_as_planned(plan, outcome)
+            features = prepared if outcome.features is None else outcome.features
+            charged = None if held is None else held.checked(kept, outcome.head, features, drawn, receipt)
         return PrivateClassifier(
             head=outcome.head,
-            features=prepared if outcome.features is None else outcome.features,
-            facts=private.facts,
-            events=outcome.events,
-            guarantee=plan.guarantee,
+            features=features,
+            facts=own.facts,
+            events=outcome.events if held is None else held.events,
+            guarantee=plan.guarantee if held is None else held.guarantee,
             provenance=Provenance(
                 method=method.name,
                 configuration=configuration_of(method),
                 seeded=noise.seeded,
-                notes=(*plan.notes, *outcome.notes),
+                notes=(*plan.notes, *outcome.notes, *(() if held is None else (held.note,))),
                 public=told,
                 ledger_head=receipt.head,
                 created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -237,7 +246,13 @@ class PrivateMethod(ABC):
                 reference=method.about.reference,
             ),
             encoder_delta=outcome.encoder_delta,
+            charged=charged,
         )
+
+    def _with_holdout(self, facts: Facts, budget: Budget, public: Any, chance: float) -> HoldOut:
+        from dptransfer.methods.holdout import HoldOut
+
+        return HoldOut.planned(self, facts, budget, public, chance)
 
     def require_public(self, facts: Facts, public: Any) -> None:
         """Raise, before anything is charged, if the public data a run needs are not there."""
@@ -345,6 +360,7 @@ def _require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
 def _charged(
     ledger: Ledger,
     plan: Plan,
+    held: HoldOut | None,
     private: PrivateData,
     new_data_set: bool,
     space: Workspace | None,
@@ -352,9 +368,10 @@ def _charged(
 ) -> Iterator[Receipt]:
     """Charge for what runs inside, and note how it ended; a run in a workspace can go on after an error."""
     with nullcontext() if space is None else space:
-        number = None if space is None else space.bind(_request(plan, private, public))
+        number = None if space is None else space.bind(_request(plan, held, private, public))
+        events = plan.events if held is None else held.events
         receipt = ledger.charge(
-            private, plan.events, label=plan.method.name, new_data_set=new_data_set, workspace=number
+            private, events, label=plan.method.name, new_data_set=new_data_set, workspace=number
         )
         try:
             yield receipt
@@ -377,13 +394,16 @@ def _workspace(path: str | os.PathLike[str], noise: NoiseSource) -> Workspace:
     return Workspace(path)
 
 
-def _request(plan: Plan, private: PrivateData, public: Mapping[str, Any] | None) -> dict[str, Any]:
+def _request(
+    plan: Plan, held: HoldOut | None, private: PrivateData, public: Mapping[str, Any] | None
+) -> dict[str, Any]:
     """What a run that goes on must have in common with the one that was interrupted."""
     return {
         "method": plan.method.name,
         "software version": current_versions(*_packages(plan.method)),
         "configuration": configuration_of(plan.method),
-        "budget": [event_to_dict(event) for event in plan.events],
+        **({} if held is None else {"hold-out": held.chance}),
+        "budget": [event_to_dict(event) for event in (plan.events if held is None else held.events)],
         "list of declared facts": private.facts.to_dict(),
         "public data set": public,
         "private data set": private.fingerprint,
@@ -391,13 +411,14 @@ def _request(plan: Plan, private: PrivateData, public: Mapping[str, Any] | None)
     }
 
 
-def _require_honest(plan: Plan, budget: Budget, unit: Unit) -> None:
+def _require_honest(plan: Plan, held: HoldOut | None, budget: Budget, unit: Unit) -> None:
     """Recompute a plan's promise from its steps, before anything is charged."""
     told = None if plan.events else unit
     assumed = plan.guarantee.assumptions
     promise = guarantee_of(plan.events, budget.delta, assumed, relation=budget.relation, unit=told)
     protects = {plan.guarantee.unit, *(event.unit for event in plan.events)} == {unit}
-    if not fits(plan.events, budget) or plan.guarantee != promise or not protects:
+    paid = plan.events if held is None else held.events
+    if not fits(paid, budget) or plan.guarantee != promise or not protects:
         raise DPTransferError(
             "A plan must stay within its budget, protect the declared unit and promise what its steps give; "
             f"that of '{plan.method.name}' does not. Nothing was read or charged; please report this."

@@ -34,6 +34,7 @@ from dptransfer.methods.recorded import UnknownType, method_from_configuration
 from dptransfer.privacy import Budget, Event, Unit, event_to_dict
 from dptransfer.release import PrivateClassifier
 from dptransfer.release.bundle import read_release
+from dptransfer.release.charged_evaluation import without_holdout
 from dptransfer.release.manifest import current_versions
 from dptransfer.release.verify import STEPS, Check, Verification, verify_files
 
@@ -71,6 +72,7 @@ def check_steps(model: PrivateClassifier) -> Check:
         )
     understated = False
     try:
+        model = without_holdout(model)  # what a hold-out was asked, `verify_files` has checked
         method = _recorded_method(model)
         understated = not _bounds(method, model.facts.unit)
         plan = _planned_again(method, model)

@@ -158,15 +158,21 @@ Source = Callable[[Integers, People | None], Floats32]
 """Gives an example of each of these classes, by these persons; asked again, other examples where it can."""
 
 
+def has_classes(public: PublicEmbeddings, classes: int) -> bool:
+    """Whether so many of the public rows' own classes can stand for private ones."""
+    return public.labels is not None and len(_usable(public.labels)) >= classes
+
+
+def _usable(labels: Integers) -> Integers:
+    return np.flatnonzero(np.bincount(labels) >= _FEWEST_LABELLED)
+
+
 def _labelled_classes(public: PublicEmbeddings, classes: int, rng: np.random.Generator) -> Source | None:
     """Examples of `classes` of the public rows' own classes; None if too few have enough rows."""
-    if public.labels is None:
-        return None
     labels = public.labels
-    usable = np.flatnonzero(np.bincount(labels) >= _FEWEST_LABELLED)
-    if len(usable) < classes:
+    if labels is None or not has_classes(public, classes):
         return None
-    chosen = rng.choice(usable, size=classes, replace=False)
+    chosen = rng.choice(_usable(labels), size=classes, replace=False)
     members = [rng.permutation(np.flatnonzero(labels == name)) for name in chosen]
     given = np.zeros(classes, dtype=np.int64)
 

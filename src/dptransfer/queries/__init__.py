@@ -3,6 +3,7 @@
 from dptransfer.queries.base import L2Query, ScoreQuery
 from dptransfer.queries.class_sums import ClassCounts, ClassSums, ClassSumsAndCounts
 from dptransfer.queries.correct_count import CorrectCount
+from dptransfer.queries.evaluation_counts import EvaluationCounts
 from dptransfer.queries.gradient_and_excess import GradientAndExcess
 from dptransfer.queries.recentred_sums import RecentredSums
 from dptransfer.queries.second_moments import SecondMoments
@@ -15,6 +16,7 @@ __all__ = [
     "ClassSums",
     "ClassSumsAndCounts",
     "CorrectCount",
+    "EvaluationCounts",
     "GradientAndExcess",
     "L2Query",
     "RecentredSums",

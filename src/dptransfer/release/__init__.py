@@ -20,23 +20,32 @@ from dptransfer.release.heads import (
 if TYPE_CHECKING:
     from dptransfer.release.amend import amend_release
     from dptransfer.release.bundle import read_evaluation, read_release, write_release
+    from dptransfer.release.calibration import Calibration
     from dptransfer.release.card import Card, card_of
+    from dptransfer.release.charged_evaluation import ChargedEvaluation
     from dptransfer.release.evaluation import Evaluation, evaluate, evaluate_scores
     from dptransfer.release.files import require_target
     from dptransfer.release.manifest import Manifest, current_versions
+    from dptransfer.release.noisy_counts import Estimate, NoisyCounts
     from dptransfer.release.onnx_export import export_onnx
+    from dptransfer.release.prediction_sets import PredictionSets
     from dptransfer.release.verify import Check, Verification, verify_files
 
 __all__ = [
+    "Calibration",
     "Card",
+    "ChargedEvaluation",
     "Check",
     "CosineHead",
+    "Estimate",
     "EuclideanHead",
     "Evaluation",
     "Head",
     "LinearHead",
     "Manifest",
     "MeanCosineHead",
+    "NoisyCounts",
+    "PredictionSets",
     "PrivateClassifier",
     "Provenance",
     "QuadraticHead",
@@ -58,11 +67,15 @@ __all__ = [
 _HOMES = {
     "amend": ("amend_release",),
     "bundle": ("read_evaluation", "read_release", "write_release"),
+    "calibration": ("Calibration",),
     "card": ("Card", "card_of"),
+    "charged_evaluation": ("ChargedEvaluation",),
     "evaluation": ("Evaluation", "evaluate", "evaluate_scores"),
     "files": ("require_target",),
     "manifest": ("Manifest", "current_versions"),
+    "noisy_counts": ("Estimate", "NoisyCounts"),
     "onnx_export": ("export_onnx",),
+    "prediction_sets": ("PredictionSets",),
     "verify": ("Check", "Verification", "verify_files"),
 }
 _PLACES = {name: f"{__name__}.{home}:{name}" for home, names in _HOMES.items() for name in names}

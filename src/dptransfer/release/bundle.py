@@ -19,7 +19,9 @@ from dptransfer.document import one_line
 from dptransfer.errors import DPTransferError, ReleaseError, UnsafeRelease
 from dptransfer.features import describe, read_features
 from dptransfer.privacy import event_from_dict, event_to_dict
+from dptransfer.release.calibration import Calibration
 from dptransfer.release.card import card_of
+from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.evaluation import Evaluation
 from dptransfer.release.files import read_file, read_recorded, require_directory, write_directory
@@ -66,8 +68,7 @@ def write_release(
         overwrite: replace a release that is there already.
     """
     require_publishable(model, unsafe_for_publication)
-    if evaluation is not None:
-        _require_same_classes(evaluation, model)
+    _require_same_classes(model, evaluation, model.charged)
     model = _stamped(model, title, contact)
     _require_fit(model)
     card = card_of(model, evaluation)
@@ -103,10 +104,10 @@ def read_evaluation(path: str | Path) -> Evaluation | None:
 
 def require_publishable(model: PrivateClassifier, unsafe_for_publication: bool) -> None:
     """Raise for a seeded model unless the caller says that it will not be published."""
-    if model.provenance.seeded and not unsafe_for_publication:
+    if model.seeded and not unsafe_for_publication:
         raise UnsafeRelease(
-            "A release must have noise that nobody can repeat; this model's noise came from a seed. Fit it "
-            "with SecureNoise() (the default), or pass unsafe_for_publication=True to write it for tests."
+            "A release must have noise that nobody can repeat; this one's noise came from a seed. Use "
+            "SecureNoise() (the default), or pass unsafe_for_publication=True to write it for tests."
         )
 
 
@@ -145,7 +146,7 @@ def _manifest_fields(
         "delta": guarantee.delta,
         "events": [event_to_dict(event) for event in model.events],
         "seeded": provenance.seeded,
-        "publishable": not provenance.seeded,
+        "publishable": not model.seeded,
         "facts": model.facts.to_dict(),
         "features": describe(model.features),
         **({} if delta is None else {"encoder_delta": {"kind": delta.kind, "base": delta.base.to_dict()}}),
@@ -155,6 +156,8 @@ def _manifest_fields(
         "public": provenance.public,
         "prototypes": provenance.prototypes,
         "evaluation": None if evaluation is None else evaluation.to_dict(),
+        **({} if model.charged is None else {"charged_evaluation": model.charged.to_dict()}),
+        **({} if model.simulated is None else {"simulated_calibration": model.simulated.to_dict()}),
         "ledger_head": provenance.ledger_head,
         **({"about": about} if any(about.values()) else {}),
         "versions": dict(provenance.versions),
@@ -173,6 +176,7 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
     )
     own = {name: array for name, array in arrays.items() if not name.startswith((OF_MAP, OF_ENCODER))}
     changed, delta = manifest.encoder_delta, None
+    told, calibrated = manifest.charged_evaluation, manifest.simulated_calibration
     try:
         if changed is not None:  # most releases change no encoder, and need no encoder's code
             from dptransfer.encoders.delta import EncoderDelta
@@ -194,9 +198,11 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
                 reference=manifest.method.reference,
             ),
             encoder_delta=delta,
+            charged=None if told is None else ChargedEvaluation.from_dict(told),
+            simulated=None if calibrated is None else Calibration.from_dict(calibrated),
         )
-        if manifest.evaluation is not None:
-            _require_same_classes(Evaluation.from_dict(manifest.evaluation), model)
+        tested = None if manifest.evaluation is None else Evaluation.from_dict(manifest.evaluation)
+        _require_same_classes(model, tested, model.charged)
         if set(model.weights) != set(arrays):
             raise ReleaseError("The weights file holds an array that the model does not use.")
         _require_fit(model)
@@ -207,8 +213,8 @@ def _restored(manifest: Manifest, weights: bytes) -> PrivateClassifier:
     return model
 
 
-def _require_same_classes(evaluation: Evaluation, model: PrivateClassifier) -> None:
-    if evaluation.classes != model.classes:
+def _require_same_classes(model: PrivateClassifier, *results: Evaluation | ChargedEvaluation | None) -> None:
+    if any(one is not None and one.classes != model.classes for one in results):
         raise ReleaseError(
             "An evaluation on the card must be of the model's own classes; it is not. Evaluate this model."
         )
@@ -231,6 +237,8 @@ def _require_fit(model: PrivateClassifier) -> None:
             shape = model.head.scores(np.zeros((1, widths[1]))).shape
     except ValueError:
         shape = ()
+    if model.simulated is not None and len(model.simulated.offsets) != len(model.classes):
+        raise ReleaseError("A calibration must have one offset per class; it has others.")
     if shape != (1, len(model.classes)):
         raise ReleaseError(
             f"The head must score {widths[1]} features for {len(model.classes)} classes; its arrays have "

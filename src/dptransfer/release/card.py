@@ -22,6 +22,8 @@ from dptransfer.document import (
     Words,
 )
 from dptransfer.privacy import Guarantee, number, typeset
+from dptransfer.release.calibration import Calibration
+from dptransfer.release.card_charged import charged_blocks, charged_highlight, charged_weakest
 from dptransfer.release.card_figures import recall_bars
 from dptransfer.release.card_privacy import (
     ONE,
@@ -56,8 +58,8 @@ def card_of(model: PrivateClassifier, evaluation: Evaluation | None = None) -> C
     guarantee, provenance = model.guarantee, model.provenance
     return Document(
         title=f"Privacy and model card: {provenance.title or provenance.method}",
-        sentence=_SEEDED_SENTENCE * provenance.seeded + typeset(str(guarantee)),
-        warning=_SEEDED_WARNING if provenance.seeded else None,
+        sentence=_SEEDED_SENTENCE * model.seeded + typeset(str(guarantee)),
+        warning=_SEEDED_WARNING if model.seeded else None,
         highlights=(_usefulness(model, evaluation), *_promise(guarantee)),
         about=_about(model),
         sections=(
@@ -65,7 +67,7 @@ def card_of(model: PrivateClassifier, evaluation: Evaluation | None = None) -> C
             *privacy_sections(model),
             Section("Method", tuple(_method(model))),
             Section("Data and encoder", tuple(_data(model))),
-            Section("Utility", tuple(_utility(evaluation))),
+            Section("Utility", tuple(_utility(model, evaluation))),
             Section("Intended use and limits", (_use(model),)),
             Section("Record, and how to check it", tuple(_record(model))),
         ),
@@ -86,6 +88,8 @@ def _promise(guarantee: Guarantee) -> tuple[Highlight, ...]:
 
 def _usefulness(model: PrivateClassifier, evaluation: Evaluation | None) -> Highlight:
     blind = f"blind guessing gets {1 / len(model.classes):.1%}"
+    if model.charged is not None:
+        return charged_highlight(model.charged, blind)
     if evaluation is None:
         return Highlight("balanced accuracy", "not measured", blind)
     low, high = evaluation.balanced_interval
@@ -122,8 +126,8 @@ def _benefit_and_cost(model: PrivateClassifier, evaluation: Evaluation | None) -
     seen = "rows of numbers" if model.encoder is None else f"what the encoder {model.encoder.name} sees"
     gives = (
         f"It sorts {seen} into {len(model.classes)} classes: {classes}.",
-        f"Balanced accuracy: {useful.shown} ({useful.note}).",
-        _weakest(evaluation),
+        f"{str(useful.name).capitalize()}: {useful.shown} ({useful.note}).",
+        _weakest(evaluation) if model.charged is None else charged_weakest(model.charged),
     )
     costs: tuple[Text, ...] = (
         f"ε = {up(guarantee.epsilon)}{delta}, for {guarantee.relation.sentence(guarantee.unit)}.",
@@ -178,13 +182,20 @@ def _data(model: PrivateClassifier) -> Iterator[Block]:
         yield Paragraph("The prototypes are public examples; release.json lists which.")
 
 
-def _utility(evaluation: Evaluation | None) -> Iterator[Block]:
-    if evaluation is None:
+def _utility(model: PrivateClassifier, evaluation: Evaluation | None) -> Iterator[Block]:
+    if model.charged is not None:
+        yield from charged_blocks(model.charged)
+    elif evaluation is None:
         yield Paragraph(
-            "Not measured for this card. With labelled test rows that nobody needs to keep secret, and never "
-            "with the rows it was fitted on, this adds it:"
+            "Not measured for this card. This adds it, with labelled test rows that are protected too, for a "
+            "budget of theirs:"
+        )
+        yield Code("dptransfer evaluate DIR TEST --private --epsilon 0.2 --delta 0.00001")
+        yield Paragraph(
+            "And this with test rows that nobody needs to keep secret, never those it was fitted on:"
         )
         yield Code("dptransfer evaluate DIR TEST --add-to-card")
+    if evaluation is None:
         return
     whose = evaluation.name or "test rows that were not named"
     yield Paragraph(f"Measured on {evaluation.size} examples ({whose}), with 95% intervals.")
@@ -214,10 +225,16 @@ def _use(model: PrivateClassifier) -> Bullets:
             f"It sorts rows from the same encoder into the {len(model.classes)} declared classes, "
             "and always answers with one of them.",
             "Rare classes suffer most from noise; look at recall per class before use.",
-            "Its probabilities are a ranking, not calibrated chances.",
+            _of_probabilities(model.calibration),
             "Privacy says nothing about fairness, robustness or fitness for decisions about people.",
         )
     )
+
+
+def _of_probabilities(calibration: Calibration | None) -> str:
+    if calibration is None:
+        return "Its probabilities are a ranking, not calibrated chances."
+    return f"Its probabilities are {calibration.words} (temperature × {calibration.temperature:.3g})."
 
 
 def _record(model: PrivateClassifier) -> Iterator[Block]:

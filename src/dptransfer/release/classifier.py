@@ -17,7 +17,7 @@ from dptransfer.compute.stream import gathered
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labelled import Labelled, class_positions
-from dptransfer.errors import DataError
+from dptransfer.errors import DataError, ReleaseError
 from dptransfer.features import FittedFeatures, apply
 from dptransfer.features.base import require_width
 from dptransfer.features.on_device import apply_on_device
@@ -26,6 +26,9 @@ from dptransfer.release.heads import Head, head_arrays, scores_on_device
 
 if TYPE_CHECKING:
     from dptransfer.encoders.delta import EncoderDelta
+    from dptransfer.release.calibration import Calibration
+    from dptransfer.release.charged_evaluation import ChargedEvaluation
+    from dptransfer.release.prediction_sets import PredictionSets
 
 _CHUNK = 4096
 _DEVICE_ELEMENTS = 2**24  # of a slab of rows on a GPU: 128 MiB in float64, of which it holds a few
@@ -79,6 +82,8 @@ class PrivateClassifier:
         guarantee: what those steps promise together.
         provenance: how it was made.
         encoder_delta: what was changed in a public encoder, where the rows it takes come from a changed one.
+        charged: how well it does on private rows, if that was asked for and paid for.
+        simulated: a calibration from public rows, which stands in as long as there is no charged evaluation.
     """
 
     head: Head
@@ -88,12 +93,14 @@ class PrivateClassifier:
     guarantee: Guarantee
     provenance: Provenance
     encoder_delta: EncoderDelta | None = None
+    charged: ChargedEvaluation | None = None
+    simulated: Calibration | None = None
 
     def __repr__(self) -> str:
         promise = f"ε = {rounded_up(self.guarantee.epsilon)}"
         promise += f" at δ = {rounded_up(self.guarantee.delta)}" if self.guarantee.delta else ""
         kind = f"'{self.provenance.method}', {len(self.classes)} classes, dimension {self.dimension}"
-        seeded = ", NOT PRIVATE: seeded" * self.provenance.seeded
+        seeded = ", NOT PRIVATE: seeded" * self.seeded
         return f"{type(self).__name__}({kind}, {promise}, {self.guarantee.relation.value}{seeded})"
 
     @property
@@ -105,6 +112,20 @@ class PrivateClassifier:
     def dimension(self) -> int:
         """Width of the rows that it takes."""
         return self.features.input_dimension
+
+    @property
+    def seeded(self) -> bool:
+        """Whether noise in it, or in its charged test results, came from a seed: then it is not private."""
+        return self.provenance.seeded or (self.charged is not None and self.charged.seeded)
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """What makes probabilities of the scores: by the charged evaluation, else by public simulation."""
+        if self.charged is None:
+            return self.simulated
+        from dptransfer.release.calibration import calibration_of
+
+        return calibration_of(self.charged.counts)
 
     @property
     def encoder(self) -> EncoderIdentity | None:
@@ -138,8 +159,42 @@ class PrivateClassifier:
         return Labelled(self._chosen(x, device), self.classes).names
 
     def predict_proba(self, x: Any, *, device: str = "cpu") -> Floats:
-        """Softmax of the scores; a ranking with a public temperature, not a calibrated probability."""
-        return probabilities(self.scores(x, device=device), self.head.temperature)
+        """A probability per row and class; `calibration` says whether, and from what, they are calibrated.
+
+        Without a calibration they are the softmax of the scores at the head's public temperature: a ranking.
+        The likeliest class is the one that `predict` gives, either way.
+        """
+        scores = self.scores(x, device=device)
+        if self.calibration is None:
+            return probabilities(scores, self.head.temperature)
+        return self.calibration.probabilities(scores, self.head.temperature)
+
+    def predict_sets(
+        self, x: Any, *, coverage: float = 0.9, confidence: float = 0.95, device: str = "cpu"
+    ) -> PredictionSets:
+        """For each row the classes that it may well have; needs a charged evaluation, and costs nothing more.
+
+        Args:
+            x: rows, as for `scores`.
+            coverage: the least share of true classes that are in their sets, among examples like those of
+                the charged evaluation; of persons, where they were protected, the mean of their shares.
+            confidence: the probability, over the test rows and the noise, that the sets cover so much.
+            device: as for `scores`.
+
+        Raises:
+            ReleaseError: nobody has paid for an evaluation of this model on private rows.
+        """
+        from dptransfer.release.prediction_sets import PredictionSets, sets_of, threshold_for
+
+        if self.charged is None:
+            raise ReleaseError(
+                "Prediction sets rest on a charged evaluation of the model; it has none. Fit it with a "
+                "hold-out, or evaluate it on private rows with dptransfer evaluate DIR TEST --private."
+            )
+        threshold = threshold_for(self.charged.counts, coverage, confidence)
+        # The head's own softmax, which the counts are of, and no calibration that came after them.
+        chances = probabilities(self.scores(x, device=device), self.head.temperature)
+        return PredictionSets(sets_of(chances, threshold), self.classes, threshold, coverage, confidence)
 
     def score(self, x: Any, y: ArrayLike | Labelled, *, device: str = "cpu") -> float:
         """Accuracy on labelled rows. Test rows are not protected by the guarantee."""

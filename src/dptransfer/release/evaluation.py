@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from dptransfer.arrays import Floats
 from dptransfer.data.labelled import Labelled, class_positions
 from dptransfer.errors import ArgumentError, DataError
+from dptransfer.release.calibration import Calibration
 from dptransfer.release.classifier import PrivateClassifier, probabilities
 
 Interval: TypeAlias = tuple[float, float]
@@ -131,6 +132,7 @@ def evaluate(
         y,
         classes=model.classes,
         temperature=model.head.temperature,
+        calibration=model.calibration,
         minority_of=model.facts.class_counts if minority_of is None else minority_of,
         name=name,
     )
@@ -142,6 +144,7 @@ def evaluate_scores(
     *,
     classes: tuple[str | int, ...],
     temperature: float = 1.0,
+    calibration: Calibration | None = None,
     minority_of: Mapping[str | int, int] | Sequence[int] | None = None,
     name: str = "",
 ) -> Evaluation:
@@ -152,6 +155,7 @@ def evaluate_scores(
         y: the rows' classes.
         classes: the classes, in the order of the columns.
         temperature: probabilities are the softmax of the scores divided by it.
+        calibration: what makes calibrated probabilities of them, if there is one.
         minority_of: class sizes of the training set, as for `evaluate`; default those of the test set.
         name: whose rows these are.
     """
@@ -172,7 +176,8 @@ def evaluate_scores(
     seen = [c for c in small if c in recall]
     minority = _mean_interval([recall[c] for c in seen], [intervals[c] for c in seen]) if seen else None
     f1 = 2 * hits[present] / (support[present] + confusion.sum(axis=0)[present])
-    chances = probabilities(scores, temperature)
+    made = probabilities if calibration is None else calibration.probabilities
+    chances = made(scores, temperature)
     return Evaluation(
         name=name,
         size=len(truth),

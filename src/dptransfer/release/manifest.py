@@ -146,6 +146,8 @@ class Manifest(_Entry):
     public: dict[str, Any] | None
     prototypes: dict[str, Any] | None
     evaluation: dict[str, Any] | None
+    charged_evaluation: dict[str, Any] | None = None
+    simulated_calibration: dict[str, Any] | None = None
     ledger_head: str | None
     about: AboutEntry = AboutEntry()
     versions: dict[str, str]
@@ -168,7 +170,8 @@ class Manifest(_Entry):
         _require((self.relation, self.delta) == stated, "relation and delta are not those of the guarantee")
         version = self.versions.get("dptransfer", "unknown")
         _require(self.library_version == version, "library_version is not that of the versions")
-        _require(not (self.publishable and self.seeded), "a seeded release cannot be publishable")
+        seeded = self.seeded or bool((self.charged_evaluation or {}).get("seeded"))
+        _require(not (self.publishable and seeded), "a seeded release cannot be publishable")
         _require(set(self.files) == set(FILE_NAMES), f"files must list exactly {', '.join(FILE_NAMES)}")
         _require(len({array.name for array in self.arrays}) == len(self.arrays), "an array is listed twice")
         return self

@@ -1,9 +1,9 @@
 """The classifier as an ONNX graph: feature map and head, for runtimes without Python.
 
-The graph takes `rows` (n, dimension) and gives `scores` (n, classes) and `label_index` (n). It repeats the
-library's integer lattice step by step in double precision, so its scores agree with
-`PrivateClassifier.scores` far below any difference that matters; it is post-processing of released arrays
-and costs no privacy.
+The graph takes `rows` (n, dimension) and gives `scores` and `probabilities` (n, classes), calibrated where
+the model is, and `label_index` (n). It repeats the library's integer lattice step by step in double
+precision, so its scores agree with `PrivateClassifier.scores` far below any difference that matters; it is
+post-processing of released arrays and costs no privacy.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dptransfer.errors import ReleaseError
 from dptransfer.features import FittedFeatures, FittedPublicMap, FittedUnitNorm
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.release.bundle import require_publishable
+from dptransfer.release.calibration import BELOW
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.heads import CosineHead, Head, MeanCosineHead, quadratic_form
 
@@ -43,7 +44,8 @@ def export_onnx(
     Args:
         model: the classifier.
         path: where to write.
-        precision: type of `rows` and `scores`; inside, the graph computes in float64 either way.
+        precision: type of `rows`, `scores` and `probabilities`; inside, the graph computes in float64 either
+            way.
         unsafe_for_publication: export a seeded model all the same.
     """
     require_publishable(model, unsafe_for_publication)
@@ -54,8 +56,9 @@ def export_onnx(
         raise ReleaseError(f"precision must be float32 or float64; got {precision!r}.")
     rows = graph.add("Cast", "rows", to=onnx.TensorProto.DOUBLE)
     scores = _head(graph, model.head, _features(graph, model.features, rows))
-    graph.add("ArgMax", scores, output="label_index", axis=1, keepdims=0)
+    label = graph.add("ArgMax", scores, output="label_index", axis=1, keepdims=0)
     graph.add("Cast", scores, output="scores", to=outer)
+    graph.add("Cast", _probabilities(graph, model, scores, label), output="probabilities", to=outer)
     value = onnx.helper.make_tensor_value_info
     width, count = model.dimension, len(model.classes)
     proto = onnx.helper.make_model(
@@ -63,7 +66,11 @@ def export_onnx(
             graph.nodes,
             "dptransfer",
             [value("rows", outer, ["n", width])],
-            [value("scores", outer, ["n", count]), value("label_index", onnx.TensorProto.INT64, ["n"])],
+            [
+                value("scores", outer, ["n", count]),
+                value("label_index", onnx.TensorProto.INT64, ["n"]),
+                value("probabilities", outer, ["n", count]),
+            ],
             graph.constants,
         ),
         producer_name="dptransfer",
@@ -160,6 +167,22 @@ def _head(graph: _Graph, head: Head, rows: str) -> str:
     return graph.add("Sub", scores, squares)
 
 
+def _probabilities(graph: _Graph, model: PrivateClassifier, scores: str, label: str) -> str:
+    """`PrivateClassifier.predict_proba`: a softmax, or what `Calibration.probabilities` makes of it."""
+    calibration = model.calibration
+    if calibration is None:
+        return graph.add("Softmax", graph.add("Div", scores, graph.constant(model.head.temperature)), axis=1)
+    flatness = graph.constant(model.head.temperature * calibration.temperature)
+    logits = graph.add("Add", graph.add("Div", scores, flatness), graph.constant(calibration.offsets))
+    chosen = graph.add("Unsqueeze", label, graph.constant([1], np.int64))
+    above = graph.add("Sub", logits, graph.add("GatherElements", logits, chosen, axis=1))
+    others = graph.add("Exp", graph.add("Min", above, graph.constant(0.0)))
+    others = graph.add("Min", others, graph.constant(BELOW))
+    places = graph.constant(np.arange(len(model.classes))[None], np.int64)
+    weights = graph.add("Where", graph.add("Equal", places, chosen), graph.constant(1.0), others)
+    return graph.add("Div", weights, graph.row_sum(weights))
+
+
 def _metadata(model: PrivateClassifier) -> dict[str, str]:
     provenance = model.provenance
     return {
@@ -168,8 +191,9 @@ def _metadata(model: PrivateClassifier) -> dict[str, str]:
         "sentence": str(model.guarantee),
         "method": provenance.method,
         "encoder": json.dumps(None if model.encoder is None else model.encoder.to_dict()),
-        "publishable": json.dumps(not provenance.seeded),
+        "publishable": json.dumps(not model.seeded),
         "temperature": repr(model.head.temperature),
+        "calibration": json.dumps(None if model.calibration is None else model.calibration.to_dict()),
     }
 
 

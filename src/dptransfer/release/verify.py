@@ -8,17 +8,20 @@ no verification of files can show is said in `NOT_SHOWN`, wherever its outcome i
 from __future__ import annotations
 
 import html
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from dptransfer.document import escape_html, escape_markdown, one_line
 from dptransfer.errors import DPTransferError, ReleaseError
-from dptransfer.privacy import Guarantee, event_from_dict, number, rounded_up, typeset
+from dptransfer.privacy import GaussianEvent, Guarantee, event_from_dict, number, rounded_up, typeset
+from dptransfer.queries.evaluation_counts import EvaluationCounts, EvaluationLayout
 from dptransfer.release.bundle import read_evaluation, read_release
 from dptransfer.release.card import NOT_SHOWN, card_of
+from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.files import read_file, read_recorded, require_directory
 from dptransfer.release.manifest import (
     CARD_NAMES,
@@ -129,12 +132,14 @@ def verify_files(path: str | Path) -> Verification:
         manifest = read_manifest(read_file(directory, MANIFEST_NAME))
     except ReleaseError as problem:
         return Verification((Check("schema", False, str(problem)),))
-    recomputed, agreement = _recomputed(manifest)
+    recorded = manifest.guarantee.guarantee
+    recomputed, agreement = _recomputed("guarantee", recorded, manifest.events)
     checks = (
         Check("schema", True, f"release.json follows schema {manifest.schema_version}"),
         *(_attempt(f"file {name}", _unchanged, directory, name, manifest) for name in FILE_NAMES),
         _attempt("model", _loads, directory),
         agreement,
+        *_charged(manifest),
         _publishable(manifest),
         _attempt("card numbers", _card_numbers, directory, manifest),
         _versions(manifest),
@@ -153,21 +158,22 @@ def verify_files(path: str | Path) -> Verification:
     )
 
 
-def _recomputed(manifest: Manifest) -> tuple[Guarantee | None, Check]:
+def _recomputed(
+    name: str, recorded: Guarantee, steps: Sequence[dict[str, Any]]
+) -> tuple[Guarantee | None, Check]:
     from dptransfer.accounting import guarantee_of
 
-    recorded = manifest.guarantee.guarantee
     try:
-        events = tuple(event_from_dict(fields) for fields in manifest.events)
+        events = tuple(event_from_dict(fields) for fields in steps)
         found = guarantee_of(
             events, recorded.delta, recorded.assumptions, relation=recorded.relation, unit=recorded.unit
         )
     except DPTransferError as problem:
-        return None, Check("guarantee", False, f"it cannot be recomputed: {problem}")
+        return None, Check(name, False, f"it cannot be recomputed: {problem}")
     said = f"recorded epsilon {number(recorded.epsilon, 10)}, recomputed {number(found.epsilon, 10)}"
     said += f" at delta {number(recorded.delta)}"
     if found.delta > recorded.delta:
-        return found, Check("guarantee", False, f"the steps are stated otherwise: {found}")
+        return found, Check(name, False, f"the steps are stated otherwise: {found}")
     for claim, truth in (
         (recorded.epsilon, found.epsilon),
         (recorded.rho, found.rho),
@@ -176,10 +182,32 @@ def _recomputed(manifest: Manifest) -> tuple[Guarantee | None, Check]:
         if claim is None:
             continue
         if truth is None or truth > claim * (1 + _ROUNDING):
-            return found, Check("guarantee", False, f"the recorded steps do not support it: {said}")
+            return found, Check(name, False, f"the recorded steps do not support it: {said}")
         if claim - truth > _MATERIAL * claim:
-            return found, Check("guarantee", False, f"it is not that of the recorded steps: {said}")
-    return found, Check("guarantee", True, said)
+            return found, Check(name, False, f"it is not that of the recorded steps: {said}")
+    return found, Check(name, True, said)
+
+
+def _charged(manifest: Manifest) -> tuple[Check, ...]:
+    """Charged test results: their guarantee, what one unit moves them by, and the noise that they state."""
+    if manifest.charged_evaluation is None:
+        return ()
+    name = "charged evaluation"
+    try:
+        told = ChargedEvaluation.from_dict(manifest.charged_evaluation)
+    except DPTransferError as problem:
+        return (Check(name, False, str(problem)),)
+    (event,), counts = told.events, told.counts
+    layout = EvaluationLayout(len(told.classes))
+    reach = counts.bound.examples * layout.reach(event.relation)
+    grid, single = EvaluationCounts.grid, isinstance(event, GaussianEvent) and event.times == 1
+    scale = event.noise_multiplier * reach if isinstance(event, GaussianEvent) else math.nan
+    stated = {key: scale * grid / block.weight for key, block in layout.blocks.items()}
+    pairs = [(getattr(event, "sensitivity", math.nan), reach)]
+    pairs += [(counts.noise.get(key, math.nan), amount) for key, amount in stated.items()]
+    if not single or not all(math.isclose(*pair, rel_tol=_ROUNDING) for pair in pairs):
+        return (Check(name, False, "its step and the noise it states are not those of such an evaluation"),)
+    return (_recomputed(name, told.guarantee, manifest.charged_evaluation["events"])[1],)
 
 
 def _unchanged(directory: Path, name: str, manifest: Manifest) -> str:

@@ -152,7 +152,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Softmax of the scores."""
+        """Probabilities, as the released model gives them: calibrated where it is."""
         rows = self._rows(X)
         return self.model_.predict_proba(rows)
 

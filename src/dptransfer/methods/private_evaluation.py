@@ -1,0 +1,162 @@
+"""How well a released classifier does on private rows: one noisy answer, charged to the rows' own account."""
+
+from __future__ import annotations
+
+import datetime
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from dptransfer.accounting import guarantee_of, heed, noise_multiplier_for
+from dptransfer.arrays import Floats
+from dptransfer.compute.plain_floats import plain_floats
+from dptransfer.data import Facts, PrivateEmbeddings
+from dptransfer.data.identity import require_same_encoder
+from dptransfer.errors import ArgumentError, Incompatible, LedgerError
+from dptransfer.features import FittedFeatures, UnitNorm
+from dptransfer.ledger import Ledger
+from dptransfer.mechanisms import GaussianMechanism
+from dptransfer.mechanisms.base import exact_answer
+from dptransfer.noise import NoiseSource, SecureNoise
+from dptransfer.privacy import Bound, Budget
+from dptransfer.queries.evaluation_counts import EvaluationCounts, EvaluationLayout
+from dptransfer.release.charged_evaluation import ChargedEvaluation
+from dptransfer.release.classifier import PrivateClassifier
+from dptransfer.release.heads import CosineHead, Head, LinearHead, MeanCosineHead, quadratic_form
+from dptransfer.release.noisy_counts import NoisyCounts
+
+ASSUMPTIONS = ("the classifier and its settings were fixed without looking at the test rows",)
+"""What must hold for the guarantee of a charged evaluation, beyond the code being right."""
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateEvaluation:
+    """Test results of a classifier that protect those in the test rows.
+
+    Releases:      noisy histograms of right and wrong predictions (`EvaluationCounts`), all in one answer;
+                   accuracy, recall, precision and calibration with their intervals follow from them.
+    Guarantee:     one GaussianEvent.
+    Relation:      the budget's.
+    Sensitivity:   `EvaluationCounts`'.
+    Assumes:       a classifier that was released, or fixed otherwise, without these rows. Rows that it was
+                   fitted on are no test, but they stay protected: name them as then, and both charges add up
+                   in one account.
+    Reference:     `queries.evaluation_counts` and `release.noisy_counts`.
+
+    Attributes:
+        model: the classifier.
+    """
+
+    model: PrivateClassifier
+
+    def plan(self, facts: Facts, budget: Budget) -> GaussianMechanism:
+        """The question with the least noise that fits the budget; sees public facts only."""
+        question = evaluation_query(self.model.head, self.model.features, facts.bound)
+        return mechanism_for(question, budget)
+
+    @plain_floats()  # as for `fit`
+    def evaluate(
+        self,
+        test: PrivateEmbeddings,
+        *,
+        budget: Budget,
+        ledger: Ledger | None = None,
+        noise: NoiseSource | None = None,
+        new_data_set: bool = False,
+    ) -> ChargedEvaluation:
+        """Plan, charge the ledger, ask.
+
+        Args:
+            test: labelled private rows of the model's encoder and classes.
+            budget: what this evaluation may cost them.
+            ledger: where it is charged; the user's default ledger file if not given.
+            noise: `SecureNoise()` if not given.
+            new_data_set: the owner's word that rows on record under another name are other people's here.
+
+        Raises:
+            BudgetExceeded: the data set's budget in the ledger does not cover it; no row was read.
+            RowsOnRecord: the ledger knows these rows under another name. For the owner's eyes only.
+            BudgetError: the budget promises nothing, or allows no noise of this kind.
+        """
+        noise = SecureNoise() if noise is None else noise
+        ledger = Ledger.default() if ledger is None else ledger
+        self.require_match(test)
+        heed(budget, test.facts.declared_units, stacklevel=3)  # past `plain_floats`
+        step = self.plan(test.facts, budget)
+        # A head that cannot be asked fails here, about no row.
+        none, nobody = np.zeros((0, self.model.dimension)), np.zeros(0, dtype=np.int64)
+        exact_answer(step.query, none, nobody, None if test.people is None else nobody)
+        receipt = ledger.charge(test, (step.event,), label="evaluation", new_data_set=new_data_set)
+        try:
+            found = measured(step, test, self.model.classes, budget, noise, head=receipt.head)
+        except BaseException as problem:
+            with suppress(LedgerError):  # the charge stands; the first error is the one to show
+                ledger.complete(receipt, outcome="failed", detail=type(problem).__name__)
+            raise
+        with suppress(LedgerError):  # it is paid for: no note that fails must lose it
+            ledger.complete(receipt, outcome="released")
+        return found
+
+    def require_match(self, test: PrivateEmbeddings) -> None:
+        """Raise, before anything is charged, for rows that this model cannot be asked about."""
+        if not isinstance(test, PrivateEmbeddings):
+            raise ArgumentError(
+                f"test must be PrivateEmbeddings; got {type(test).__name__}. Rows that are nobody's secret "
+                "need no budget: use evaluate(model, x, y)."
+            )
+        wanted = self.model.row_facts
+        require_same_encoder(wanted.encoder, test.facts.encoder, names=("The model", "test rows"))
+        if test.facts.shape != wanted.shape or test.facts.classes != wanted.classes:
+            what = "dimension" if test.facts.shape != wanted.shape else "list of classes, in its order"
+            raise Incompatible(
+                f"Test rows must have the model's {what}; these have another. Encode them as its rows were, "
+                "and declare its classes: PrivateEmbeddings(x, y, classes=model.classes)."
+            )
+
+
+def evaluation_query(head: Head, features: FittedFeatures, bound: Bound) -> EvaluationCounts:
+    """The question how a head behind this map does, about units that count as much as the bound says."""
+    linear, offset, precision = quadratic_form(head)
+    directions = isinstance(head, CosineHead | MeanCosineHead)
+    return EvaluationCounts(features, linear, offset, precision, head.temperature, directions, bound=bound)
+
+
+def planned_query(facts: Facts) -> EvaluationCounts:
+    """The same question of a head that is not there yet: what it costs is known by the classes alone."""
+    count = len(facts.classes)
+    blank = LinearHead(np.zeros((count, 1)), np.zeros(count))
+    return evaluation_query(blank, UnitNorm().fit(1, None), facts.bound)
+
+
+def mechanism_for(question: EvaluationCounts, budget: Budget, share: float = 1.0) -> GaussianMechanism:
+    """The question with the least noise that costs this share of the budget; noise² is inverse to a share."""
+    multiplier = noise_multiplier_for(
+        budget, lambda z: [GaussianMechanism(question, z, budget.relation).event]
+    )
+    return GaussianMechanism(question, multiplier / share**0.5, budget.relation)
+
+
+def measured(
+    step: GaussianMechanism,
+    test: PrivateEmbeddings,
+    classes: tuple[str | int, ...],
+    budget: Budget,
+    noise: NoiseSource,
+    *,
+    head: str | None,
+    holdout: float | None = None,
+) -> ChargedEvaluation:
+    """Ask, and wrap the answer; the only reader of the test rows."""
+    answer: Floats = step.release(test.rows, test.labels, test.people, noise=noise)
+    bound = test.facts.bound
+    return ChargedEvaluation(
+        classes=classes,
+        counts=NoisyCounts.of_answer(answer, EvaluationLayout(len(classes)), step.scale, bound),
+        events=(step.event,),
+        guarantee=guarantee_of((step.event,), budget.delta, ASSUMPTIONS, relation=budget.relation),
+        holdout=holdout,
+        seeded=noise.seeded,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        ledger_head=head,
+    )

@@ -1,0 +1,256 @@
+"""How a released classifier does on private rows: several histograms, stacked into one answer.
+
+A histogram that is asked for directly has less noise than the sum of the cells of a finer one, so accuracy,
+recall, precision, calibration and prediction sets each have a block of their own, and `EvaluationLayout` says
+which share of the answer's length each block gets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.compute.plain_floats import square_root
+from dptransfer.compute.softmax_gradient import IntegerLogits, largest_coefficient, logit_steps, softmax
+from dptransfer.features import FittedFeatures
+from dptransfer.features.chunks import over_chunks
+from dptransfer.features.lattice import SUM_BITS
+from dptransfer.features.on_lattice import lattice_floats
+from dptransfer.privacy import Relation
+from dptransfer.queries.base import BoundedQuery
+
+CHANCE_EDGES = (0.001, 0.003, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
+"""Where the true class's probability is cut; finer below, where the quantiles of prediction sets lie. A set
+holds the predicted class whatever its probability, so that matters only where the prediction is wrong, and is
+then at most ½: another class has as much."""
+CHANCE_SLACK = 2.0**-9
+"""Probabilities here and those of `predict_proba` differ by less than this part of them: exponents are looked
+up at steps of 2⁻¹⁰, so each of the two in a quotient is off by a factor of at most exp(±2⁻¹¹)."""
+CONFIDENCE_KNOTS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+"""Confidence is shared out between the two next knots, so that its sum is the knots' own, without error."""
+TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""What the head's temperature is multiplied with where the sum of confidences is asked for."""
+MOST_CONFUSED = 50
+"""Classes up to which there is a confusion matrix; more of them leave nothing in a cell but noise."""
+
+_SHARES = {
+    "answers": 0.28,
+    "by_class": 0.2,
+    "by_prediction": 0.1,
+    "confusion": 0.07,
+    "reliability": 0.1,
+    "chances": 0.2,
+    "confidences": 0.05,
+}
+_SPREAD = 2.0**32  # scores are stretched to this size, so that steps of 2⁻¹⁰ tell any two of them apart
+_LONG_ROW, _QUADRATIC_ROW = 2**24, 2**16  # grid norms of rows: squares of coordinates need the room
+_GRID = 2**SUM_BITS
+
+
+class Block(NamedTuple):
+    """One histogram in the stack.
+
+    Attributes:
+        start: where it begins.
+        shape: of its cells.
+        weight: what an example's one is multiplied with, in grid steps: a count of the answer, divided by
+            weight ÷ grid, is one of examples.
+    """
+
+    start: int
+    shape: tuple[int, ...]
+    weight: int
+
+    @property
+    def stop(self) -> int:
+        """Where it ends."""
+        return self.start + math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class EvaluationLayout:
+    """Which histogram lies where in the stack, and how much of an example's length it has.
+
+    - `answers` (right, wrong): accuracy.
+    - `by_class` (true class) × (right, wrong): recall; `by_prediction` (predicted class) × (right, wrong):
+      precision; `confusion` (true class) × (predicted class).
+    - `reliability` (knot of the confidence) × (right, wrong): calibration.
+    - `chances` (cell of the true class's probability, from below; what is predicted right, in the last):
+      prediction sets.
+    - `confidences` (temperature): the sum of confidences at each of `TEMPERATURES`.
+
+    The squares of the weights add up to at most 1, in whole grid steps.
+
+    Attributes:
+        classes: how many.
+    """
+
+    classes: int
+
+    @cached_property
+    def blocks(self) -> dict[str, Block]:
+        """Each block by name, in order."""
+        shapes = {
+            "answers": (2,),
+            "by_class": (self.classes, 2),
+            "by_prediction": (self.classes, 2),
+            "confusion": (self.classes, self.classes),
+            "reliability": (len(CONFIDENCE_KNOTS), 2),
+            "chances": (len(CHANCE_EDGES) + 1,),
+            "confidences": (len(TEMPERATURES),),
+        }
+        shapes = {name: shapes[name] for name in self._names}
+        found: dict[str, Block] = {}
+        start = 0
+        for name, shape in shapes.items():
+            # Each temperature has a number of its own between 0 and 1: together they are as long as a one.
+            ones = len(TEMPERATURES) if name == "confidences" else 1
+            weight = int(_GRID * math.sqrt(self.share(name) / ones) * (1 - 2.0**-40))
+            found[name] = Block(start, shape, weight)
+            start = found[name].stop
+        return found
+
+    def share(self, name: str) -> float:
+        """The square of a block's part of an example's length."""
+        return _SHARES[name] / math.fsum(_SHARES[own] for own in self._names)
+
+    def reach(self, relation: Relation) -> float:
+        """How far one example moves the stack, at most; derived at `EvaluationCounts`."""
+        return 1.0 if relation is Relation.ADD_REMOVE else math.sqrt(2 - self.share("confidences"))
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(name for name in _SHARES if name != "confusion" or self.classes <= MOST_CONFUSED)
+
+    @property
+    def size(self) -> int:
+        """The number of cells in all blocks."""
+        return max(block.stop for block in self.blocks.values())
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationCounts(BoundedQuery):
+    """Stacked histograms of what the classifier offset + linear·x − ½ precision·x² says of each row.
+
+    Releases:      one vector: every block of `EvaluationLayout`, one behind the other.
+    Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
+    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
+    Sensitivity:   L2. An example adds to each block a vector of norm at most 1, times the block's weight: a
+                   one in one cell; two parts that add up to one; or five numbers from 0 to 1, over √5. The
+                   weights' squares add up to at most 1, so add/remove: 1. Replace: in a block of cells two
+                   vectors without negative entries are at most √2 apart, in that of five numbers 1; with s
+                   for the square of its weight, √(2(1 − s) + s) = √(2 − s). Persons: with m rows, each of
+                   them counts min(1, bound/m), so that in every block their sum is bound times a mean of
+                   such vectors, at most: bound, and bound·√(2 − s).
+    Assumes:       a classifier that is public or released; labels in 0..classes−1; a feature map that works
+                   row by row. A row's scores are exact integer products and all that follows is elementwise,
+                   so what it adds depends, to the last bit, on that row and its person's number of rows.
+    Reference:     McKenna et al. (2018), "Optimizing error of high-dimensional statistical queries", for
+                   stacked workloads with weights; the blocks and their shares are ours.
+
+    Attributes:
+        features: map of the rows.
+        linear: (classes, dimension).
+        offset: (classes,).
+        precision: (classes, dimension), or None for scores that are linear in x.
+        temperature: what scores are divided by before the softmax.
+        directions: whether rows are scored by their direction alone, as by heads that take cosines.
+    """
+
+    features: FittedFeatures
+    linear: Floats
+    offset: Floats
+    precision: Floats | None = None
+    temperature: float = 1.0
+    directions: bool = False
+
+    label = "how the classifier does on private rows"
+    grid = _GRID
+
+    @cached_property
+    def layout(self) -> EvaluationLayout:
+        """What lies where in the answer."""
+        return EvaluationLayout(len(self.offset))
+
+    @property
+    def shape(self) -> tuple[int]:
+        """(cells of all blocks,)."""
+        return (self.layout.size,)
+
+    def l2_sensitivity(self, relation: Relation) -> float:
+        """1 under add/remove, √(2 − s) under replace-one, for each example that a unit counts as."""
+        return self.bound.examples * self.layout.reach(relation)
+
+    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
+        """The histograms in steps of 2⁻³⁰."""
+        return self._sum(rows, labels, np.ones(len(labels)))
+
+    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
+        """The histograms in steps of 2⁻³⁰; the rows of a person share what one person counts."""
+        counts = np.bincount(people, minlength=1)[people]
+        # The quotient is rounded twice, by less than this in all: what is rounded toward zero is not more.
+        return self._sum(rows, labels, np.minimum(1.0, self.bound.examples / counts * (1 - 2.0**-40)))
+
+    def _sum(self, rows: AnyArray, labels: Labels, voices: Floats) -> Integers:
+        """What the rows add, each times its voice and rounded toward zero."""
+        stretch = _SPREAD / max(largest_coefficient(self.linear, self.offset, self.precision), 1e-280)
+        precision = None if self.precision is None else self.precision * stretch
+        norm = _LONG_ROW if precision is None else _QUADRATIC_ROW
+        logits = IntegerLogits.of(self.linear * stretch, self.offset * stretch, precision, norm)
+        step = 2.0**-10 / stretch  # of a score
+        answer = np.zeros(self.shape, dtype=np.int64)
+
+        def part(chunk: slice) -> Integers:
+            mapped = lattice_floats(self.features, rows[chunk], norm)
+            steps = np.full(len(mapped), step)
+            if self.directions:
+                squares = np.einsum("ij,ij->i", mapped, mapped)  # at most 2⁴⁸, so exact in any order
+                steps *= norm / square_root(np.maximum(squares, 1.0))
+            own = np.zeros(self.shape, dtype=np.int64)
+            for cells, amounts in self._entries(logit_steps(mapped, logits), steps, labels[chunk]):
+                np.add.at(own, cells, np.trunc(amounts * voices[chunk]).astype(np.int64))
+            return own
+
+        for own in over_chunks(part, len(rows), max(self.features.input_dimension, 8 * len(self.offset))):
+            answer += own
+        return answer
+
+    def _entries(
+        self, scores: Floats, steps: Floats, labels: Labels
+    ) -> Iterator[tuple[Integers, Floats | int]]:
+        """Cells that rows add to, and by how many grid steps; (classes, rows) scores are in a row's steps."""
+        blocks = self.layout.blocks
+        columns = np.arange(len(labels))
+        chosen = scores.argmax(axis=0)
+        wrong = (chosen != labels).astype(np.int64)
+        below = scores.max(axis=0) - scores
+
+        def once(name: str, cells: Integers) -> tuple[Integers, int]:
+            return blocks[name].start + cells, blocks[name].weight
+
+        yield once("answers", wrong)
+        yield once("by_class", 2 * labels + wrong)
+        yield once("by_prediction", 2 * chosen + wrong)
+        if "confusion" in blocks:
+            yield once("confusion", len(self.offset) * labels + chosen)
+        for position, factor in enumerate(TEMPERATURES):
+            chances = softmax(below * np.minimum(steps / (self.temperature * factor), 1e200))
+            confidence = chances[chosen, columns]
+            cell, weight = once("confidences", np.full(len(labels), position))
+            yield cell, np.trunc(weight * confidence)
+            if factor != 1:
+                continue
+            own = np.where(wrong, chances[labels, columns], 1.0)
+            yield once("chances", np.searchsorted(CHANCE_EDGES, own, side="right"))
+            place = confidence * (len(CONFIDENCE_KNOTS) - 1)
+            knot = np.minimum(place.astype(np.int64), len(CONFIDENCE_KNOTS) - 2)
+            above = np.clip(place - knot, 0.0, 1.0)
+            cell, weight = once("reliability", 2 * knot + wrong)
+            yield cell, np.trunc(weight * (1 - above))
+            yield cell + 2, np.trunc(weight * above)

@@ -1,0 +1,295 @@
+"""Released histograms of how a classifier does: counts with a known noise, and shares with intervals.
+
+All of it is post-processing: nothing here has seen a private row.
+
+**Intervals hold for sampling and noise together.** Units (examples or persons) are drawn at random from those
+that the classifier will meet; `right` and `wrong` are what they count in two sets of cells, plus noise. With
+θ = E right ÷ E(right + wrong), the number D(θ) = right − θ·(right + wrong) has mean 0 and a variance of
+
+    bound · θ(1 − θ) · E(right + wrong)  +  (1 − θ)² · noise(right) + θ² · noise(wrong)
+
+at most. For examples (bound 1) the first term is that of a binomial count. For persons, let one count r right
+of m in all, so that 0 ≤ r ≤ m ≤ bound. As a function of r, (r − θm)² is convex, so it lies below its chord,
+r·m(1 − θ)² + (m − r)·m·θ². With m ≤ bound for one of the factors, and E r = θ E m over all persons, its mean
+is at most bound · E m · θ(1 − θ); persons whose examples are all right or all wrong reach it. The 95 %
+interval is the set of θ with D(θ)² ≤ Z² times that variance, a quadratic inequality (Wilson's, with noise;
+Fieller's, without sampling). Where noise alone could have made up the count, nothing can be said: the
+interval is (0, 1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dptransfer.arrays import Floats
+from dptransfer.errors import ArgumentError
+from dptransfer.privacy import EACH_ROW, Bound, Unit
+from dptransfer.queries.evaluation_counts import (
+    CHANCE_EDGES,
+    CONFIDENCE_KNOTS,
+    TEMPERATURES,
+    EvaluationCounts,
+    EvaluationLayout,
+)
+
+Z = 2.05
+"""Intervals reach so many standard deviations to either side: 96 % of a normal law where 95 % are promised,
+as the variances come from noisy counts too."""
+_DIGITS = 4
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """A count with noise.
+
+    Attributes:
+        count: what was counted, plus noise.
+        variance: of the noise.
+    """
+
+    count: float
+    variance: float
+
+
+class Estimate(NamedTuple):
+    """A share with its 95 % interval.
+
+    Attributes:
+        value: the share; None where nothing can be said, and the interval is then (0, 1).
+        low: lower end.
+        high: upper end.
+    """
+
+    value: float | None
+    low: float
+    high: float
+
+
+NOTHING = Estimate(None, 0.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCounts:
+    """The blocks of `EvaluationLayout` as counts of examples; where persons are protected, of their voices.
+
+    Attributes:
+        blocks: each block's cells by name; see `EvaluationLayout`.
+        noise: standard deviation of the noise on a cell, by block.
+        bound: what was protected, and as how many examples it counts at most.
+        chance_edges: where the true class's probability is cut.
+        confidence_knots: between which confidence is shared out.
+        temperatures: factors of the head's temperature at which confidences are summed.
+    """
+
+    blocks: Mapping[str, Floats]
+    noise: Mapping[str, float]
+    bound: Bound = EACH_ROW
+    chance_edges: tuple[float, ...] = field(default=CHANCE_EDGES)
+    confidence_knots: tuple[float, ...] = field(default=CONFIDENCE_KNOTS)
+    temperatures: tuple[float, ...] = field(default=TEMPERATURES)
+
+    @classmethod
+    def of_answer(cls, answer: Floats, layout: EvaluationLayout, scale: float, bound: Bound) -> NoisyCounts:
+        """The counts in a noisy answer of `EvaluationCounts` whose noise has this standard deviation."""
+        blocks, noise = {}, {}
+        for name, block in layout.blocks.items():
+            weight = block.weight / EvaluationCounts.grid
+            blocks[name] = np.round(answer[block.start : block.stop].reshape(block.shape) / weight, _DIGITS)
+            noise[name] = scale / weight
+        return cls(blocks, noise, bound)
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return len(self.blocks["by_class"])
+
+    def cells(self, name: str, *places: Any) -> Noisy:
+        """The sum of cells of a block: all of them, or those at an index."""
+        chosen = self.blocks[name][places] if places else self.blocks[name]
+        return Noisy(float(np.sum(chosen)), np.size(chosen) * self.noise[name] ** 2)
+
+    def right_of(self, c: int) -> Noisy:
+        """What is of class c and predicted as c: three blocks count it."""
+        told = [self.cells("by_class", c, 0), self.cells("by_prediction", c, 0)]
+        if "confusion" in self.blocks:
+            told.append(self.cells("confusion", c, c))
+        return pooled(*told)
+
+    def missed_of(self, c: int) -> Noisy:
+        """What is of class c and predicted otherwise."""
+        return self._wrong_of("by_class", c, (c, self._others(c)))
+
+    def mistaken_for(self, c: int) -> Noisy:
+        """What is predicted as class c and is another."""
+        return self._wrong_of("by_prediction", c, (self._others(c), c))
+
+    @property
+    def right(self) -> Noisy:
+        """What is predicted right."""
+        return self._total(0, [self.right_of(c) for c in range(self.classes)])
+
+    @property
+    def wrong(self) -> Noisy:
+        """What is predicted wrong."""
+        return self._total(1, [self.missed_of(c) for c in range(self.classes)])
+
+    def _wrong_of(self, name: str, c: int, others: tuple[Any, Any]) -> Noisy:
+        told = [self.cells(name, c, 1)]
+        if "confusion" in self.blocks:
+            told.append(self.cells("confusion", *others))
+        return pooled(*told)
+
+    def _total(self, side: int, by_class: Sequence[Noisy]) -> Noisy:
+        """Right (0) or wrong (1) in all: three blocks of their own tell it, independently."""
+        summed = Noisy(math.fsum(own.count for own in by_class), math.fsum(own.variance for own in by_class))
+        return pooled(self.cells("answers", side), summed, self.cells("reliability", slice(None), side))
+
+    def _others(self, c: int) -> list[int]:
+        return [other for other in range(self.classes) if other != c]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return {
+            "unit": self.bound.unit.value,
+            "person_bound": self.bound.examples,
+            "chance_edges": list(self.chance_edges),
+            "confidence_knots": list(self.confidence_knots),
+            "temperatures": list(self.temperatures),
+            "noise": dict(self.noise),
+            "blocks": {name: values.tolist() for name, values in self.blocks.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> NoisyCounts:
+        """Read what `to_dict` wrote; anything else is refused."""
+        try:
+            blocks = {name: np.array(own, dtype=np.float64) for name, own in values["blocks"].items()}
+            found = cls(
+                blocks,
+                {name: float(own) for name, own in values["noise"].items()},
+                Bound(Unit(values["unit"]), values["person_bound"]),
+                *(tuple(values[key]) for key in ("chance_edges", "confidence_knots", "temperatures")),
+            )
+            counted = found.classes
+            shapes = {
+                "answers": (2,),
+                "by_class": (counted, 2),
+                "by_prediction": (counted, 2),
+                "confusion": (counted, counted),
+                "reliability": (len(found.confidence_knots), 2),
+                "chances": (len(found.chance_edges) + 1,),
+                "confidences": (len(found.temperatures),),
+            }
+            fits = shapes.keys() - {"confusion"} <= blocks.keys() == found.noise.keys() <= shapes.keys()
+            fits = fits and all(own.shape == shapes[name] for name, own in blocks.items())
+            fits = fits and all(np.isfinite(own).all() for own in blocks.values())
+            fits = fits and all(0 < own < math.inf for own in found.noise.values())
+            same = fits and found.to_dict() == dict(values)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+            same = False
+        if not same:
+            raise ArgumentError("Noisy counts must have exactly the fields that NoisyCounts.to_dict writes.")
+        return found
+
+
+def pooled(*told: Noisy) -> Noisy:
+    """What several independent counts of the same thing say together: least squares.
+
+    >>> pooled(Noisy(10.0, 1.0), Noisy(13.0, 2.0))
+    Noisy(count=11.0, variance=0.6666666666666666)
+    """
+    precision = math.fsum(1 / own.variance for own in told)
+    return Noisy(math.fsum(own.count / own.variance for own in told) / precision, 1 / precision)
+
+
+def share(right: Noisy, wrong: Noisy, bound: float = 1.0) -> Estimate:
+    """Right ÷ (right + wrong) with its interval; the derivation is at the top of this file.
+
+    >>> [round(end, 4) for end in share(Noisy(8, 0), Noisy(2, 0))]  # Wilson's: there is no noise
+    [0.8, 0.4762, 0.9462]
+    >>> share(Noisy(8, 100), Noisy(2, 100))
+    Estimate(value=None, low=0.0, high=1.0)
+    """
+    total = right.count + wrong.count
+    if total <= 0:
+        return NOTHING
+    # A share lies in 0..1, and for these θ a count that is brought there too is nearer to θ·total.
+    hits = min(max(right.count, 0.0), total)
+    # θ²·square + θ·linear + constant ≤ 0
+    sampled, z2 = bound * total, Z**2
+    square = total**2 + z2 * (sampled - right.variance - wrong.variance)
+    linear = -2 * hits * total - z2 * (sampled - 2 * right.variance)
+    constant = hits**2 - z2 * right.variance
+    if square <= 0:
+        return NOTHING
+    reach = math.sqrt(max(0.0, linear**2 - 4 * square * constant))
+    low, high = ((-linear + sign * reach) / (2 * square) for sign in (-1, 1))
+    value = hits / total
+    low, high = max(0.0, min(low, value)), min(1.0, max(high, value))
+    return NOTHING if (low, high) == (0.0, 1.0) else Estimate(value, low, high)
+
+
+def mean_share(parts: Sequence[tuple[Noisy, Noisy]], bound: float = 1.0) -> Estimate:
+    """The mean of the shares of (right, wrong) pairs; its interval holds whatever the small ones are.
+
+    A pair whose total is less than three standard deviations of its noise may have any share: the interval
+    allows for it, and the value is the mean of the others. Of these, right·total has the mean of what it is
+    without noise plus noise(right), and total² likewise, so that a quotient without both is all but unbiased;
+    a quotient of clipped counts would not be, and a mean does not average a bias away. Variances add up, each
+    over (total² − Z²·noise)² ÷ total², as in the interval of one share, since the total is noisy too. For
+    persons, whose examples may be in several pairs, that is still enough: with r_c right of m_c, Σ m_c ≤
+    bound, and totals N_c, (Σ (r_c − θ_c m_c)/N_c)² ≤ bound · Σ (r_c − θ_c m_c)²/(m_c N_c²) by Cauchy and
+    Schwarz, which adds up over all persons to at most bound · Σ θ_c(1 − θ_c)/N_c.
+    """
+    values, variance = [], 0.0
+    for right, wrong in parts:
+        total, noise = right.count + wrong.count, right.variance + wrong.variance
+        if total <= 3 * math.sqrt(noise):
+            continue
+        value = (right.count * total - right.variance) / (total**2 - noise)
+        # Two of each kind are added, so that the variance does not vanish (Agresti and Coull 1998).
+        p = (min(max(value, 0.0), 1.0) * total + 2) / (total + 4)
+        sampled = bound * total * p * (1 - p)
+        variance += (sampled + (1 - p) ** 2 * right.variance + p**2 * wrong.variance) * (
+            total / (total**2 - Z**2 * noise)
+        ) ** 2
+        values.append(value)
+    if not values:
+        return NOTHING
+    known, unknown = math.fsum(values), len(parts) - len(values)
+    reach = Z * math.sqrt(variance)
+    ends = (known - reach) / len(parts), (known + reach + unknown) / len(parts)
+    low, high = (min(max(end, 0.0), 1.0) for end in ends)
+    return Estimate(min(max(known / len(values), low), high), low, high)
+
+
+def calibration_error(counts: NoisyCounts) -> Estimate:
+    """Σ over knots of |confidence − accuracy| · share of the examples there, with its interval.
+
+    The gap at knot k is g = k·wrong − (1 − k)·right, and its estimate has an error of variance
+    v = bound·(k²·wrong + (1 − k)²·right) + (k² + (1 − k)²)·noise² at most, as above. Errors make the sum of
+    |g| larger on average, by no more than √(2/π) Σ √v, and never smaller; around its mean it varies by √(Σ v)
+    at most, as its slope in each gap is at most 1. So the upper end is the sum plus Z·√(Σ v), the lower
+    end the sum less that and less √(2/π) Σ √v; the total that both are divided by is taken at the far end of
+    its own interval. The value takes each |g| at √(g² − v), or 0.
+    """
+    knots = np.array(counts.confidence_knots)
+    right, wrong = counts.blocks["reliability"].T
+    gaps = knots * wrong - (1 - knots) * right
+    sampled = counts.bound.examples * np.maximum(knots**2 * wrong + (1 - knots) ** 2 * right, 0.0)
+    variances = sampled + (knots**2 + (1 - knots) ** 2) * counts.noise["reliability"] ** 2
+    total = counts.right.count + counts.wrong.count
+    give = Z * math.sqrt(counts.right.variance + counts.wrong.variance)
+    if total <= give:
+        return NOTHING
+    reach = Z * math.sqrt(variances.sum())
+    found = float(np.abs(gaps).sum())
+    low = max(0.0, found - reach - math.sqrt(2 / math.pi) * float(np.sqrt(variances).sum())) / (total + give)
+    high = min(1.0, (found + reach) / (total - give))
+    value = float(np.sqrt(np.maximum(gaps**2 - variances, 0.0)).sum()) / total
+    return Estimate(min(max(value, low), high), low, high)

@@ -1,0 +1,93 @@
+"""`predict --coverage` on a release with a charged evaluation, made by the commands themselves."""
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dptransfer.release import read_release
+
+
+@pytest.fixture
+def tested(cli, model, tmp_path) -> Path:
+    """The release, with a charged evaluation of 3,000 rows whose classes overlap."""
+    own = shutil.copytree(model, tmp_path / "tested")
+    np.savez("held.npz", **overlapping(3000, seed=1))
+    np.savez("new.npz", x=overlapping(80, seed=2)["x"])
+    cli("evaluate", own, "held.npz", "--private", "--epsilon", "1", "--delta", "1e-5", "--name", "held")
+    return own
+
+
+def overlapping(count, seed):
+    """Rows of the fixture's classes, with as much noise as signal."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 3, count)
+    centres = 3 * np.random.default_rng(0).normal(size=(3, 16))
+    return {"x": (centres[labels] + 9 * rng.normal(size=(count, 16))).astype(np.float32), "y": labels}
+
+
+def test_sets_stand_beside_the_labels_in_json_csv_and_files(cli, cli_json, tested):
+    expected = read_release(tested).predict_sets(np.load("new.npz")["x"], coverage=0.8)
+    told = cli_json("predict", tested, "new.npz", "--coverage", "0.8")
+    assert [tuple(one["set"]) for one in told] == expected.labels
+    assert 1 < expected.average_size < 3
+    assert all(one["label"] in one["set"] for one in told)
+    shown = cli("predict", tested, "new.npz", "--coverage", "0.8")
+    rows = list(csv.DictReader(io.StringIO(shown.stdout)))
+    assert [json.loads(row["set"]) for row in rows] == [one["set"] for one in told]
+    assert f"average size {expected.average_size:.2f} of 3 classes" in shown.stderr
+    assert "at least 0.8 of the time, with confidence 0.95" in shown.stderr
+    assert "calibrated on the released counts" in shown.stderr
+    cli("predict", tested, "new.npz", "--coverage", "0.8", "--out", "p.jsonl")
+    assert [json.loads(line) for line in Path("p.jsonl").read_text().splitlines()] == told
+
+
+def test_no_label_is_given_where_a_set_is_larger_than_wanted(cli, cli_json, tested):
+    told = cli_json("predict", tested, "new.npz", "--coverage", "0.8", "--abstain-above", "1")
+    assert [one["label"] is None for one in told] == [len(one["set"]) > 1 for one in told]
+    silent = sum(one["label"] is None for one in told)
+    assert 0 < silent < 80
+    shown = cli("predict", tested, "new.npz", "--coverage", "0.8", "--abstain-above", "1")
+    assert f"no label for {silent} of 80 inputs" in shown.stderr
+    assert ",,0." in shown.stdout
+
+
+def test_sets_are_a_column_on_a_terminal(cli, tested, monkeypatch):
+    monkeypatch.setattr("dptransfer.cli.predict.on_terminal", lambda **_: True)
+    shown = cli("predict", tested, "new.npz", "--coverage", "0.8", "--abstain-above", "1").stdout
+    assert shown.split("\n")[0].split() == ["Input", "Label", "Score", "Set"]
+    assert "Set" not in cli("predict", tested, "new.npz").stdout
+
+
+def test_more_coverage_than_the_counts_allow_gives_every_class_and_says_so(cli, tested):
+    shown = cli("predict", tested, "new.npz", "--coverage", "0.9999")
+    assert "every set holds every class" in shown.stderr
+    assert shown.stdout.count('""cat""') == 80
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--abstain-above", "1"), "Pass --coverage 0.9 too"),
+        (("--coverage", "0.9", "--top", "2"), "Leave one out"),
+        (("--coverage", "1"), "strictly between 0 and 1"),
+        (("--coverage", "0.9", "--confidence", "7"), "strictly between 0 and 1"),
+    ],
+)
+def test_what_makes_no_sets_is_refused(cli, tested, words, said):
+    assert said in cli("predict", tested, "new.npz", *words, code=2).stderr
+
+
+def test_a_release_without_a_charged_evaluation_says_how_to_get_one(cli, data, model):
+    said = cli("predict", model, data / "test.npz", "--coverage", "0.9", code=2).stderr
+    assert "evaluate DIR TEST --private" in said
+
+
+def test_scores_are_those_of_the_calibrated_model(cli_json, tested):
+    told = cli_json("predict", tested, "new.npz")
+    chances = read_release(tested).predict_proba(np.load("new.npz")["x"])
+    assert np.allclose([one["score"] for one in told], chances.max(axis=1))

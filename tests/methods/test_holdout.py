@@ -1,0 +1,244 @@
+"""A fit that holds out units: by a coin each, persons whole, one charge, and what the check costs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dptransfer as dpt
+from dptransfer.accounting import fits, guarantee_of
+from dptransfer.data import Facts
+from dptransfer.errors import ArgumentError, BudgetError, DPTransferError
+from dptransfer.ledger import Charge, Ledger
+from dptransfer.methods.holdout import CHECK_SHARE, HoldOut, facts_of_fit
+from dptransfer.methods.replan import verify_release
+from dptransfer.methods.workspace import RecordedNoise
+from dptransfer.noise import SecureNoise, SeededNoise
+from dptransfer.privacy import Budget, Relation, Unit
+from dptransfer.privacy.disjoint_event import DisjointEvent
+
+from .samples import BUDGET, CLASSES, REPLACE, WIDTH, Repeatable, clusters, images, pool, private, shots
+
+ZCDP, GDP = (make(0.3, relation=Relation.REPLACE_ONE) for make in (Budget.zcdp, Budget.gdp))
+
+
+def held(data=None, method=None, *, budget=BUDGET, ledger=None, noise=None, holdout=0.2, **more):
+    return (method or dpt.MeanPrototypes()).fit(
+        data or private(),
+        more.pop("public", None),
+        budget=budget,
+        ledger=ledger or Ledger.in_memory(),
+        noise=noise or SeededNoise(1),
+        holdout=holdout,
+        **more,
+    )
+
+
+def planned(budget=BUDGET, method=None, facts=None, chance=0.2, public=None):
+    facts = facts or private().facts
+    return HoldOut.planned(method or dpt.MeanPrototypes(), facts, budget, public, chance)
+
+
+def with_people(count=600, each=4, **declared):
+    x, y = clusters(count)
+    return private(x, y, people=np.arange(count) // each, **declared)
+
+
+def test_under_add_remove_fit_and_check_each_spend_the_whole_budget():
+    made = planned()
+    assert made.plan.events == dpt.MeanPrototypes().plan(private().facts, BUDGET).events
+    (both,) = made.events
+    assert isinstance(both, DisjointEvent)
+    assert both.parts == (made.plan.events, (made.check.event,))
+    assert guarantee_of(both.parts[1], 1e-5).epsilon == pytest.approx(1.0, abs=1e-6)
+    assert made.guarantee.epsilon == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("budget", [REPLACE, ZCDP, GDP])
+@pytest.mark.parametrize("method", [dpt.MeanPrototypes(), dpt.NoisyGD(steps=3)])
+def test_under_replace_one_both_are_paid_within_the_budget_and_little_is_left(budget, method):
+    made = planned(budget, method)
+    assert made.events == (*made.plan.events, made.check.event)
+    assert fits(made.events, budget)
+    whole = method.plan(private().facts, budget).events
+    assert not fits((*whole, made.check.event), budget)
+    used = {"epsilon": made.guarantee.epsilon, "rho": made.guarantee.rho, "mu": made.guarantee.mu}
+    assert used[budget.currency] > 0.99 * budget.amount
+    alone = guarantee_of((made.check.event,), budget.delta)
+    assert alone.mu**2 == pytest.approx(CHECK_SHARE * made.guarantee.mu**2, rel=0.01)
+
+
+def test_steps_that_add_up_worse_than_noise_are_given_less_until_they_fit():
+    made = planned(REPLACE, dpt.PublicPrototypes(), public=pool())
+    assert fits(made.events, REPLACE)
+    assert made.guarantee.epsilon > 0.7
+
+
+def test_the_charge_is_one_and_the_model_says_the_same():
+    ledger = Ledger.in_memory()
+    model = held(ledger=ledger)
+    (charge,) = (entry for entry in ledger.history() if isinstance(entry, Charge))
+    assert charge.events == model.events == planned().events
+    assert model.guarantee == planned().guarantee
+    assert model.charged.holdout == 0.2
+    assert model.charged.events == (planned().check.event,)
+    assert any("held out from the fit with probability 0.2" in note for note in model.provenance.notes)
+    assert 90 < model.charged.size.count < 150
+
+
+@pytest.mark.parametrize("budget", [BUDGET, REPLACE])
+@pytest.mark.parametrize("unit", Unit)
+def test_a_release_with_a_hold_out_verifies_and_a_dropped_check_fails(tmp_path, budget, unit):
+    data = private() if unit is Unit.ROW else with_people()
+    model = held(data, budget=budget, noise=Repeatable(1))
+    path = model.save(tmp_path / "good")
+    assert verify_release(path).outcome == "verified"
+    assert dpt.load(path).charged.to_dict() == model.charged.to_dict()
+    forged = replace(model, events=model.events[-1:], guarantee=model.guarantee)
+    if budget is REPLACE:
+        forged = replace(forged, guarantee=guarantee_of(forged.events, 1e-5, model.guarantee.assumptions))
+    else:
+        parts = (model.events[0].parts[0], ())
+        forged = replace(forged, events=(DisjointEvent(parts, label=model.events[0].label),))
+    assert "steps" in verify_release(forged.save(tmp_path / "forged")).failed
+
+
+def test_nobody_is_in_both_parts_and_everybody_in_one():
+    x, y = clusters(500)
+    data = private(x, y)
+    own, kept = planned().split(data, SeededNoise(3))
+    assert sorted(map(tuple, [*own.rows, *kept.rows])) == sorted(map(tuple, x))
+    assert 60 < len(kept.labels) < 140
+    assert own.facts == kept.facts == facts_of_fit(data.facts, 0.2)
+    assert own.fingerprint != data.fingerprint
+    assert (data.rows == x).all()
+
+
+def test_persons_stay_whole_and_are_numbered_from_zero():
+    count, each = 400, 8
+    x, y = clusters(count)
+    ids = np.random.default_rng(0).permutation(np.arange(count) // each)
+    data = private(np.column_stack([ids, x[:, 1:]]), y, people=ids)
+    own, kept = planned(facts=data.facts).split(data, SeededNoise(3))
+    first, second = set(own.rows[:, 0]), set(kept.rows[:, 0])
+    assert not first & second
+    assert first | second == set(range(count // each))
+    for part in (own, kept):
+        assert set(part.people) == set(range(len(set(part.rows[:, 0]))))
+        for person in range(part.people.max() + 1):
+            assert len(set(part.rows[part.people == person, 0])) == 1
+            assert (part.people == person).sum() == each
+
+
+def test_coins_are_fair_in_the_long_run_and_come_from_the_noise_source():
+    data = private(np.zeros((20000, WIDTH)), np.zeros(20000, dtype=int))
+    kept = planned(chance=0.3).split(data, SecureNoise())[1]
+    assert abs(len(kept.labels) - 6000) < 5 * (20000 * 0.3 * 0.7) ** 0.5
+    again = [planned().split(private(), SeededNoise(5))[1].rows for _ in range(2)]
+    assert (again[0] == again[1]).all()
+
+
+def test_in_a_workspace_the_split_is_drawn_once(tmp_path):
+    ledger = Ledger.in_memory()
+    model = held(ledger=ledger, noise=SecureNoise(), workspace=tmp_path / "run")
+    again = held(ledger=ledger, noise=SecureNoise(), workspace=tmp_path / "run")
+    assert again.charged.counts.to_dict() == model.charged.counts.to_dict()
+    assert (again.head.prototypes == model.head.prototypes).all()
+    assert sum(isinstance(entry, Charge) for entry in ledger.history()) == 1
+    with pytest.raises(DPTransferError, match="hold-out"):
+        held(ledger=ledger, noise=SecureNoise(), workspace=tmp_path / "run", holdout=0.3)
+
+
+def _killed(*_):
+    raise RuntimeError("killed")
+
+
+def test_a_killed_run_goes_on_with_the_same_units(tmp_path, monkeypatch):
+    ledger, drawn, split = Ledger.in_memory(), [], HoldOut.split
+
+    def noted(self, data, noise):
+        assert isinstance(noise, RecordedNoise)
+        own, kept = split(self, data, noise)
+        drawn.append(kept.rows)
+        return own, kept
+
+    monkeypatch.setattr(HoldOut, "split", noted)
+    checked = HoldOut.checked
+    monkeypatch.setattr(HoldOut, "checked", _killed)
+    with pytest.raises(RuntimeError, match="killed"):
+        held(ledger=ledger, noise=SecureNoise(), workspace=tmp_path / "run")
+    monkeypatch.setattr(HoldOut, "checked", checked)
+    held(ledger=ledger, noise=SecureNoise(), workspace=tmp_path / "run")
+    assert (drawn[0] == drawn[1]).all()
+    assert sum(isinstance(entry, Charge) for entry in ledger.history()) == 1
+
+
+@pytest.mark.parametrize("chance", [0.0, 1.0, -0.2, float("nan"), "a fifth"])
+def test_a_chance_that_is_none_is_refused_before_the_charge(chance):
+    ledger = Ledger.in_memory()
+    with pytest.raises(ArgumentError, match="holdout"):
+        held(ledger=ledger, holdout=chance)
+    assert ledger.history() == []
+
+
+def test_methods_that_need_class_sizes_and_methods_for_pictures_refuse_before_the_charge():
+    ledger = Ledger.in_memory()
+    counts = [200, 200, 200]
+    with pytest.raises(ArgumentError, match="class sizes"):
+        held(private(class_counts=counts), dpt.CoinPressPrototypes(), budget=REPLACE, ledger=ledger)
+    assert ledger.history() == []
+    with pytest.raises(ArgumentError, match="takes pictures"):
+        HoldOut.planned(_OfPictures(), images().facts, BUDGET, None, 0.2)
+
+
+class _OfPictures:
+    name, takes = "prompts", dpt.PrivateImages
+
+
+def test_a_pure_budget_has_no_noise_for_the_check():
+    with pytest.raises(BudgetError):
+        planned(Budget(epsilon=1.0), dpt.PublicPrototypes(), public=pool())
+
+
+def test_declared_sizes_shrink_with_the_fit_and_class_sizes_are_dropped():
+    facts = Facts(CLASSES, WIDTH, class_counts=(50, 30, 20))
+    assert facts_of_fit(facts, 0.2) == Facts(CLASSES, WIDTH, size=80)
+    assert facts_of_fit(Facts(CLASSES, WIDTH), 0.2) == Facts(CLASSES, WIDTH)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_hardly_any_rows_work_without_a_word(count):
+    x, y = clusters(2)
+    for seed in range(3):
+        model = held(private(x[:count], y[:count]), noise=SeededNoise(seed))
+        assert 0 <= model.charged.accuracy.low <= model.charged.accuracy.high <= 1
+
+
+def test_a_method_without_private_steps_is_checked_all_the_same():
+    model = held(method=dpt.OnlyPublic(), public=shots())
+    assert model.events[0].parts[0] == ()
+    assert model.guarantee.epsilon <= 1
+
+
+def test_what_the_hold_out_says_is_true_of_new_rows():
+    model = held(private(*clusters(4000)))
+    assert model.charged.accuracy.low <= model.score(*clusters(4000, 77)) <= model.charged.accuracy.high
+
+
+@pytest.mark.parametrize("budget", [BUDGET, REPLACE])
+@pytest.mark.parametrize(
+    "method",
+    [
+        dpt.PublicPriorPrototypes(),
+        dpt.PublicPrototypes(),
+        dpt.DPSGDProbe(),
+        dpt.PrivateTuning(candidates=[dpt.NoisyGD(steps=2), dpt.NoisyGD(steps=4)], mean_trials=2.0),
+    ],
+    ids=lambda method: method.name,
+)
+def test_methods_of_every_kind_hold_out_persons_and_verify(tmp_path, method, budget):
+    data = with_people(size=600, rows_per_person=4)
+    model = held(data, method, budget=budget, noise=Repeatable(1), public=pool())
+    assert fits(model.events, budget)
+    assert model.charged.counts.bound.unit is Unit.PERSON
+    assert verify_release(model.save(tmp_path / "release")).outcome == "verified"

@@ -1,0 +1,197 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contracts.rows import row, rows, steady
+from dptransfer.errors import ArgumentError
+from dptransfer.features import UnitNorm, apply, chunks
+from dptransfer.privacy import Bound, Relation, Unit
+from dptransfer.queries import EvaluationCounts
+from dptransfer.queries.evaluation_counts import (
+    CHANCE_EDGES,
+    CHANCE_SLACK,
+    CONFIDENCE_KNOTS,
+    MOST_CONFUSED,
+    TEMPERATURES,
+    EvaluationLayout,
+)
+
+from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, data_sets, examples, reach, squared_bound, stays_within
+
+
+def query(seed=0, size=1.0, bound=None, directions=False, features="unit norm", **more):
+    rng = np.random.default_rng(seed)
+    return EvaluationCounts(
+        MAPS[features],
+        linear=rng.normal(size=(CLASSES, MAPS[features].dimension)) * size,
+        offset=np.zeros(CLASSES) if directions else rng.normal(size=CLASSES) * size,
+        precision=None if seed % 2 else np.abs(rng.normal(size=(CLASSES, MAPS[features].dimension))) * size,
+        temperature=more.pop("temperature", 0.3),
+        directions=directions,
+        **({} if bound is None else {"bound": Bound(Unit.PERSON, bound)}),
+    )
+
+
+def block(asked, answer, name):
+    """One block of an answer as counts."""
+    own = asked.layout.blocks[name]
+    return (answer[own.start : own.stop] / own.weight).reshape(own.shape)
+
+
+@steady
+@given(
+    data=data_sets(),
+    first=examples,
+    second=examples,
+    seed=st.integers(0, 9),
+    size=st.sampled_from([0.0, 1e-9, 1.0, 1e6, 1e300]),
+)
+def test_one_example_moves_the_answer_by_no_more_than_it_says(data, first, second, seed, size):
+    assert stays_within(query(seed, size), data, first, second)
+
+
+def sure_query(bound=None):
+    """One that is sure of the class of rows along the first axis."""
+    linear = np.zeros((CLASSES, WIDTH))
+    linear[0, 0], linear[1, 0] = 1.0, -1.0
+    kind = {} if bound is None else {"bound": Bound(Unit.PERSON, bound)}
+    return EvaluationCounts(MAPS["unit norm"], linear, np.zeros(CLASSES), temperature=1e-4, **kind)
+
+
+def test_the_sensitivity_is_reached_under_either_relation():
+    linear = np.zeros((5, WIDTH))
+    linear[1, 0] = 1.0
+    asked = EvaluationCounts(MAPS["unit norm"], linear, np.zeros(5), temperature=1e-4)
+    sure, unsure = ([1.0, 0.0, 0.0], 1), ([0.0, 0.0, 0.0], 2)
+    assert 0.999 < reach(asked, sure, unsure, Relation.ADD_REMOVE) <= 1
+    assert 0.99 < reach(asked, sure, unsure, Relation.REPLACE_ONE) <= 1
+
+
+persons = st.lists(st.tuples(row(WIDTH), st.integers(0, CLASSES - 1)), min_size=1, max_size=6)
+
+
+@steady
+@given(
+    crowd=st.lists(persons, max_size=2),
+    first=persons,
+    second=persons,
+    seed=st.integers(0, 3),
+    bound=st.sampled_from([0.25, 1.0, 3.0]),
+)
+def test_one_person_moves_the_answer_by_no_more_than_it_says(crowd, first, second, seed, bound):
+    asked = query(seed, bound=bound)
+
+    def answer(own):
+        flat = [(x, y, number) for number, person in enumerate(own) for x, y in person]
+        x = np.array([one[0] for one in flat]).reshape(-1, WIDTH)
+        y, ids = (np.array([one[i] for one in flat], dtype=np.int64) for i in (1, 2))
+        return asked(x, y, ids).astype(object)
+
+    without, one, other = answer(crowd), answer([*crowd, first]), answer([*crowd, second])
+    assert ((one - without) ** 2).sum() <= squared_bound(asked, Relation.ADD_REMOVE)
+    assert ((one - other) ** 2).sum() <= squared_bound(asked, Relation.REPLACE_ONE)
+
+
+@pytest.mark.parametrize("bound", [0.5, 1.0, 3.0])
+def test_a_person_with_forty_rows_reaches_the_bound_and_rows_bounded_singly_would_pass_it(bound):
+    asked = sure_query(bound)
+    x, y = np.tile([1e308, 0.0, 0.0], (40, 1)), np.zeros(40, dtype=np.int64)
+    own = asked(x, y, np.zeros(40, dtype=np.int64)).astype(float)
+    assert 0.999 < np.linalg.norm(own) / (bound * asked.grid) <= 1
+    assert np.linalg.norm(asked.of_rows(x, y).astype(float)) > 10 * bound * asked.grid
+
+
+def test_blocks_hold_what_plain_arithmetic_counts_in_any_chunks_and_order(monkeypatch):
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=(400, WIDTH)), rng.integers(0, CLASSES, 400)
+    asked = query(3)
+    scores = (apply(asked.features, x) @ asked.linear.T + asked.offset) / asked.temperature
+    chances = np.exp(scores - scores.max(axis=1, keepdims=True))
+    chances /= chances.sum(axis=1, keepdims=True)
+    chosen, sure = chances.argmax(axis=1), chances.max(axis=1)
+    right = chosen == y
+    true = np.where(right, 1.0, chances[np.arange(400), y])
+    answer = asked(x, y)
+    assert block(asked, answer, "answers").tolist() == [right.sum(), 400 - right.sum()]
+    for c in range(CLASSES):
+        assert block(asked, answer, "by_class")[c, 0] == right[y == c].sum()
+        assert block(asked, answer, "by_prediction")[c].sum() == (chosen == c).sum()
+    confusion = np.bincount(CLASSES * y + chosen, minlength=CLASSES**2).reshape(CLASSES, CLASSES)
+    assert (block(asked, answer, "confusion") == confusion).all()
+    reliability = block(asked, answer, "reliability")
+    assert np.isclose(reliability[:, 0] @ CONFIDENCE_KNOTS, sure[right].sum(), rtol=1e-3)
+    assert np.isclose(reliability[:, 1].sum(), 400 - right.sum())
+    confidences = block(asked, answer, "confidences")
+    assert np.isclose(confidences[TEMPERATURES.index(1.0)], sure.sum(), rtol=1e-3)
+    assert (np.diff(confidences) < 0).all()
+    below = np.cumsum(block(asked, answer, "chances"))[:-1]
+    for edge, count in zip(CHANCE_EDGES, below, strict=True):
+        assert (true < edge * (1 - CHANCE_SLACK)).sum() <= count <= (true < edge * (1 + CHANCE_SLACK)).sum()
+    shuffled = rng.permutation(400)
+    for elements in (1, 64, 10**9):
+        monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
+        assert (asked(x, y) == answer).all()
+        assert (asked(x[shuffled], y[shuffled]) == answer).all()
+    assert (asked(*EMPTY) == 0).all()
+
+
+def test_a_row_adds_the_same_alone_and_among_others():
+    rng = np.random.default_rng(0)
+    for seed, features, directions in itertools.product((0, 1), MAPS, (False, True)):
+        asked = query(seed, directions=directions and seed == 1, features=features)
+        x, y = rng.normal(size=(37, WIDTH)), rng.integers(0, CLASSES, 37)
+        alone = sum(asked(x[i : i + 1], y[i : i + 1]) for i in range(37))
+        assert (asked(x, y) == alone).all()
+
+
+def test_heads_that_take_cosines_score_short_rows_by_their_direction():
+    asked = query(1, features="pooled", directions=True)
+    x, y = np.random.default_rng(2).normal(size=(50, WIDTH)), np.zeros(50, dtype=np.int64)
+    mapped = apply(asked.features, x)
+    unit = mapped / np.linalg.norm(mapped, axis=1, keepdims=True)
+    scores = unit @ asked.linear.T / asked.temperature
+    chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    found = block(asked, asked(x, y), "confidences")[TEMPERATURES.index(1.0)]
+    assert np.isclose(found, chances.max(axis=1).sum(), rtol=1e-3)
+
+
+def test_each_person_has_one_voice_however_many_rows():
+    x = np.array([[1.0, 0, 0]] * 4)
+    labels, people = np.array([0, 1, 0, 0]), np.array([0, 1, 1, 1])
+    found = block(sure_query(1.0), sure_query(1.0)(x, labels, people), "answers")
+    assert np.allclose(found, [1 + 2 / 3, 1 / 3])
+
+
+def test_weights_leave_room_for_no_more_than_one_example_and_use_all_of_it():
+    for classes in (2, 10, MOST_CONFUSED, MOST_CONFUSED + 1, 1000):
+        layout = EvaluationLayout(classes)
+        ones = {"confidences": len(TEMPERATURES)}
+        squares = sum(own.weight**2 * ones.get(name, 1) for name, own in layout.blocks.items())
+        assert 1 - 1e-8 < squares / EvaluationCounts.grid**2 <= 1
+        assert ("confusion" in layout.blocks) is (classes <= MOST_CONFUSED)
+        stops = [own.stop for own in layout.blocks.values()]
+        assert [own.start for own in layout.blocks.values()] == [0, *stops[:-1]]
+        assert layout.size == stops[-1]
+
+
+@pytest.mark.parametrize("size", [1e-305, 1e150, 1e307])
+def test_classifiers_of_any_finite_size_are_counted_and_others_refused(size):
+    rng = np.random.default_rng(0)
+    linear, x, y = rng.normal(size=(3, 4)), rng.normal(size=(50, 4)), rng.integers(0, 3, 50)
+    unit = UnitNorm().fit(4, None)
+    asked = EvaluationCounts(unit, linear * size, np.zeros(3))
+    assert block(asked, asked(x, y), "answers").sum() == pytest.approx(50)
+    with pytest.raises(ArgumentError, match="finite"):
+        EvaluationCounts(unit, linear, np.full(3, np.nan))(x[:0], y[:0])
+
+
+@steady
+@given(x=rows(WIDTH, most=6), seed=st.integers(0, 9))
+def test_rows_of_any_kind_are_counted_once_in_every_block(x, seed):
+    asked = query(seed)
+    answer = asked(x, np.zeros(len(x), dtype=np.int64))
+    for name in ("answers", "by_class", "by_prediction", "confusion", "chances", "reliability"):
+        assert block(asked, answer, name).sum() == pytest.approx(len(x), abs=1e-6)
