@@ -1,4 +1,5 @@
-from dataclasses import replace
+import json
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -325,3 +326,34 @@ def test_public_work_is_done_before_the_charge_and_handed_to_the_run():
 def test_what_is_no_feature_map_is_refused_when_the_method_is_made(given):
     with pytest.raises(ArgumentError, match=r"feature map, such as PublicMap\(axes=64\)"):
         MeanPrototypes(features=given)
+
+
+def plain_numbers(value):
+    """Whether no setting, and none of a part, is NumPy's."""
+    if is_dataclass(value):
+        return all(plain_numbers(getattr(value, item.name)) for item in fields(value))
+    if isinstance(value, tuple):
+        return all(map(plain_numbers, value))
+    return not isinstance(value, np.generic)
+
+
+def in_numpy(value):
+    """The same numbers as NumPy has them, in parts too."""
+    if is_dataclass(value):
+        return replace(value, **{item.name: in_numpy(getattr(value, item.name)) for item in fields(value)})
+    if isinstance(value, tuple):
+        return tuple(map(in_numpy, value))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return np.float32(value) if isinstance(value, float) else np.int32(value)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "private-tuning"])
+def test_numbers_of_numpy_become_pythons_in_every_setting(name):
+    """So that a release can be written, and nothing is computed with fewer bits than it was derived for."""
+    method = METHODS[name]()
+    settings = {item.name: in_numpy(getattr(method, item.name)) for item in fields(method)}
+    assert not all(plain_numbers(value) for value in settings.values())
+    again = METHODS[name](**settings)
+    assert plain_numbers(again)
+    json.dumps(configuration_of(again))

@@ -25,6 +25,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
+import numpy as np
+
 from dptransfer import _check
 from dptransfer.accounting import fits, guarantee_of, heed, noise_multiplier_for
 from dptransfer.compute.plain_floats import plain_floats
@@ -144,6 +146,8 @@ class PrivateMethod(ABC):
 
     def __post_init__(self) -> None:
         """Refuse bad settings before anything is charged; NumPy's numbers become Python's."""
+        for item in fields(self):
+            object.__setattr__(self, item.name, _plain(getattr(self, item.name)))
         for kind in reversed(type(self).__mro__):
             for name, check in vars(kind).get("checks", {}).items():
                 object.__setattr__(self, name, check(name, getattr(self, name)))
@@ -307,6 +311,22 @@ class PrivateMethod(ABC):
                 f"Give data that are nobody's secret, as {wanted}(x)."
             )
         public.require_match(private.facts)
+
+
+def _plain(setting: Any) -> Any:
+    """The setting, or the part with settings of its own, without NumPy's numbers: JSON knows none of them.
+
+    And those of few bits would lose what is computed from them.
+    """
+    if isinstance(setting, np.generic):
+        return setting.item()
+    if isinstance(setting, tuple) and any(isinstance(one, np.generic) for one in setting):
+        return tuple(map(_plain, setting))
+    if not is_dataclass(setting) or isinstance(setting, type | PrivateMethod):
+        return setting
+    own = {item.name: getattr(setting, item.name) for item in fields(setting) if item.init}
+    changed = {name: plain for name, value in own.items() if (plain := _plain(value)) is not value}
+    return replace(setting, **changed) if changed else setting
 
 
 def _feature_map(name: str, value: Any) -> Any:

@@ -62,6 +62,7 @@ class CoinPressPrototypes(EmbeddingMethod):
 
     def __post_init__(self) -> None:
         """Check the shares."""
+        super().__post_init__()
         for share in self.shares:
             _check.positive("shares", share)
         if not self.shares or abs(sum(self.shares) - 1) > 1e-9:

@@ -76,6 +76,7 @@ class PrivateTuning(EmbeddingMethod):
 
     def __post_init__(self) -> None:
         """Refuse what is no fixed list of methods."""
+        super().__post_init__()
         listed = self.candidates if isinstance(self.candidates, tuple | list) else ()
         if not listed or not all(isinstance(method, EmbeddingMethod) for method in listed):
             raise ArgumentError(
