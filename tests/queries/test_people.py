@@ -174,6 +174,24 @@ def test_a_person_who_is_counted_reaches_the_sensitivity_of_gradient_and_excess(
     assert 0.99 <= reached(between, RIGHT, LEFT, REPLACE) <= 1
 
 
+def test_a_count_of_persons_that_leaves_int64_wraps_around_in_integers():
+    """Noise is added to integers, which wrap around with it; floats would be rounded by who is there."""
+    bound = Bound(Unit.PERSON, 2.0**10)
+    query = GradientAndExcess(steep(bound=bound), 2.0**-20, 16.0, bound=bound)
+    x, y, whose = np.tile(np.eye(WIDTH)[0], (2**13, 1)), np.zeros(2**13, dtype=np.int64), np.arange(2**13)
+    answer = query(x, y, whose)
+    assert answer.dtype == np.int64
+    assert answer[-1] == -(2**63)
+    assert query(x[1:], y[1:], whose[1:])[-1] == 2**63 - int(query(x[:1], y[:1], whose[:1])[-1])
+
+
+def test_a_weight_with_which_one_persons_count_may_leave_int64_is_refused():
+    """Wrapped around, 2¹⁷ rows of weight 2¹⁶ would count less than nothing, and a replaced person twice."""
+    assert ClassSumsAndCounts(UNIT, CLASSES, weight=8.0, bound=Bound(Unit.PERSON)).exact_weight == 8
+    with pytest.raises(ArgumentError, match="at most 8 where persons are protected"):
+        ClassSumsAndCounts(UNIT, CLASSES, weight=8.5, bound=Bound(Unit.PERSON))
+
+
 @pytest.mark.parametrize("name", QUERIES)
 def test_answers_are_sums_over_persons_of_what_each_adds_alone(name):
     """So neither neighbours nor their number change what a person adds, nor the way it is found."""
