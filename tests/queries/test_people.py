@@ -1,6 +1,7 @@
 """Persons in every query that knows them: bounded with all their rows, by their rows alone."""
 
 import math
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -172,6 +173,16 @@ def test_a_person_who_is_counted_reaches_the_sensitivity_of_gradient_and_excess(
     between = GradientAndExcess(inner, 40 * math.sqrt(0.5) / examples, 1.5, bound=bound)
     assert between(*data_of([LEFT]))[-1] > between(*data_of([RIGHT]))[-1] == 0
     assert 0.99 <= reached(between, RIGHT, LEFT, REPLACE) <= 1
+
+
+@pytest.mark.parametrize("examples", [np.float16(2), np.float32(1 / 3), np.int8(2), Fraction(1, 3), 2])
+def test_a_bound_of_any_type_of_number_bounds(examples):
+    """In half precision 2 · 2³⁰ is infinite; whoever declares that must not thereby lift the bound."""
+    bound = Bound(Unit.PERSON, examples)
+    assert type(bound.examples) is float
+    with np.errstate(all="ignore"):  # as a fit does, whatever overflows
+        for query in (ClassSums(UNIT, CLASSES, bound=bound), steep(bound=bound)):
+            assert 0.99 <= reached(query, RIGHT, RIGHT, ADD) <= 1
 
 
 def test_a_count_of_persons_that_leaves_int64_wraps_around_in_integers():

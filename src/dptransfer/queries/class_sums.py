@@ -32,7 +32,7 @@ from dptransfer.queries.contributions import whole_norms
 
 _GRID = 2**SUM_BITS
 _SLAB_ELEMENTS = 2**23  # of rows on a device at a time
-# Of a weighted count: those of one person with 2³⁰ rows fit int64. One that wraps around is negative, and then
+# Of a weighted count: those of one person with 2³⁰ rows fit int64. One that wraps around is negative, and
 # further from other persons' than two that are not.
 _HEAVIEST_OF_PERSONS = 8
 
