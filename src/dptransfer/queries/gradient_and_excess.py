@@ -119,7 +119,8 @@ class GradientAndExcess(BoundedQuery):
 
 def require_count_weight(name: str, value: float) -> float:
     """A weight with which counts are whole numbers of steps, and those of 2²⁹ rows fit int64."""
-    if not 2.0**-16 <= _check.positive(name, value) <= 16:
+    value = _check.positive(name, value)
+    if not 2.0**-16 <= value <= 16:
         raise ArgumentError(
             f"{name} must lie between 2**-16 and 16; got {value!r}. Stay near the default, 0.25."
         )
