@@ -209,6 +209,24 @@ def test_rows_of_people_protect_persons_and_say_no_more_than_that():
     assert "person_bound" not in plain.facts.to_dict()  # as before there were any
 
 
+def test_declared_numbers_are_pythons_own_and_can_be_written():
+    facts = PrivateEmbeddings(
+        np.eye(2),
+        [0, 1],
+        classes=["cat", "dog"],
+        people=[0, 1],
+        size=np.int64(40),
+        person_bound=np.float16(2),
+        rows_per_person=np.float32(4),
+    ).facts
+    assert [type(one) for one in (facts.size, facts.person_bound, facts.rows_per_person)] == [
+        int,
+        float,
+        float,
+    ]
+    assert json.loads(json.dumps(facts.to_dict()))["person_bound"] == 2.0
+
+
 @pytest.mark.parametrize(
     ("declared", "rule"),
     [

@@ -136,6 +136,11 @@ def test_columns_of_pandas_with_gaps(dtype):
     assert numbers(pd.Series(ids, dtype=dtype, index=[9, 8, 7, 6, 5])) == [0, 1, 2, 0, 3]
 
 
+def test_each_of_the_gaps_of_pandas_is_a_missing_id():
+    pd = pytest.importorskip("pandas")
+    assert numbers(["a", pd.NA, pd.NaT, NAN, None, "a"]) == [0, 1, 2, 3, 4, 0]
+
+
 @pytest.mark.parametrize(
     "ids",
     [

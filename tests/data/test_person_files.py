@@ -55,12 +55,13 @@ def test_an_empty_person_is_alone(csv):
             ("example,person", "0,secret", "1,secret", "2,secret", "2,secret"),
             "each example must be listed once",
         ),
+        (("example,person", "0,secret", "1,secret", "2,secret", "3,secret"), "others must not be listed"),
         (("example,patient", "0,secret"), "people must be in the column 'person'; the first line names none"),
         (("path,person", "0,secret"), "Begin the file with the line: example,person"),
         (("example,person",), "at least one example"),
     ],
 )
-def test_a_file_that_leaves_an_example_open_is_refused(csv, lines, rule):
+def test_a_file_that_leaves_an_example_open_or_is_about_others_is_refused(csv, lines, rule):
     with pytest.raises(DataError, match=rule) as caught:
         people_in_file(csv(*lines), 3)
     assert "secret" not in str(caught.value)

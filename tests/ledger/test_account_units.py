@@ -88,7 +88,7 @@ def test_a_limit_for_persons_counts_rows_as_a_group_of_the_declared_size(ledger)
 
 
 def test_the_unit_and_the_bound_stay_until_others_are_declared(ledger):
-    ledger.set_budget("clinic", BUDGET, unit=Unit.PERSON, most_rows_per_person=5)
+    ledger.set_budget("clinic", BUDGET, unit=Unit.PERSON, most_rows_per_person=np.int64(5))
     ledger.set_budget("clinic", Budget(epsilon=1.0, delta=1e-5))
     found = ledger.datasets()[0]
     assert (found.unit, found.most_rows_per_person, found.budget.epsilon) == (Unit.PERSON, 5, 1.0)
@@ -142,7 +142,7 @@ def test_one_charge_protects_one_unit_and_bad_declarations_are_refused(ledger):
 
 def test_what_is_declared_is_on_record_and_read_back(tmp_path):
     ledger = Ledger(tmp_path / "ledger.sqlite")
-    ledger.set_budget("clinic", BUDGET, unit=Unit.PERSON, most_rows_per_person=5)
+    ledger.set_budget("clinic", BUDGET, unit=Unit.PERSON, most_rows_per_person=np.int64(5))
     ledger.charge("clinic", [ROW], label="fit")
     again = Ledger(tmp_path / "ledger.sqlite")
     again.verify()

@@ -1,6 +1,7 @@
 """Persons in every query that knows them: bounded with all their rows, by their rows alone."""
 
 import math
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -172,6 +173,34 @@ def test_a_person_who_is_counted_reaches_the_sensitivity_of_gradient_and_excess(
     between = GradientAndExcess(inner, 40 * math.sqrt(0.5) / examples, 1.5, bound=bound)
     assert between(*data_of([LEFT]))[-1] > between(*data_of([RIGHT]))[-1] == 0
     assert 0.99 <= reached(between, RIGHT, LEFT, REPLACE) <= 1
+
+
+@pytest.mark.parametrize("examples", [np.float16(2), np.float32(1 / 3), np.int8(2), Fraction(1, 3), 2])
+def test_a_bound_of_any_type_of_number_bounds(examples):
+    """In half precision 2 · 2³⁰ is infinite; whoever declares that must not thereby lift the bound."""
+    bound = Bound(Unit.PERSON, examples)
+    assert type(bound.examples) is float
+    with np.errstate(all="ignore"):  # as a fit does, whatever overflows
+        for query in (ClassSums(UNIT, CLASSES, bound=bound), steep(bound=bound)):
+            assert 0.99 <= reached(query, RIGHT, RIGHT, ADD) <= 1
+
+
+def test_a_count_of_persons_that_leaves_int64_wraps_around_in_integers():
+    """Noise is added to integers, which wrap around with it; floats would be rounded by who is there."""
+    bound = Bound(Unit.PERSON, 2.0**10)
+    query = GradientAndExcess(steep(bound=bound), 2.0**-20, 16.0, bound=bound)
+    x, y, whose = np.tile(np.eye(WIDTH)[0], (2**13, 1)), np.zeros(2**13, dtype=np.int64), np.arange(2**13)
+    answer = query(x, y, whose)
+    assert answer.dtype == np.int64
+    assert answer[-1] == -(2**63)
+    assert query(x[1:], y[1:], whose[1:])[-1] == 2**63 - int(query(x[:1], y[:1], whose[:1])[-1])
+
+
+def test_a_weight_with_which_one_persons_count_may_leave_int64_is_refused():
+    """Wrapped around, 2¹⁷ rows of weight 2¹⁶ would count less than nothing, and a replaced person twice."""
+    assert ClassSumsAndCounts(UNIT, CLASSES, weight=8.0, bound=Bound(Unit.PERSON)).exact_weight == 8
+    with pytest.raises(ArgumentError, match="at most 8 where persons are protected"):
+        ClassSumsAndCounts(UNIT, CLASSES, weight=8.5, bound=Bound(Unit.PERSON))
 
 
 @pytest.mark.parametrize("name", QUERIES)

@@ -76,6 +76,13 @@ def test_with_a_count_the_sensitivity_is_reached(relation):
         assert 0.99 <= reach(kind(UNIT, WEIGHTS, 0.5), right, left, relation) <= 1
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_weights_of_fewer_bits_are_the_same_weights(kind):
+    rows, labels, weights = np.eye(WIDTH), np.arange(WIDTH) % CLASSES, np.array([1.0, 0.25, 0.0])
+    few, many = (WeightedTotal(UNIT, one, 0.5)(rows, labels) for one in (weights.astype(kind), weights))
+    assert few.tolist() == many.tolist()
+
+
 def test_what_is_counted_are_the_weights():
     rows = np.array([[3.0, 4.0, 0.0], [0.0, 2.0, 0.0], [0.0, 1.0, 0.0]])
     labels = np.array([0, 1, 1])

@@ -52,7 +52,7 @@ class Facts:
             )
         object.__setattr__(self, "shape", shape)
         if self.size is not None:
-            _check.whole("size", self.size)
+            object.__setattr__(self, "size", _check.whole("size", self.size))
         if len(self.classes) < 2:
             raise ArgumentError(
                 f"At least two classes must be declared; got {'one class' if self.classes else 'none'}. "
@@ -70,9 +70,12 @@ class Facts:
                 )
             counts = tuple(_check.whole("class_counts", count, at_least=0) for count in self.class_counts)
             object.__setattr__(self, "class_counts", counts)
-        _ = self.bound
+        object.__setattr__(self, "person_bound", self.bound.examples)
         each = self.rows_per_person
-        if each is not None and _check.positive("rows_per_person", each) < 1:
+        if each is not None:
+            each = _check.positive("rows_per_person", each)
+            object.__setattr__(self, "rows_per_person", each)
+        if each is not None and each < 1:
             raise ArgumentError(f"rows_per_person must be at least 1; got {each!r}. Leave it out if unsure.")
         if each is not None and self.unit is Unit.ROW:
             raise ArgumentError(

@@ -22,7 +22,7 @@ def person_positions(ids: Any, count: int) -> People:
 
     Spellings of one id are one person: blanks around a word do not count, nor whether an é is one character
     or two, and 7, 7.0 and '7' are the same, for a column with gaps may have all three. A missing id (None,
-    NaN, NA, an empty word) makes a person of its own.
+    NaN, NA, NaT, an empty word) makes a person of its own.
 
     The numbers carry on who is the same as whom, and forget the ids. That alone decides what is protected as
     a whole: somebody with two ids is two people here, each with a voice, and two people with one id share a
@@ -73,9 +73,9 @@ def _entries(ids: Any) -> list[Any] | None:
 
 
 def _may_be_id(kind: type) -> bool:
-    """Whether an entry of this type is a word, a number or a gap; pandas calls its own gap NA."""
+    """Whether an entry of this type is a word, a number or a gap; pandas calls its own gaps NA and NaT."""
     words = issubclass(kind, str | int | float | np.integer | np.floating) and kind is not bool
-    return words or kind is type(None) or kind.__name__ == "NAType"
+    return words or kind is type(None) or kind.__name__ in ("NAType", "NaTType")
 
 
 def _word(one: Any) -> str:

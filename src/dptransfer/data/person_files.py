@@ -38,9 +38,10 @@ def people_in_file(
     """The person of each example, by a file.
 
     An `.npy` array has the ids in the order of the examples. A CSV has the columns `path` and `person` where
-    examples have paths, and `example` (numbers from 0) and `person` where they have none. It may list more
-    than there are. An empty person is a missing id; an example that is not listed is an error, since paths
-    from another root would otherwise make everybody strangers.
+    examples have paths, and `example` (numbers from 0) and `person` where they have none. An empty person is
+    a missing id; an example that is not listed is an error, since paths from another root would otherwise
+    make everybody strangers. Of paths it may list more than there are. Of numbers it may not: those of a
+    whole data set would name other people's examples in a part of it.
 
     Args:
         file: the file.
@@ -64,6 +65,8 @@ def people_in_file(
     all_listed = "every example must be listed, with an empty person if there is none; at least one is not."
     where = "Number them from 0." if paths is None else f"Name their files, relative to '{root or Path()}'."
     require(None not in found, file, all_listed, where)
+    no_others = "examples without a path are told by their numbers, and others must not be listed; some are."
+    require(paths is not None or len(person_of) == count, file, no_others, "Number these, from 0.")
     return person_positions(found, count)
 
 

@@ -264,7 +264,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             if not isinstance(value, kind):
                 raise ArgumentError(f"{name} must be a {kind.__name__}; got {type(value).__name__}.")
         if most_rows_per_person is not None:
-            _check.whole("most_rows_per_person", most_rows_per_person)
+            most_rows_per_person = _check.whole("most_rows_per_person", most_rows_per_person)
         heed(budget, stacklevel=2)
         declared = None if rule is None else cast(Rule, _check.one_of("rule", rule, RULES))
         limit = {"budget": budget.to_dict(), "note": str(note), "rule": declared}

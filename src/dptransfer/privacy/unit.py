@@ -45,7 +45,9 @@ class Bound:
 
     def __post_init__(self) -> None:
         """Refuse a bound that is none, and one that integer sums have no room for."""
-        if not 2.0**-10 <= _check.positive("person_bound", self.examples) <= 2.0**10:
+        # Python's own number: in half precision 2 × 2³⁰ steps are infinite, and nobody would be bounded.
+        object.__setattr__(self, "examples", float(_check.positive("person_bound", self.examples)))
+        if not 2.0**-10 <= self.examples <= 2.0**10:
             raise ArgumentError(
                 f"person_bound must lie between 2**-10 and 2**10; got {self.examples!r}. "
                 "With 1, the default, each person has one voice."

@@ -26,12 +26,15 @@ from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.features.on_device import lattice_on_device
-from dptransfer.privacy import Relation
+from dptransfer.privacy import Relation, Unit
 from dptransfer.queries.base import BoundedQuery
 from dptransfer.queries.contributions import whole_norms
 
 _GRID = 2**SUM_BITS
 _SLAB_ELEMENTS = 2**23  # of rows on a device at a time
+# Of a weighted count: those of one person with 2³⁰ rows fit int64. One that wraps around is negative, and
+# further from other persons' than two that are not.
+_HEAVIEST_OF_PERSONS = 8
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,7 @@ class ClassSumsAndCounts(BoundedQuery):
         features: map of the rows.
         classes: how many.
         device: where rows are mapped and summed.
-        weight: of a count, at least 2⁻¹⁶ and at most 2¹⁶; cut to a multiple of 2⁻¹⁶.
+        weight: of a count, at least 2⁻¹⁶ and at most 2¹⁶, for persons 8; cut to a multiple of 2⁻¹⁶.
     """
 
     features: FittedFeatures
@@ -186,6 +189,11 @@ class ClassSumsAndCounts(BoundedQuery):
             raise ArgumentError(
                 f"A count's weight must lie between 2^-16 and 2^16; got {self.weight!r}. "
                 "A weight of 1 leaves counts as they are."
+            )
+        if self.unit is Unit.PERSON and self.weight > _HEAVIEST_OF_PERSONS:
+            raise ArgumentError(
+                f"A count's weight must be at most {_HEAVIEST_OF_PERSONS} where persons are protected; got "
+                f"{self.weight!r}. A weight of 1 leaves counts as they are."
             )
 
     @property

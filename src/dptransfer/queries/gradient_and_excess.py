@@ -84,7 +84,7 @@ class GradientAndExcess(BoundedQuery):
     def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """Gradient and count, in grid steps."""
         count = sum(int(long.sum()) for long in self._long_ones(rows, labels))
-        return np.append(self.gradient(rows, labels).ravel(), count * self._steps)
+        return self._with_count(self.gradient(rows, labels), count)
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """The gradient, each person's scaled down to the bound, and the weighted count of persons."""
@@ -93,7 +93,11 @@ class GradientAndExcess(BoundedQuery):
         width = max(4, -(-self.gradient.features.input_dimension // 8))
         norms = over_people(unclipped.norms, by_size(people), width)
         count = sum(int((own > longest).sum()) for own in norms)
-        return np.append(self.gradient(rows, labels, people).ravel(), count * self._steps)
+        return self._with_count(self.gradient(rows, labels, people), count)
+
+    def _with_count(self, gradient: Integers, count: int) -> Integers:
+        """One answer of integers; a count that leaves int64 wraps around, as sums do, and noise with it."""
+        return np.append(gradient.ravel(), np.array([count]) * self._steps)
 
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """Gradients' norms, with the weight where one is counted."""
@@ -115,7 +119,8 @@ class GradientAndExcess(BoundedQuery):
 
 def require_count_weight(name: str, value: float) -> float:
     """A weight with which counts are whole numbers of steps, and those of 2²⁹ rows fit int64."""
-    if not 2.0**-16 <= _check.positive(name, value) <= 16:
+    value = _check.positive(name, value)
+    if not 2.0**-16 <= value <= 16:
         raise ArgumentError(
             f"{name} must lie between 2**-16 and 16; got {value!r}. Stay near the default, 0.25."
         )

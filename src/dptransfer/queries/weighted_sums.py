@@ -118,7 +118,7 @@ class WeightedTotal(BoundedQuery):
 
     def _weighted(self, rows: AnyArray, labels: Labels) -> Integers:
         """(w·x, c·w) for each row, in grid steps."""
-        weights = self.weights[labels][:, None]
+        weights = self.weights[labels][:, None].astype(np.float64)  # in half precision the grid is infinite
         on_grid = np.trunc(self.features.lattice(rows, self.grid) * weights).astype(np.int64)
         if not self.count_weight:
             return on_grid
