@@ -42,7 +42,8 @@ def charged_blocks(charged: ChargedEvaluation) -> Iterator[Block]:
         f"Measured on {charged.whose}. There were about {max(0.0, size):.0f} of them, give or take "
         f"{give:.0f}, as far as noise lets one say. Intervals are 95%, for sampling and noise together."
     )
-    yield Paragraph(typeset(charged.statement))
+    twice = " Of somebody who is in the rows of the fit too, both losses add up."
+    yield Paragraph(typeset(charged.statement) + twice * (charged.holdout is None))
     rows = {
         "balanced accuracy": charged.balanced_accuracy,
         "accuracy": charged.accuracy,
