@@ -50,6 +50,10 @@ class Group(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
             _switches_untyped(command.get_params(ctx))
+            command.help = _flowing(command.help)
+            if not isinstance(command, TyperGroup):
+                how = {"info_name": name, "parent": ctx, **command.context_settings}
+                _require_once(command.context_class(command, **how), rest)
         return name, command, rest
 
 
@@ -59,6 +63,22 @@ def _switches_untyped(options: list[Any]) -> list[Any]:
         if getattr(option, "is_flag", False):
             option.metavar = ""
     return options
+
+
+def _flowing(words: str | None) -> str | None:
+    """Paragraphs that are as wide as the terminal, whatever the width of the lines they were written in."""
+    if words is None:
+        return None
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in words.split("\n\n"))
+
+
+def _require_once(context: Any, words: list[str]) -> None:
+    """Refuse an option with two values: which of two promises was meant is not ours to guess."""
+    _, _, given = context.command.make_parser(context).parse_args(list(words))
+    for option in given:
+        one_value = option.param_type_name == "option" and not (option.is_flag or option.multiple)
+        if one_value and given.count(option) > 1:
+            context.fail(f"{option.opts[0]} takes one value; it is given {given.count(option)} times")
 
 
 def _command(name: str, found: Any, **how: Any) -> Any:
