@@ -1,5 +1,7 @@
+import re
 from dataclasses import replace
 
+from dptransfer.privacy import Bound, Unit
 from dptransfer.release.card import card_of
 
 from .models import make_model, rows
@@ -28,6 +30,19 @@ def test_a_card_shows_charged_figures_and_what_they_cost():
 
 def test_a_card_says_how_the_hold_out_was_drawn():
     assert "each example was kept from the fit with probability 0.2" in text(holdout=0.2)
+
+
+def test_voices_are_not_called_people():
+    model, found = make_model(), evaluation(holdout=0.2)
+    of_people = replace(
+        found,
+        counts=replace(found.counts, bound=Bound(Unit.PERSON, 2.0)),
+        events=(replace(found.events[0], unit=Unit.PERSON),),
+        guarantee=replace(found.guarantee, unit=Unit.PERSON),
+    )
+    told = card_of(replace(model, charged=of_people)).markdown()
+    assert re.search(r"as many voices as examples, at most 2\. There were about \d+ voices, give", told)
+    assert re.search(r"There were about \d+ of them, give", text(holdout=0.2))
 
 
 def test_protected_test_rows_are_not_called_uncovered():

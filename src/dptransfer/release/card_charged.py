@@ -38,8 +38,9 @@ def charged_weakest(charged: ChargedEvaluation) -> str:
 def charged_blocks(charged: ChargedEvaluation) -> Iterator[Block]:
     """The section's text, table and bars."""
     size, give = charged.size.count, Z * math.sqrt(charged.size.variance)
+    them = "of them" if charged.counts.bound.examples == 1 else "voices"
     yield Paragraph(
-        f"Measured on {charged.whose}. There were about {max(0.0, size):.0f} of them, give or take "
+        f"Measured on {charged.whose}. There were about {max(0.0, size):.0f} {them}, give or take "
         f"{give:.0f}, as far as noise lets one say. Intervals are 95%, for sampling and noise together."
     )
     twice = " Of somebody who is in the rows of the fit too, both losses add up."
