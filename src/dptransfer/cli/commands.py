@@ -22,6 +22,7 @@ from dptransfer.plugins import Registry
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer keeps its name to itself
 # Commands that come with a package of their own.
 _ELSEWHERE = {"demo": "dptransfer[demo]", "bench": "dptransfer[lab]"}
+_WHOM = ("--person", "--unit")
 
 
 class Group(TyperGroup):
@@ -73,11 +74,10 @@ def _flowing(words: str | None) -> str | None:
 
 
 def _require_once(context: Any, words: list[str]) -> None:
-    """Refuse an option with two values: which of two promises was meant is not ours to guess."""
+    """Refuse two answers to whom the promise is made; of other options the last counts, as everywhere."""
     _, _, given = context.command.make_parser(context).parse_args(list(words))
     for option in given:
-        one_value = option.param_type_name == "option" and not (option.is_flag or option.multiple)
-        if one_value and given.count(option) > 1:
+        if option.opts[0] in _WHOM and given.count(option) > 1:
             context.fail(f"{option.opts[0]} takes one value; it is given {given.count(option)} times")
 
 
