@@ -33,8 +33,16 @@ oracle_tuned = true
 """
 
 
+PEOPLE = SMALL.replace('pool = "pool"', 'people = "g"\npool = "pool"').replace(
+    "imbalance = [1, 4]", 'unit = ["row", "person"]'
+)
+
+
 def write_toy(folder: Path, *, classes: int = 4, rows: int = 240, seed: int = 0) -> None:
-    """Four clusters in 12 dimensions, in the format with small integers, and an unlabelled pool."""
+    """Four clusters in 12 dimensions, in the format with small integers, and an unlabelled pool.
+
+    Each person has six rows, of two classes.
+    """
     rng = np.random.default_rng(seed)
     centres = 2 * rng.normal(size=(classes, 12))
 
@@ -53,6 +61,8 @@ def write_toy(folder: Path, *, classes: int = 4, rows: int = 240, seed: int = 0)
         y_test=ty,
         scale=np.full(12, step, dtype=np.float32),
         offset=np.full(12, low, dtype=np.float32),
+        g_train=np.arange(rows) % (rows // 6),
+        g_test=np.arange(rows // 2) % (rows // 12),
         classes=np.array([f"class {place}" for place in range(classes)]),
     )
     np.savez(folder / "pool.npz", x=drawn(200)[0].astype(np.float32))

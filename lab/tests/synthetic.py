@@ -36,6 +36,8 @@ def record(
     encoder="lite0",
     flavour="approximate",
     relation="add/remove",
+    unit="row",
+    person_bound=1.0,
     status="done",
     message=None,
     study="sketch",
@@ -66,6 +68,8 @@ def record(
         "pool_rows": pool_rows,
         "shots": shots,
         "imbalance": float(imbalance),
+        "unit": unit,
+        "person_bound": person_bound,
         "budget": budget,
         "method": method,
         "label": label or method,
@@ -121,7 +125,7 @@ def grid(methods=("public-prior", "mean", "public"), epsilons=(0.1, 0.5, 1.0, 4.
     ]
 
 
-def measured_losses(methods=("mean", "adamix"), epsilons=(1.0,), seeds=2, class_rows=(5, 10, 20, 40)):
+def measured_losses(methods=("mean", "adamix"), epsilons=(1.0,), seeds=2, class_rows=(5, 10, 20, 40), **more):
     """Records with per-instance losses: a straight line to 90 % of the promise, at seed 1 to all of it."""
 
     def summary(epsilon, seed):
@@ -138,7 +142,7 @@ def measured_losses(methods=("mean", "adamix"), epsilons=(1.0,), seeds=2, class_
         }
 
     return [
-        record(method, epsilon=epsilon, seed=seed, extra={"instance_loss": summary(epsilon, seed)})
+        record(method, epsilon=epsilon, seed=seed, extra={"instance_loss": summary(epsilon, seed)}, **more)
         for method, epsilon, seed in itertools.product(methods, epsilons, range(seeds))
     ]
 

@@ -47,6 +47,7 @@ def test_commented_lines_are_valid_too(tmp_path):
     text = starting_point(tmp_path / "sweep.toml")
     hints = (
         "# shots",
+        "# unit",
         "# attack",
         "# instance_loss",
         "# oracle",
@@ -60,4 +61,5 @@ def test_commented_lines_are_valid_too(tmp_path):
     tomllib.loads("\n".join(lines))
     study = parse_study("\n".join(lines))
     assert study.shots == (0, 5)
+    assert study.unit == ("row", "person")
     assert study.method[-1].declare == "size"

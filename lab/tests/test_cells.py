@@ -7,7 +7,7 @@ from dptransfer_lab.cells import cells_of
 from dptransfer_lab.stored import Stored
 from dptransfer_lab.study import parse_study
 
-from .samples import SMALL
+from .samples import PEOPLE, SMALL
 
 STORED = {("data", "toy", "made"): Stored("d" * 64, {}), ("pool", "pool", "made"): Stored("p" * 64, {})}
 
@@ -43,6 +43,9 @@ def test_the_address_is_what_determines_the_result():
         dataclasses.replace(first, declare="size"),
         dataclasses.replace(first, attack=False),
         dataclasses.replace(first, instance_loss=True),
+        dataclasses.replace(first, unit="person"),
+        dataclasses.replace(first, unit="group"),
+        dataclasses.replace(first, unit="person", person_bound=2.0),
         dataclasses.replace(first, task=dataclasses.replace(first.task, seed=9)),
         dataclasses.replace(first, task=dataclasses.replace(first.task, data_fingerprint="0")),
         dataclasses.replace(first, task=dataclasses.replace(first.task, pool_fingerprint=None)),
@@ -56,6 +59,25 @@ def test_the_address_changes_with_the_version(monkeypatch):
     before = first.address
     monkeypatch.setattr("dptransfer_lab.cells.__version__", "99.0")
     assert first.address != before
+
+
+def test_cells_from_before_people_keep_their_address(monkeypatch):
+    """The hash was computed when a cell had no unit."""
+    monkeypatch.setattr("dptransfer_lab.cells.__version__", "0.0")
+    first = dataclasses.replace(cells()[0], settings={"k": 1})
+    assert first.address == "74b95749772e7a5d8b05e071748b17f00cd67cb19cddfac0998e051aa360ddd5"
+
+
+def test_each_unit_and_each_bound_of_a_person_is_a_cell_and_rows_have_no_bound():
+    text = PEOPLE.replace('["row", "person"]', '["row", "person", "group"]\nperson_bound = [1, 4]')
+    found = cells(text)
+    assert {(cell.unit, cell.person_bound) for cell in found} == {
+        ("row", 1.0), ("person", 1.0), ("person", 4.0), ("group", 1.0),
+    }  # fmt: skip
+    assert len(found) == 4 * 2 * 2 * 2  # units and bounds, seeds, budgets, methods
+    only = cells(PEOPLE + 'only = { unit = "person" }\n')
+    assert {cell.unit for cell in only if cell.method == "public"} == {"person"}
+    assert {cell.unit for cell in only if cell.method == "mean"} == {"row", "person"}
 
 
 def test_a_method_is_tried_where_it_is_wanted_only():
@@ -85,7 +107,12 @@ def test_without_a_pool_there_is_no_pool_to_cut():
 
 
 def test_words_name_the_cell():
-    assert cells()[0].words == "toy (made), ratio 1, ε = 0.5, sums, seed 0"
+    first = cells()[0]
+    assert first.words == "toy (made), ratio 1, ε = 0.5, sums, seed 0"
+    person = dataclasses.replace(first, unit="person")
+    assert person.words == "toy (made), ratio 1, ε = 0.5 per person, sums, seed 0"
+    loud = dataclasses.replace(person, person_bound=4.0)
+    assert loud.words == "toy (made), ratio 1, ε = 0.5 per person (B = 4), sums, seed 0"
 
 
 @pytest.mark.parametrize("method", ["mean", "public-prior", "auto"])

@@ -37,3 +37,11 @@ def test_classes_are_grouped_by_size_and_empty_ones_left_out():
 @pytest.mark.parametrize("rows", [[5, 5, 5, 5], [1, 2, 3]])
 def test_equal_sizes_and_few_classes_make_no_groups(rows):
     assert losses_by_size({"class_rows": rows, "class_medians": [0.5] * len(rows)}) is None
+
+
+def test_where_people_are_protected_the_losses_are_theirs_and_rows_of_a_class_stand_for_them():
+    people = np.array([0, 0, 1, 2, 2, 2])
+    found = loss_summary(losses([0.0, 1.0, 2.0]), np.array([0, 1, 1, 1, 1, 0]), 2, people)
+    assert (found["mean"], found["percentiles"][50]) == (1.0, 1.0)
+    assert found["class_rows"] == [2, 4]
+    assert found["class_medians"] == [1.0, 1.5]

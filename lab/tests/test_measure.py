@@ -14,12 +14,12 @@ from dptransfer_lab.sources import stored_arrays
 from dptransfer_lab.study import parse_study
 from dptransfer_lab.tasks import task_of
 
-from .samples import SMALL
+from .samples import PEOPLE, SMALL
 
 FIELDS = {
     "cell", "study", "data", "encoder", "classes", "dimension", "rows", "pool", "pool_rows", "shots",
     "imbalance", "budget", "method", "label", "settings", "seed", "status", "message", "marks", "guarantee",
-    "metrics", "cost", "extra", "made",
+    "metrics", "cost", "extra", "made", "unit", "person_bound",
 }  # fmt: skip
 
 
@@ -184,3 +184,56 @@ def test_printed_mechanisms_run_and_are_marked_everywhere(toy, name):
     assert 0 <= record["metrics"]["attack_auc"] <= 1
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     assert measure(cells[0], tasks)["metrics"] == record["metrics"]
+
+
+def units(toy, text=PEOPLE, method="mean"):
+    """The record of each unit, at the larger budget and the first seed."""
+    cells, tasks = bench(text.replace('["row", "person"]', '["row", "person", "group"]'), toy)
+    chosen = [c for c in cells if c.method == method and c.budget["epsilon"] == 2 and c.task.seed == 0]
+    return {cell.unit: measure(cell, tasks) for cell in chosen}
+
+
+@pytest.mark.parametrize("method", ["mean", "public"])
+def test_every_unit_has_its_record_and_its_noise(toy, method):
+    found = units(toy, method=method)
+    assert {record["status"] for record in found.values()} == {"done"}
+    assert [record["unit"] for record in found.values()] == ["row", "person", "group"]
+    assert {record["extra"]["people"] for record in found.values()} == {40}
+    assert {record["rows"] for record in found.values()} == {240}
+    assert all(1.5 < record["guarantee"]["epsilon"] <= 2 for record in found.values())
+    assert [record["extra"].get("group") for record in found.values()] == [None, None, 6]
+    areas = {record["metrics"]["attack_auc"] for record in found.values()}
+    assert len(areas) == 3  # three models
+    assert all(json.loads(json.dumps(record, allow_nan=False)) == record for record in found.values())
+
+
+def test_the_attack_on_people_takes_their_rows_together(toy):
+    found = {unit: record["extra"]["attack"] for unit, record in units(toy).items()}
+    assert found["row"]["members"] == found["row"]["others"] == found["group"]["others"] == 120
+    assert (found["person"]["members"], found["person"]["others"]) == (40, 20)
+
+
+def test_a_data_set_that_does_not_tell_people_is_refused_with_the_reason(toy):
+    found = units(toy, PEOPLE.replace('people = "g"\n', ""))
+    assert found["row"]["status"] == "done"
+    assert "people" not in found["row"]["extra"]
+    for unit in ("person", "group"):
+        assert found[unit]["status"] == "refused"
+        assert "people = '...'" in found[unit]["message"]
+
+
+def test_a_method_that_knows_rows_alone_is_refused_for_people(toy):
+    text = PEOPLE.replace('name = "mean"', 'name = "coinpress"\ndeclare = "class_counts"')
+    text = text.replace("delta = 1e-5", 'delta = 1e-5\nrelation = "replace-one"')
+    found = units(toy, text, method="coinpress")
+    assert found["row"]["status"] == "done", found["row"]["message"]
+    assert found["person"]["status"] == "refused"
+    assert "person" in found["person"]["message"]
+
+
+def test_losses_of_people_are_of_people(toy):
+    found = units(toy, PEOPLE.replace("seeds = 2", "seeds = 2\ninstance_loss = true"))["person"]
+    losses = found["extra"]["instance_loss"]
+    assert losses["promised"] == found["guarantee"]["epsilon"]
+    assert 0 < losses["largest"] <= losses["promised"]
+    assert losses["class_rows"] == [60] * 4

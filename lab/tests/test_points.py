@@ -51,13 +51,15 @@ def test_currencies_and_settings_never_share_a_figure():
             record(epsilon=1.0, flavour="zcdp"),
             record(epsilon=1.0, data="other"),
             record(epsilon=1.0, imbalance=10.0, rows=900),
+            record(epsilon=1.0, unit="person"),
+            record(epsilon=1.0, unit="person", person_bound=2.0),
         ]
     )
-    assert sorted(map(len, split(frame))) == [1, 1, 1, 1, 1, 2]
-    assert sorted(map(len, split(frame, over=("imbalance",)))) == [1, 1, 1, 1, 3]
-    assert sorted(map(len, each_setting(frame))) == [1] * 7
+    assert sorted(map(len, split(frame))) == [1, 1, 1, 1, 1, 1, 1, 2]
+    assert sorted(map(len, split(frame, over=("imbalance",)))) == [1, 1, 1, 1, 1, 1, 3]
+    assert sorted(map(len, each_setting(frame))) == [1] * 9
     names = {figure_name("x", cells=some) for some in split(frame)}
-    assert len(names) == 6
+    assert len(names) == 8
 
 
 def test_a_pool_that_is_missing_is_a_setting_like_any_other():
@@ -99,3 +101,12 @@ def test_many_ticks_are_thinned_and_keep_their_ends():
     assert (kept[0], kept[-1]) == (values[0], values[-1])
     assert len(kept) <= 8
     assert thinned([2.0, 1.0, 2.0]) == [1.0, 2.0]
+
+
+def test_a_caption_says_what_is_protected_as_a_whole():
+    assert "neighbours by add/remove of one example" in held_fixed(cells([record()]))
+    person = held_fixed(cells([record(unit="person", person_bound=4.0, extra={"people": 1200})]))
+    assert "neighbours by add/remove of one person, with all their examples" in person
+    assert person.endswith(", who counts as 4 at most, 1,200 people")
+    both = cells([record(), record(unit="person", extra={"people": 9})])
+    assert held_fixed(both, vary=("unit",)).endswith("neighbours by add/remove")

@@ -177,3 +177,13 @@ def test_a_built_in_study_is_run_again_by_its_name(tmp_path):
     whole["digest"] = parse_study(built_in()["demo"]).digest
     file.write_text(json.dumps(whole))
     assert "bench run demo --out a" in write_report(path)[1].read_text()
+
+
+def test_the_report_tells_people_from_rows(tmp_path):
+    people = {"people": 1200}
+    records = grid(("mean", "public"), seeds=2, unit=["row", "person"], extra=people)
+    write_report(folder(tmp_path / "sweep", records, {"figure": [{"kind": "curves", "over": "unit"}]}))
+    text = (tmp_path / "sweep" / "report.md").read_text()
+    assert "16 one example; 16 one person, with all their examples. They are never averaged together." in text
+    assert re.search(r"\| people \|", text)
+    assert "1,200 people" in text

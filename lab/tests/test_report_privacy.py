@@ -31,6 +31,13 @@ def test_classes_of_one_size_are_a_dash():
     assert all(row[-2:] == ("–", "–") for row in table.rows)
 
 
+def test_losses_of_people_are_called_so():
+    _, table = losses(epsilons=(1.0,), unit="person")
+    assert "95 % of people below" in table.header
+    assert table.caption.startswith("Privacy loss ε of the people, each its own")
+    assert "one person, with all their examples" in table.caption
+
+
 def test_without_losses_there_is_no_such_section():
     assert loss_section(cells(grid(seeds=1)), {}) is None
 

@@ -127,3 +127,16 @@ def test_settings_are_told_in_full():
     records = [record("top-k", settings={"k": 5, "features": {"type": "UnitNorm", "pool": 1}})]
     (row,) = whole(settings_table, records).rows
     assert row[2] == "features = UnitNorm(pool 1), k = 5"
+
+
+def test_people_and_rows_have_tables_and_costs_of_their_own():
+    records = [*grid(("mean", "public"), unit=["row", "person"]), *grid(("mean",), seeds=1, unit=["group"])]
+    tables = made(accuracy_tables, records)
+    assert [("one person, with all" in t.caption, "of one example" in t.caption) for t in tables] == [
+        (False, True), (True, False), (False, False),
+    ]  # fmt: skip
+    costs = made(cost_table, records).rows
+    assert [row[0] for row in costs] == [
+        "flowers (lite0)", "flowers (lite0)", "flowers (lite0), per group",
+        "flowers (lite0), per person", "flowers (lite0), per person",
+    ]  # fmt: skip

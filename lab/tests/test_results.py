@@ -40,6 +40,19 @@ def test_a_frame_says_what_a_record_says():
     assert row["not_private"] is False
 
 
+def test_records_from_before_people_are_about_rows():
+    old = record()
+    del old["unit"], old["person_bound"]
+    (row,) = frame_of([old]).to_dict("records")
+    assert (row["unit"], row["person_bound"]) == ("row", 1.0)
+    assert len(frame_of([old, record(seed=1)]).drop_duplicates(GROUP)) == 1
+
+
+def test_fits_for_people_and_for_rows_are_never_one_group():
+    mixed = [record(), record(unit="person"), record(unit="person", person_bound=2.0), record(unit="group")]
+    assert len(frame_of(mixed).drop_duplicates(GROUP)) == 4
+
+
 def test_sizes_that_were_asked_for_tell_groups_apart_and_those_a_seed_left_do_not():
     cut = [record(rows=rows, seed=seed, extra={"cut": CUT}) for seed, rows in enumerate((10, 12))]
     assert len(frame_of(cut).drop_duplicates(GROUP)) == 1

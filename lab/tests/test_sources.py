@@ -97,3 +97,69 @@ def test_the_demo_data_need_no_file(tmp_path):
     assert np.bincount(arrays["test_labels"]).tolist() == [35] * 10
     with pytest.raises(ArgumentError, match=r"one of pixels.*got 'clip'"):
         data_set(DataSet(name="d", source={"clip": "demo"}), "clip", [tmp_path])
+
+
+def test_people_come_by_the_name_of_their_array(toy):
+    arrays = data_set(entry("toy.npz", people="g"), "made", [toy]).open()
+    assert np.bincount(arrays["people"]).tolist() == [6] * 40
+    assert np.bincount(arrays["test_people"]).tolist() == [6] * 20
+    plain = data_set(entry("toy.npz"), "made", [toy])
+    assert "people" not in plain.open()
+    assert plain.fingerprint != data_set(entry("toy.npz", people="g"), "made", [toy]).fingerprint
+
+
+def test_a_column_of_people_that_is_not_there_is_named(toy):
+    for name in ("patient", "g_test"):  # the second is there in part: all 240 rows need somebody
+        with pytest.raises(DataError, match="people must"):
+            data_set(entry("toy.npz", people=name), "made", [toy])
+
+
+def test_a_test_part_without_people_is_an_error_and_not_left_out(toy):
+    x, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+    np.savez(toy / "half.npz", x_train=x, y_train=y, g_train=y, x_test=x, y_test=y)
+    with pytest.raises(DataError, match="'g'"):
+        data_set(entry("half.npz", people="g"), "made", [toy])
+
+
+def test_emb_folders_bring_their_people_and_a_held_out_share_keeps_them_whole(toy):
+    rng = np.random.default_rng(0)
+    x, y, g = rng.normal(size=(300, 3)), rng.integers(0, 3, size=300), rng.integers(0, 60, size=300)
+    y[g == 7] = 2
+    x[:, 0] = g  # so that rows tell whose they are
+    write_embeddings(toy / "all.emb", x, y, classes=[0, 1, 2], people=g)
+    arrays = data_set(entry("all.emb", test_share=0.2), "made", [toy]).open()
+    kept, held = (set(arrays[name][:, 0]) for name in ("rows", "test_rows"))
+    assert not kept & held
+    assert kept | held == set(g.astype(np.float32))
+    assert 0.2 <= len(arrays["test_rows"]) / 300 <= 0.25
+    for rows, people in (("rows", "people"), ("test_rows", "test_people")):
+        assert len(set(zip(arrays[rows][:, 0], arrays[people], strict=True))) == len(set(arrays[people]))
+    write_embeddings(toy / "test.emb", x[:30], y[:30], classes=[0, 1, 2])
+    named = data_set(entry({"train": "all.emb", "test": "test.emb"}), "made", [toy]).open()
+    assert sorted(named["test_people"]) == list(range(30))  # each somebody's only row
+
+
+def test_holding_out_whole_persons_empties_no_class(toy):
+    """The only rows of class 2 are one person's, who stays whatever is drawn."""
+    y = np.array([0, 1] * 20 + [2, 2])
+    write_embeddings(toy / "rare.emb", np.eye(42), y, classes=[0, 1, 2], people=[*range(40), 99, 99])
+    arrays = data_set(entry("rare.emb", test_share=0.9), "made", [toy]).open()
+    assert set(arrays["labels"]) == {0, 1, 2}
+    assert set(arrays["test_labels"]) == {0, 1}
+    write_embeddings(toy / "one.emb", np.eye(42), y, classes=[0, 1, 2], people=[5] * 42)
+    with pytest.raises(DataError, match="Name a test file"):
+        data_set(entry("one.emb"), "made", [toy])
+
+
+def test_a_pool_of_several_files_is_their_rows_one_after_the_other(toy):
+    write_embeddings(toy / "more.emb", np.ones((30, 12), dtype=np.float32))
+    joined = public_pool(Source(train="pool.npz", more=("more.emb",)), "made", [toy])
+    rows = joined.open()["rows"]
+    assert rows.shape == (230, 12)
+    assert (rows[:200] == public_pool(Source(train="pool.npz"), "made", [toy]).open()["rows"]).all()
+    assert (rows[200:] == 1).all()
+    write_embeddings(toy / "wide.emb", np.ones((30, 13)))
+    with pytest.raises(DataError, match="one dimension"):
+        public_pool(Source(train="pool.npz", more=("wide.emb",)), "made", [toy])
+    with pytest.raises(DataError, match=r"gone.npz"):
+        public_pool(Source(train="pool.npz", more=("gone.npz",)), "made", [toy])

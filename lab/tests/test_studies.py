@@ -35,6 +35,7 @@ def test_a_study_is_commented_and_says_how_to_run_it(name):
 def test_claims_and_figures_can_be_read_and_name_labels_that_exist(name):
     study = parse_study(STUDIES[name])
     known = {entry.label or entry.name for entry in study.method} | {pool.name for pool in study.pool}
+    known |= set(study.unit)
     claims = entries_of(study.resolved(), "claim", Claim)
     assert claims
     for claim in claims:

@@ -34,6 +34,11 @@ from .samples import SMALL
         ),
         ('label = "sums"', 'label = "public"', "two methods are called 'public'"),
         ('name = "small"', 'name = "../up"', "at name"),
+        ("seeds = 2", 'seeds = 2\nunit = "people"', "'row', 'person' or 'group'"),
+        ("seeds = 2", "seeds = 2\nunit = []", "each once at most"),
+        ("seeds = 2", "seeds = 2\nperson_bound = [0.0]", "person_bound must be a positive"),
+        ("seeds = 2", "seeds = 2\nperson_bound = [2, 2]", "different numbers"),
+        ('{ made = "toy.npz" }', '{ made = ["toy.npz", "pool.npz"] }', "'toy' lists several"),
         ('name = "small"', "name = ", "must be TOML"),
     ],
 )
@@ -48,7 +53,7 @@ def test_defaults_are_filled_in_and_change_the_digest(small):
     whole = small.resolved()
     assert whole["seeds"] == [0, 1]
     assert whole["method"][0]["declare"] == "nothing"
-    assert whole["data"][0]["source"]["made"] == {"train": "toy.npz", "test": None}
+    assert whole["data"][0]["source"]["made"] == {"train": "toy.npz", "test": None, "more": []}
     assert parse_study(SMALL + "\n# a comment\n").digest == small.digest
     assert parse_study(SMALL.replace("seeds = 2", "seeds = [0, 1]")).digest == small.digest
     assert parse_study(SMALL.replace("seeds = 2", "seeds = 3")).digest != small.digest
@@ -79,3 +84,9 @@ def test_files_are_read_as_utf_8(tmp_path):
         read_study_file(file)
     file.write_text(SMALL.replace("seeds", 'title = "ε"\nseeds', 1), encoding="utf-8")
     assert read_study_file(file).title == "ε"
+
+
+def test_a_pool_may_be_a_list_of_files():
+    text = SMALL.replace('{ made = "pool.npz" }', '{ made = ["pool.npz", "more.npz", "most.npz"] }')
+    source = parse_study(text).pool[0].source["made"]
+    assert (source.train, source.more) == ("pool.npz", ("more.npz", "most.npz"))

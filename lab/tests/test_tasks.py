@@ -7,7 +7,10 @@ from dptransfer.data import long_tail_counts
 from dptransfer.errors import DataError
 from dptransfer_lab.cells import cells_of
 from dptransfer_lab.sources import stored_arrays
+from dptransfer_lab.study import parse_study
 from dptransfer_lab.tasks import task_of
+
+from .samples import PEOPLE
 
 
 class Tasks:
@@ -129,3 +132,64 @@ def test_rows_are_memory_mapped_and_shared_between_tasks(bench):
     assert isinstance(first.rows, np.memmap)
     assert first.rows is second.rows
     assert first.public is second.public
+
+
+@pytest.fixture
+def with_people(toy):
+    study = parse_study(PEOPLE)
+    stored = stored_arrays(study, [toy])
+    arrays = stored["data", "toy", "made"].open()
+    whose = {row.tobytes(): person for row, person in zip(arrays["rows"], arrays["people"], strict=True)}
+    return Tasks(stored), cells_of(study, stored)[0].task, whose
+
+
+def same_people(numbers, expected):
+    """Whether two lists number the same persons, each in its own way."""
+    pairs = set(zip(numbers, expected, strict=True))
+    return len(pairs) == len(set(numbers)) == len(set(expected))
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [{}, {"imbalance": 4.0}, {"rows": 50}, {"classes": 3}, {"shots": 2}, {"shots": 2, "imbalance": 2.0}],
+)
+def test_people_stay_with_their_rows_through_every_cut(with_people, cut):
+    tasks, key, whose = with_people
+    task = tasks.task(dataclasses.replace(key, **cut))
+    assert same_people(task.people, [whose[row.tobytes()] for row in task.rows])
+    assert task.people.dtype == np.int64
+    assert len(task.rows_by_person) == task.people.max() + 1
+    assert task.rows_by_person.min() >= 1
+
+
+def test_who_gave_a_shot_has_no_private_row(with_people):
+    tasks, key, whose = with_people
+    task = tasks.task(dataclasses.replace(key, shots=3))
+    public = {whose[row.tobytes()] for row in task.public.shots.rows}
+    assert not public & {whose[row.tobytes()] for row in task.rows}
+
+
+def test_the_attack_compares_with_nobody_who_was_fitted_on(with_people):
+    tasks, key, whose = with_people
+    task = tasks.task(dataclasses.replace(key, rows=50))
+    fitted = {whose[row.tobytes()] for row in task.rows}
+    others = [whose.get(row.tobytes(), f"test {place}") for place, row in enumerate(task.others[0])]
+    assert not fitted & set(others)
+    assert len(task.other_people) == len(others)
+
+
+def test_people_are_handed_over_where_they_are_protected(with_people):
+    tasks, key, _ = with_people
+    task = tasks.task(key)
+    assert task.private("size").people is None
+    private = task.private("nothing", "person", 2.0)
+    assert same_people(private.people, task.people)
+    assert (private.facts.person_bound, private.facts.rows_per_person) == (2.0, None)
+    assert task.private("size", "person").facts.rows_per_person == 6.0
+    assert task.private("size", "group").people is None
+
+
+def test_without_people_nobody_can_be_protected(bench):
+    tasks, key = bench
+    with pytest.raises(DataError, match=r"people = '...' in \[\[data\]\]"):
+        tasks.task(key).private("nothing", "person")

@@ -112,3 +112,18 @@ def test_different_budgets_are_not_compared():
         record("public", relation="replace-one"),
     ]
     assert check(claim("above", "mean", "public"), records).outcome == "not tested here"
+
+
+def test_units_can_be_compared_and_are_not_mixed_otherwise():
+    records = [
+        record("mean", unit=unit, seed=seed, balanced=value)
+        for unit, value in (("row", 0.8), ("person", 0.79), ("group", 0.1))
+        for seed in range(2)
+    ]
+    close = claim("close", "person", "row", compare="unit", tolerance=0.02)
+    assert check(close, records).outcome == "confirmed"
+    assert check(claim("above", "person", "group", compare="unit"), records).outcome == "confirmed"
+    rival = [record("public", unit="person", seed=seed, balanced=0.7) for seed in range(2)]
+    found = check(claim("above", "mean", "public"), [*records, *rival])
+    assert "in 1 of 1 cells" in found.because
+    assert "79.0 % against 70.0 %" in found.because

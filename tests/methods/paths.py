@@ -22,6 +22,6 @@ def price_of_pair(method, data, other, seed=0):
     there = head_rows(features, other)
     spent = 0.0
     for step in shown:
-        gap = step.query(step.rows, step.labels) - step.query(there.rows, there.labels)
+        gap = step.query(*step.data) - step.query(there.rows, there.labels)
         spent += float((gap.astype(np.float64) ** 2).sum()) / (step.scale * step.query.grid) ** 2
     return spent * event.noise_multiplier**2

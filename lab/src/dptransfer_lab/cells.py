@@ -64,6 +64,8 @@ class Cell:
         given: the settings as the study gives them.
         settings: all of its settings, defaults included.
         declare: what the owner declares public beyond the classes.
+        unit: whom the budget protects: 'row', 'person' or 'group'.
+        person_bound: as how many rows one person counts, at most.
         attack: whether members are attacked.
         instance_loss: whether each row's own privacy loss is measured.
         label: what tables call the method.
@@ -78,6 +80,8 @@ class Cell:
     given: dict[str, Any]
     settings: dict[str, Any]
     declare: str
+    unit: str
+    person_bound: float
     attack: bool
     instance_loss: bool
     label: str
@@ -97,7 +101,9 @@ class Cell:
             "settings": self.settings,
             "declare": self.declare,
             "attack": self.attack,
-            # Only where it is asked for: cells from before there was such a thing keep their address.
+            # Only where they are asked for: cells from before there were such things keep their address.
+            **({"unit": self.unit} if self.unit != "row" else {}),
+            **({"person_bound": self.person_bound} if self.person_bound != 1 else {}),
             **({"instance_loss": True} if self.instance_loss else {}),
         }
         return hashlib.sha256(canonical(whole).encode()).hexdigest()
@@ -105,7 +111,8 @@ class Cell:
     @property
     def words(self) -> str:
         """The cell in a few words, for whoever watches."""
-        place = {**asdict(self.task), "budget": self.budget, "label": self.label}
+        own = {name: getattr(self, name) for name in ("budget", "unit", "person_bound", "label")}
+        place = {**asdict(self.task), **own}
         return f"{in_words(place)}, seed {self.task.seed}"
 
 
@@ -116,7 +123,9 @@ def in_words(place: Mapping[str, Any]) -> str:
     tail = f", ratio {place['imbalance']:g}" if place["imbalance"] else ""
     shots = f", {place['shots']} shots" if place["shots"] else ""
     amount = next(f"{sign} = {budget[name]:g}" for name, sign in signs.items() if budget[name])
-    return f"{place['data']} ({place['encoder']}){tail}{shots}, {amount}, {place['label']}"
+    bound = f" (B = {place['person_bound']:g})" if place["person_bound"] != 1 else ""
+    unit = "" if place["unit"] == "row" else f" per {place['unit']}{bound}"
+    return f"{place['data']} ({place['encoder']}){tail}{shots}, {amount}{unit}, {place['label']}"
 
 
 def cells_of(study: Study, stored: Sources) -> list[Cell]:
@@ -130,8 +139,10 @@ def cells_of(study: Study, stored: Sources) -> list[Cell]:
     entries = [(entry, settings_of(entry.name, entry.settings)) for entry in study.method]
     budgets = [budget for grid in study.budget for budget in grid.budgets()]
     found: dict[str, Cell] = {}
-    for key, (entry, settings), budget in product(_task_keys(study, stored), entries, budgets):
-        if _wanted(entry, key, budget):
+    bounds = [(unit, bound) for unit in study.unit for bound in _bounds(study, unit)]
+    axes = product(_task_keys(study, stored), entries, bounds, budgets)
+    for key, (entry, settings), (unit, bound), budget in axes:
+        if _wanted(entry, key, unit, budget):
             cell = Cell(
                 task=key,
                 budget=budget.to_dict(),
@@ -139,6 +150,8 @@ def cells_of(study: Study, stored: Sources) -> list[Cell]:
                 given=dict(entry.settings),
                 settings=settings,
                 declare=entry.declare,
+                unit=unit,
+                person_bound=bound,
                 attack=study.attack,
                 instance_loss=study.instance_loss,
                 label=entry.label or entry.name,
@@ -179,6 +192,11 @@ def _sizes(sizes: tuple[Size, ...]) -> list[dict[str, int | None]]:
     return [dict(zip(Size.model_fields, point, strict=True)) for point in points]
 
 
-def _wanted(entry: MethodEntry, key: TaskKey, budget: Budget) -> bool:
-    place = {**asdict(key), "pool": key.pool or NO_POOL, "flavour": budget.flavour}
+def _bounds(study: Study, unit: str) -> tuple[float, ...]:
+    """Rows count as one each, alone and in groups."""
+    return study.person_bound if unit == "person" else (1.0,)
+
+
+def _wanted(entry: MethodEntry, key: TaskKey, unit: str, budget: Budget) -> bool:
+    place = {**asdict(key), "pool": key.pool or NO_POOL, "unit": unit, "flavour": budget.flavour}
     return all(not allowed or place[name] in allowed for name, allowed in entry.only)

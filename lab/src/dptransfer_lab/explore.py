@@ -26,8 +26,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dptransfer.arrays import AnyArray, Labels, People
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, long_tail_counts
-from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data import EncoderIdentity, PrivateEmbeddings, PublicEmbeddings, long_tail_counts
 from dptransfer.errors import ArgumentError, DataError, DPTransferError
 from dptransfer.ledger import Ledger
 from dptransfer.methods import PrivateMethod

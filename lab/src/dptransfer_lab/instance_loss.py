@@ -17,16 +17,25 @@ PERCENTILES = tuple(range(101))
 _GROUPS = 4
 
 
-def loss_summary(losses: InstanceLosses, labels: NDArray[np.int64], classes: int) -> dict[str, Any]:
+def loss_summary(
+    losses: InstanceLosses,
+    labels: NDArray[np.int64],
+    classes: int,
+    people: NDArray[np.int64] | None = None,
+) -> dict[str, Any]:
     """The distribution of ε over rows, JSON-ready; `dptransfer.audit.instance_losses` says what it is.
 
+    Where people are protected it is over them, and each row of a class stands for its person.
+
     Args:
-        losses: each row's own ε, and what was promised to all.
+        losses: each row's own ε, or each person's, and what was promised to all.
         labels: the rows' classes, as positions.
         classes: how many there are.
+        people: whose each row is, where people are protected.
     """
     own = losses.epsilons
-    members = [own[labels == place] for place in range(classes)]
+    of_rows = own if people is None else own[people]
+    members = [of_rows[labels == place] for place in range(classes)]
     return {
         "promised": losses.guarantee.epsilon,
         "delta": losses.guarantee.delta,

@@ -25,6 +25,7 @@ from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 from dptransfer.release import Evaluation, PrivateClassifier, evaluate_scores
 from dptransfer_lab.cells import Cell
+from dptransfer_lab.group_budget import budget_of_one, group_epsilon
 from dptransfer_lab.instance_loss import loss_metrics, loss_summary
 from dptransfer_lab.methods import is_private, method_of
 from dptransfer_lab.record_file import Record
@@ -83,6 +84,7 @@ def measure(cell: Cell, data: Stored, pool: Stored | None) -> Record:
     extra = {
         **outcome.pop("extra", {}),
         "cut": _asked_sizes(cell),
+        **({} if task is None or task.people is None else {"people": len(task.rows_by_person)}),
         "pool_fingerprint": cell.task.pool_fingerprint,
         **{f"{what}_seconds": clock.seconds[what] for what in OWN},
         "overhead_processor_seconds": time.process_time() - before - clock.processor,
@@ -131,6 +133,8 @@ def _described(cell: Cell, task: Task | None) -> Record:
         "rows": key.rows if task is None else len(task.rows),
         "pool_rows": 0 if public is None else len(public),
         "imbalance": float(key.imbalance),
+        "unit": cell.unit,
+        "person_bound": cell.person_bound,
         "budget": {"flavour": Budget.from_dict(cell.budget).flavour, **cell.budget},
         "method": cell.method,
         "label": cell.label,
@@ -152,7 +156,10 @@ def _described(cell: Cell, task: Task | None) -> Record:
 
 def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
     method, budget = method_of(cell.method, cell.given), Budget.from_dict(cell.budget)
-    private = task.private(cell.declare)
+    private = task.private(cell.declare, cell.unit, cell.person_bound)
+    size = int(task.rows_by_person.max()) if cell.unit == "group" else 1
+    if size > 1 and isinstance(method, PrivateMethod):
+        budget = budget_of_one(method, private.facts, task.public, budget, size)
     if isinstance(method, PrivateMethod):
         _map_once(method, task, clock)
     _forget_peak()
@@ -174,11 +181,14 @@ def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
         with clock.on("instance_loss"):
             noise = SeededNoise(cell.task.seed)  # the path of the fit above, once more
             own = instance_losses(method, private, task.public, budget=budget, noise=noise)
-            losses = loss_summary(own, task.labels, len(task.classes))
+            losses = loss_summary(own, task.labels, len(task.classes), private.people)
     promise = None
     if isinstance(model, PrivateClassifier):
         whole = model.guarantee.to_dict()
         promise = {name: whole[name] for name in ("epsilon", "delta", "relation", "rho", "mu")}
+        if size > 1:
+            together = group_epsilon(model.events, size, model.guarantee.delta)
+            promise |= {"epsilon": together, "rho": None, "mu": None}
     return {
         "status": "done",
         "message": None,
@@ -187,6 +197,7 @@ def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
         "peak_mib": None if peak is None or before is None else max(0.0, peak - before),
         "extra": {
             **_extra(model, cell),
+            **({"group": size} if cell.unit == "group" else {}),
             **({"attack": attack} if attack else {}),
             **({"instance_loss": losses} if losses else {}),
         },
@@ -222,7 +233,8 @@ def _attacked(model: PrivateClassifier | Unprotected, task: Task) -> dict[str, A
     inside = task.rows[task.members], task.labelled(task.labels[task.members])
     outside = task.others[0], task.labelled(task.others[1])
     if isinstance(model, PrivateClassifier):
-        found = membership_attack(model, inside, outside).to_dict()
+        people = None if task.people is None else task.people[task.members]
+        found = membership_attack(model, (*inside, people), (*outside, task.other_people)).to_dict()
         return {name: value for name, value in found.items() if name != "guarantee"}
     losses = [
         score_losses(model.scores(rows), labels, classes=task.classes, temperature=model.temperature)

@@ -11,10 +11,10 @@ import pandas as pd
 
 from dptransfer.accounting import epsilon_of_mu, mu_for
 from dptransfer.document import one_line
-from dptransfer.privacy import number, typeset
+from dptransfer.privacy import Unit, number, typeset
 
 FACTORS = ["data", "encoder", "pool", "pool_rows", "classes", "dimension", "rows", "shots", "imbalance"]
-CURRENCY = ["flavour", "delta", "relation"]
+CURRENCY = ["flavour", "delta", "relation", "unit", "person_bound"]
 """What two cells must share to stand on one axis."""
 SETTING = [*FACTORS, *CURRENCY, "at_epsilon"]
 """What two cells must share to compete with each other."""
@@ -31,6 +31,12 @@ METRIC_WORDS = {
     "instance_loss_spread": "quartile distance of losses ÷ promised ε",
 }
 """Short enough to stand beside an axis."""
+UNIT_WORDS = {
+    "row": Unit.ROW.words,
+    "person": Unit.PERSON.words,
+    "group": "group of as many examples as the person with most has",
+}
+"""What is protected as a whole, after 'one'."""
 SIZE_WORDS = {
     "rows": "private rows",
     "classes": "classes",
@@ -147,7 +153,7 @@ def held_fixed(cells: pd.DataFrame, *, vary: Iterable[str] = ()) -> str:
             words.append(f"{name} {' and '.join(values)}")
         else:
             words.append(f"{span_words(values)} {SIZE_WORDS[name]}")
-    flavour, delta, relation = cells.iloc[0][CURRENCY]
+    flavour, delta = cells.iloc[0][["flavour", "delta"]]
     at = f"δ = {typeset(number(delta))}"
     kind = {
         "approximate": f"(ε, δ) budgets with {at}",
@@ -155,7 +161,16 @@ def held_fixed(cells: pd.DataFrame, *, vary: Iterable[str] = ()) -> str:
         "zcdp": f"zCDP budgets, ε quoted at {at}",
         "gdp": f"GDP budgets, ε quoted at {at}",
     }
-    return ", ".join([*words, kind[flavour], f"neighbours by {relation}"])
+    return ", ".join([*words, kind[flavour], _neighbours(cells, loose)])
+
+
+def _neighbours(cells: pd.DataFrame, loose: set[str]) -> str:
+    """Which data sets the guarantee keeps from being told apart, and of how many people they are."""
+    relation, unit, bound = cells.iloc[0][["relation", "unit", "person_bound"]]
+    words = f"neighbours by {relation}" + ("" if "unit" in loose else f" of one {UNIT_WORDS[unit]}")
+    words += f", who counts as {bound:g} at most" if unit == "person" and bound != 1 else ""
+    people = cells["people"].dropna().unique()
+    return words + (f", {span_words(people)} people" if len(people) and unit != "row" else "")
 
 
 def ratio_words(ratio: float) -> str:

@@ -20,7 +20,7 @@ from dptransfer_lab.claims import Claim, entries_of
 from dptransfer_lab.figures.drawing import Drawing
 from dptransfer_lab.figures.style import Style, styles_of
 from dptransfer_lab.paper import write_tables
-from dptransfer_lab.points import SIZE_WORDS, done, placed, slug, span_words
+from dptransfer_lab.points import SIZE_WORDS, UNIT_WORDS, done, placed, slug, span_words
 from dptransfer_lab.report_figures import drawings_of
 from dptransfer_lab.report_privacy import loss_section, printed_section
 from dptransfer_lab.report_tables import (
@@ -174,12 +174,22 @@ def _what_was_run(one: Results) -> list[Block]:
     if len(cells) < expected:
         missing = f"The sweep is not finished: {expected - len(cells)} cells have no result yet."
         blocks.append(Note(missing, "bad"))
+    if set(cells["unit"]) - {"row"}:
+        by_unit = cells["unit"].value_counts()
+        kinds = "; ".join(
+            f"{by_unit[one]} one {words}" for one, words in UNIT_WORDS.items() if one in by_unit
+        )
+        blocks.append(
+            Paragraph(f"What the cells' budgets protect: {kinds}. They are never averaged together.")
+        )
+    sizes = {**_SIZES, **({"people": "people"} if cells["people"].notna().any() else {})}
     rows = [
-        (*key, *(_listed(some[name].dropna()) for name in _SIZES))
+        (*key, *(_listed(some[name].dropna()) for name in sizes))
         for key, some in cells.fillna({"pool": "none"}).groupby(["data", "encoder", "pool"])
     ]
-    header = ("data", "encoder", "pool", *_SIZES.values())
-    blocks.append(Table(header, tuple(rows), "Data sets; numbers from … to … where they vary.", "lllrrrrrr"))
+    header = ("data", "encoder", "pool", *sizes.values())
+    caption = "Data sets; numbers from … to … where they vary."
+    blocks.append(Table(header, tuple(rows), caption, "lll" + "r" * len(sizes)))
     for mark, words in _MARKS.items():
         labels = sorted(cells.loc[cells[mark], "label"].unique())
         blocks += [Note(words.format(", ".join(labels)), "bad")] if labels else []

@@ -34,16 +34,18 @@ def loss_section(frame: pd.DataFrame, styles: Mapping[str, Style]) -> Section | 
         return None
     tables = []
     for cells in split(usable):
+        many = "people" if cells.iloc[0]["unit"] == "person" else "examples"
         rows = tuple(
             (f"{epsilon:.3g}", style.words, *_loss_numbers(some["extra"]))
             for epsilon, style, some in by_label(cells, styles, "at_epsilon")
         )
         caption = (
-            f"Privacy loss ε of the examples, each its own, at the δ of the promise: {over_seeds(cells)} "
+            f"Privacy loss ε of the {many}, each its own, at the δ of the promise: {over_seeds(cells)} "
             "Small and large classes: medians within classes, averaged over the smallest and the largest "
             f"quarter of the classes. Held fixed: {held_fixed(cells)}."
         )
-        tables.append(Table(_LOSSES, rows, caption, "rl" + "r" * 8))
+        header = tuple(words.replace("examples", many) for words in _LOSSES)
+        tables.append(Table(header, rows, caption, "rl" + "r" * 8))
     return Section("Per-instance privacy loss", (Note(NOT_FOR_RELEASE, "bad"), *tables))
 
 

@@ -108,8 +108,9 @@ def _other(values: pd.Series, name: str) -> str:
 
 
 def cost_table(frame: pd.DataFrame, styles: Mapping[str, Style]) -> Table:
-    """Time and memory by data set and label, over everything else."""
-    where = frame.assign(where=frame["data"] + " (" + frame["encoder"] + ")")
+    """Time and memory by data set, unit and label, over everything else."""
+    unit = frame["unit"].map({"row": ""}).fillna(", per " + frame["unit"])
+    where = frame.assign(where=frame["data"] + " (" + frame["encoder"] + ")" + unit)
     rows = tuple(
         (
             data,

@@ -11,6 +11,7 @@ the task        data, encoder, pool (missing: none), shots, imbalance (0: sizes 
 its sizes       rows, classes, pool_rows, dimension, as they were found
 sizes asked     asked_rows, asked_classes, asked_pool_rows, asked_dimension (missing: all there is)
 the budget      flavour ('approximate', 'pure', 'zcdp', 'gdp'), epsilon or rho or mu, delta, relation
+whom it is for  unit ('row', 'person', 'group'), person_bound (1 for rows), people (missing: not known)
 the method      method, label, settings (canonical JSON, so that it can be grouped by)
 marks           oracle_tuned, seeded, not_private
 the promise     promised_epsilon, promised_delta, promised_rho, promised_mu, promised_relation
@@ -58,6 +59,9 @@ COLUMNS: dict[str, tuple[str, str]] = {
     **{name: (name, "str") for name in ("data", "encoder", "pool", "method", "label", "settings")},
     **{name: (name, "Int64") for name in (*SIZES, "shots", "seed")},
     "imbalance": ("imbalance", "float64"),
+    "unit": ("unit", "str"),
+    "person_bound": ("person_bound", "float64"),
+    "people": ("extra.people", "Int64"),
     **{f"asked_{name}": (f"extra.cut.{name}", "Int64") for name in SIZES},
     **{name: (f"budget.{name}", "float64") for name in ("epsilon", "delta", "rho", "mu")},
     **{name: (f"budget.{name}", "str") for name in ("flavour", "relation")},
@@ -74,13 +78,14 @@ COLUMNS: dict[str, tuple[str, str]] = {
 """Column: its place in a record, names joined by dots, and its type in the frame."""
 PLACE = [
     *("data", "encoder", "pool", "shots", "imbalance", *(f"asked_{name}" for name in SIZES)),
-    *("flavour", "epsilon", "delta", "rho", "mu", "relation", "method", "label"),
+    *("flavour", "epsilon", "delta", "rho", "mu", "relation", "unit", "person_bound", "method", "label"),
 ]
 """Where a cell stands in its study, but for the seed."""
 GROUP = [*PLACE, "settings"]
 """What cells share that differ in their seed only."""
 _RESTORE = "Somebody else changed the file: restore it, or run the study into a new folder."
 _MAY_LACK = ("extra.", "guarantee.", "metrics.", "cost.")  # older versions measured less
+_BEFORE = {"unit": "row", "person_bound": 1.0}  # what older versions did without a word
 
 
 def read_results(folder: str | Path, study: str | None = None) -> pd.DataFrame:
@@ -140,6 +145,8 @@ def _at(record: Record, place: str) -> Any:
             found = found[name]
         elif place.startswith(_MAY_LACK):
             return None
+        elif place in _BEFORE:
+            return _BEFORE[place]
         else:
             raise DataError(f"A record must have '{place}'; one has not. {_RESTORE}")
     return found

@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data import EncoderIdentity, PublicEmbeddings, content_digest, read_public
+from dptransfer.data import (
+    EncoderIdentity,
+    PublicEmbeddings,
+    content_digest,
+    read_public,
+    read_table,
+    require_same_encoder,
+)
 from dptransfer.errors import DataError, MissingDependency
 from dptransfer_lab.demo.digits import CLASSES
 from dptransfer_lab.demo_data import demo_digits, demo_glyphs
@@ -24,7 +31,8 @@ from dptransfer_lab.study import DataSet, Source, Study
 DEMO = "demo"
 _SEED = 20_251  # of held-out and balanced test sets: the same rows in every study
 Told = Callable[[str], None]
-Packed = tuple[Stored, dict[str, NDArray[Any]]]
+Arrays = dict[str, NDArray[Any]]
+Packed = tuple[Stored, Arrays]
 
 
 def stored_arrays(
@@ -73,20 +81,24 @@ def data_set(data: DataSet, encoder: str, folders: Sequence[Path]) -> Stored:
         folders: where relative paths are looked for, in this order.
     """
     source = data.source[encoder]
-    cut = {"test_share": data.test_share, "balanced_test": data.balanced_test}
+    cut: dict[str, Any] = {"test_share": data.test_share, "balanced_test": data.balanced_test}
+    cut |= {} if data.people is None else {"people": data.people}
     if source.train == DEMO:
         key = {"demo": "digits", "encoder": encoder, **cut}
         return kept(key, lambda: _packed(demo_digits(encoder), CLASSES, None, data))
     train = _located(source.train, encoder, folders)
     test = None if source.test is None else _located(source.test, encoder, folders)
     key = {"train": _stamp(train), "test": None if test is None else _stamp(test), "role": "data", **cut}
-    return kept(key, lambda: _packed(*_read_data(train, test), data))
+    return kept(key, lambda: _packed(*_read_data(train, test, data.people), data))
 
 
 def public_pool(source: Source, encoder: str, folders: Sequence[Path]) -> Stored:
     """The pool's rows by this encoder; a file that can be memory-mapped as it is is not copied."""
     if source.train == DEMO:
         return kept({"demo": "glyphs", "encoder": encoder}, lambda: _packed_pool(demo_glyphs(encoder)))
+    if source.more:
+        paths = [_located(file, encoder, folders) for file in (source.train, *source.more)]
+        return kept({"train": [_stamp(path) for path in paths], "role": "pool"}, lambda: _joined(paths))
     path = _located(source.train, encoder, folders)
     file = path / "rows.npy" if (path / "rows.npy").is_file() else path
     if file.suffix == ".npy":
@@ -96,7 +108,7 @@ def public_pool(source: Source, encoder: str, folders: Sequence[Path]) -> Stored
 
 def _files(sources: Sequence[Source]) -> Iterator[str]:
     for source in sources:
-        yield from (file for file in (source.train, source.test) if file not in (None, DEMO))
+        yield from (file for file in (source.train, source.test, *source.more) if file not in (None, DEMO))
 
 
 def _located(source: str, encoder: str, folders: Sequence[Path]) -> Path:
@@ -122,26 +134,30 @@ def _stamp(path: Path) -> dict[str, Any]:
 
 def part_of(path: Path, split: str, **declared: Any) -> PublicEmbeddings:
     """One split of a file, or all of one that has none."""
+    return _part(path, split, None, **declared)[0]
+
+
+def _part(path: Path, *splits: str | None, **declared: Any) -> tuple[PublicEmbeddings, str | None]:
+    """The first of these splits that is there, None for a file without any; and which one it is."""
     try:
-        return read_public(path, split=split, **declared)
+        return read_public(path, split=splits[0], **declared), splits[0]
     except DataError:
-        return read_public(path, **declared)
+        if len(splits) == 1:
+            raise
+        return _part(path, *splits[1:], **declared)
 
 
 def _read_data(
-    train: Path, test: Path | None
-) -> tuple[dict[str, NDArray[Any]], tuple[str | int, ...], EncoderIdentity | None]:
-    """Arrays, with test rows where there are some; the classes; and who made the rows."""
-    found = part_of(train, "train")
+    train: Path, test: Path | None, column: str | None
+) -> tuple[Arrays, tuple[str | int, ...], EncoderIdentity | None]:
+    """Arrays, with test rows and people where there are some; the classes; and who made the rows."""
+    found, split = _part(train, "train", None)
     if found.labels is None or found.classes is None:
         raise DataError(f"'{train}': a data set must have labels; this has none. Write them into the file.")
-    arrays = {"rows": found.rows, "labels": found.labels}
+    arrays = {"rows": found.rows, "labels": found.labels, **_people("people", train, split, column)}
     try:
-        tested = (
-            read_public(train, split="test", classes=found.classes)
-            if test is None
-            else part_of(test, "test", classes=found.classes)
-        )
+        parts = ("test",) if test is None else ("test", None)
+        tested, split = _part(test or train, *parts, classes=found.classes)
     except DataError:
         if test is not None:
             raise
@@ -151,11 +167,24 @@ def _read_data(
                 f"'{test or train}': test rows must have labels and the training rows' dimension."
             )
         arrays |= {"test_rows": tested.rows, "test_labels": tested.labels}
+        if "people" in arrays:  # a test row without a person is somebody's only one
+            alone = {"test_people": np.arange(len(tested.rows))}
+            arrays |= {**alone, **_people("test_people", test or train, split, column)}
     return arrays, found.classes, found.encoder
 
 
+def _people(name: str, path: Path, split: str | None, column: str | None) -> Arrays:
+    """Whose each row is, under this name; nothing where neither the study nor an `.emb` folder tells."""
+    if (path / "manifest.json").is_file():
+        column = None
+    elif column is None:
+        return {}
+    people = read_table(path, split=split, verify=False, person=column).people
+    return {} if people is None else {name: people}
+
+
 def _packed(
-    arrays: dict[str, NDArray[Any]],
+    arrays: Arrays,
     classes: tuple[str | int, ...],
     encoder: EncoderIdentity | None,
     data: DataSet,
@@ -163,29 +192,53 @@ def _packed(
     """Arrays with a test set: their own or a share that is held out, balanced where that is asked for."""
     rng = np.random.default_rng(_SEED)
     if "test_rows" not in arrays:
-        arrays = _held_out(arrays["rows"], arrays["labels"], data.test_share, rng)
+        arrays = _held_out(arrays, data.test_share, rng)
     if data.balanced_test:
         fewest = int(np.bincount(arrays["test_labels"], minlength=len(classes)).min())
         if fewest == 0:
             raise DataError("A balanced test set needs test rows of each class; a class has none.")
         chosen = drawn_by_class(arrays["test_labels"], fewest, rng=rng)
-        arrays |= {name: arrays[name][chosen] for name in ("test_rows", "test_labels")}
+        arrays |= {name: array[chosen] for name, array in arrays.items() if name.startswith("test_")}
     return Stored(content_digest(*arrays.values()), classes=classes, encoder=encoder), arrays
 
 
-def _held_out(
-    rows: NDArray[Any], labels: NDArray[np.int64], share: float, rng: np.random.Generator
-) -> dict[str, NDArray[Any]]:
-    """A share of each class held out; a class of one row keeps it for training."""
-    held = drawn_by_class(labels, lambda rows: min(max(1, round(share * rows)), rows - 1), rng=rng)
+def _held_out(arrays: Arrays, share: float, rng: np.random.Generator) -> Arrays:
+    """A share of each class held out, or whole persons; a class of one row keeps it for training."""
+    labels, people = arrays["labels"], arrays.get("people")
+    if people is None:
+        held = drawn_by_class(labels, lambda rows: min(max(1, round(share * rows)), rows - 1), rng=rng)
+    else:
+        held = _whole_persons(labels, people, share, rng)
     if not len(held):
-        raise DataError("Test rows must come from somewhere; no class has two rows. Name a test file.")
-    return {
-        "rows": np.delete(rows, held, axis=0),
-        "labels": np.delete(labels, held),
-        "test_rows": rows[held],
-        "test_labels": labels[held],
-    }
+        raise DataError("Test rows must come from somewhere; no class has two to share. Name a test file.")
+    kept = {name: np.delete(array, held, axis=0) for name, array in arrays.items()}
+    return {**kept, **{f"test_{name}": array[held] for name, array in arrays.items()}}
+
+
+def _whole_persons(
+    labels: NDArray[np.int64], people: NDArray[np.int64], share: float, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """The rows of persons, drawn until they have the share; whoever would leave a class empty stays."""
+    left, wanted = np.bincount(labels), (1 - share) * len(labels)
+    rows_of = np.split(np.argsort(people, kind="stable"), np.cumsum(np.bincount(people))[:-1])
+    held = [np.arange(0)]
+    for person in rng.permutation(len(rows_of)):
+        rows = rows_of[person]
+        after = left - np.bincount(labels[rows], minlength=len(left))
+        if left.sum() > wanted and after[labels[rows]].all():
+            held, left = [*held, rows], after
+    return np.sort(np.concatenate(held))
+
+
+def _joined(paths: Sequence[Path]) -> Packed:
+    """The rows of several files as one pool; all of one encoder, as far as the files say."""
+    parts = [part_of(path, "train") for path in paths]
+    for part in parts[1:]:
+        require_same_encoder(parts[0].encoder, part.encoder, names=("The first file", "another of the pool"))
+    if len({part.dimension for part in parts}) > 1:
+        raise DataError("The files of one pool must have rows of one dimension; these have not.")
+    rows = np.concatenate([part.rows for part in parts])
+    return _packed_pool(PublicEmbeddings(rows, encoder=parts[0].encoder))
 
 
 def _packed_pool(pool: PublicEmbeddings) -> Packed:

@@ -12,12 +12,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from dptransfer.errors import DataError, DPTransferError
-from dptransfer.privacy import Budget, Relation
+from dptransfer.privacy import Bound, Budget, Relation, Unit
 from dptransfer_lab.methods import method_of
 from dptransfer_lab.record_file import canonical
 
 NO_POOL = "none"
 Flavour = Literal["approximate", "pure", "zcdp", "gdp"]
+Protected = Literal["row", "person", "group"]
+"""Whom a cell's budget protects: a row; a person with all their rows; as many rows as anybody has."""
 
 
 def _listed(value: Any) -> Any:
@@ -29,6 +31,7 @@ Numbers = Annotated[tuple[float, ...], BeforeValidator(_listed)]
 Counts = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_listed)]
 Wholes = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(_listed)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Units = Annotated[tuple[Protected, ...], BeforeValidator(_listed)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._+-]*$")]
 
 
@@ -44,13 +47,18 @@ class Source(Part):
     Attributes:
         train: a file with labelled rows; for a file that has splits, its split 'train' is meant.
         test: a file with test rows; default the split 'test' of `train`, or a share held out of it.
+        more: of a pool, further files whose rows join those of `train`.
     """
 
     train: str
     test: str | None = None
+    more: tuple[str, ...] = ()
 
 
 def _source(value: Any) -> Any:
+    """A file, or a list of them, stands for a table."""
+    if isinstance(value, list) and value:
+        return {"train": value[0], "more": value[1:]}
     return {"train": value} if isinstance(value, str) else value
 
 
@@ -61,19 +69,23 @@ class DataSet(Part):
         name: what tables call it.
         source: its rows by encoder: a file, 'demo', 'hub:ORG/NAME', or a table with `train` and `test`.
         pool: names of the pools it is tried with; 'none' is no pool.
-        test_share: share of each class held out for testing where the file has no test rows.
+        people: the column or array of its files that tells whose each row is ('g' stands for g_train and
+            g_test in an archive with parts); an `.emb` folder tells it without.
+        test_share: share of each class held out for testing where the file has no test rows; where people
+            are known, whole persons with that share of the rows.
         balanced_test: cut the test set to the same number of rows per class.
     """
 
     name: Name
     source: dict[str, Annotated[Source, BeforeValidator(_source)]] = Field(min_length=1)
     pool: Words = (NO_POOL,)
+    people: str | None = None
     test_share: Annotated[float, Field(gt=0, lt=1)] = 0.25
     balanced_test: bool = False
 
 
 class Pool(Part):
-    """Public rows, by encoder: `source` is as for a data set, and labels are not used."""
+    """Public rows, by encoder: `source` is as for a data set, or a list of files; labels are not used."""
 
     name: Name
     source: dict[str, Annotated[Source, BeforeValidator(_source)]] = Field(min_length=1)
@@ -124,6 +136,7 @@ class Only(Part):
     flavour: Annotated[tuple[Flavour, ...], BeforeValidator(_listed)] = ()
     imbalance: Numbers = ()
     shots: Counts = ()
+    unit: Units = ()
 
 
 class MethodEntry(Part):
@@ -134,7 +147,8 @@ class MethodEntry(Part):
         label: what tables and figures call it; default the name.
         settings: its fields, as `--set` takes them.
         oracle_tuned: the settings were chosen by looking at test results; tables say so.
-        declare: what the owner declares public beyond the classes.
+        declare: what the owner declares public beyond the classes; with it, of people, about how many rows
+            they have each.
         only: where it is tried.
     """
 
@@ -173,6 +187,9 @@ class Study(Part):
         seeds: how many, or which. A seed decides classes' places in the tail, the rows drawn, and the noise.
         imbalance: ratios of the largest class to the smallest; 0 leaves the class sizes as they are.
         shots: labelled public examples per class, taken out of the training rows.
+        unit: whom a budget protects: 'row'; 'person', with all their rows; 'group', which is rows again, with
+            noise for as many at once as the person with most has, as one would without people.
+        person_bound: as how many rows one person counts, at most, where persons are protected.
         attack: whether to measure how well members are told from non-members.
         instance_loss: whether to measure each private row's own privacy loss, by a second fit.
         data: the data sets.
@@ -190,6 +207,8 @@ class Study(Part):
     seeds: int | tuple[int, ...] = 3
     imbalance: Numbers = (0.0,)
     shots: Counts = (0,)
+    unit: Units = ("row",)
+    person_bound: Numbers = (1.0,)
     attack: bool = True
     instance_loss: bool = False
     data: Annotated[tuple[DataSet, ...], Field(min_length=1)]
@@ -221,9 +240,17 @@ class Study(Part):
             raise ValueError("seeds must be a number of at least 1, or distinct whole numbers from 0 up")
         if not self.imbalance or any(ratio != 0 and not ratio >= 1 for ratio in self.imbalance):
             raise ValueError("imbalance must list ratios of at least 1, or 0 for class sizes as they are")
+        if not self.unit or _repeated(self.unit):
+            raise ValueError("unit must list 'row', 'person' or 'group', each once at most")
+        if not self.person_bound or _repeated(self.person_bound):
+            raise ValueError("person_bound must list different numbers")
+        for bound in self.person_bound:
+            Bound(Unit.PERSON, bound)  # its own checks
         for kind, named in (("data", self.data), ("pool", self.pool)):
             if _repeated([one.name for one in named]):
                 raise ValueError(f"each {kind} must have a name of its own")
+        if torn := [one.name for one in self.data if any(source.more for source in one.source.values())]:
+            raise ValueError(f"a data set is one file, or two with test rows; '{torn[0]}' lists several")
         pools = {pool.name: pool for pool in self.pool}
         for one, name in [(data, name) for data in self.data for name in data.pool if name != NO_POOL]:
             if name not in pools:

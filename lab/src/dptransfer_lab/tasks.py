@@ -41,6 +41,8 @@ class Task:
         encoder: who made the rows, where that is known.
         members: positions in `rows` that the attack tries.
         others: as many rows of the same classes that were not fitted on, and their classes.
+        people: whose each of the rows is, as a number from 0, where that is known.
+        other_people: whose each of the `others` is; none of them has a row that was fitted on.
     """
 
     rows: Rows
@@ -53,6 +55,8 @@ class Task:
     encoder: EncoderIdentity | None = None
     members: Positions | None = None
     others: tuple[Rows, Positions] | None = None
+    people: Positions | None = None
+    other_people: Positions | None = None
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -63,8 +67,23 @@ class Task:
         """Labels as the library takes them."""
         return Labelled(positions, self.classes)
 
-    def private(self, declare: str) -> PrivateEmbeddings:
+    @cached_property
+    def rows_by_person(self) -> Positions:
+        """How many rows each person has, where it is known whose each row is."""
+        if self.people is None:
+            raise DataError(
+                "To protect people it must be known whose each row is; this data set does not tell. "
+                "Name the column that does: people = '...' in [[data]]."
+            )
+        return np.bincount(self.people)
+
+    def private(self, declare: str, unit: str = "row", person_bound: float = 1.0) -> PrivateEmbeddings:
         """The rows as their owner would hand them to a method, with what is declared about them."""
+        whole: dict[str, Any] = {}
+        if unit == "person":
+            typical = float(self.rows_by_person.mean())
+            whole = {"people": self.people, "person_bound": person_bound}
+            whole |= {"rows_per_person": typical} if declare != "nothing" else {}
         return PrivateEmbeddings(
             self.rows,
             self.labelled(self.labels),
@@ -72,6 +91,7 @@ class Task:
             encoder=self.encoder,
             size=len(self.rows) if declare != "nothing" else None,
             class_counts=self.sizes if declare == "class_counts" else None,
+            **whole,
         )
 
 
@@ -79,7 +99,7 @@ class Task:
 def task_of(key: TaskKey, data: Stored, pool: Stored | None) -> Task:
     """The task with this key, cut from these arrays."""
     whole = _opened(data)
-    labels, test_labels = whole["labels"], whole["test_labels"]
+    labels, test_labels, people = whole["labels"], whole["test_labels"], whole.get("people")
     classes, kept, kept_test = data.classes, np.arange(len(labels)), np.arange(len(test_labels))
     if key.classes is not None:
         _require("classes", key.classes, len(classes))
@@ -92,7 +112,8 @@ def task_of(key: TaskKey, data: Stored, pool: Stored | None) -> Task:
         fewest = int(np.bincount(labels[kept], minlength=len(classes)).min())
         _require("shots", key.shots + 1, fewest)  # one row at least stays private
         shots = kept[drawn_by_class(labels[kept], key.shots, rng=_rng(key, _SHOTS))]
-        kept = np.setdiff1d(kept, shots)
+        # Who gave a shot is public, so that none of their rows plays a private one.
+        kept = np.setdiff1d(kept, shots) if people is None else _of_others(kept, shots, people)
     chosen_rows = kept
     if key.imbalance:
         chosen_rows = kept[long_tail(labels[kept], key.imbalance, rng=_rng(key, _TAIL), classes=len(classes))]
@@ -104,6 +125,7 @@ def task_of(key: TaskKey, data: Stored, pool: Stored | None) -> Task:
         _require("dimension", key.dimension, width)
         width = key.dimension
     left = np.setdiff1d(kept, chosen_rows)
+    left = left if people is None else _of_others(left, chosen_rows, people)
     members, unused, tested = _attacked(chosen_rows, left, labels, kept_test, test_labels, key)
     parts = _cut(whole["rows"], unused, width), _cut(whole["test_rows"], tested, width)
     labelled = (_cut(whole["rows"], shots, width), labels[shots]) if len(shots) else None
@@ -118,7 +140,26 @@ def task_of(key: TaskKey, data: Stored, pool: Stored | None) -> Task:
         encoder=data.encoder,
         members=np.searchsorted(chosen_rows, members),
         others=(np.concatenate(parts), np.concatenate([labels[unused], test_labels[tested]])),
+        **_people(whole, chosen_rows, unused, tested),
     )
+
+
+def _of_others(rows: Positions, seen: Positions, people: Positions) -> Positions:
+    """Those of the rows whose people have none among the seen."""
+    return rows[~np.isin(people[rows], people[seen])]
+
+
+def _people(whole: Arrays, rows: Positions, unused: Positions, tested: Positions) -> dict[str, Positions]:
+    """Whose the rows are, and the others that the attack tries; nothing where that is not known."""
+    if "people" not in whole:
+        return {}
+    people, test_people = whole["people"], whole["test_people"]
+    others = np.concatenate([people[unused], test_people[tested] + len(people)])  # nobody is in both parts
+    return {"people": _numbered(people[rows]), "other_people": _numbered(others)}
+
+
+def _numbered(people: Positions) -> Positions:
+    return np.unique(people, return_inverse=True)[1].astype(np.int64)
 
 
 def _public(

@@ -18,7 +18,10 @@ from dptransfer_lab.intervals import student
 from dptransfer_lab.points import CURRENCY, FACTORS, SETTING, span_words
 
 _SMALL_IS_GOOD = ("fit_seconds", "peak_mib", "cell_seconds", "attack_auc", "calibration_error")
-_PLACE = {"encoder": "{}", "pool": "pool {}", "imbalance": "ratio {:g}", "shots": "{} shots"}
+_PLACE = {
+    "encoder": "{}", "pool": "pool {}", "imbalance": "ratio {:g}", "shots": "{} shots",
+    "unit": "per {}", "person_bound": "B = {:g}",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,8 @@ def _boost(claim: Claim, cells: pd.DataFrame) -> tuple[list[bool], str]:
     told, agree = [], []
     found = boosts(cells).dropna(subset=["boost"])
     found = found[found["label"].isin(claim.left)].sort_values("shots")
-    for key, line in found.groupby(["data", "encoder", "imbalance", "label", "at_epsilon"]):
+    keys = ["data", "unit", "person_bound", "encoder", "imbalance", "label", "at_epsilon"]
+    for key, line in found.groupby(keys):
         first, last = line.iloc[0], line.iloc[-1]
         if first["shots"] < last["shots"]:
             agree.append(bool(last["boost"] < first["boost"]))

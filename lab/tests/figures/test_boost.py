@@ -56,3 +56,10 @@ def test_fits_as_good_as_without_privacy_are_left_out_and_counted():
 
 def test_without_references_there_is_no_boost():
     assert drawn([r for r in mixed() if r["method"] != "as-published-paragon"]) == []
+
+
+def test_the_boost_of_people_is_not_averaged_with_that_of_rows():
+    worse = [{**one, "unit": "person"} for one in mixed(adamix=(0.40, 0.30)) if one["label"] == "adamix"]
+    found = boosts(cells([*mixed(), *worse])).set_index(["unit", "shots"])["boost"]
+    assert found["row"].tolist() == [4.0, 5.0]
+    assert found["person"].tolist() == [1.0, 1.0]

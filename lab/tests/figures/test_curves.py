@@ -132,3 +132,12 @@ def test_an_attack_line_goes_through_the_means_of_error_and_area():
     assert {text.get_text() for text in axes.texts} == {"ε 1", "ε 4"}
     assert "coin toss" in made.caption
     assert drawn(attacked(auc=None), attack_trade) == []
+
+
+def test_one_panel_per_unit_in_the_order_of_what_it_costs():
+    (made,) = drawn(grid(unit=["group", "person", "row"]), over="unit")
+    assert titles(made) == ["ε per row", "ε per person", "ε per group"]
+    assert "one panel per what is protected as a whole" in made.caption
+    (first, *_) = made.figure.axes
+    values = [r["metrics"]["balanced_accuracy"] for r in grid(("mean",), epsilons=(4.0,))]
+    assert lines_of(first)["mean"].get_ydata()[-1] == pytest.approx(np.mean(values))

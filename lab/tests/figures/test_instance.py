@@ -63,3 +63,11 @@ def test_there_is_a_figure_per_budget_and_none_without_losses():
     made = drawn([*records, record("public", epsilon=1.0)])
     assert len({drawing.name for drawing in made}) == len(made) == 3
     assert drawn([record("mean")]) == []
+
+
+def test_where_people_are_protected_it_is_they_who_stand_in_order():
+    (made,) = drawn(measured_losses(epsilons=(2.0,), unit="person"))
+    left, right = made.figure.axes
+    assert left.get_xlabel() == "people, from the least to the most exposed, %"
+    assert right.get_xlabel() == "classes by their number of examples"
+    assert made.caption.startswith("Each person's own privacy loss")

@@ -11,6 +11,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats
+from dptransfer.compute.people import by_size
 from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.features import Features, FittedFeatures, FittedPublicMap, OnLattice, PublicMap, apply
@@ -284,6 +285,10 @@ class PublicPriorPrototypes(EmbeddingMethod):
         # Toward zero, from the grid of the sums to that of the gradients: a row's norm can only shrink.
         # Exact: the quotient by a power of two is, and the cast cuts off what is behind the point.
         rows = (mapped / (2**SUM_BITS // ROW_NORM)).astype(np.int32)
+        labels, people = private.labels, private.people
+        if people is not None:  # each one's rows next to each other, once, so that no step has to
+            order = by_size(people).order
+            rows, labels, people = rows[order], labels[order], people[order]
         temper = _INDEPENDENT_AXES / axes
         linear, offset, precision = (temper * part for part in model.predictive())
         prior = np.log(model.counts)
@@ -297,7 +302,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
                 precision,
                 bound=private.facts.bound,
             )
-            gradient = purse.release(query, share, rows, private.labels, private.people)
+            gradient = purse.release(query, share, rows, labels, people)
             length = _STEP_LENGTH * math.sqrt(classes)
             weights = weights - length * gradient / max(float(np.linalg.norm(gradient)), 1e-12)
             if index >= self.steps // 2:

@@ -13,11 +13,11 @@ from dptransfer_lab.points import caption, figure_name, split, thinned
 
 ONLY_PUBLIC, PARAGON = "only-public", "as-published-paragon"
 _ROWS = ["data", "encoder", "shots", "imbalance", "rows", "classes", "dimension"]
-"""Which rows a fit had; the two references do not depend on the budget."""
+"""Which rows a fit had; the two references depend on neither the budget nor whom it protects."""
 
 
 def boosts(frame: pd.DataFrame) -> pd.DataFrame:
-    """PB = (e_public − e_paragon) ÷ (e_private − e_paragon) by `label`, `at_epsilon` and rows, as `boost`.
+    """PB = (e_public − e_paragon) ÷ (e_private − e_paragon) by label, ε, unit and rows, as `boost`.
 
     The errors are means over seeds. 1 is no better than the public shots alone; more is better. It is missing
     where the private error is not above that of the paragon, which has no privacy at all.
@@ -27,7 +27,8 @@ def boosts(frame: pd.DataFrame) -> pd.DataFrame:
         errors[errors["method"] == name].groupby(_ROWS)["error"].mean() for name in (ONLY_PUBLIC, PARAGON)
     )
     rest = errors[~errors["method"].isin((ONLY_PUBLIC, PARAGON))]
-    private = rest.groupby([*_ROWS, "label", "at_epsilon"])["error"].mean().reset_index()
+    apart = [*_ROWS, "unit", "person_bound", "label", "at_epsilon"]
+    private = rest.groupby(apart)["error"].mean().reset_index()
     found = private.join(public.rename("public"), on=_ROWS).join(paragon.rename("paragon"), on=_ROWS)
     found = found.dropna(subset=["public", "paragon"])
     gap = (found["error"] - found["paragon"]).round(12)

@@ -9,7 +9,16 @@ import pandas as pd
 from dptransfer_lab.figures.drawing import Drawing, finished, percent
 from dptransfer_lab.figures.lines import MEAN_AND_INTERVAL, columns_for, epsilon_axis, level_line, line_panels
 from dptransfer_lab.figures.style import QUIET, Style, shown_in, styled
-from dptransfer_lab.points import METRIC_WORDS, brief, caption, figure_name, opening, ratio_words, split
+from dptransfer_lab.points import (
+    METRIC_WORDS,
+    UNIT_WORDS,
+    brief,
+    caption,
+    figure_name,
+    opening,
+    ratio_words,
+    split,
+)
 
 _ERRORS = {"accuracy": "test error", "balanced_accuracy": "balanced error"}
 _RHO = {"pure": "ε²/8, as for one selection", "zcdp": "the budget itself"}
@@ -18,8 +27,14 @@ _TOGETHER: dict[str, tuple[str, ...]] = {  # a data set brings its own classes, 
     "encoder": ("encoder", "dimension", "pool_rows"),
     "pool": ("pool", "pool_rows"),
 }
-_FACTOR_WORDS = {"imbalance": "imbalance ratio", "shots": "number of public shots", "data": "data set"}
-_PANEL_WORDS = {"shots": "{:,} shots per class", "pool_rows": "{:,} public rows", "rows": "{:,} private rows"}
+_FACTOR_WORDS = {
+    "imbalance": "imbalance ratio", "shots": "number of public shots", "data": "data set",
+    "unit": "what is protected as a whole",
+}  # fmt: skip
+_PANEL_WORDS = {
+    "shots": "{:,} shots per class", "pool_rows": "{:,} public rows", "rows": "{:,} private rows",
+    "unit": "ε per {}",
+}  # fmt: skip
 
 
 @styled()
@@ -52,7 +67,8 @@ def _curve(
     over: str | None,
     free: Sequence[str],
 ) -> Drawing:
-    figure, panels = line_panels(cells, styles, x="at_epsilon", y=metric, panel=over)
+    order = [unit for unit in UNIT_WORDS if unit in set(cells["unit"])] if over == "unit" else None
+    figure, panels = line_panels(cells, styles, x="at_epsilon", y=metric, panel=over, order=order)
     columns = columns_for(len(panels))
     for place, (value, axes) in enumerate(panels.items()):
         epsilon_axis(axes, cells, rho=place < columns)

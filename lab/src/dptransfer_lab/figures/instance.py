@@ -47,17 +47,19 @@ def _figure(cells: pd.DataFrame, styles: Mapping[str, Style], epsilon: float) ->
     for panel, axes in panels.items():
         axes.axhline(promised, color=INK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
         axes.set(ylim=(0, 1.12 * promised or 1.0), xlabel=panel)
+    one, many = ("person", "people") if cells.iloc[0]["unit"] == "person" else ("example", "examples")
     first = panels[_SORTED]
     for line in first.lines:
         line.set_markevery(10)
     first.text(2, promised * 1.02, f"promised: ε = {promised:.3g}", fontsize=8, color=QUIET)
-    first.set(xlim=(0, 100), ylabel=f"privacy loss ε at δ = {typeset(number(cells.iloc[0]['delta']))}")
+    first.set(xlim=(0, 100), xlabel=_SORTED.replace("examples", many))
+    first.set(ylabel=f"privacy loss ε at δ = {typeset(number(cells.iloc[0]['delta']))}")
     if _BY_SIZE in panels:
         panels[_BY_SIZE].set_xticks(range(len(_QUARTERS)), _QUARTERS)
     name = cells.iloc[0]["data"]
     sizes = "; right, medians within classes, averaged over quarters of the classes" if len(order) > 1 else ""
     what = (
-        f"Each example's own privacy loss on {name} under the run that it was in, sorted, at a budget of ε = "
+        f"Each {one}'s own privacy loss on {name} under the run that it was in, sorted, at a budget of ε = "
         f"{epsilon:.3g}; dashed is what was promised to all{sizes}. {NOT_FOR_RELEASE}"
     )
     bands = "the line is the mean over seeds, the band reaches to the extremes"
