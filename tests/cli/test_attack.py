@@ -79,9 +79,18 @@ def with_people(cli, data, tmp_path):
 def test_a_release_that_protects_persons_is_attacked_by_person(cli, cli_json, with_people):
     found = cli_json("attack", *with_people, "--person", "patient")
     assert (found["members"], found["others"]) == (75, 20)
-    text = cli("attack", *with_people, "--person", "patient").stdout
-    assert "Shown one person, with all their rows, that the model was fitted on" in text
-    assert "of 20 other people fewer than 10" in text
+    told = cli("attack", *with_people, "--person", "patient")
+    assert "Shown one person, with all their rows, that the model was fitted on" in told.stdout
+    assert "of 20 other people fewer than 10" in told.stdout
+    assert not told.stderr
+
+
+def test_rows_that_nobody_is_named_for_are_taken_one_by_one_and_that_is_said(cli, with_people):
+    told = cli("attack", *with_people).stderr.splitlines()
+    assert len(told) == 2
+    assert all(
+        "does not tell whose its rows are; each was taken for somebody's only one" in line for line in told
+    )
 
 
 def test_a_column_of_people_that_is_not_there_or_not_asked_for_is_refused(cli, data, model, with_people):

@@ -1,7 +1,9 @@
 """Commands of plug-ins: found by entry point, loaded when needed, harmless when broken."""
 
+import json
 import sys
 from importlib.metadata import EntryPoint
+from itertools import pairwise
 from types import ModuleType
 
 import pytest
@@ -98,6 +100,24 @@ def test_without_the_laboratory_its_command_says_how_to_get_it(cli):
     said = cli("bench", "run", "demo", code=2).stderr
     needs = "needs a package that is not installed: pip install 'dptransfer[lab]'"
     assert said == f"Error: 'dptransfer bench' {needs}\n"
+
+
+def test_two_answers_to_whom_the_promise_is_made_are_refused(cli):
+    for words in (
+        ["plan", "--epsilon", "1", "--classes", "3", "--person", "patient", "--person", "none"],
+        ["ledger", "budget", "clinic", "--unit", "row", "--unit", "person"],
+    ):
+        refused = cli(*words, code=2).stderr
+        assert "takes one value; it is given 2 times. See: dptransfer" in refused
+    fine = "plan -e 1 -d 1e-5 --classes 3 --dim 8 -m mean --set data.size=50 --set device=cpu -e 2 --json"
+    assert json.loads(cli(*fine.split()).stdout)["epsilon"] > 1.9
+
+
+def test_help_flows_to_the_width_of_the_terminal(cli):
+    told = cli("fit", "--help").stdout
+    lines = [line.strip() for line in told.partition("Arguments")[0].splitlines()]
+    broken = [line for line, after in pairwise(lines) if line and after and len(line) < 60]
+    assert not broken
 
 
 def test_every_group_has_help_at_once():

@@ -336,7 +336,7 @@ def test_people_by_folder_all_the_way_to_a_release(cli, cli_json, photos, encode
     told = cli_json(
         "encode", photos, "--encoder", encoder, "--out", "p.emb", "--person", "folder", "--batch", "5"
     )
-    assert told["people"] == "numbered; no id is kept"
+    assert told["people"] == "numbered, for their owner alone"
     assert len(set(read_private("p.emb").people)) == 6
     assert cli_json("encode", photos, "--encoder", encoder, "--out", "q.emb")["people"] == "none"
     assert read_private("q.emb", people="folder").people.tolist() == read_private("p.emb").people.tolist()

@@ -267,6 +267,7 @@ def test_a_plan_for_persons_says_so_and_reads_nothing(cli, cli_json):
     assert told["events"][0]["noise_multiplier"] == rows["events"][0]["noise_multiplier"]
     said = " ".join(cli("plan", "-m", "mean", *BUDGET, *SIZES, "--person", "absent.csv").output.split())
     assert "adding or removing one person, with all their examples" in said
+    assert "A person counts as at most one example in every answer" in said
 
 
 def test_what_is_declared_about_persons_reaches_the_plan(cli, cli_json):

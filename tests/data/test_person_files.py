@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dptransfer.data.images import find_images
 from dptransfer.data.person_files import is_person_file, people_by_folder, people_in_file
 from dptransfer.errors import DataError
 
@@ -35,6 +36,16 @@ def test_examples_are_found_by_path_however_it_is_written(csv, tmp_path):
     )
     paths = [tmp_path / "root" / name for name in ("b/3.png", "a/1.png", "a/2.png")]
     assert people_in_file(file, 3, paths=paths, root=tmp_path / "root").tolist() == [0, 0, 1]
+
+
+def test_pictures_of_a_folder_that_is_named_from_here_are_found(csv, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a/1.png", "b/2.png"):
+        (tmp_path / "scans" / name).parent.mkdir(parents=True)
+        (tmp_path / "scans" / name).touch()
+    file = csv("path,person", "a/1.png,ann", "b/2.png,ann")
+    for folder in ("scans", "./scans", tmp_path / "scans"):
+        assert find_images(folder, person=file).people.tolist() == [0, 0]
 
 
 def test_examples_without_a_path_are_found_by_number_from_zero(csv):

@@ -82,8 +82,11 @@ def test_the_charge_is_one_and_the_model_says_the_same():
     assert model.guarantee == planned().guarantee
     assert model.charged.holdout == 0.2
     assert model.charged.events == (planned().check.event,)
-    assert any("held out from the fit with probability 0.2" in note for note in model.provenance.notes)
+    told = "Each example is held out from the fit with probability 0.2"
+    assert any(told in note for note in model.provenance.notes)
     assert 90 < model.charged.size.count < 150
+    note = planned(facts=with_people().facts).note
+    assert note.startswith("Each person, with all their examples, is held out from the fit with")
 
 
 @pytest.mark.parametrize("budget", [BUDGET, REPLACE])

@@ -61,6 +61,8 @@ def test_counts_that_noise_may_have_made_up_change_nothing():
     logits, labels = task(30, sharpness=3.0)
     found = {calibration_of(counts_of(logits, labels, noise=50.0, seed=seed)) for seed in range(20)}
     assert found == {Calibration(1.0, (0.0,) * 6, CHARGED)}
+    assert "not calibrated chances" in found.pop().words
+    assert Calibration(1.0, (0.0, 0.1), CHARGED).words.startswith("calibrated on the released counts")
 
 
 def test_classes_that_are_frequent_get_an_offset_above_rare_ones_and_lower_the_loss():

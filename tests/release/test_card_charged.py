@@ -1,5 +1,7 @@
+import re
 from dataclasses import replace
 
+from dptransfer.privacy import Bound, Unit
 from dptransfer.release.card import card_of
 
 from .models import make_model, rows
@@ -16,7 +18,7 @@ def test_a_card_shows_charged_figures_and_what_they_cost():
         "balanced accuracy",
         "on protected test rows",
         "The test rows are protected: these numbers are (ε = 0.2",
-        "test rows that are a data set of their own",
+        "test rows that the data owner gave for it",
         "for sampling and noise together",
         "expected calibration error",
         "| Class | Precision |",
@@ -28,6 +30,31 @@ def test_a_card_shows_charged_figures_and_what_they_cost():
 
 def test_a_card_says_how_the_hold_out_was_drawn():
     assert "each example was kept from the fit with probability 0.2" in text(holdout=0.2)
+
+
+def test_voices_are_not_called_people():
+    model, found = make_model(), evaluation(holdout=0.2)
+    of_people = replace(
+        found,
+        counts=replace(found.counts, bound=Bound(Unit.PERSON, 2.0)),
+        events=(replace(found.events[0], unit=Unit.PERSON),),
+        guarantee=replace(found.guarantee, unit=Unit.PERSON),
+    )
+    told = card_of(replace(model, charged=of_people)).markdown()
+    assert re.search(r"as many voices as examples, at most 2\. There were about \d+ voices, give", told)
+    assert re.search(r"There were about \d+ of them, give", text(holdout=0.2))
+
+
+def test_protected_test_rows_are_not_called_uncovered():
+    assert "- test data used for an evaluation;" in card_of(make_model()).markdown()
+    told = text()
+    assert "- test data used for an evaluation;" not in told
+    assert "- test data, but for those of the protected results under Utility;" in told
+
+
+def test_only_rows_given_apart_can_hold_somebody_who_pays_twice():
+    assert "both losses add up" in text()
+    assert "both losses add up" not in text(holdout=0.2)
 
 
 def test_where_nothing_can_be_said_the_card_says_so():

@@ -188,6 +188,11 @@ def test_people_are_protected_where_the_fit_is_told_whose_each_row_is(blobs):
     assert plain.fit(x, y).guarantee_.unit is Unit.ROW
 
 
+def test_weights_in_the_place_of_people_are_refused(blobs):
+    with pytest.raises(TypeError):
+        PrivateClassifier("mean", **PETS).fit(*blobs, np.ones(600))
+
+
 @pytest.mark.parametrize("people", [ids(599), np.zeros((600, 1)), [True] * 600, [["secret"]] * 600])
 def test_people_that_do_not_fit_the_rows_are_refused_before_the_charge(people, blobs):
     ledger = Ledger.in_memory()

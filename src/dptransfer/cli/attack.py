@@ -92,6 +92,9 @@ def _given(path: Path, facts: Facts, person: str | None) -> Given:
     if facts.unit is Unit.PERSON:
         require_rows(path)
         rows = private_rows(path, person=person, of=facts)
+        if rows.people is None:
+            alone = "each was taken for somebody's only one. Say it with --person"
+            say(f"Note: '{path}' does not tell whose its rows are; {alone}.", err=True)
         return rows.rows, Labelled(rows.labels, facts.classes), rows.people
     if person is not None:
         raise ArgumentError(

@@ -22,6 +22,7 @@ from dptransfer.plugins import Registry
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer keeps its name to itself
 # Commands that come with a package of their own.
 _ELSEWHERE = {"demo": "dptransfer[demo]", "bench": "dptransfer[lab]"}
+_WHOM = ("--person", "--unit")
 
 
 class Group(TyperGroup):
@@ -50,6 +51,10 @@ class Group(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
             _switches_untyped(command.get_params(ctx))
+            command.help = _flowing(command.help)
+            if not isinstance(command, TyperGroup):
+                how = {"info_name": name, "parent": ctx, **command.context_settings}
+                _require_once(command.context_class(command, **how), rest)
         return name, command, rest
 
 
@@ -59,6 +64,21 @@ def _switches_untyped(options: list[Any]) -> list[Any]:
         if getattr(option, "is_flag", False):
             option.metavar = ""
     return options
+
+
+def _flowing(words: str | None) -> str | None:
+    """Paragraphs that are as wide as the terminal, whatever the width of the lines they were written in."""
+    if words is None:
+        return None
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in words.split("\n\n"))
+
+
+def _require_once(context: Any, words: list[str]) -> None:
+    """Refuse two answers to whom the promise is made; of other options the last counts, as everywhere."""
+    _, _, given = context.command.make_parser(context).parse_args(list(words))
+    for option in given:
+        if option.opts[0] in _WHOM and given.count(option) > 1:
+            context.fail(f"{option.opts[0]} takes one value; it is given {given.count(option)} times")
 
 
 def _command(name: str, found: Any, **how: Any) -> Any:

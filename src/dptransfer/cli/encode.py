@@ -68,7 +68,7 @@ def encode(
         "rows": report.examples,
         "dimension": model.dimension,
         "classes": "none" if found.classes is None else len(found.classes),
-        "people": "none" if found.people is None else "numbered; no id is kept",
+        "people": "none" if found.people is None else "numbered, for their owner alone",
         "encoder": str(model.identity),
         "seconds": round(report.seconds, 1),
         "resumed": report.resumed,

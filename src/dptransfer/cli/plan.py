@@ -56,6 +56,7 @@ def plan(
     from dptransfer.mechanisms import rounds_of
     from dptransfer.methods.base import configuration_of
     from dptransfer.methods.holdout import HoldOut
+    from dptransfer.release.card_privacy import counted_as
 
     of_method, sizes = settings_of(settings, SIZES)
     chosen = method_from(method, of_method, tune, device=device)
@@ -96,6 +97,8 @@ def plan(
     show_events(paid.events)
     say()
     facts_shown: dict[str, object] = {"Guarantee": paid.guarantee, "Attacker": attack_sentence(paid.events)}
+    if unit is Unit.PERSON:
+        facts_shown["A person"] = f"counts as {counted_as(facts.person_bound)}"
     show_facts(facts_shown | {("Note" if n == 0 else " " * n): note for n, note in enumerate(notes)})
 
 

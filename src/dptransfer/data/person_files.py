@@ -55,13 +55,15 @@ def people_in_file(
     lines = read_csv(file, column, person="person")
     assert lines.people is not None
 
-    def place(name: str | Path) -> str:
-        return str(name).strip() if paths is None else os.path.abspath((root or Path()) / name)
+    def place(name: str | Path, beside: Path) -> str:
+        return str(name).strip() if paths is None else os.path.abspath(beside / name)
 
-    person_of = dict(zip(map(place, lines.examples), lines.people.tolist(), strict=True))
+    listed = [place(name, root or Path()) for name in lines.examples]
+    person_of = dict(zip(listed, lines.people.tolist(), strict=True))
     once = f"each {column} must be listed once; at least one is not."
     require(len(person_of) == len(lines.examples), file, once, "Remove the others.")
-    found = [person_of.get(place(name)) for name in (map(str, range(count)) if paths is None else paths)]
+    examples = map(str, range(count)) if paths is None else paths  # paths lead to the files as they are
+    found = [person_of.get(place(name, Path())) for name in examples]
     all_listed = "every example must be listed, with an empty person if there is none; at least one is not."
     where = "Number them from 0." if paths is None else f"Name their files, relative to '{root or Path()}'."
     require(None not in found, file, all_listed, where)

@@ -97,7 +97,7 @@ class HoldOut:
         if self.budget.relation is Relation.REPLACE_ONE:
             paid = f"both are paid, and the check has about {CHECK_SHARE:.0%} of the price"
         return (
-            f"Each {'example' if unit.value == 'row' else unit.words} is held out from the fit with "
+            f"Each {'example' if unit.value == 'row' else f'{unit.words},'} is held out from the fit with "
             f"probability {self.chance:g}, by a coin of its own, and used to check the result: {paid}."
         )
 

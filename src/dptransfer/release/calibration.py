@@ -44,6 +44,7 @@ _WORDS = {
     CHARGED: "calibrated on the released counts of a charged evaluation",
     SIMULATED: "calibrated on tasks made from public rows, not on private ones: a rough guide",
 }
+_TOO_NOISY = "a ranking, not calibrated chances: the charged counts have too much noise to correct them"
 _SPREAD = 0.5  # of the logarithm of a temperature: the right one is mostly within a factor of 2 or 3
 _STEP = 0.5  # predicted numbers overstate how far probabilities are off; twice it was at times too much
 BELOW = 1 - 2.0**-20
@@ -73,8 +74,9 @@ class Calibration:
 
     @property
     def words(self) -> str:
-        """Where it is from, as it is said to people."""
-        return _WORDS[self.source]
+        """Where it is from, as people are told it; counts that ask for nothing have calibrated nothing."""
+        nothing = self.temperature == 1 and not any(self.offsets)
+        return _TOO_NOISY if nothing and self.source == CHARGED else _WORDS[self.source]
 
     def probabilities(self, scores: Floats, temperature: float) -> Floats:
         """Calibrated probabilities of scores, for a head of this temperature.

@@ -234,7 +234,8 @@ def _use(model: PrivateClassifier) -> Bullets:
 def _of_probabilities(calibration: Calibration | None) -> str:
     if calibration is None:
         return "Its probabilities are a ranking, not calibrated chances."
-    return f"Its probabilities are {calibration.words} (temperature × {calibration.temperature:.3g})."
+    changed = f" (temperature × {calibration.temperature:.3g})" * (calibration.temperature != 1)
+    return f"Its probabilities are {calibration.words}{changed}."
 
 
 def _record(model: PrivateClassifier) -> Iterator[Block]:

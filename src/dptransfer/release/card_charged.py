@@ -38,11 +38,13 @@ def charged_weakest(charged: ChargedEvaluation) -> str:
 def charged_blocks(charged: ChargedEvaluation) -> Iterator[Block]:
     """The section's text, table and bars."""
     size, give = charged.size.count, Z * math.sqrt(charged.size.variance)
+    them = "of them" if charged.counts.bound.examples == 1 else "voices"
     yield Paragraph(
-        f"Measured on {charged.whose}. There were about {max(0.0, size):.0f} of them, give or take "
+        f"Measured on {charged.whose}. There were about {max(0.0, size):.0f} {them}, give or take "
         f"{give:.0f}, as far as noise lets one say. Intervals are 95%, for sampling and noise together."
     )
-    yield Paragraph(typeset(charged.statement))
+    twice = " Of somebody who is in the rows of the fit too, both losses add up."
+    yield Paragraph(typeset(charged.statement) + twice * (charged.holdout is None))
     rows = {
         "balanced accuracy": charged.balanced_accuracy,
         "accuracy": charged.accuracy,

@@ -169,14 +169,16 @@ def _covered(model: PrivateClassifier) -> Iterator[Block]:
     )
     single = _of_one_example(model)
     if single is not None:
-        groups = (groups[0], ("1, of whom one example is in doubt", up(single), up(delta)), *groups[1:])
+        groups = (groups[0], ("1 example of a person who stays", up(single), up(delta)), *groups[1:])
     covered = (
         "the weights in this release;",
         "every prediction made from them;",
         "any further processing of either.",
     )
     others = (
-        "test data used for an evaluation;",
+        "test data used for an evaluation;"
+        if model.charged is None
+        else "test data, but for those of the protected results under Utility;",
         "the public pool, and the data the encoder was trained on;",
         "facts declared public, and having been counted in them;",
         "what follows about a person from patterns that hold without "
@@ -230,10 +232,7 @@ def _about_people(model: PrivateClassifier) -> tuple[tuple[str, str], ...]:
     if facts.unit is Unit.ROW:
         return ()
     each = facts.rows_per_person
-    return (
-        ("a person counts as", counted_as(facts.person_bound)),
-        ("examples of one person", "not declared" if each is None else f"about {number(each)}"),
-    )
+    return (("examples of one person", "not declared" if each is None else f"about {number(each)}"),)
 
 
 def _settings(model: PrivateClassifier) -> str:

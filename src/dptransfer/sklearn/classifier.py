@@ -88,7 +88,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         """What is fitted, from the settings."""
         return as_method(self.method)
 
-    def fit(self, X: ArrayLike, y: ArrayLike, people: ArrayLike | None = None) -> Self:
+    # By keyword alone: in its place other estimators take weights.
+    def fit(self, X: ArrayLike, y: ArrayLike, *, people: ArrayLike | None = None) -> Self:
         """Fit once, and charge the ledger once.
 
         Args:

@@ -57,9 +57,9 @@ class PrivateSearch(PrivateClassifier):
     grid: Mapping[str, Sequence[Any]] | None = field(default=None, kw_only=False)
     mean_trials: float = 10.0
 
-    def fit(self, X: ArrayLike, y: ArrayLike, people: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, *, people: ArrayLike | None = None) -> Self:
         """Search once, and charge the ledger once; `people` as for `PrivateClassifier`."""
-        super().fit(X, y, people)
+        super().fit(X, y, people=people)
         listed = self._listed()
         candidates = [candidate for _, candidate in listed]
         self.best_params_ = next(
