@@ -86,11 +86,14 @@ def test_those_near_the_limit_are_allowed_for_whatever_their_size():
         assert abs(shrunk) <= law @ near + 1e-4
 
 
-@pytest.mark.parametrize(("size", "recall"), [(1.5, 1.0), (2.0, 1.0), (2.5, 1.0), (2.5, 0.0), (6.0, 0.9)])
-def test_the_mean_over_forty_small_classes_is_covered_at_the_ends_too(size, recall):
+@pytest.mark.parametrize(
+    ("classes", "size", "recall"),
+    [(40, 1.5, 1.0), (40, 2.0, 1.0), (40, 2.5, 1.0), (40, 2.5, 0.0), (120, 6.0, 0.9)],
+)
+def test_the_mean_over_many_small_classes_is_covered_at_the_ends_too(classes, size, recall):
     rng, deviation, held = np.random.default_rng(7), math.hypot(20, 30), 0
     for _ in range(150):
-        sizes = rng.poisson(size * deviation, 40)
+        sizes = rng.poisson(size * deviation, classes)
         right = rng.binomial(sizes, recall)
         told = [
             (Noisy(one + 20 * rng.normal(), 400.0), Noisy(other + 30 * rng.normal(), 900.0))
