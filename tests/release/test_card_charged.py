@@ -16,7 +16,7 @@ def test_a_card_shows_charged_figures_and_what_they_cost():
         "balanced accuracy",
         "on protected test rows",
         "The test rows are protected: these numbers are (ε = 0.2",
-        "test rows that are a data set of their own",
+        "whoever was in the fit too has both guarantees together",
         "for sampling and noise together",
         "expected calibration error",
         "| Class | Precision |",

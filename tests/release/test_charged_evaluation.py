@@ -43,7 +43,7 @@ def test_the_sentence_names_what_is_protected():
 
 def test_it_is_told_whose_rows_they_are_and_that_persons_are_averaged():
     alone, held = evaluation(), evaluation(holdout=0.2)
-    assert alone.whose == "test rows that are a data set of their own"
+    assert "whoever was in the fit too has both guarantees together" in alone.whose
     assert "each example was kept from the fit with probability 0.2" in held.whose
     step = replace(alone.events[0], unit=Unit.PERSON)
     of_people = replace(

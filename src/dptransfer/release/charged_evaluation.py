@@ -30,7 +30,7 @@ class ChargedEvaluation:
         events: the noisy step that gave them.
         guarantee: what that step promises to those in the test rows.
         holdout: where the rows were held out from a fit, the chance with which each unit was; None for test
-            rows that are a data set of their own.
+            rows that were given for it.
         seeded: whether the noise came from a seed, so that anyone with the seed can remove it.
         created: UTC time, ISO 8601.
         ledger_head: head of the ledger's hash chain after the charge.
@@ -101,7 +101,7 @@ class ChargedEvaluation:
     @property
     def whose(self) -> str:
         """What is averaged, and where the rows are from, in words."""
-        drawn = "test rows that are a data set of their own"
+        drawn = "test rows that were given for it; whoever was in the fit too has both guarantees together"
         if self.holdout is not None:
             one = "example" if self.counts.bound.unit is Unit.ROW else "person, with all their examples,"
             drawn = f"a hold-out: each {one} was kept from the fit with probability {self.holdout:g}"
