@@ -60,9 +60,9 @@ def chance_slack(classes: int) -> float:
     """By which part of them probabilities from the least edge on, here and in `predict_proba`, may differ.
 
     Exponentials are looked up at steps of 2⁻¹⁰, so each of the two in a quotient is off by a factor of
-    exp(±2⁻¹¹) at most; and they are rounded by at most half a `softmax_resolution`: the sum, which is at least 1, by
-    so much per class, and the one whose probability is compared by so much over the least edge. Twice all of
-    that leaves room for the grid of the rows.
+    exp(±2⁻¹¹) at most. And they are rounded by at most half a `softmax_resolution`: the sum, which is at
+    least 1, by so much per class, and the one whose probability is compared by so much over the least edge.
+    Twice all of that leaves room for the grid of the rows.
 
     >>> chance_slack(10)
     0.00201...
