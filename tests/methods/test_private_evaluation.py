@@ -130,6 +130,14 @@ def test_rows_of_another_encoder_and_public_rows_are_refused(model):
         ask(model, PublicEmbeddings(clusters()[0]))
 
 
+@pytest.mark.parametrize("mixed_up", [{"budget": 0.2}, {"ledger": "ledger.sqlite"}, {"noise": 3}])
+def test_a_mix_up_of_arguments_is_refused_before_the_charge(model, mixed_up):
+    ledger = Ledger.in_memory()
+    with pytest.raises(ArgumentError, match="must be a"):
+        PrivateEvaluation(model).evaluate(sample(), **{"budget": SMALL, "ledger": ledger} | mixed_up)
+    assert ledger.history() == []
+
+
 def test_a_head_that_cannot_be_asked_fails_before_the_charge(model):
     ledger = Ledger.in_memory()
     broken = replace(model, head=LinearHead(np.full((3, WIDTH), np.nan), np.zeros(3)))

@@ -6,17 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.rows import row, rows, steady
+from dptransfer.compute.softmax_gradient import softmax, softmax_resolution
 from dptransfer.errors import ArgumentError
 from dptransfer.features import UnitNorm, apply, chunks
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import EvaluationCounts
 from dptransfer.queries.evaluation_counts import (
     CHANCE_EDGES,
-    CHANCE_SLACK,
     CONFIDENCE_KNOTS,
     MOST_CONFUSED,
     TEMPERATURES,
     EvaluationLayout,
+    chance_slack,
 )
 
 from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, data_sets, examples, reach, squared_bound, stays_within
@@ -129,7 +130,8 @@ def test_blocks_hold_what_plain_arithmetic_counts_in_any_chunks_and_order(monkey
     assert (np.diff(confidences) < 0).all()
     below = np.cumsum(block(asked, answer, "chances"))[:-1]
     for edge, count in zip(CHANCE_EDGES, below, strict=True):
-        assert (true < edge * (1 - CHANCE_SLACK)).sum() <= count <= (true < edge * (1 + CHANCE_SLACK)).sum()
+        slack = chance_slack(CLASSES)
+        assert (true < edge * (1 - slack)).sum() <= count <= (true < edge * (1 + slack)).sum()
     shuffled = rng.permutation(400)
     for elements in (1, 64, 10**9):
         monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
@@ -195,3 +197,14 @@ def test_rows_of_any_kind_are_counted_once_in_every_block(x, seed):
     answer = asked(x, np.zeros(len(x), dtype=np.int64))
     for name in ("answers", "by_class", "by_prediction", "confusion", "chances", "reliability"):
         assert block(asked, answer, name).sum() == pytest.approx(len(x), abs=1e-6)
+
+
+@pytest.mark.parametrize("classes", [10, 1000, 20000])
+def test_probabilities_of_very_many_classes_are_as_near_to_exact_ones_as_is_said(classes):
+    """Those that are all but half a step of the table are rounded to nothing, and together are something."""
+    depth = np.full((classes, 1), -np.log(0.45 * softmax_resolution(classes)))
+    depth[:2, 0] = 0.0, np.log(100)
+    exact = np.exp(-depth)
+    off = abs(softmax(depth)[1, 0] / (exact[1, 0] / exact.sum()) - 1)
+    assert off <= chance_slack(classes)
+    assert (off > chance_slack(10)) == (classes == 20000)

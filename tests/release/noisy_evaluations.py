@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from dptransfer.accounting import guarantee_of, noise_multiplier_for
-from dptransfer.privacy import EACH_ROW, Budget, GaussianEvent, Relation
+from dptransfer.accounting import guarantee_of
+from dptransfer.data import Facts
+from dptransfer.methods.private_evaluation import mechanism_for, planned_query
+from dptransfer.privacy import EACH_ROW, Budget, Relation
 from dptransfer.queries.evaluation_counts import (
     CHANCE_EDGES,
     CONFIDENCE_KNOTS,
@@ -18,11 +20,8 @@ BUDGET = Budget(epsilon=0.2, delta=1e-5)
 
 def event(classes, budget=BUDGET):
     """The step of an evaluation of examples at this budget."""
-    reach = EvaluationLayout(classes).reach(budget.relation)
-    multiplier = noise_multiplier_for(budget, lambda z: [GaussianEvent(z, budget.relation)])
-    return GaussianEvent(
-        multiplier, budget.relation, sensitivity=reach, label="how the classifier does on private rows"
-    )
+    question = planned_query(Facts(tuple(range(classes)), 1))
+    return mechanism_for(question, budget).event
 
 
 def noisy(confusion, reliability, step, rng, bound=EACH_ROW):

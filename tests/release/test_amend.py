@@ -105,3 +105,10 @@ def test_seeded_charged_results_are_added_to_no_publishable_release(release, tmp
 def test_charged_results_of_other_classes_are_refused(release):
     with pytest.raises(ReleaseError, match="own classes"):
         amend_release(release, charged=evaluation(("x", "y")))
+
+
+def test_the_hold_out_of_another_fit_is_refused_and_nothing_changes(release):
+    before = (release / "release.json").read_bytes()
+    with pytest.raises(ReleaseError, match="whose fit held it out"):
+        amend_release(release, charged=evaluation(holdout=0.2))
+    assert (release / "release.json").read_bytes() == before

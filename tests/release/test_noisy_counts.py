@@ -73,6 +73,37 @@ def test_a_small_class_may_have_any_recall_and_the_mean_allows_for_it():
     assert mean_share([large, large]).high < 0.93
 
 
+def test_those_near_the_limit_are_allowed_for_whatever_their_size():
+    """The part by which a share shrinks because only totals above three deviations count, by integration."""
+    t = np.linspace(-9, 30, 40001)
+    near, inside = 0.2 * np.exp(-((t - 3) ** 2) / 2), t > 3
+    inverse = 1 / np.maximum(t, 3)
+    inverse = inside * (inverse - inverse**3 + 3 * inverse**5)
+    for mean in np.arange(0.0, 15, 0.25):
+        law = np.exp(-((t - mean) ** 2) / 2)
+        law /= law.sum()
+        shrunk = law[inside].sum() - mean * (law @ inverse)
+        assert abs(shrunk) <= law @ near + 1e-4
+
+
+@pytest.mark.parametrize(
+    ("classes", "size", "recall"),
+    [(40, 1.5, 1.0), (40, 2.0, 1.0), (40, 2.5, 1.0), (40, 2.5, 0.0), (120, 6.0, 0.9)],
+)
+def test_the_mean_over_many_small_classes_is_covered_at_the_ends_too(classes, size, recall):
+    rng, deviation, held = np.random.default_rng(7), math.hypot(20, 30), 0
+    for _ in range(150):
+        sizes = rng.poisson(size * deviation, classes)
+        right = rng.binomial(sizes, recall)
+        told = [
+            (Noisy(one + 20 * rng.normal(), 400.0), Noisy(other + 30 * rng.normal(), 900.0))
+            for one, other in zip(right, sizes - right, strict=True)
+        ]
+        found = mean_share(told)
+        held += found.low <= recall <= found.high
+    assert held > 127  # of 150: fewer have a chance below 1e-6 if 95 % are
+
+
 def test_counts_of_the_same_thing_are_weighted_by_how_sure_they_are():
     assert pooled(Noisy(10.0, 1.0), Noisy(20.0, 1e12)).count == pytest.approx(10.0)
     assert pooled(*[Noisy(3.0, 8.0)] * 4) == Noisy(3.0, 2.0)

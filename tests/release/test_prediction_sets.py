@@ -6,7 +6,7 @@ import pytest
 
 from dptransfer.errors import ArgumentError, ReleaseError
 from dptransfer.privacy import EACH_ROW, Bound, Unit
-from dptransfer.queries.evaluation_counts import CHANCE_EDGES, CHANCE_SLACK
+from dptransfer.queries.evaluation_counts import CHANCE_EDGES, chance_slack
 from dptransfer.release import read_release
 from dptransfer.release.classifier import probabilities
 from dptransfer.release.prediction_sets import PredictionSets, sets_of, threshold_for
@@ -96,8 +96,8 @@ def test_a_set_holds_the_likeliest_class_and_all_at_the_threshold_but_for_roundi
         [True, False, False],
     ]
     assert sets_of(chances, 0.5).sum(axis=1).tolist() == [1, 1, 1]
-    assert sets_of(chances, 0.39 * (1 + CHANCE_SLACK / 2))[0].tolist() == [False, True, True]
-    assert sets_of(chances, 0.39 * (1 + 2 * CHANCE_SLACK))[0].tolist() == [False, True, False]
+    assert sets_of(chances, 0.39 * (1 + chance_slack(3) / 2))[0].tolist() == [False, True, True]
+    assert sets_of(chances, 0.39 * (1 + 2 * chance_slack(3)))[0].tolist() == [False, True, False]
 
 
 def simulated(size=20_000):

@@ -293,6 +293,13 @@ def test_charged_test_results_are_recomputed(charged):
             epsilon=0.1, sentence=told["guarantee"]["sentence"].replace("0.2", "0.1")
         ),
         lambda told: told.update(holdout=7.0),
+        lambda told: told["events"][0].update(numeric_epsilon=0.0),
+        lambda told: told["events"][0].update(label="the weather"),
+        lambda told: told["counts"]["chance_edges"].__setitem__(0, 0.002),
+        lambda told: told["counts"]["chance_edges"].__setitem__(0, "0.001"),
+        lambda told: told["counts"]["confidence_knots"].__setitem__(0, "0"),
+        lambda told: told["counts"].update(temperatures=[1.0] * 5),
+        lambda told: told["counts"]["blocks"]["answers"].__setitem__(0, 1e200),
     ],
 )
 def test_charged_test_results_that_cost_more_than_they_say_fail(charged, change):

@@ -281,12 +281,20 @@ def _steps(largest: float, most: float) -> float:
     return float(2.0 ** np.floor(np.log2(most / max(largest, 1e-12))))
 
 
+def softmax_resolution(classes: int) -> float:
+    """The step in which exponentials are rounded: squares of this many add up to at most 2⁵² steps.
+
+    >>> softmax_resolution(4) == 2.0**-25
+    True
+    """
+    return 2.0 ** -((52 - math.ceil(math.log2(classes))) // 2)
+
+
 @cache
 def _table(classes: int) -> Floats:
     """exp(−t·2⁻¹⁰) by t, in steps so fine that the squares of this many add up to at most 2⁵²."""
-    bits = (52 - math.ceil(math.log2(classes))) // 2
     steps = np.arange(_LOGIT_DEPTH * 2**_LOGIT_BITS + 1) * 2.0**-_LOGIT_BITS
-    return np.rint(np.exp(-steps) * 2.0**bits)
+    return np.rint(np.exp(-steps) / softmax_resolution(classes))
 
 
 def _namespace(array: Any) -> Any:

@@ -211,7 +211,7 @@ class PrivateMethod(ABC):
         """
         noise = SecureNoise() if noise is None else noise
         ledger = Ledger.default() if ledger is None else ledger
-        _require_kinds(budget, ledger, noise)
+        require_kinds(budget, ledger, noise)
         self._require_data(private, public)
         heed(budget, private.facts.declared_units, stacklevel=3)  # past `plain_floats`
         held = None if holdout is None else self._with_holdout(private.facts, budget, public, holdout)
@@ -366,7 +366,7 @@ class ImageMethod(PrivateMethod):
     takes_public: ClassVar[type[Any]] = PublicImages
 
 
-def _require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
+def require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
     """Raise for a mix-up of arguments, which would otherwise show after the charge or in the middle of it."""
     if not isinstance(budget, Budget):
         raise ArgumentError(f"budget must be a Budget, such as Budget(epsilon=1.0); got {budget!r}.")

@@ -18,6 +18,7 @@ from dptransfer.features import FittedFeatures, UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.mechanisms.base import exact_answer
+from dptransfer.methods.base import require_kinds
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Bound, Budget
 from dptransfer.queries.evaluation_counts import EvaluationCounts, EvaluationLayout
@@ -81,6 +82,7 @@ class PrivateEvaluation:
         """
         noise = SecureNoise() if noise is None else noise
         ledger = Ledger.default() if ledger is None else ledger
+        require_kinds(budget, ledger, noise)
         self.require_match(test)
         heed(budget, test.facts.declared_units, stacklevel=3)  # past `plain_floats`
         step = self.plan(test.facts, budget)

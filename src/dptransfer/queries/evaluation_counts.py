@@ -17,7 +17,13 @@ import numpy as np
 
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.compute.plain_floats import square_root
-from dptransfer.compute.softmax_gradient import IntegerLogits, largest_coefficient, logit_steps, softmax
+from dptransfer.compute.softmax_gradient import (
+    IntegerLogits,
+    largest_coefficient,
+    logit_steps,
+    softmax,
+    softmax_resolution,
+)
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import SUM_BITS
@@ -29,9 +35,6 @@ CHANCE_EDGES = (0.001, 0.003, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 
 """Where the true class's probability is cut; finer below, where the quantiles of prediction sets lie. A set
 holds the predicted class whatever its probability, so that matters only where the prediction is wrong, and is
 then at most ½: another class has as much."""
-CHANCE_SLACK = 2.0**-9
-"""Probabilities here and those of `predict_proba` differ by less than this part of them: exponents are looked
-up at steps of 2⁻¹⁰, so each of the two in a quotient is off by a factor of at most exp(±2⁻¹¹)."""
 CONFIDENCE_KNOTS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Confidence is shared out between the two next knots, so that its sum is the knots' own, without error."""
 TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -51,6 +54,20 @@ _SHARES = {
 _SPREAD = 2.0**32  # scores are stretched to this size, so that steps of 2⁻¹⁰ tell any two of them apart
 _LONG_ROW, _QUADRATIC_ROW = 2**24, 2**16  # grid norms of rows: squares of coordinates need the room
 _GRID = 2**SUM_BITS
+
+
+def chance_slack(classes: int) -> float:
+    """By which part of them probabilities from the least edge on, here and in `predict_proba`, may differ.
+
+    Exponentials are looked up at steps of 2⁻¹⁰, so each of the two in a quotient is off by a factor of
+    exp(±2⁻¹¹) at most. And they are rounded by at most half a `softmax_resolution`: the sum, which is at
+    least 1, by so much per class, and the one whose probability is compared by so much over the least edge.
+    Twice all of that leaves room for the grid of the rows.
+
+    >>> chance_slack(10)
+    0.00201...
+    """
+    return 2.0**-9 + (classes + 1 / CHANCE_EDGES[0]) * softmax_resolution(classes)
 
 
 class Block(NamedTuple):

@@ -40,6 +40,11 @@ def amend_release(
     unsafe = model.seeded  # it was written as such before, and stays stamped
     if charged is not None:
         require_room_for_results(model)
+        if charged.holdout is not None:
+            raise ReleaseError(
+                "The results of a hold-out belong to the model whose fit held it out; these are of another. "
+                "Evaluate this one: PrivateEvaluation(model).evaluate(...)."
+            )
         model = replace(model, charged=charged)
     return write_release(
         model,

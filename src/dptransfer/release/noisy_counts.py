@@ -19,6 +19,7 @@ interval is (0, 1).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,8 @@ Z = 2.05
 """Intervals reach so many standard deviations to either side: 96 % of a normal law where 95 % are promised,
 as the variances come from noisy counts too."""
 _DIGITS = 4
+_LEAST = 3  # standard deviations of its noise that a total must have for a share to be told
+_MOST = 2.0**53  # of a count and of its noise: nobody has more rows, and squares stay finite
 
 
 @dataclass(frozen=True)
@@ -187,14 +190,23 @@ class NoisyCounts:
             }
             fits = shapes.keys() - {"confusion"} <= blocks.keys() == found.noise.keys() <= shapes.keys()
             fits = fits and all(own.shape == shapes[name] for name, own in blocks.items())
-            fits = fits and all(np.isfinite(own).all() for own in blocks.values())
-            fits = fits and all(0 < own < math.inf for own in found.noise.values())
+            fits = fits and all((np.abs(own) <= _MOST).all() for own in blocks.values())
+            fits = fits and all(1 / _MOST <= own <= _MOST for own in found.noise.values())
+            # Another version may cut elsewhere, and says where; `verify` asks for what this one has.
+            fits = fits and _rising(found.chance_edges, 0, 1) and _rising(found.confidence_knots, 0, 1)
+            fits = fits and _rising(found.temperatures, 1 / 64, 64)
             same = fits and found.to_dict() == dict(values)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError):
             same = False
         if not same:
             raise ArgumentError("Noisy counts must have exactly the fields that NoisyCounts.to_dict writes.")
         return found
+
+
+def _rising(grid: Sequence[float], low: float, high: float) -> bool:
+    """Whether these are numbers in order, more than one, between the two."""
+    inside = all(type(own) is float and low <= own <= high for own in grid)
+    return len(grid) > 1 and inside and all(own < after for own, after in itertools.pairwise(grid))
 
 
 def pooled(*told: Noisy) -> Noisy:
@@ -238,20 +250,33 @@ def mean_share(parts: Sequence[tuple[Noisy, Noisy]], bound: float = 1.0) -> Esti
     """The mean of the shares of (right, wrong) pairs; its interval holds whatever the small ones are.
 
     A pair whose total is less than three standard deviations of its noise may have any share: the interval
-    allows for it, and the value is the mean of the others. Of these, right·total has the mean of what it is
-    without noise plus noise(right), and total² likewise, so that a quotient without both is all but unbiased;
-    a quotient of clipped counts would not be, and a mean does not average a bias away. Variances add up, each
-    over (total² − Z²·noise)² ÷ total², as in the interval of one share, since the total is noisy too. For
-    persons, whose examples may be in several pairs, that is still enough: with r_c right of m_c, Σ m_c ≤
-    bound, and totals N_c, (Σ (r_c − θ_c m_c)/N_c)² ≤ bound · Σ (r_c − θ_c m_c)²/(m_c N_c²) by Cauchy and
-    Schwarz, which adds up over all persons to at most bound · Σ θ_c(1 − θ_c)/N_c.
+    allows for it, and the value is the mean of the others. A mean does not average a bias away, so theirs
+    must go. With λ for noise(right) ÷ noise(total), right − λ·total has no noise in common with the total, so
+    that share − λ is a quotient of two independent numbers, and only 1 ÷ total is biased: with s for the
+    noise's deviation over the total its mean is (1 + s² + 3s⁴ + …) ÷ truth, and (1 − s² + 3s⁴) ÷ total takes
+    that back.
+
+    **Who is left out** depends on noise: pairs near the limit are in when their total came out too large,
+    and their share − λ too small. For a true total of μ deviations that is a part of P(in) − μ·E(1/total; in)
+    of it, at most 0.12 (near μ = 3) and no more than 0.2·E exp(−(total − 3)²/2) for every μ: both ends are
+    moved by so much for every pair. (With five classes or more near the limit, all of recall 1, intervals
+    without it hold in 90 % of cases, and with forty in half.)
+
+    Variances add up, each over (total² − Z²·noise)² ÷ total², as in the interval of one share, since the
+    total is noisy too. For persons, whose examples may be in several pairs, that is still enough: with r_c
+    right of m_c, Σ m_c ≤ bound, and totals N_c, (Σ (r_c − θ_c m_c)/N_c)² ≤ bound · Σ (r_c − θ_c m_c)²/(m_c
+    N_c²) by Cauchy and Schwarz, which adds up over all persons to at most bound · Σ θ_c(1 − θ_c)/N_c.
     """
-    values, variance = [], 0.0
+    values, variance, lean = [], 0.0, 0.0
     for right, wrong in parts:
         total, noise = right.count + wrong.count, right.variance + wrong.variance
-        if total <= 3 * math.sqrt(noise):
+        part, deviation = (right.variance / noise if noise else 0.0), math.sqrt(noise)
+        near = 0.2 * math.exp(-((total / deviation - _LEAST) ** 2) / 2) if noise else 0.0
+        lean += near * max(part, 1 - part)
+        if total <= _LEAST * deviation:
             continue
-        value = (right.count * total - right.variance) / (total**2 - noise)
+        s2 = noise / total**2
+        value = part + (right.count - part * total) * (1 - s2 + 3 * s2**2) / total
         # Two of each kind are added, so that the variance does not vanish (Agresti and Coull 1998).
         p = (min(max(value, 0.0), 1.0) * total + 2) / (total + 4)
         sampled = bound * total * p * (1 - p)
@@ -262,7 +287,7 @@ def mean_share(parts: Sequence[tuple[Noisy, Noisy]], bound: float = 1.0) -> Esti
     if not values:
         return NOTHING
     known, unknown = math.fsum(values), len(parts) - len(values)
-    reach = Z * math.sqrt(variance)
+    reach = Z * math.sqrt(variance) + lean
     ends = (known - reach) / len(parts), (known + reach + unknown) / len(parts)
     low, high = (min(max(end, 0.0), 1.0) for end in ends)
     return Estimate(min(max(known / len(values), low), high), low, high)

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Integers
-from dptransfer.queries.evaluation_counts import CHANCE_SLACK
+from dptransfer.queries.evaluation_counts import chance_slack
 from dptransfer.release.noisy_counts import NoisyCounts, pooled
 
 
@@ -52,7 +52,8 @@ class PredictionSets:
         threshold: the probability from which on a class is in a set; at 0 every class is, because nothing
             less can be guaranteed from the counts that were released.
         coverage: the least share of true classes in their sets, among examples like the tested ones; where
-            persons were protected, each person's share counts as much as any other's.
+            persons were protected, each person's share counts as much as any other's, or, where they may
+            count as several examples, as much as their examples up to that bound.
         confidence: the probability, over test sample and noise, with which that holds.
     """
 
@@ -107,7 +108,8 @@ def sets_of(chances: Floats, threshold: float) -> NDArray[np.bool_]:
     [[True, True, False], [True, True, True]]
     """
     likeliest = chances.max(axis=1, keepdims=True)
-    members: NDArray[np.bool_] = chances >= np.minimum(threshold, likeliest) * (1 - CHANCE_SLACK)
+    slack = chance_slack(chances.shape[1])
+    members: NDArray[np.bool_] = chances >= np.minimum(threshold, likeliest) * (1 - slack)
     return members
 
 

@@ -11,14 +11,18 @@ import html
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from dptransfer.document import escape_html, escape_markdown, one_line
 from dptransfer.errors import DPTransferError, ReleaseError
+from dptransfer.features import UnitNorm
+from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.privacy import GaussianEvent, Guarantee, event_from_dict, number, rounded_up, typeset
-from dptransfer.queries.evaluation_counts import EvaluationCounts, EvaluationLayout
+from dptransfer.queries.evaluation_counts import EvaluationCounts
 from dptransfer.release.bundle import read_evaluation, read_release
 from dptransfer.release.card import NOT_SHOWN, card_of
 from dptransfer.release.charged_evaluation import ChargedEvaluation
@@ -31,6 +35,7 @@ from dptransfer.release.manifest import (
     current_versions,
     read_manifest,
 )
+from dptransfer.release.noisy_counts import NoisyCounts
 
 STEPS = "steps"
 """Name of the check that `methods.replan` makes: are the steps those of the method?"""
@@ -195,19 +200,36 @@ def _charged(manifest: Manifest) -> tuple[Check, ...]:
     name = "charged evaluation"
     try:
         told = ChargedEvaluation.from_dict(manifest.charged_evaluation)
+        such = _is_such_an_evaluation(told)
     except DPTransferError as problem:
         return (Check(name, False, str(problem)),)
-    (event,), counts = told.events, told.counts
-    layout = EvaluationLayout(len(told.classes))
-    reach = counts.bound.examples * layout.reach(event.relation)
-    grid, single = EvaluationCounts.grid, isinstance(event, GaussianEvent) and event.times == 1
-    scale = event.noise_multiplier * reach if isinstance(event, GaussianEvent) else math.nan
-    stated = {key: scale * grid / block.weight for key, block in layout.blocks.items()}
-    pairs = [(getattr(event, "sensitivity", math.nan), reach)]
-    pairs += [(counts.noise.get(key, math.nan), amount) for key, amount in stated.items()]
-    if not single or not all(math.isclose(*pair, rel_tol=_ROUNDING) for pair in pairs):
+    if not such:
         return (Check(name, False, "its step and the noise it states are not those of such an evaluation"),)
     return (_recomputed(name, told.guarantee, manifest.charged_evaluation["events"])[1],)
+
+
+def _is_such_an_evaluation(told: ChargedEvaluation) -> bool:
+    """Whether step, noise and cuts are those of `EvaluationCounts` with that much noise, and no others."""
+    (event,), counts, classes = told.events, told.counts, len(told.classes)
+    if not isinstance(event, GaussianEvent):
+        return False
+    # What it costs is known by classes and bound alone: a head of zeros stands for the model's.
+    blank = np.zeros((classes, 1)), np.zeros(classes)
+    query = EvaluationCounts(UnitNorm().fit(1, None), *blank, bound=counts.bound)
+    step = GaussianMechanism(query, event.noise_multiplier, event.relation)
+    paid = replace(event, numeric_epsilon=step.event.numeric_epsilon, sensitivity=step.event.sensitivity)
+    wanted = NoisyCounts.of_answer(np.zeros(query.shape), query.layout, step.scale, counts.bound)
+    pairs = [(event.sensitivity, step.event.sensitivity)]
+    pairs += [(counts.noise.get(name, math.nan), amount) for name, amount in wanted.noise.items()]
+    return (
+        paid == step.event
+        and event.numeric_epsilon >= step.event.numeric_epsilon * (1 - _ROUNDING)
+        and all(math.isclose(*pair, rel_tol=_ROUNDING) for pair in pairs)
+        and counts.noise.keys() == wanted.noise.keys()
+        and counts.chance_edges == wanted.chance_edges
+        and counts.confidence_knots == wanted.confidence_knots
+        and counts.temperatures == wanted.temperatures
+    )
 
 
 def _unchanged(directory: Path, name: str, manifest: Manifest) -> str:
