@@ -49,12 +49,16 @@ def test_the_adversary_realises_the_worst_case_that_is_accounted_for(kind, direc
 @pytest.mark.parametrize(
     ("kind", "rule", "part", "names"),
     [
-        *(("gaussian", None, part, [*UNSAMPLED, "sampled 0.001"]) for part in (0.5, 0.8, 0.95)),
+        ("gaussian", None, 0.8, [*UNSAMPLED, "sampled 0.001"]),
+        *(
+            pytest.param("gaussian", None, part, [*UNSAMPLED, "sampled 0.001"], marks=pytest.mark.slow)
+            for part in (0.5, 0.95)
+        ),
         *(("gaussian", "renyi", part, KINDS) for part in (0.5, 0.8)),
         ("exponential", None, 0.5, [*UNSAMPLED, "sampled 0.01"]),
         ("exponential", "renyi", 0.4, KINDS),
         ("sampled 0.01", None, 0.3, KINDS),
-        ("sampled 0.01", "gaussian", 0.9, ["gaussian", "exponential"]),
+        pytest.param("sampled 0.01", "gaussian", 0.9, ["gaussian", "exponential"], marks=pytest.mark.slow),
         pytest.param("gaussian", None, 0.8, KINDS, marks=pytest.mark.slow),
     ],
 )
@@ -68,7 +72,13 @@ def test_no_choice_made_after_an_answer_exceeds_the_budget(kind, rule, part, nam
         assert adaptive >= 0.99 * BUDGET.delta  # nothing is lost, and the bound is reached
 
 
-@pytest.mark.parametrize("budget", [Budget(epsilon=4.0, delta=1e-5), Budget(epsilon=0.25, delta=1e-6)])
+@pytest.mark.parametrize(
+    "budget",
+    [
+        Budget(epsilon=4.0, delta=1e-5),
+        pytest.param(Budget(epsilon=0.25, delta=1e-6), marks=pytest.mark.slow),
+    ],
+)
 def test_no_choice_exceeds_a_larger_or_a_smaller_budget(budget):
     strength = 0.8 * mu_for(budget.epsilon, budget.delta)
     first = KINDS["gaussian"]

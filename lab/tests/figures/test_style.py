@@ -62,8 +62,9 @@ def test_every_method_has_a_look_that_no_other_has():
 def test_the_order_does_not_depend_on_the_records():
     names = ["dpsgd", "mean", "as-published-mean", "public-prior", "top-k"]
     expected = ["public-prior", "mean", "as-published-mean", "top-k", "dpsgd"]
-    for order in itertools.permutations(names):
-        assert list(styles(*order)) == expected
+    for turn in range(len(names)):
+        order = names[turn:] + names[:turn]
+        assert list(styles(*order)) == list(styles(*reversed(order))) == expected
 
 
 def test_a_label_looks_alike_whoever_else_is_in_the_figure():
