@@ -48,6 +48,12 @@ def test_a_private_test_as_json(cli_json, data, own):
     assert told["account"]["spent"]["epsilon"] <= 0.5
 
 
+def test_without_a_delta_that_of_the_release_is_taken(cli_json, data, own):
+    told = cli_json("evaluate", own, data / "private.npz", "--private", "--epsilon", "0.2")
+    assert told["delta"] == read_release(own).guarantee.delta > 0
+    assert told["epsilon"] <= 0.2
+
+
 def test_without_private_one_line_says_that_rows_are_not_protected(cli, data, own, ledger):
     said = cli("evaluate", own, data / "test.npz").stdout
     (line,) = (line for line in said.splitlines() if "not protected" in line)
@@ -64,7 +70,6 @@ def test_without_private_one_line_says_that_rows_are_not_protected(cli, data, ow
         ((*SMALL, "--device", "cuda"), "on the CPU"),
         (("--private",), "exactly one of epsilon"),
         ((*SMALL, "--set", "k=5"), "data.FIELD"),
-        (("--private", "--epsilon", "0.2"), "delta"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_before_any_charge(cli, data, own, ledger, words, said):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _MOST_CONFUSIONS = 10
 _WIDEST = 12
 _BAR = 24
+_DELTA = 1e-5
 _private = partial(typer.Option, rich_help_panel="Tests that protect their rows")
 
 
@@ -55,15 +56,18 @@ def evaluate(
 
     A private test charges the rows' account in the ledger once, and writes its numbers on the card with
     intervals for sampling and noise together; dptransfer verify recomputes what it cost.
+    Its delta is that of the release unless given, or 1e-5 where that has none.
     Otherwise never add numbers from the rows it was fitted on: the card would tell how they were classified.
 
-    Example: dptransfer evaluate model/ test.emb --private --epsilon 0.2 --delta 1e-5
+    Example: dptransfer evaluate model/ test.emb --private --epsilon 0.2
     """
     from dptransfer.release import amend_release, read_release
     from dptransfer.release import evaluate as evaluate_model
 
     released = read_release(model)
     if private:
+        if epsilon is not None and delta is None:  # Gaussian noise needs one; what was fit to publish will do
+            delta = released.guarantee.delta or _DELTA
         budget = options.budget_from(epsilon, delta, other_budget, relation)
         if add_to_card or device != "cpu":
             odd = "--add-to-card" if add_to_card else "--device"
