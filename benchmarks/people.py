@@ -3,6 +3,7 @@
     python benchmarks/people.py                  # 50,000 rows of 384, 10,000 people, 20 classes
     python benchmarks/people.py --growth         # as many rows of fewer and fewer people
     python benchmarks/people.py --queries        # one answer of each query, alone, in processor time
+    python benchmarks/people.py --ids            # a million ids to numbers, beside a dict of them
 
 The two take turns; the best of the repeats counts, and ratios are of those. Everything is included: mapping
 the rows, exact gradients and sums, secure noise. Rows per person are drawn, so that some people have one and
@@ -19,6 +20,7 @@ import numpy as np
 
 import dptransfer as dpt
 from dptransfer.compute.people import by_size
+from dptransfer.data.people import person_positions
 from dptransfer.features import OnLattice
 from dptransfer.privacy import EACH_ROW, Bound, Unit
 from dptransfer.queries import ClassSums, SecondMoments, SoftmaxGradient
@@ -78,6 +80,16 @@ def answers(x, y, people) -> dict[str, tuple[Callable, Callable]]:
     return {name: both(make) for name, make in made.items()}
 
 
+def numbering(count: int = 10**6) -> dict[str, tuple[Callable, Callable]]:
+    """Ids as keys of a dict, and as the numbers of persons."""
+    ids = np.random.default_rng(0).integers(0, count // 5, count)
+
+    def both(column):
+        return lambda: dict.fromkeys(column.tolist()), lambda: person_positions(column, count)
+
+    return {"whole numbers": both(ids), "words": both(ids.astype(str))}
+
+
 def best(work: tuple[Callable, ...], repeats: int, clock: Callable[[], float]) -> list[float]:
     """Seconds of the fastest run of each, taken in turn."""
     taken = [[] for _ in work]
@@ -96,7 +108,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--queries", action="store_true")
+    parser.add_argument("--ids", action="store_true")
     given = parser.parse_args()
+    if given.ids:
+        print("| ids | dict, s | numbers, s | ratio |\n|---|---|---|---|")
+        for name, work in numbering().items():
+            keys, numbers = best(work, given.repeats, time.process_time)
+            print(f"| {name} | {keys:.2f} | {numbers:.2f} | {numbers / keys:.2f} |", flush=True)
+        return
     sizes = {name: getattr(given, name) for name in NORMAL}
     print("| what | rows per person | rows, s | people, s | ratio |\n|---|---|---|---|---|")
     each = (2, 5, 20, 80, 1000, given.rows) if given.growth else (given.rows / given.people,)
