@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dptransfer.accounting import mu_for
-from dptransfer.audit import counted_epsilon, excess_over_claim, gaussian_epsilon
+from dptransfer.audit import counted_epsilon
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import SELECTIONS, RoundsLeft, TopKMechanism, rounds
@@ -15,7 +15,7 @@ from dptransfer.queries import SimilarityScores
 from dptransfer.queries.base import BoundedQuery
 from queries.similarity_faults import EachClassByItself, EachRowInFull
 
-from .test_worst_case import OF_ROUNDS, OF_RUNS, SAMPLED, Quieter
+from .test_worst_case import OF_ROUNDS, OF_RUNS, SAMPLED, Quieter, excess, gaussian
 from .witness import (
     CLASSES,
     DELTA,
@@ -67,24 +67,13 @@ def runs_of(name, relation, trials):
     return over_runs(name, relation, trials, pair=PAIRS_OF_PERSONS[relation])
 
 
-def audited(found):
-    """ε from below at the claim's δ."""
-    _, *samples = found
-    return gaussian_epsilon(*samples, DELTA)
-
-
-def excess(found):
-    events, *samples = found
-    return excess_over_claim(*samples, events)
-
-
 @pytest.mark.parametrize("relation", Relation)
 @pytest.mark.parametrize("name", OF_ROUNDS)
 def test_rounds_of_gradients_keep_their_promise_to_a_person(name, relation):
-    events, *samples = rounds_of(name, relation, 300)
-    assert all(event.unit is Unit.PERSON for event in events)
-    assert 0.4 * EPSILON < gaussian_epsilon(*samples, DELTA) <= EPSILON
-    assert excess_over_claim(*samples, events) <= 0
+    found = rounds_of(name, relation, 300)
+    assert all(event.unit is Unit.PERSON for event in found[0])
+    assert 0.4 * EPSILON < gaussian(found) <= EPSILON
+    assert excess(found) <= 0
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -127,14 +116,14 @@ def test_coins_for_rows_in_place_of_persons_are_caught(name, monkeypatch):
 
 @pytest.mark.parametrize("name", OF_RUNS)
 def test_single_releases_keep_their_promise_to_a_person(name):
-    assert 0.2 * EPSILON < audited(runs_of(name, ADD, 100)) <= EPSILON
+    assert 0.2 * EPSILON < gaussian(runs_of(name, ADD, 100)) <= EPSILON
 
 
 @pytest.mark.parametrize("name", OF_RUNS)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faulty_bounds_of_persons_are_caught_in_single_releases(name, fault, plant):
     plant(fault)
-    assert audited(runs_of(name, ADD, 100)) > EPSILON
+    assert gaussian(runs_of(name, ADD, 100)) > EPSILON
 
 
 def without_the_last_person(rows, labels, people):

@@ -65,6 +65,7 @@ def no_clip(monkeypatch):
 
 
 def gaussian(found):
+    """ε from below at the claim's δ."""
     _, *samples = found
     return gaussian_epsilon(*samples, DELTA)
 

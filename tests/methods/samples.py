@@ -16,6 +16,21 @@ SIDE = 8  # of a picture
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
 
+class Watched(PrivateEmbeddings):
+    """Rows that tell how often they are looked at."""
+
+    reads = 0
+
+    @property
+    def rows(self):
+        self.reads += 1
+        return self._rows
+
+    @rows.setter
+    def rows(self, x):
+        self._rows = x
+
+
 def clusters(count=600, seed=0):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 3, count)

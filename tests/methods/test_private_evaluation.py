@@ -18,24 +18,9 @@ from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.release import LinearHead, amend_release, read_release, verify_files
 from release.models import feature_maps, heads
 
-from .samples import BUDGET, CLASSES, WIDTH, Repeatable, Silent, clusters, fit
+from .samples import BUDGET, CLASSES, WIDTH, Repeatable, Silent, Watched, clusters, fit
 
 SMALL = Budget(epsilon=0.2, delta=1e-5)
-
-
-class Watched(PrivateEmbeddings):
-    """Rows that tell how often they are looked at."""
-
-    reads = 0
-
-    @property
-    def rows(self):
-        self.reads += 1
-        return self._rows
-
-    @rows.setter
-    def rows(self, x):
-        self._rows = x
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,8 @@ from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.queries import ClassCounts, ClassSums, SoftmaxGradient, WeightedClassSums, WeightedTotal
 from dptransfer.release import read_release
 
+from .samples import Watched
+
 CLASSES, WIDTH = 4, 24
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 REPLACE = replace(BUDGET, relation=Relation.REPLACE_ONE)
@@ -312,19 +314,6 @@ def test_a_private_value_outside_the_releases_is_caught(cheat, monkeypatch):
 
 def test_the_rows_reach_nothing_but_the_feature_map_and_the_purse(spy, monkeypatch):
     """A run asks for them once, maps them once where steps follow, each release sees a row per example."""
-
-    class Counted(PrivateEmbeddings):
-        reads = 0
-
-        @property
-        def rows(self):
-            self.reads += 1
-            return self._rows
-
-        @rows.setter
-        def rows(self, x):
-            self._rows = x
-
     mapped, lattice = [], FittedPublicMap.lattice
 
     def listening(features, x, norm):
@@ -332,7 +321,7 @@ def test_the_rows_reach_nothing_but_the_feature_map_and_the_purse(spy, monkeypat
         return lattice(features, x, norm)
 
     monkeypatch.setattr(FittedPublicMap, "lattice", listening)
-    data = Counted(STRONG.rows, STRONG.labels, classes=range(CLASSES), name="samples")
+    data = Watched(STRONG.rows, STRONG.labels, classes=range(CLASSES), name="samples")
     data.reads = 0
     strict = Ledger.in_memory(strict_names=True)  # which does not look at them before
     SMALL.fit(data, POOL, budget=BUDGET, ledger=strict, noise=SeededNoise(1))

@@ -89,6 +89,24 @@ def grouped(people: People, labels: Labels) -> Groups:
     return Groups(order, np.append(starts, len(order)), classes[starts], np.append(firsts, len(starts)))
 
 
+def sampled_rows(rows: int, people: People | None, sample: Callable[[int], Integers]) -> Integers:
+    """Positions of the rows whose unit is in a sample: each row is one, or all rows of a person are.
+
+    Args:
+        rows: how many there are.
+        people: whose each is, where persons are sampled.
+        sample: gives some of 0 … units − 1.
+
+    >>> sampled_rows(4, np.array([1, 0, 1, 2]), lambda units: np.arange(units)[1:]).tolist()
+    [0, 2, 3]
+    """
+    if people is None:
+        return sample(rows)
+    taken = np.zeros(int(people.max(initial=-1)) + 1, dtype=bool)
+    taken[sample(len(taken))] = True
+    return np.flatnonzero(taken[people])
+
+
 def by_size(people: People) -> Groups:
     """Rows by person, those with the fewest rows first; one group each.
 

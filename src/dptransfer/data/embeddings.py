@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dptransfer.arrays import Labels, Rows, array_or_none
+from dptransfer.arrays import Integers, Labels, Rows, array_or_none
 from dptransfer.data.class_names import declared_classes
 from dptransfer.data.examples import PrivateData, PublicData
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.labelled import Labelled
+from dptransfer.data.people import person_positions
 from dptransfer.errors import DataError, Incompatible
 from dptransfer.privacy.unit import Unit
 
@@ -72,6 +73,17 @@ class PrivateEmbeddings(PrivateData):
         )
         super().__init__(self.rows, y, facts, name, people)
         self._known_fingerprint = fingerprint
+
+    def part(self, positions: Integers, facts: Facts) -> PrivateEmbeddings:
+        """The rows at these positions as data of their own, with labels and people, and these facts."""
+        part = copy(self)
+        part.__dict__.pop("fingerprint", None)
+        part._known_fingerprint = None
+        part.facts, part.labels = facts, self.labels[positions]
+        part.rows = part._examples = self.rows[positions]
+        if self.people is not None:
+            part.people = person_positions(self.people[positions], len(positions))
+        return part
 
 
 class PublicEmbeddings(PublicData):

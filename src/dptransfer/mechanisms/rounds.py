@@ -10,6 +10,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.compute.people import sampled_rows
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import OnLattice
 from dptransfer.mechanisms import row_shares
@@ -145,13 +146,9 @@ class RoundsLeft:
 
     def _sampled(self, rows: int, people: People | None) -> Integers:
         """Positions of the rows in a fresh sample: one coin for each, or one for all rows of a person."""
-        rate = self.paid.sampling_rate
-        if people is None:
-            return self.noise.poisson_sample(rows, rate)
-        persons = int(people.max(initial=-1)) + 1
-        taken = np.zeros(persons, dtype=bool)
-        taken[self.noise.poisson_sample(persons, rate)] = True
-        return np.flatnonzero(taken[people])
+        return sampled_rows(
+            rows, people, lambda units: self.noise.poisson_sample(units, self.paid.sampling_rate)
+        )
 
 
 def _fits_a_part(query: L2Query, planned: L2Query) -> bool:

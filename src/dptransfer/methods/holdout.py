@@ -6,7 +6,6 @@ Under add/remove nobody is in both parts, so the fit and the check may each spen
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.accounting import epsilon_of_mu, fits, guarantee_of
 from dptransfer.arrays import Integers
+from dptransfer.compute.people import sampled_rows
 from dptransfer.data import Facts, PrivateEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.ledger import Receipt
@@ -103,14 +103,14 @@ class HoldOut:
 
     def split(self, private: Any, noise: NoiseSource) -> tuple[PrivateEmbeddings, PrivateEmbeddings]:
         """The rows of the fit and those held out; a run that goes on in a workspace has the same ones."""
-        people = np.arange(len(private.labels)) if private.people is None else private.people
-        units = int(people.max(initial=-1)) + 1
-        drawn = noise.once("units held out", lambda: noise.poisson_sample(units, self.chance))
-        kept = np.ones(units, dtype=bool)
-        kept[drawn] = False
+
+        def drawn(units: int) -> Integers:
+            return noise.once("units held out", lambda: noise.poisson_sample(units, self.chance))
+
+        held = sampled_rows(len(private.labels), private.people, drawn)
+        own = np.delete(np.arange(len(private.labels)), held)
         facts = facts_of_fit(private.facts, self.chance)
-        own = kept[people]
-        return _part(private, np.flatnonzero(own), facts), _part(private, np.flatnonzero(~own), facts)
+        return private.part(own, facts), private.part(held, facts)
 
     def checked(
         self,
@@ -153,15 +153,3 @@ def _rest_of(budget: Budget, check: GaussianMechanism) -> Budget:
         return replace(budget, mu=budget.amount * (1 - CHECK_SHARE) ** 0.5)
     mu = ((1 - CHECK_SHARE) / CHECK_SHARE) ** 0.5 / check.noise_multiplier
     return replace(budget, epsilon=epsilon_of_mu(mu, budget.delta) * (1 - 1e-4))  # a hair for the grid
-
-
-def _part(private: PrivateEmbeddings, own: Integers, facts: Facts) -> PrivateEmbeddings:
-    """These rows as data of their own, with labels and people."""
-    part = copy(private)
-    part.__dict__.pop("fingerprint", None)
-    part._known_fingerprint = None
-    part.facts, part.labels = facts, private.labels[own]
-    part.rows = part._examples = private.rows[own]
-    if private.people is not None:
-        part.people = np.unique(private.people[own], return_inverse=True)[1].astype(np.int64)
-    return part
