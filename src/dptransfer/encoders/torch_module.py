@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from copy import copy, deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,20 @@ from dptransfer.errors import Incompatible
 if TYPE_CHECKING:
     import torch
     from PIL import Image
+
+
+class PixelMap(NamedTuple):
+    """Pictures squeezed to side × side by bicubic interpolation, their bytes taken less `mean`, ÷ `scale`.
+
+    Attributes:
+        side: height and width.
+        mean: of a channel's bytes: one number, or one for each of the three.
+        scale: likewise.
+    """
+
+    side: int
+    mean: float | tuple[float, ...]
+    scale: float | tuple[float, ...]
 
 
 class TorchModuleEncoder(ImageEncoder):
@@ -39,6 +53,8 @@ class TorchModuleEncoder(ImageEncoder):
         channels_last: memory layout for convolutional networks; about half again as fast on a CPU.
         weights: digest of the weights where it is known; default: computed from the state dict.
         size: the side of the pictures, where the user chose it; see `EncoderIdentity`.
+        pixel_map: what `transform` does, where it can be told in three numbers.
+        source_head: the public classifier that the network was trained with, from rows to its own classes.
     """
 
     def __init__(
@@ -52,6 +68,8 @@ class TorchModuleEncoder(ImageEncoder):
         channels_last: bool = False,
         weights: str | None = None,
         size: int | None = None,
+        pixel_map: PixelMap | None = None,
+        source_head: torch.nn.Module | None = None,
     ) -> None:
         self._torch = _check.installed("torch", "torch", "A torch encoder")
         self._device = torch_device(device)
@@ -60,6 +78,7 @@ class TorchModuleEncoder(ImageEncoder):
         digest = weights or state_digest(module.state_dict())
         placed: Any = module.eval().to(self._device)
         self.module = placed.to(memory_format=self._layout) if channels_last else placed
+        self.pixel_map, self.source_head = pixel_map, source_head
         self.identity = EncoderIdentity(name, digest, transform_name, size)
         self.dimension = self.measured_dimension()
 
@@ -73,10 +92,12 @@ class TorchModuleEncoder(ImageEncoder):
             inputs = self._torch.from_numpy(pixels).to(self._device)
             if inputs.ndim == 4:
                 inputs = inputs.contiguous(memory_format=self._layout)
-            output = self.module(inputs)
-            if output.ndim == 4:
-                output = output.mean((2, 3))
-            return require_rows(output.float().cpu().numpy(), len(pixels))
+            return require_rows(self.rows_of(inputs).float().cpu().numpy(), len(pixels))
+
+    def rows_of(self, inputs: Any) -> Any:
+        """Rows for input tensors, as a tensor that gradients flow through."""
+        output = self.module(inputs)
+        return output.mean((2, 3)) if output.ndim == 4 else output
 
     def adapted(self, delta: EncoderDelta) -> TorchModuleEncoder:
         """The same encoder with some of its parameters and buffers replaced; this one stays as it is."""

@@ -53,6 +53,7 @@ from dptransfer.release.heads import Head
 from dptransfer.release.manifest import current_versions
 
 if TYPE_CHECKING:
+    from dptransfer.data.identity import EncoderIdentity
     from dptransfer.encoders.delta import EncoderDelta
     from dptransfer.methods.holdout import HoldOut
 
@@ -90,6 +91,7 @@ class Outcome:
         notes: what the run decided from released values, for the card.
         features: the map in front of the head, where it is another than `prepare` gave.
         encoder_delta: what the run changed in a public encoder, whose rows the map then takes.
+        encoder: of a run on pictures, the unchanged public encoder whose rows the map takes.
     """
 
     head: Head
@@ -98,6 +100,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
     features: FittedFeatures | None = None
     encoder_delta: EncoderDelta | None = None
+    encoder: EncoderIdentity | None = None
 
 
 @dataclass(frozen=True)
@@ -233,7 +236,7 @@ class PrivateMethod(ABC):
         return PrivateClassifier(
             head=outcome.head,
             features=features,
-            facts=own.facts,
+            facts=replace(own.facts, encoder=outcome.encoder) if outcome.encoder else own.facts,
             events=outcome.events if held is None else held.events,
             guarantee=plan.guarantee if held is None else held.guarantee,
             provenance=Provenance(

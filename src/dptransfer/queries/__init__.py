@@ -9,6 +9,7 @@ from dptransfer.queries.recentred_sums import RecentredSums
 from dptransfer.queries.second_moments import SecondMoments
 from dptransfer.queries.similarity import SimilarityScores
 from dptransfer.queries.softmax_gradient import SoftmaxGradient
+from dptransfer.queries.votes import LargestVotes, VoteCounts
 from dptransfer.queries.weighted_sums import WeightedClassSums, WeightedTotal
 
 __all__ = [
@@ -19,11 +20,13 @@ __all__ = [
     "EvaluationCounts",
     "GradientAndExcess",
     "L2Query",
+    "LargestVotes",
     "RecentredSums",
     "ScoreQuery",
     "SecondMoments",
     "SimilarityScores",
     "SoftmaxGradient",
+    "VoteCounts",
     "WeightedClassSums",
     "WeightedTotal",
 ]
