@@ -1,4 +1,4 @@
-"""`dptransfer pate`: what votes of teachers cost, answers from votes that a user brings, and a report on them."""
+"""`dptransfer pate`: what votes of teachers cost, answers from votes that a user brings, a report on them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from dptransfer.arrays import AnyArray
     from dptransfer.ledger import Ledger
     from dptransfer.methods.vote_aggregation import Inquiry, VoteAnswers
+    from dptransfer.noise import NoiseSource
 
 app = typer.Typer(cls=Group, no_args_is_help=True)
 
+_told = partial(typer.Option, rich_help_panel="Report")
 _asked = partial(typer.Option, rich_help_panel="Questions")
 Noise = Annotated[float | None, _asked(help="σ of the noise on each class's votes; or give --epsilon.")]
 ThresholdNoise = Annotated[
@@ -47,6 +49,8 @@ Ballots = Annotated[bool, typer.Option("--ballots", help="The file has ballots: 
 Threshold = Annotated[
     float | None, _asked(help="Votes that a favourite must have, noise included, to be answered.")
 ]
+Name = Annotated[str, typer.Option(help="What the ledger calls the data the teachers learned from.")]
+Seed = Annotated[int | None, typer.Option(help="Repeatable noise, for tests only.")]
 _DELTA = 1e-5
 Delta = Annotated[float, typer.Option("--delta", "-d", rich_help_panel="Budget", help="δ, below 0.1.")]
 
@@ -105,7 +109,7 @@ def account(
 @app.command()
 def aggregate(
     votes: VotesFile,
-    name: Annotated[str, typer.Option(help="What the ledger calls the data the teachers learned from.")],
+    name: Name,
     out: Annotated[Path, typer.Option("--out", "-o", help="The .csv to write; a .json goes beside it.")],
     teachers: Teachers = None,
     ballots: Ballots = False,
@@ -119,7 +123,7 @@ def aggregate(
     relation: options.Neighbours = Relation.ADD_REMOVE,
     unit: Whose = Unit.ROW,
     ledger: options.LedgerFile = None,
-    seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests only.")] = None,
+    seed: Seed = None,
     unsafe: options.Unsafe = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -131,13 +135,8 @@ def aggregate(
     Example: dptransfer pate aggregate votes.npy --teachers 1000 --noise 89 --name clinic --out answers.csv
     """
     from dptransfer.methods.vote_aggregation import aggregate_votes, declared
-    from dptransfer.noise import SecureNoise, SeededNoise
 
-    if seed is not None and not unsafe:
-        raise ArgumentError(
-            "Answers must have noise that nobody can repeat; --seed makes it repeatable. "
-            "Leave --seed out, or pass --unsafe-for-publication too, for tests."
-        )
+    source = _source(seed, unsafe=unsafe)
     record = _new_files(out)
     cast, teachers, names, queries = _brought(votes, teachers, classes, ballots=ballots)
     settings = {"threshold_noise": threshold_noise, "answers": answers, "unit": unit, "classes": len(names)}
@@ -154,7 +153,7 @@ def aggregate(
             threshold=threshold,
             cast=ballots,
             ledger=book,
-            noise=SecureNoise() if seed is None else SeededNoise(seed),
+            noise=source,
         )
         told = {
             **privacy_json("votes", found.guarantee, found.inquiry.events),
@@ -171,9 +170,9 @@ def aggregate(
         except OSError as problem:
             kept = Path(tempfile.mkdtemp(prefix="dptransfer-")) / out.name
             _write(kept, rows, kept.with_suffix(".json"), told)
+            why = f"'{out}' is not ({problem.strerror or problem}). The charge stands, so they were kept"
             raise ReleaseError(
-                f"Answers must be writable, '{out}' is not ({problem.strerror or problem}). The charge stands, "
-                f"so they were kept: move '{kept}' to where it belongs."
+                f"Answers must be writable, {why}: move '{kept}' to where they belong."
             ) from problem
     charge = _charge(book, name, found.ledger_head)
     if as_json:
@@ -188,7 +187,102 @@ def aggregate(
         }
     )
     say(found.statement)
-    if found.seeded:
+    _warn_of_seed(found.seeded)
+
+
+@app.command()
+def report(
+    votes: VotesFile,
+    name: Name,
+    noise: Annotated[float, _asked(help="σ of the noise that the answers' votes have.")],
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", "-e", rich_help_panel="Budget", help="ε of the report itself.")
+    ],
+    teachers: Teachers = None,
+    ballots: Ballots = False,
+    classes: options.Classes = None,
+    threshold: Threshold = None,
+    threshold_noise: ThresholdNoise = None,
+    answers: MostAnswers = None,
+    delta: Delta = _DELTA,
+    relation: options.Neighbours = Relation.ADD_REMOVE,
+    unit: Whose = Unit.ROW,
+    order: Annotated[float, _told(help="Rényi order at which losses are added up.")] = 20.0,
+    smoothness: Annotated[
+        float | None, _told(help="β of the smooth sensitivity; default 2 over the noise.")
+    ] = None,
+    confidence: Annotated[float, _told(help="With which the reported bound holds.")] = 0.95,
+    ledger: options.LedgerFile = None,
+    seed: Seed = None,
+    unsafe: options.Unsafe = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Report how little the answers to these very votes tell, with noise of its own and a charge of its own.
+
+    The number is about labels alone: who gets noisy votes too learns what the price says. It describes the
+    data as they are and is no guarantee, so the charge for answers stays what it is. Settings must be fixed
+    before anybody looks at the votes.
+
+    Example: dptransfer pate report votes.npy --teachers 1000 --noise 89 --name clinic --epsilon 0.5
+    """
+    from dptransfer.methods.vote_report import VoteReport
+
+    source = _source(seed, unsafe=unsafe)
+    cast, teachers, names, queries = _brought(votes, teachers, classes, ballots=ballots)
+    settings = {"threshold_noise": threshold_noise, "answers": answers, "unit": unit, "classes": len(names)}
+    asked = _inquiry(queries, noise, None, delta, relation, settings)
+    budget = Budget(epsilon=epsilon, delta=delta, relation=relation)
+    made = VoteReport(asked, teachers, budget, threshold, order, smoothness, confidence)
+    book = open_ledger(ledger)
+    with told_if_interrupted(book):
+        found = made.release(cast, name=name, cast=ballots, ledger=book, noise=source)
+    charge = _charge(book, name, found.ledger_head)
+    if as_json:
+        return show_json(
+            {
+                **privacy_json("votes report", made.guarantee(), made.events),
+                "epsilon_of_labels": found.epsilon_of_labels,
+                "epsilon_of_labels_and_report": found.epsilon_with_report,
+                "epsilon_for_any_votes": asked.guarantee(delta).epsilon,
+                "confidence": confidence,
+                "order": order,
+                "noisy_loss": found.noisy_loss,
+                "noise_of_loss": found.scale,
+                "statement": found.statement,
+                "seeded": found.seeded,
+                **charge[0],
+            }
+        )
+    show_events(made.events)
+    say()
+    show_facts(
+        {
+            **charge[1],
+            "Labels": f"epsilon {found.epsilon_of_labels:.4f}, as these votes are",
+            "With report": f"epsilon {found.epsilon_with_report:.4f}, as these votes are",
+            "Any votes": f"epsilon {asked.guarantee(delta).epsilon:.4f}, the price of the answers",
+        }
+    )
+    say(found.statement)
+    _warn_of_seed(found.seeded)
+
+
+def _source(seed: int | None, *, unsafe: bool) -> NoiseSource:
+    """Secure noise, unless a test asks for a seed and says so twice."""
+    from dptransfer.noise import SecureNoise, SeededNoise
+
+    if seed is None:
+        return SecureNoise()
+    if not unsafe:
+        raise ArgumentError(
+            "Answers must have noise that nobody can repeat; --seed makes it repeatable. "
+            "Leave --seed out, or pass --unsafe-for-publication too, for tests."
+        )
+    return SeededNoise(seed)
+
+
+def _warn_of_seed(seeded: bool) -> None:
+    if seeded:
         say("NOT PRIVATE, DO NOT PUBLISH: the noise came from a seed.", style="bold red")
 
 

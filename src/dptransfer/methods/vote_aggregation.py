@@ -121,10 +121,23 @@ class Inquiry:
         one = "example" if self.unit is Unit.ROW else "person"
         whole = "" if self.unit is Unit.ROW else ", with all their examples,"
         return (
-            f"each {one}{whole} was given to one teacher at most, by a rule that does not depend on the others, "
-            "and a teacher's votes depend on what it was given alone",
+            f"each {one}{whole} was given to one teacher at most, by a rule that does not depend on the "
+            "others, and a teacher's votes depend on what it was given alone",
             "questions, teachers, classes, noise and threshold were fixed without looking at the data",
         )
+
+    def require_threshold(self, threshold: float | None, teachers: int) -> None:
+        """Raise unless there is a threshold where there are tests, and one that can be passed."""
+        if (threshold is None) is not (self.threshold_noise is None):
+            raise ArgumentError(
+                "A test has a threshold and noise of its own; got one without the other. "
+                "Give both, or neither."
+            )
+        if threshold is not None and _check.moderate("threshold", threshold) > teachers:
+            raise ArgumentError(
+                f"A threshold above the number of teachers is never passed; got {threshold:g} for {teachers} "
+                "teachers. Lower it."
+            )
 
     def guarantee(self, delta: float) -> Guarantee:
         """What is promised about the answers, with ε at this δ."""
@@ -195,15 +208,7 @@ def aggregate_votes(
     Raises:
         BudgetExceeded: the data set's budget in the ledger does not cover it; no vote was read.
     """
-    if (threshold is None) is not (inquiry.threshold_noise is None):
-        raise ArgumentError(
-            "A test has a threshold and noise of its own; got one without the other. Give both, or neither."
-        )
-    if threshold is not None and _check.moderate("threshold", threshold) > teachers:
-        raise ArgumentError(
-            f"A threshold above the number of teachers is never passed; got {threshold:g} for {teachers} "
-            "teachers. Lower it."
-        )
+    inquiry.require_threshold(threshold, teachers)
     require_votes(votes, inquiry, teachers, cast=cast)
     *tests, voting = inquiry.mechanisms
     source = SecureNoise() if noise is None else noise
