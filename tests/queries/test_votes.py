@@ -6,6 +6,7 @@ import pytest
 
 from dptransfer.privacy import Relation, Unit
 from dptransfer.queries import LargestVotes, VoteCounts
+from dptransfer.queries.votes import ballots_that_give, votes_of
 
 NOBODY = np.zeros(0, dtype=np.int64)
 
@@ -44,3 +45,17 @@ def test_votes_are_counted_and_abstentions_are_not():
     counts = VoteCounts(3, 3, Unit.ROW)(ballots, NOBODY)
     assert (counts // VoteCounts.grid).tolist() == [[2, 1, 0], [0, 0, 2], [0, 0, 0]]
     assert (LargestVotes(2, 3, Unit.ROW)(ballots, NOBODY) // LargestVotes.grid).tolist() == [2, 2]
+
+
+def test_ballots_can_be_made_that_give_any_counts():
+    rng = np.random.default_rng(1)
+    counts = np.array([rng.multinomial(rng.integers(0, 8), [0.5, 0.3, 0.2]) for _ in range(50)])
+    assert (votes_of(ballots_that_give(counts, 7, 3), 3) == counts).all()
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint64])
+def test_counts_that_cannot_be_are_brought_into_range(kind):
+    counts = np.array([[-3, 9, 9], [4, 0, 127]]).astype(kind)
+    given = votes_of(ballots_that_give(counts, 5, 3), 3)
+    assert (given >= 0).all()
+    assert (given.sum(axis=1) <= 5).all()

@@ -243,7 +243,7 @@ def charged(
     ledger = Ledger.default() if ledger is None else ledger
     budget = Budget(epsilon=guarantee_of(events, delta).epsilon, delta=delta, relation=events[0].relation)
     require_kinds(budget, ledger, noise)
-    heed(budget, stacklevel=3)
+    heed(budget, stacklevel=4)  # past this context and whoever opens it
     receipt = ledger.charge(name, events, label=label)
     try:
         yield receipt

@@ -147,15 +147,20 @@ class VoteReport:
         """Charge the ledger, then look; the arguments are those of `aggregate_votes`."""
         require_votes(votes, self.inquiry, self.teachers, cast=cast)
         source = SecureNoise() if noise is None else noise
-        scale, value = self.steps
-        with charged(name, self.events, "votes report", self.budget.delta, ledger, source) as receipt:
+        steps = self.steps  # what cannot be afforded fails here
+        with charged(name, _events(steps), "votes report", self.budget.delta, ledger, source) as receipt:
             ballots = ballots_in(votes, self.teachers, self.inquiry.classes, cast=cast)
-            told = float(scale.release(ballots, NOBODY, noise=source)[0]) + _FAR * scale.scale
-            most = self.loss.of_all_answers  # no loss moves further than that
-            bound = min(max(math.exp(min(told, 700.0)), self.loss.smallest_bound), most)
-            sharp = replace(value, query=LossOfAnswers(self.loss, bound, self.inquiry.unit))
-            noisy = float(sharp.release(ballots, NOBODY, noise=source)[0])
-        return ReportedLoss(self, noisy * bound, sharp.scale * bound, source.seeded, receipt.head)
+            noisy, deviation = self.told(ballots, source)
+        return ReportedLoss(self, noisy, deviation, source.seeded, receipt.head)
+
+    def told(self, ballots: AnyArray, noise: NoiseSource) -> tuple[float, float]:
+        """The noisy loss and the standard deviation of its noise: all that is released."""
+        scale, value = self.steps
+        upper = float(scale.release(ballots, NOBODY, noise=noise)[0]) + _FAR * scale.scale
+        most = self.loss.of_all_answers  # no loss moves further than that
+        bound = min(max(math.exp(min(upper, 700.0)), self.loss.smallest_bound), most)
+        sharp = replace(value, query=LossOfAnswers(self.loss, bound, self.inquiry.unit))
+        return float(sharp.release(ballots, NOBODY, noise=noise)[0]) * bound, sharp.scale * bound
 
 
 def _events(steps: tuple[GaussianMechanism, GaussianMechanism]) -> tuple[GaussianEvent, GaussianEvent]:
@@ -225,7 +230,7 @@ class ReportedLoss:
         return (
             f"With probability at least {self.report.confidence:g} over the noise of this report: for the "
             f"data as they are, {change} leaves the labels (ε = {labels}, δ = {rounded_up(delta)})"
-            f"-indistinguishable, and labels and report together ε = {both}. That describes these data, and is "
-            f"no guarantee: the price for any data is ε = {rounded_up(price.epsilon, 4)} for the labels and "
-            f"ε = {rounded_up(own.epsilon, 4)} for this report."
+            f"-indistinguishable, and labels and report together ε = {both}. That describes these data, and "
+            f"is no guarantee: the price for any data is ε = {rounded_up(price.epsilon, 4)} for the labels "
+            f"and ε = {rounded_up(own.epsilon, 4)} for this report."
         )
