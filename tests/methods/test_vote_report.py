@@ -77,6 +77,14 @@ def test_the_bound_holds_as_often_as_is_said(remembered):
     assert stats.binom.sf(below - 1, runs, 1 - TINY.confidence) > 1e-6
 
 
+def test_the_noise_is_wider_than_the_sensitivity_in_every_run(remembered):
+    ballots = ballots_that_give(np.array([[29, 9]] * 3), 40, 2)
+    scale, value = TINY.steps
+    smooth = math.exp(int(scale.query(ballots, NOBODY)[0]) / scale.query.grid)
+    for seed in range(500):
+        assert TINY.told(ballots, SeededNoise(seed))[1] >= smooth * value.scale
+
+
 def proven_beyond_claim(runs=1500):
     """By how much an attacker who sees all that is released beats the claim, on two neighbours."""
     pair = [ballots_that_give(np.array([[n, 38 - n]] * 3), 40, 2) for n in (29, 28)]
