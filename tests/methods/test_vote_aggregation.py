@@ -151,6 +151,15 @@ def test_votes_that_cannot_be_are_private_and_handled_without_a_word(votes):
     assert len(aggregated(votes.T[:, [0, 1, 2, 0]], teachers=3, cast=True).labels) == 4
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.uint64, ">i2"])
+def test_votes_may_be_whole_numbers_of_any_size(kind):
+    found = [aggregated(votes, teachers=1000, seed=1) for votes in (VOTES, VOTES.astype(kind))]
+    assert found[0].labels.tolist() == found[1].labels.tolist()
+    ballots = np.arange(40).reshape(10, 4) % 5
+    found = [aggregated(votes, cast=True, seed=1) for votes in (ballots, ballots.astype(kind))]
+    assert found[0].labels.tolist() == found[1].labels.tolist()
+
+
 @pytest.mark.parametrize(
     ("votes", "words"),
     [

@@ -273,8 +273,8 @@ def ballots_in(votes: AnyArray, teachers: int, classes: int, *, cast: bool) -> I
     """The ballots, or ballots that give the counts, with what cannot be brought into range."""
     if not cast:
         return ballots_that_give(votes, teachers, classes)
-    known = (votes >= 0) & (votes < classes)
-    return np.where(known, votes, ABSTAINS).astype(np.int64)
+    given = np.asarray(votes).astype(np.int64)  # first: bytes have no room for what they are compared with
+    return np.where((given >= 0) & (given < classes), given, ABSTAINS)
 
 
 def declared(inquiry: Inquiry, teachers: int, threshold: float | None) -> Mapping[str, Any]:

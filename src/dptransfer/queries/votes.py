@@ -46,7 +46,8 @@ def ballots_that_give(counts: AnyArray, teachers: int, classes: int) -> Integers
     >>> ballots_that_give(np.array([[2, 0], [-5, 1]]), teachers=3, classes=2).T.tolist()
     [[0, 0, -1], [1, -1, -1]]
     """
-    cast = np.minimum(np.clip(counts, 0, teachers).astype(np.int64).cumsum(axis=1), teachers)
+    held = np.clip(np.asarray(counts).astype(np.int64), 0, teachers)
+    cast = np.minimum(held.cumsum(axis=1), teachers)
     seat = np.arange(teachers)[:, np.newaxis]
     ballots = sum((seat >= cast[:, one] for one in range(classes)), np.zeros((teachers, len(cast)), np.int64))
     return np.where(ballots == classes, ABSTAINS, ballots)
