@@ -236,3 +236,12 @@ def test_an_epsilon_that_promises_little_is_warned_of_where_it_was_asked_for():
     with pytest.warns(PrivacyWarning, match="at most 10") as said:
         aggregated(inquiry=replace(SMALL, noise=0.3))
     assert said[0].filename == __file__
+
+
+def test_any_number_of_teachers_and_any_noise_fails_before_the_charge_or_not_at_all():
+    assert len(aggregated(teachers=10**9).labels) == 4
+    assert aggregated(inquiry=replace(SMALL, noise=1e8)).guarantee.epsilon == 0
+    ledger = Ledger.in_memory()
+    with pytest.raises(ArgumentError, match="teachers must be at most"):
+        aggregated(teachers=10**10, ledger=ledger)
+    assert not ledger.history()

@@ -16,7 +16,7 @@ from dptransfer.methods.vote_report import MISSED, ReportedLoss
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
 from dptransfer.queries.answer_loss import AnswerLoss, LossSensitivity
-from dptransfer.queries.votes import ballots_that_give
+from dptransfer.queries.votes import CountedVotes
 
 NOBODY = np.zeros(0, dtype=np.int64)
 BUDGET = Budget(epsilon=0.5, delta=1e-5)
@@ -37,7 +37,7 @@ def reported(report, votes, seed=0, ledger=None, **how):
 
 
 def true_loss(report, votes):
-    ballots = ballots_that_give(votes, report.teachers, report.inquiry.classes)
+    ballots = CountedVotes.of(votes, report.teachers)
     return float(report.loss.at_every_distance(ballots)[0][0])
 
 
@@ -59,7 +59,7 @@ def remembered(monkeypatch):
     computed, known = AnswerLoss.at_every_distance, {}
 
     def once(self, ballots):
-        key = (self, ballots.tobytes())
+        key = (self, ballots.counts.tobytes())
         if key not in known:
             known[key] = computed(self, ballots)
         return known[key]
@@ -70,7 +70,7 @@ def remembered(monkeypatch):
 def test_the_bound_holds_as_often_as_is_said(remembered):
     votes = np.array([[30, 8], [26, 12], [22, 16]])
     loss, runs = true_loss(TINY, votes), 3000
-    ballots = ballots_that_give(votes, 40, 2)
+    ballots = CountedVotes.of(votes, 40)
     found = [ReportedLoss(TINY, *TINY.told(ballots, SeededNoise(seed)), True, "") for seed in range(runs)]
     below = sum(one.loss_bound < loss for one in found)
     assert 0 < below  # it is a random number
@@ -78,7 +78,7 @@ def test_the_bound_holds_as_often_as_is_said(remembered):
 
 
 def test_the_noise_is_wider_than_the_sensitivity_in_every_run(remembered):
-    ballots = ballots_that_give(np.array([[29, 9]] * 3), 40, 2)
+    ballots = CountedVotes.of(np.array([[29, 9]] * 3), 40)
     scale, value = TINY.steps
     smooth = math.exp(int(scale.query(ballots, NOBODY)[0]) / scale.query.grid)
     for seed in range(500):
@@ -87,7 +87,7 @@ def test_the_noise_is_wider_than_the_sensitivity_in_every_run(remembered):
 
 def proven_beyond_claim(runs=1500):
     """By how much an attacker who sees all that is released beats the claim, on two neighbours."""
-    pair = [ballots_that_give(np.array([[n, 38 - n]] * 3), 40, 2) for n in (29, 28)]
+    pair = [CountedVotes.of(np.array([[n, 38 - n]] * 3), 40) for n in (29, 28)]
     scale, value = TINY.steps
     logs = [int(scale.query(ballots, NOBODY)[0]) / scale.query.grid for ballots in pair]
     losses = [float(TINY.loss.at_every_distance(ballots)[0][0]) for ballots in pair]

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Relation, Unit
 from dptransfer.queries.answer_loss import AnswerLoss, LossOfAnswers, LossSensitivity
-from dptransfer.queries.votes import ballots_that_give
+from dptransfer.queries.votes import CountedVotes
 
 NOBODY = np.zeros(0, dtype=np.int64)
 POINTS, WEIGHTS = np.polynomial.hermite_e.hermegauss(150)
@@ -65,7 +65,7 @@ def divergence(p, q, order):
 
 
 def sums(loss, *votes):
-    ballots = ballots_that_give(np.array(votes), loss.teachers, loss.classes)
+    ballots = CountedVotes.of(np.array(votes), loss.teachers)
     return loss.at_every_distance(ballots)
 
 
@@ -133,7 +133,7 @@ def test_neighbours_move_the_released_numbers_as_far_as_is_said(loss):
     for _ in range(300):
         votes = [every[rng.integers(len(every))] for _ in range(2)]
         moved = [some[rng.integers(len(some))] for some in (neighbours(n, loss) for n in votes)]
-        first, second = (ballots_that_give(np.array(n), loss.teachers, loss.classes) for n in (votes, moved))
+        first, second = (CountedVotes.of(np.array(n), loss.teachers) for n in (votes, moved))
         scales = [int(smooth(ballots, NOBODY)[0]) / smooth.grid for ballots in (first, second)]
         assert abs(scales[0] - scales[1]) <= farthest
         bound = math.exp(min(scales) + 1e-6)
