@@ -80,9 +80,10 @@ def test_the_bound_holds_as_often_as_is_said(remembered):
 def test_the_noise_is_wider_than_the_sensitivity_in_every_run(remembered):
     ballots = CountedVotes.of(np.array([[29, 9]] * 3), 40)
     scale, value = TINY.steps
-    smooth = math.exp(int(scale.query(ballots, NOBODY)[0]) / scale.query.grid)
+    smooth = math.exp(int(scale.query(ballots, NOBODY)[0]) / scale.query.grid + 3 * TINY.smoothness)
     for seed in range(500):
         assert TINY.told(ballots, SeededNoise(seed))[1] >= smooth * value.scale
+    assert TINY.margin == pytest.approx(9.6 * scale.scale + 3 * TINY.smoothness, rel=1e-4)
 
 
 def proven_beyond_claim(runs=1500):
@@ -95,7 +96,7 @@ def proven_beyond_claim(runs=1500):
     def evidence(ballots, seed):
         """The logarithm of the likelihood ratio."""
         noisy, deviation = TINY.told(ballots, SeededNoise(seed))
-        told = math.log(deviation / value.scale) - 9.6 * scale.scale
+        told = math.log(deviation / value.scale) - TINY.margin
         return sum(
             ((seen - b) ** 2 - (seen - a) ** 2) / (2 * width**2)
             for seen, (a, b), width in ((told, logs, scale.scale), (noisy, losses, deviation))
