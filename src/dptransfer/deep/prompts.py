@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.arrays import Floats
 from dptransfer.deep.network import Network
+from dptransfer.deep.teachers import public_layer, repeated
 from dptransfer.errors import ArgumentError
 
 LABEL_MAPS = ("random", "one-layer", "two-layer")
@@ -62,15 +62,12 @@ class Prompts:
         bits = np.random.Generator(np.random.PCG64(0))
         self._chosen = torch.from_numpy(bits.permutation(source)[:classes].copy()).to(self.device)
         widths = {"random": (), "one-layer": (source, classes), "two-layer": (source, _HIDDEN, classes)}
-        layers = (_layer(bits, *pair) for pair in pairwise(widths[label_map]))
+        layers = (public_layer(bits, *pair) for pair in pairwise(widths[label_map]))
         self._start = [np.zeros((3, side, side)), *(array for layer in layers for array in layer)]
 
     def start(self, count: int) -> list[Any]:
         """The prompts, and each layer's weights and offsets."""
-        import torch
-
-        arrays = (np.repeat(array[None], count, axis=0).astype(np.float32) for array in self._start)
-        return [torch.from_numpy(array).to(self.device).requires_grad_() for array in arrays]
+        return repeated(self._start, count, self.device)
 
     def logits(self, weights: list[Any], raw: Any) -> Any:
         """(teachers, pictures, classes) for bytes (teachers, pictures, side, side, 3), each teacher's own."""
@@ -100,12 +97,6 @@ class Prompts:
             return source[..., self._chosen]
         mapped = torch.baddbmm(layers[1][:, None], source, layers[0])
         return mapped if len(layers) == 2 else torch.baddbmm(layers[3][:, None], mapped.relu(), layers[2])
-
-
-def _layer(bits: np.random.Generator, inputs: int, outputs: int) -> tuple[Floats, Floats]:
-    """Uniform weights of variance 1 ÷ inputs, so that logits stay of a size; offsets of zero."""
-    most = np.sqrt(3 / inputs)
-    return bits.uniform(-most, most, (inputs, outputs)), np.zeros(outputs)
 
 
 def _require(network: Network, classes: int, inner: int, label_map: str) -> None:

@@ -16,7 +16,7 @@ does not; `benchmarks/prompts.py --neighbours` measures it, bit for bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dptransfer.arrays import AnyArray, Integers, Labels
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels
 from dptransfer.progress import steps
 from dptransfer.queries.votes import ABSTAINS
 
@@ -68,6 +68,20 @@ class Course:
         [1.0, 1.0, 0.5, 0.5, 0.25]
         """
         return [self.rate * self.decay ** (10 * step // self.steps) for step in range(self.steps)]
+
+
+def public_layer(bits: np.random.Generator, inputs: int, outputs: int) -> tuple[Floats, Floats]:
+    """An affine map to start from: uniform weights of variance 1 ÷ inputs, and offsets of zero."""
+    most = math.sqrt(3 / inputs)
+    return bits.uniform(-most, most, (inputs, outputs)), np.zeros(outputs)
+
+
+def repeated(arrays: Iterable[AnyArray], count: int, device: Any) -> list[Any]:
+    """The same start for so many teachers: a tensor (count, ...) of each array, that gradients flow to."""
+    import torch
+
+    copies = (np.repeat(np.asarray(array, dtype=np.float32)[None], count, axis=0) for array in arrays)
+    return [torch.from_numpy(copy).to(device).requires_grad_() for copy in copies]
 
 
 def visits(own: int, draws: int) -> Integers:
