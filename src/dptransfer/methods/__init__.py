@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dptransfer.methods.start import FromNames as FromNames
     from dptransfer.methods.start import FromShots as FromShots
     from dptransfer.methods.start import FromZero as FromZero
+    from dptransfer.methods.transfer_pate import TransferPATE as TransferPATE
 
 # In the order of every list, table and legend.
 _OWN = {
@@ -65,6 +66,7 @@ _OWN = {
     "fully-private": "mixed_baselines:FullyPrivate",
     "only-public": "mixed_baselines:OnlyPublic",
     "language": "language:LanguageInit",
+    "transfer-pate": "transfer_pate:TransferPATE",
 }
 _PARTS = (
     "about:About",
