@@ -1,8 +1,8 @@
 """Layers whose parameters have an axis for examples: every example carries a copy of its own.
 
-Each class is one way to change one layer. `shapes` says what is trained, as differences to the public values;
-`units` what a difference of one stands for in each, so that all layers are trained in units of what they have;
-`forward` computes with a copy for each example; `released` gives the arrays of an `EncoderDelta`.
+Each class is one way to change one layer. `shapes` says what is trained, as differences to public values, and
+`units` what one unit of each stands for, so that all layers are trained in units of what they have; `forward`
+computes with a copy for each example; `released` gives the arrays of an `EncoderDelta`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.arrays import Floats32
+
+class _Carried:
+    """One layer; stands in for its `forward`."""
+
+    copies: tuple[Any, ...] = ()
+    """What each example has of every shape."""
+
+    def __call__(self, x: Any) -> Any:
+        """The layer's output, with the copies."""
+        return self.forward(x, *self.copies)
 
 
-class Film:
+class Film(_Carried):
     """Scale and shift of a normalisation layer: batch (with its public statistics), group or layer."""
 
     def __init__(self, layer: Any) -> None:
@@ -58,8 +67,10 @@ class Film:
         """(channels) or (examples, channels), so that they go with x."""
         between = (1,) * (x.ndim - 2)
         examples, channels = (1, *values.shape)[-2:]
-        return values.reshape(examples, *between, channels) if self._last else values.reshape(
-            examples, channels, *between
+        return (
+            values.reshape(examples, *between, channels)
+            if self._last
+            else values.reshape(examples, channels, *between)
         )
 
 
@@ -84,7 +95,7 @@ class Shift(Film):
         return {"bias": self.layer.bias + shift}
 
 
-class Bias:
+class Bias(_Carried):
     """The bias of a linear or convolutional layer."""
 
     def __init__(self, layer: Any) -> None:
@@ -107,7 +118,7 @@ class Bias:
         return {"bias": self.layer.bias + bias}
 
 
-class LowRank:
+class LowRank(_Carried):
     """W + up·down, for the weights of a linear layer, or of a convolution as a matrix (outputs, the rest)."""
 
     def __init__(self, layer: Any, rank: int) -> None:
@@ -137,8 +148,8 @@ class LowRank:
 
         layer, down = self.layer, self._start + down
         if layer.weight.ndim == 2:
-            inside = x.reshape(len(x), -1, x.shape[-1])
-            return self._plain(x) + self._outer(inside @ down.mT, up).reshape(*x.shape[:-1], -1)
+            inside = x.reshape(len(x), -1, x.shape[-1]) @ down.mT
+            return self._plain(x) + (inside @ up.mT).reshape(*x.shape[:-1], -1)
         if layer.kernel_size == (1, 1) and tuple(layer.stride) == (1, 1) and layer.padding == (0, 0):
             seen = x.permute(0, 2, 3, 1)
             inside = seen.reshape(len(x), -1, x.shape[1]) @ down.mT
@@ -146,21 +157,19 @@ class LowRank:
         else:
             kernels = down.reshape(-1, *layer.weight.shape[1:])
             maps = torch.nn.functional.conv2d(
-                x.reshape(1, -1, *x.shape[2:]), kernels, None, layer.stride, layer.padding, layer.dilation, len(x)
+                x.reshape(1, -1, *x.shape[2:]),
+                kernels,
+                None,
+                layer.stride,
+                layer.padding,
+                layer.dilation,
+                len(x),
             )
             height, width = maps.shape[2:]
             inside = maps.reshape(len(x), self.rank, -1).mT
-        outside = self._outer(inside, up).reshape(len(x), height, width, -1)
+        outside = (inside @ up.mT).reshape(len(x), height, width, -1)
         return self._plain(x) + outside.permute(0, 3, 1, 2)
 
     def released(self, up: Any, down: Any) -> dict[str, Any]:
         """Both factors."""
         return {"weight.up": up, "weight.down": self._start + down}
-
-    def _outer(self, inside: Any, up: Any) -> Any:
-        return inside @ up.mT
-
-
-def arrays_of(values: dict[str, Any]) -> dict[str, Floats32]:
-    """Tensors as arrays for a release."""
-    return {name: value.detach().float().cpu().numpy() for name, value in values.items()}

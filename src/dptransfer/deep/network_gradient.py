@@ -1,4 +1,4 @@
-"""Gradients of a network on pixels, summed over pictures, each one's part clipped on a lattice of integers."""
+"""The gradient of a network on pixels, summed over pictures, each one's part clipped."""
 
 from __future__ import annotations
 
