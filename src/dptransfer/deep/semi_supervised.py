@@ -258,7 +258,15 @@ def _descend(
             progress.tell(number + 1, steps, "student step")
         return torch.cat([learner.values, speed, square, middle, averages]).cpu().numpy()
 
-    state = torch.cat([learner.values, torch.zeros_like(learner.values), torch.zeros_like(learner.values), learner.values, averages])
+    state = torch.cat(
+        [
+            learner.values,
+            torch.zeros_like(learner.values),
+            torch.zeros_like(learner.values),
+            learner.values,
+            averages,
+        ]
+    )
     for first in range(0, steps, CHUNK):
         last = min(first + CHUNK, steps)
         found = kept(f"student after {last} steps", lambda: onward(state, first, last))  # noqa: B023
