@@ -31,7 +31,7 @@ PARTS = ("head", "full")
 RATIO = 7
 """For every answered picture of a step there are so many of all pictures, as in FixMatch."""
 
-MOMENTUM, WEIGHT_DECAY, AVERAGING = 0.9, 5e-4, 0.999
+MOMENTS, WEIGHT_DECAY, AVERAGING = (0.9, 0.999), 5e-4, 0.999
 """Nesterov's momentum, the decay of weights, and that of their average, which is the student: FixMatch's."""
 
 SCALE = 16.0
@@ -118,6 +118,7 @@ class _Learner:
 
         self.network, self.pixels = network, pixels
         self.encoder = copy(network.encoder)
+        self.centre, self.spread = self._centre_and_spread()
         self.weights = torch.zeros(classes, network.dimension, device=network.device, requires_grad=True)
         self.offset = torch.zeros(classes, device=network.device, requires_grad=True)
         tensors = [self.weights, self.offset, *self.unfrozen()]
@@ -153,12 +154,27 @@ class _Learner:
 
     def logits(self, positions: Integers, view: Callable[[Any, Any], Any], draws: Any) -> Any:
         """What the student makes of views of those pictures."""
-        return SCALE * (self.rows(positions, view, draws) @ self.weights.T + self.offset)
+        centred = (self.rows(positions, view, draws) - self.centre) * (SCALE / self.spread)
+        return centred @ self.weights.T + self.offset
 
     def taught(self) -> Taught:
-        """The student as it is."""
-        weights, offset = (SCALE * one.detach().double().cpu().numpy() for one in (self.weights, self.offset))
-        return Taught(weights, offset, self.delta())
+        """The student as it is, its head for rows that are not centred."""
+        weights = self.weights.detach().double() * (SCALE / self.spread)
+        offset = self.offset.detach().double() - weights @ self.centre.double()
+        return Taught(weights.cpu().numpy(), offset.cpu().numpy(), self.delta())
+
+    def _centre_and_spread(self) -> tuple[Any, float]:
+        """Mean of the public start's rows, and the root of their mean squared distance from it."""
+        import torch
+
+        with torch.no_grad():
+            parts = [
+                self.unit_rows(self.raw(slice(first, first + _PASS)))
+                for first in range(0, len(self.pixels), _PASS)
+            ]
+        rows = torch.cat(parts)
+        centre = rows.mean(0)
+        return centre, float((rows - centre).square().sum(1).mean().sqrt()) or 1.0
 
     def delta(self) -> EncoderDelta | None:
         """What changed in the network."""
@@ -225,23 +241,34 @@ def _descend(
 
     def onward(state: Any, first: int, last: int) -> Any:
         """The state after these steps: values, speed, average values, averages of the rule."""
-        values, speed, middle, averages = state.split([size, size, size, len(state) - 3 * size])
+        values, speed, square, middle, averages = state.split([size] * 4 + [len(state) - 4 * size])
         learner.values.copy_(values)
         for number in range(first, last):
             learner.gradient.zero_()
             averages = step(number, averages)
-            slope = learner.gradient + learner.decays * learner.values
-            speed = MOMENTUM * speed + slope
+            first_moment, second_moment = MOMENTS
+            speed = first_moment * speed + (1 - first_moment) * learner.gradient
+            square = second_moment * square + (1 - second_moment) * learner.gradient.square()
+            found = speed / (1 - first_moment ** (number + 1))
+            size_ = (square / (1 - second_moment ** (number + 1))).sqrt() + 1e-8
             pace = PACE * math.cos(7 * math.pi * number / (16 * steps))
-            learner.values.sub_(pace * (slope + MOMENTUM * speed))
+            learner.values.sub_(pace * (found / size_ + learner.decays * learner.values))
             decay = min(AVERAGING, (1 + number) / (10 + number))  # so that the start is soon forgotten
             middle = decay * middle + (1 - decay) * learner.values
             progress.tell(number + 1, steps, "student step")
-        return torch.cat([learner.values, speed, middle, averages]).cpu().numpy()
+        return torch.cat([learner.values, speed, square, middle, averages]).cpu().numpy()
 
-    state = torch.cat([learner.values, torch.zeros_like(learner.values), learner.values, averages])
+    state = torch.cat(
+        [
+            learner.values,
+            torch.zeros_like(learner.values),
+            torch.zeros_like(learner.values),
+            learner.values,
+            averages,
+        ]
+    )
     for first in range(0, steps, CHUNK):
         last = min(first + CHUNK, steps)
         found = kept(f"student after {last} steps", lambda: onward(state, first, last))  # noqa: B023
         state = torch.from_numpy(np.array(found)).to(learner.values.device)
-    learner.values.copy_(state[2 * size : 3 * size])
+    learner.values.copy_(state[3 * size : 4 * size])
