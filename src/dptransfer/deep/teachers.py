@@ -159,7 +159,7 @@ def _taught(
         descent.zero_grad()
         # The sum of the teachers' mean losses: its gradient in one teacher's weights is that teacher's own,
         # and Adam works on every number by itself.
-        (losses.sum() / course.batch).backward()
+        torch.autograd.backward(losses.sum() / course.batch)
         descent.step()
         told(step + 1)
     return weights

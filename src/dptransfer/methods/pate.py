@@ -52,9 +52,9 @@ class PATE(PictureVoting):
         marker="*",
         options={"teachers": "How many teachers share the private pictures."},
     )
-    passes: ClassVar[tuple[int, int]] = (16, 128)
+    in_one_pass: ClassVar[tuple[int, int]] = (16, 128)
 
-    def untaught(self, network: Network, classes: int) -> SmallTeachers:
+    def untaught_teachers(self, network: Network, classes: int) -> SmallTeachers:
         """Networks of their own; the encoder's is the student's alone."""
         from dptransfer.deep.small_teachers import SmallTeachers
 

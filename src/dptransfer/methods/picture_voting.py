@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.arrays import EncodedRows, Integers
-from dptransfer.data import Facts, PrivateImages, PublicEmbeddings, PublicImages
-from dptransfer.encoders.in_memory import encode_pixels
-from dptransfer.features import Features, FittedFeatures, PublicMap, apply
-from dptransfer.methods.base import ImageMethod, Outcome, Plan
+from dptransfer.arrays import Integers
+from dptransfer.data import Facts, PrivateImages, PublicImages
+from dptransfer.methods.base import Outcome, Plan
 from dptransfer.methods.partition import teacher_of_each_row
-from dptransfer.methods.student import linear_student
-from dptransfer.methods.voting import Voting
+from dptransfer.methods.picture_student import PictureStudent, Untaught
 from dptransfer.noise import NoiseSource
 
 if TYPE_CHECKING:
@@ -31,34 +28,28 @@ class Prepared(NamedTuple):
     """What there is before a private picture is read.
 
     Attributes:
-        network: the public network.
         teachers: what they are, at their public start.
         course: how they learn.
-        pool: the network's rows of the public pictures.
-        features: the map of these that the student works on.
+        student: what will learn from them.
     """
 
-    network: Network
     teachers: Teachers
     course: Course
-    pool: EncodedRows
-    features: FittedFeatures
+    student: Untaught
 
 
 @dataclass(frozen=True)
-class PictureVoting(Voting, ImageMethod):
+class PictureVoting(PictureStudent):
     """Base of the methods whose teachers see pixels; a subclass says what they are.
 
     Attributes:
-        epochs: how often a teacher looks at each of its pictures, if it has as many as declared (or 40). All
-            teachers look at the same number in all, whatever they have.
+        epochs: how often a teacher looks at each of its pictures, if it has its share of the declared number
+            (or 40). All teachers look at the same number in all, whatever they have.
         batch: pictures that a teacher looks at in one step.
         rate: length of a teacher's first steps, by Adam.
         decay: what the length is multiplied by after each tenth of the steps.
         together: teachers in one pass through the network; None for what suits the device. It changes how
-            long it takes and how numbers are rounded.
-        features: the public map of the encoder's rows that the student works on.
-        self_training: whether the student goes on with public pictures that nobody was asked about.
+            long teaching takes, and how numbers are rounded.
     """
 
     epochs: float = 10.0
@@ -66,8 +57,6 @@ class PictureVoting(Voting, ImageMethod):
     rate: float = 0.05
     decay: float = 0.7
     together: int | None = None
-    features: Features = field(default_factory=lambda: PublicMap(axes=256))
-    self_training: bool = True
 
     checks: ClassVar[_check.Checks] = {
         "epochs": _check.moderate,
@@ -76,11 +65,11 @@ class PictureVoting(Voting, ImageMethod):
         "decay": _check.rate,
         "together": _check.or_none(_check.whole),
     }
-    passes: ClassVar[tuple[int, int]] = (2, 32)
-    """Teachers in one pass, on a CPU and elsewhere."""
+    in_one_pass: ClassVar[tuple[int, int]] = (2, 32)
+    """Teachers that suit a CPU, and other devices."""
 
     @abstractmethod
-    def untaught(self, network: Network, classes: int) -> Teachers:
+    def untaught_teachers(self, network: Network, classes: int) -> Teachers:
         """The teachers at their public start; raises for settings that do not go together."""
 
     def prepare(self, facts: Facts, public: PublicImages) -> Prepared:
@@ -90,14 +79,12 @@ class PictureVoting(Voting, ImageMethod):
         assert self.teachers is not None
         network = self.network()
         network.require_shape(facts.shape)
+        teachers = self.untaught_teachers(network, len(facts.classes))
         own = _OWN_PICTURES if facts.declared_size is None else facts.declared_size / self.teachers
         steps = max(1, math.ceil(self.epochs * own / self.batch))
-        together = self.together or self.passes[network.device.type != "cpu"]
+        together = self.together or self.in_one_pass[network.device.type != "cpu"]
         course = Course(steps, self.batch, self.rate, self.decay, min(together, self.teachers))
-        teachers = self.untaught(network, len(facts.classes))
-        pool = encode_pixels(public.pixels, network.encoder)
-        features = self.features.fit(network.dimension, PublicEmbeddings(pool))
-        return Prepared(network, teachers, course, pool, features)
+        return Prepared(teachers, course, self.untaught_student(network, public))
 
     def run(
         self, plan: Plan, prepared: Prepared, private: PrivateImages, noise: NoiseSource, public: PublicImages
@@ -106,35 +93,34 @@ class PictureVoting(Voting, ImageMethod):
         from dptransfer.deep.teachers import ballots_of
 
         assert self.teachers is not None
-        network, teachers, course, pool, features = prepared
         questions = self.questions(len(public))
         teacher = teacher_of_each_row(len(private.labels), private.people, self.teachers, noise)
         ballots = ballots_of(
-            teachers,
-            course,
+            prepared.teachers,
+            prepared.course,
             private.pixels,
             private.labels,
-            _parts(teacher, self.teachers),
+            parts_of(teacher, self.teachers),
             public.pixels[questions],
             noise.kept,
         )
         answers = self.answered(plan.mechanisms, ballots, questions, noise)
-        mapped = apply(features, pool)
-        head = linear_student(mapped, answers, soft=self.labels == "soft", self_training=self.self_training)
+        head, features, encoder, delta = self.learned(prepared.student, public, answers, noise)
         return Outcome(
             head,
             plan.events,
             notes=self.answer_notes(answers),
             features=features,
-            encoder=network.identity,
+            encoder_delta=delta,
+            encoder=None if delta is not None else encoder,
             answers=answers.by_class(),
         )
 
 
-def _parts(teacher: Integers, teachers: int) -> list[Integers]:
+def parts_of(teacher: Integers, teachers: int) -> list[Integers]:
     """The positions of each teacher's examples, in their order.
 
-    >>> [part.tolist() for part in _parts(np.array([2, 0, 2]), 3)]
+    >>> [part.tolist() for part in parts_of(np.array([2, 0, 2]), 3)]
     [[1], [], [0, 2]]
     """
     order = np.argsort(teacher, kind="stable")

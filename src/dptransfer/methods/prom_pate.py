@@ -68,7 +68,7 @@ class PromPATE(PictureVoting):
         "label_map": partial(_check.one_of, allowed=("random", "one-layer", "two-layer")),
     }
 
-    def untaught(self, network: Network, classes: int) -> Prompts:
+    def untaught_teachers(self, network: Network, classes: int) -> Prompts:
         """Prompts and label maps around the network."""
         from dptransfer.deep.prompts import Prompts
 
