@@ -39,10 +39,12 @@ if TYPE_CHECKING:
     from dptransfer.methods.pool_selection import TopKPrototypes as TopKPrototypes
     from dptransfer.methods.private_evaluation import PrivateEvaluation as PrivateEvaluation
     from dptransfer.methods.private_tuning import PrivateTuning as PrivateTuning
+    from dptransfer.methods.projection import Projection as Projection
     from dptransfer.methods.public_prior import PublicPriorPrototypes as PublicPriorPrototypes
     from dptransfer.methods.start import FromNames as FromNames
     from dptransfer.methods.start import FromShots as FromShots
     from dptransfer.methods.start import FromZero as FromZero
+    from dptransfer.methods.warm_start import WarmStart as WarmStart
 
 # In the order of every list, table and legend.
 _OWN = {
@@ -52,9 +54,11 @@ _OWN = {
     "public": "pool_selection:PublicPrototypes",
     "top-k": "pool_selection:TopKPrototypes",
     "mean-estimation": "mean_estimation:MeanEstimation",
+    "projection": "projection:Projection",
     "coinpress": "coinpress:CoinPressPrototypes",
     "least-squares": "least_squares:LeastSquares",
     "dpsgd": "dpsgd:DPSGDProbe",
+    "warm-start": "warm_start:WarmStart",
     "global-adapt": "global_adapt:GlobalAdapt",
     "noisy-gd": "noisy_gd:NoisyGD",
     "newton": "newton:NewtonHead",
