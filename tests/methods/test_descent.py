@@ -9,7 +9,7 @@ START = np.arange(12.0).reshape(4, 3)
 
 
 def walk(gradients, pace=None, start=START, noise=0.0):
-    descent = Descent(start, len(gradients), pace or Pace(reach=10.0), knows=bool(start.any()))
+    descent = Descent(start, len(gradients), pace or Pace(reach=10.0))
     path = [descent.weights]
     for gradient in gradients:
         descent.step(gradient, noise)

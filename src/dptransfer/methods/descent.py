@@ -7,7 +7,7 @@ be tuned to. The planned lengths fall linearly and add up to `reach`·√classes
 A gradient of pure noise should move nothing, least of all a good start. The norm of the noise is known, and
 in thousands of coordinates it hardly varies: with g = signal + noise, ‖g‖² ≈ ‖signal‖² + noise². So a step
 from a start that knows something is shortened by the estimated share √(1 − noise²/‖g‖²) of the signal in what
-was seen. A start of zeros that knows nothing has nothing to lose, and its steps keep their length.
+was seen. A start of zeros has nothing to lose, and its steps keep their length.
 """
 
 from __future__ import annotations
@@ -45,13 +45,20 @@ class Pace:
 
 
 class Descent:
-    """The state of one descent: weights, and their average so far."""
+    """The state of one descent: weights, and their average so far.
 
-    def __init__(self, start: Floats, steps: int, pace: Pace, *, knows: bool) -> None:
+    Args:
+        start: (classes, dimension), or any matrix.
+        steps: how many there will be.
+        pace: how far they go.
+        knows: whether the start has something to lose; by default, if it is not zero.
+    """
+
+    def __init__(self, start: Floats, steps: int, pace: Pace, *, knows: bool | None = None) -> None:
         self.weights = start
         self._start, self._steps, self._pace = start, steps, pace
         self._away = np.zeros_like(start)
-        self._knows = knows
+        self._knows = bool(start.any()) if knows is None else knows
         self._taken = 0
         self._average = np.zeros_like(start)
 
