@@ -157,6 +157,8 @@ def quadratic_form(head: Head) -> tuple[Floats, Floats, Floats | None]:
     >>> quadratic_form(CosineHead(np.array([[3.0, 4.0]])))[0]
     array([[0.6, 0.8]])
     """
+    if isinstance(head, AverageHead):
+        raise ArgumentError("The mean of two softmaxes has no quadratic form; ask for score_arrays.")
     if isinstance(head, QuadraticHead):
         return head.linear, head.offset, head.precision
     if isinstance(head, LinearHead):
@@ -166,6 +168,14 @@ def quadratic_form(head: Head) -> tuple[Floats, Floats, Floats | None]:
     unit = unit_rows(head.prototypes)
     linear: Floats = unit.mean(axis=1) if isinstance(head, MeanCosineHead) else unit
     return linear, np.zeros(len(linear)), None
+
+
+def score_arrays(head: Head) -> dict[str, Floats | None]:
+    """What queries about a classifier's answers take of a head: its form, and a prior where it has one."""
+    if isinstance(head, AverageHead):
+        return {"linear": head.weights, "offset": head.offset, "precision": None, "prior": head.prior}
+    linear, offset, precision = quadratic_form(head)
+    return {"linear": linear, "offset": offset, "precision": precision, "prior": None}
 
 
 def head_arrays(head: Head) -> dict[str, Floats]:
