@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from dptransfer.methods.descent import Pace as Pace
     from dptransfer.methods.dpsgd import DPSGDProbe as DPSGDProbe
     from dptransfer.methods.feature_covariance import FeatureCovariance as FeatureCovariance
+    from dptransfer.methods.film import FiLM as FiLM
     from dptransfer.methods.global_adapt import GlobalAdapt as GlobalAdapt
     from dptransfer.methods.language import LanguageInit as LanguageInit
     from dptransfer.methods.least_squares import LeastSquares as LeastSquares
+    from dptransfer.methods.lora import LoRA as LoRA
     from dptransfer.methods.mean_estimation import MeanEstimation as MeanEstimation
     from dptransfer.methods.mean_prototypes import MeanPrototypes as MeanPrototypes
     from dptransfer.methods.mixed_baselines import NGD as NGD
@@ -65,6 +67,8 @@ _OWN = {
     "fully-private": "mixed_baselines:FullyPrivate",
     "only-public": "mixed_baselines:OnlyPublic",
     "language": "language:LanguageInit",
+    "film": "film:FiLM",
+    "lora": "lora:LoRA",
 }
 _PARTS = (
     "about:About",
