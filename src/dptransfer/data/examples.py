@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -141,6 +141,19 @@ class PublicData(LabelledList):
         """What a release tells about them."""
         encoder = None if self.encoder is None else self.encoder.to_dict()
         return {"name": self.name, "rows": len(self), "fingerprint": self.fingerprint, "encoder": encoder}
+
+
+def public_record(
+    chosen: Sequence[Sequence[int]] | None, facts: Facts, public: PublicData | None
+) -> Mapping[str, Any] | None:
+    """What a release tells about public examples by class: positions and, where known, sources."""
+    if chosen is None or public is None:
+        return None
+    rows = {str(name): [int(row) for row in own] for name, own in zip(facts.classes, chosen, strict=True)}
+    if public.sources is None:
+        return {"rows": rows}
+    sources = public.sources
+    return {"rows": rows, "sources": {name: [sources[row] for row in own] for name, own in rows.items()}}
 
 
 def content_digest(*arrays: Any) -> str:

@@ -37,14 +37,19 @@ if TYPE_CHECKING:
     from dptransfer.methods.mixed_baselines import OnlyPublic as OnlyPublic
     from dptransfer.methods.newton import NewtonHead as NewtonHead
     from dptransfer.methods.noisy_gd import NoisyGD as NoisyGD
+    from dptransfer.methods.pate import PATE as PATE
     from dptransfer.methods.pool_selection import PublicPrototypes as PublicPrototypes
     from dptransfer.methods.pool_selection import TopKPrototypes as TopKPrototypes
     from dptransfer.methods.private_evaluation import PrivateEvaluation as PrivateEvaluation
     from dptransfer.methods.private_tuning import PrivateTuning as PrivateTuning
+    from dptransfer.methods.projection import Projection as Projection
+    from dptransfer.methods.prom_pate import PromPATE as PromPATE
     from dptransfer.methods.public_prior import PublicPriorPrototypes as PublicPriorPrototypes
     from dptransfer.methods.start import FromNames as FromNames
     from dptransfer.methods.start import FromShots as FromShots
     from dptransfer.methods.start import FromZero as FromZero
+    from dptransfer.methods.transfer_pate import TransferPATE as TransferPATE
+    from dptransfer.methods.warm_start import WarmStart as WarmStart
 
 # In the order of every list, table and legend.
 _OWN = {
@@ -54,9 +59,11 @@ _OWN = {
     "public": "pool_selection:PublicPrototypes",
     "top-k": "pool_selection:TopKPrototypes",
     "mean-estimation": "mean_estimation:MeanEstimation",
+    "projection": "projection:Projection",
     "coinpress": "coinpress:CoinPressPrototypes",
     "least-squares": "least_squares:LeastSquares",
     "dpsgd": "dpsgd:DPSGDProbe",
+    "warm-start": "warm_start:WarmStart",
     "global-adapt": "global_adapt:GlobalAdapt",
     "noisy-gd": "noisy_gd:NoisyGD",
     "newton": "newton:NewtonHead",
@@ -67,6 +74,9 @@ _OWN = {
     "fully-private": "mixed_baselines:FullyPrivate",
     "only-public": "mixed_baselines:OnlyPublic",
     "language": "language:LanguageInit",
+    "transfer-pate": "transfer_pate:TransferPATE",
+    "prom-pate": "prom_pate:PromPATE",
+    "pate": "pate:PATE",
     "film": "film:FiLM",
     "lora": "lora:LoRA",
 }

@@ -38,6 +38,7 @@ from dptransfer.data import (
     PublicEmbeddings,
     PublicImages,
     content_digest,
+    public_record,
 )
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.features import Features, FittedFeatures, UnitNorm
@@ -94,6 +95,7 @@ class Outcome:
         features: the map in front of the head, where it is another than `prepare` gave.
         encoder_delta: what the run changed in a public encoder, whose rows the map then takes.
         encoder: of a run on pictures, the unchanged public encoder whose rows the map takes.
+        answers: positions of public examples that teachers answered for, by the class of the answer.
     """
 
     head: Head
@@ -103,6 +105,7 @@ class Outcome:
     features: FittedFeatures | None = None
     encoder_delta: EncoderDelta | None = None
     encoder: EncoderIdentity | None = None
+    answers: Sequence[Sequence[int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -252,7 +255,8 @@ class PrivateMethod(ABC):
                 ledger_head=receipt.head,
                 created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 versions=current_versions(*_packages(method)),
-                prototypes=_prototype_record(outcome, private.facts, public),
+                prototypes=public_record(outcome.prototypes, private.facts, public),
+                answers=public_record(outcome.answers, private.facts, public),
                 summary=method.about.card,
                 reference=method.about.reference,
             ),
@@ -481,14 +485,3 @@ def _packages(method: PrivateMethod) -> set[str]:
 
     found = {METHODS.package(one.name) for one in (method, *getattr(method, "candidates", ()))}
     return {package for package in found if package is not None}
-
-
-def _prototype_record(outcome: Outcome, facts: Facts, public: PublicData | None) -> Mapping[str, Any] | None:
-    if outcome.prototypes is None or public is None:
-        return None
-    chosen = zip(map(str, facts.classes), outcome.prototypes, strict=True)
-    rows = {name: [int(row) for row in own] for name, own in chosen}
-    if public.sources is None:
-        return {"rows": rows}
-    sources = public.sources
-    return {"rows": rows, "sources": {name: [sources[row] for row in own] for name, own in rows.items()}}
