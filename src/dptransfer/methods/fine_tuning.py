@@ -131,9 +131,7 @@ class FineTuning(ImageMethod):
         from dptransfer.deep.pictures import Pictures
 
         (paid,) = rounds_of(plan.mechanisms)
-        loss = PictureLoss(
-            Pictures(prepared, private.pixels, views=self.views, micro_batch=self.micro_batch)
-        )
+        loss = PictureLoss(Pictures(prepared, private.pixels, views=self.views, micro_batch=self.micro_batch))
         descent = TwoDescents(prepared, paid, self.pace, self.reach)
         rounds, positions = paid.open(noise=noise), np.arange(len(private.labels))
         for _ in counted(paid.times, "noisy gradient step"):
