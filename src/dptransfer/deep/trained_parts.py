@@ -11,7 +11,8 @@ Stages in front of the first trained layer never change, so `front` is computed 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy, deepcopy
 from typing import Any
 
@@ -106,7 +107,7 @@ class TrainedParts:
         """What comes out of the frozen stages for the network's inputs: maps, or rows if all are frozen."""
         import torch
 
-        with torch.no_grad(), exact_kernels():
+        with torch.no_grad(), _kernels():
             for stage in self._stages[: self.first]:
                 inputs = stage(inputs)
             return inputs if self.first < len(self._stages) else _pooled(inputs)
@@ -115,7 +116,7 @@ class TrainedParts:
         """(pictures, classes) at θ, a tensor (size,), for what `front` gives."""
         import torch
 
-        with torch.no_grad(), exact_kernels():
+        with torch.no_grad(), _kernels():
             return self._logits((theta * self._units).expand(len(maps), -1), maps, views=1)
 
     def gradients(self, theta: Any, maps: Any, loss: Loss, *, views: int = 1) -> Any:
@@ -130,7 +131,7 @@ class TrainedParts:
         import torch
 
         copies = (theta * self._units).expand(len(maps) // views, -1).detach().requires_grad_()
-        with torch.enable_grad(), exact_kernels():
+        with torch.enable_grad(), _kernels():
             losses = loss(self._logits(copies, maps, views))
             (found,) = torch.autograd.grad(losses.sum() / views, copies)
         return found * self._units
@@ -187,6 +188,15 @@ class TrainedParts:
         named = zip(self._module.named_parameters(), changes, strict=True)
         state = {name: value + change for (name, value), change in named}
         return torch.func.functional_call(self._module, state, inputs[None])[0]
+
+
+@contextmanager
+def _kernels() -> Iterator[None]:
+    """Exact kernels; of attention the plain one, which is the same on the way back and for many networks."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with exact_kernels(), sdpa_kernel(SDPBackend.MATH):
+        yield
 
 
 def _pooled(maps: Any) -> Any:
