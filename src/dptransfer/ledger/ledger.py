@@ -285,7 +285,13 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         return self._read_account(dataset).budget
 
     def unit_of(self, dataset: AnyDataSet) -> Unit | None:
-        """What the account counts the loss of one of; None before the first charge or limit."""
+        """What the account counts the loss of one of; None before the first charge or limit.
+
+        >>> ledger = Ledger.in_memory()
+        >>> ledger.set_budget("clinic-a", Budget(epsilon=1.0), unit=Unit.PERSON)
+        >>> ledger.unit_of("clinic-a").value, ledger.unit_of("clinic-b")
+        ('person', None)
+        """
         return self._read_account(dataset).unit
 
     def spent(
