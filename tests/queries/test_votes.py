@@ -47,6 +47,16 @@ def test_votes_are_counted_and_abstentions_are_not():
     assert (LargestVotes(2, 3, Unit.ROW)(ballots, NOBODY) // LargestVotes.grid).tolist() == [2, 2]
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.uint64, np.int64])
+def test_ballots_for_no_class_count_for_none_and_never_for_another_question(kind):
+    """Of 200 classes a byte with a sign holds not all; 255 and −1 are one and the same byte."""
+    largest = min(np.iinfo(kind).max, np.iinfo(np.int64).max)
+    ballots = np.array([[0, 1], [largest, 1], [200, -1], [-3, 201]]).astype(kind)
+    counts = votes_of(ballots, 200 if kind is not np.int8 else 100)
+    assert counts.sum() == 3
+    assert (counts[0, 0], counts[1, 1]) == (1, 2)
+
+
 def test_counted_votes_are_answered_about_like_their_ballots():
     ballots = np.random.default_rng(1).integers(-1, 3, (7, 20))
     counted = CountedVotes.of(votes_of(ballots, 3), 7)

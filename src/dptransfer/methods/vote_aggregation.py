@@ -26,7 +26,7 @@ from dptransfer.methods.base import require_kinds
 from dptransfer.methods.voting import MOST_NOISE, noisy_answers
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
-from dptransfer.queries.votes import ABSTAINS, CountedVotes, LargestVotes, VoteCounts
+from dptransfer.queries.votes import CountedVotes, LargestVotes, VoteCounts, votes_of
 
 _CLASSES = 10
 _SMALLEST_EPSILON = 1e-12  # so much noise that ε is 0 is fine, but no budget
@@ -218,7 +218,7 @@ def aggregate_votes(
     steps = inquiry.mechanisms
     source = SecureNoise() if noise is None else noise
     with charged(name, inquiry.events, "votes", delta, ledger, source) as receipt:
-        ballots = ballots_in(votes, teachers, inquiry.classes, cast=cast)
+        ballots = counted(votes, teachers, inquiry.classes, cast=cast)
         asked, noisy, _ = noisy_answers(steps, ballots, threshold, source)
     return VoteAnswers(
         positions=asked,
@@ -265,12 +265,9 @@ def require_votes(votes: AnyArray, inquiry: Inquiry, teachers: int, *, cast: boo
         raise DataError(f"Votes are whole numbers; got the type {votes.dtype}. Save them as int64.")
 
 
-def ballots_in(votes: AnyArray, teachers: int, classes: int, *, cast: bool) -> Any:
-    """The ballots, or counts in their place, with what cannot be brought into range."""
-    if not cast:
-        return CountedVotes.of(votes, teachers)
-    given = np.asarray(votes).astype(np.int64)  # first: bytes have no room for what they are compared with
-    return np.where((given >= 0) & (given < classes), given, ABSTAINS)
+def counted(votes: AnyArray, teachers: int, classes: int, *, cast: bool) -> CountedVotes:
+    """Counts in the place of ballots, with what cannot be brought into range."""
+    return CountedVotes.of(votes_of(votes, classes) if cast else votes, teachers)
 
 
 def declared(inquiry: Inquiry, teachers: int, threshold: float | None) -> Mapping[str, Any]:

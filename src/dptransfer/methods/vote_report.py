@@ -33,6 +33,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from dptransfer import _check
 from dptransfer.accounting import epsilon_of, guarantee_of, mu_of, noise_multiplier_for
@@ -43,7 +44,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.base import require_kinds
-from dptransfer.methods.vote_aggregation import Inquiry, ballots_in, charged, require_votes
+from dptransfer.methods.vote_aggregation import Inquiry, charged, counted, require_votes
 from dptransfer.methods.voting import NOBODY
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Unit, rounded_up
@@ -175,11 +176,11 @@ class VoteReport:
             )
         _ = self.steps, self.loss.growth  # what cannot be afforded, or held in memory, fails here
         with charged(name, self.events, "votes report", self.budget.delta, ledger, source) as receipt:
-            ballots = ballots_in(votes, self.teachers, self.inquiry.classes, cast=cast)
+            ballots = counted(votes, self.teachers, self.inquiry.classes, cast=cast)
             noisy, deviation = self.told(ballots, source)
         return ReportedLoss(self, noisy, deviation, source.seeded, receipt.head)
 
-    def told(self, ballots: AnyArray, noise: NoiseSource) -> tuple[float, float]:
+    def told(self, ballots: Any, noise: NoiseSource) -> tuple[float, float]:
         """The noisy loss and the standard deviation of its noise: all that is released."""
         scale, value = self.steps
         upper = float(scale.release(ballots, NOBODY, noise=noise)[0]) + self.margin

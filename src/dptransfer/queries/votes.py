@@ -63,7 +63,9 @@ class CountedVotes:
 
 
 def votes_of(ballots: AnyArray | CountedVotes, classes: int) -> Integers:
-    """(questions, classes) counts of the ballots (teachers, questions).
+    """(questions, classes) counts of the ballots (teachers, questions); what is no class counts for none.
+
+    Without a word, for ballots are private. A part of them is read at a time: they may be many, and on disk.
 
     >>> votes_of(np.array([[0, 1], [0, -1]]), classes=2).tolist()
     [[2, 0], [0, 1]]
@@ -73,8 +75,8 @@ def votes_of(ballots: AnyArray | CountedVotes, classes: int) -> Integers:
     counts = np.zeros(ballots.shape[1] * classes, dtype=np.int64)
     first = np.arange(ballots.shape[1]) * classes
     for start in range(0, len(ballots), _SLAB):
-        cast = np.asarray(ballots[start : start + _SLAB])
-        counts += np.bincount((cast + first)[cast != ABSTAINS], minlength=len(counts))
+        cast = np.asarray(ballots[start : start + _SLAB]).astype(np.int64)  # bytes may not hold `classes`
+        counts += np.bincount((cast + first)[(cast >= 0) & (cast < classes)], minlength=len(counts))
     return counts.reshape(-1, classes)
 
 
