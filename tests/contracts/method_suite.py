@@ -232,11 +232,18 @@ def the_same_seed_gives_the_same_release(method):
     assert same(fitted(method, private(*data), seed=5), fitted(method, private(*data), seed=5))
 
 
+def undrawn(method):
+    """The same method without draws that go by the position of a row or a person."""
+    whole = {"sampling_rate": 1.0, "teachers": 1}
+    return replace(method, **{name: value for name, value in whole.items() if hasattr(method, name)})
+
+
 def the_order_of_the_rows_does_not_matter(method):
-    """Where no rows are sampled: a sample is drawn by position, so a method that samples is asked for all."""
+    """Where nothing is drawn by position: a method that samples rows is asked for all, one that shares them
+    out for one part.
+    """
     x, y = ordinary()
-    if hasattr(method, "sampling_rate"):
-        method = replace(method, sampling_rate=1.0)
+    method = undrawn(method)
     for order in (np.arange(len(x))[::-1], np.random.default_rng(3).permutation(len(x))):
         assert same(fitted(method), fitted(method, private(x[order], y[order])))
 
