@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from dptransfer.data import PrivateImages
 from dptransfer.errors import DPTransferError
 from dptransfer.features import PublicMap
 from dptransfer.ledger import Ledger
@@ -8,8 +9,12 @@ from dptransfer.methods import METHODS, FromNames, MeanPrototypes, start
 
 from .cheats import CHEATS, Boasts, Overspends
 from .method_suite import CHECKS, fitted, private
+from .pictures import quick
 
 CAUGHT = (AssertionError, DPTransferError, ValueError, IndexError)
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(autouse=True)
@@ -20,10 +25,12 @@ def names_without_a_model(monkeypatch):
 
 def small(name):
     """The method as it comes, but Auto with two candidates (it tries each of them on several tasks), and a
-    named tower for the method that has no default.
+    named tower for the method that has no default; and methods on pictures with a tiny network.
     """
     if name == "language":
         return METHODS[name](start=FromNames(tower="toy"))
+    if METHODS[name].takes is PrivateImages:
+        return quick(METHODS[name])
     if name == "auto":
         return METHODS[name](candidates=(MeanPrototypes(), MeanPrototypes(features=PublicMap(axes=3))))
     return METHODS[name]()
