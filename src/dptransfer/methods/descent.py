@@ -45,13 +45,20 @@ class Pace:
 
 
 class Descent:
-    """The state of one descent: weights, and their average so far."""
+    """The state of one descent: weights, and their average so far.
 
-    def __init__(self, start: Floats, steps: int, pace: Pace) -> None:
+    Args:
+        start: (classes, dimension), or any matrix.
+        steps: how many there will be.
+        pace: how far they go.
+        knows: whether the start has something to lose; by default, if it is not zero.
+    """
+
+    def __init__(self, start: Floats, steps: int, pace: Pace, *, knows: bool | None = None) -> None:
         self.weights = start
         self._start, self._steps, self._pace = start, steps, pace
         self._away = np.zeros_like(start)
-        self._knows = bool(start.any())
+        self._knows = bool(start.any()) if knows is None else knows
         self._taken = 0
         self._average = np.zeros_like(start)
 
