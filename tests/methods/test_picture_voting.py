@@ -11,6 +11,7 @@ from deep.tiny import PLACE, coloured
 from dptransfer.data import Facts
 from dptransfer.encoders import encode_pixels, get_encoder
 from dptransfer.errors import ArgumentError, BudgetError, Incompatible
+from dptransfer.methods.replan import verify_release
 from dptransfer.methods.voting import spread
 from dptransfer.methods.workspace import Workspace
 from dptransfer.noise import SeededNoise
@@ -34,9 +35,10 @@ SMALL = {
     "features": dpt.UnitNorm(),
 }
 METHODS = {
-    "prom-pate": dpt.PromPATE(**SMALL, inner=4, rate=0.1, epochs=8),
-    "pate": dpt.PATE(**SMALL, epochs=5),
+    "prom-pate": dpt.PromPATE(**SMALL, inner=4, rate=0.2, epochs=40),
+    "pate": dpt.PATE(**SMALL, epochs=12),
 }
+HASTY = replace(METHODS["prom-pate"], epochs=1)  # learns little, and quickly
 POOL = dpt.PublicImages(coloured(60, seed=1)[0])
 
 
@@ -86,7 +88,7 @@ def test_it_is_released_with_the_plain_encoder_its_student_works_on(seen, tmp_pa
     loaded = dpt.load(path)
     assert loaded.encoder == get_encoder(PLACE).identity
     assert score(loaded, method) == score(model, method)
-    assert dpt.verify_release(path).outcome == "verified"
+    assert verify_release(path).outcome == "verified"
     rows = encode_pixels(coloured(6, seed=2)[0], get_encoder(PLACE))
     assert evaluate(loaded, rows, [0, 1, 2] * 2).accuracy >= 0.5
 
@@ -111,7 +113,7 @@ def parts_given(method, data, monkeypatch, **given):
 
 def test_a_person_is_with_one_teacher_with_all_their_pictures(monkeypatch):
     people = np.arange(96) % 7
-    parts = parts_given(METHODS["prom-pate"], private(people=people), monkeypatch)
+    parts = parts_given(HASTY, private(people=people), monkeypatch)
     assert sorted(np.concatenate(parts)) == list(range(96))
     homes = [set(np.flatnonzero([one in people[part] for part in parts])) for one in range(7)]
     assert all(len(home) == 1 for home in homes)
@@ -119,7 +121,7 @@ def test_a_person_is_with_one_teacher_with_all_their_pictures(monkeypatch):
 
 
 def test_rows_are_shared_out_by_draws_and_not_by_position(monkeypatch):
-    parts = parts_given(METHODS["prom-pate"], private(), monkeypatch)
+    parts = parts_given(HASTY, private(), monkeypatch)
     sizes = [len(part) for part in parts]
     assert sum(sizes) == 96
     assert len(set(sizes)) > 1
@@ -157,7 +159,7 @@ def test_an_unreadable_file_is_a_black_picture(tmp_path):
     files = sorted(tmp_path.iterdir())
     models = [
         fitted(
-            METHODS["prom-pate"],
+            HASTY,
             dpt.PrivateImages(x, labels, classes=CLASSES, size=60, name="files", **more),
             noise=SeededNoise(1),
         )
@@ -203,7 +205,7 @@ def test_the_papers_own_numbers_cost_what_they_cost():
 
 
 def test_with_a_threshold_only_what_passes_is_answered():
-    sure = replace(METHODS["prom-pate"], threshold=14.5, labels="hard")
+    sure = replace(METHODS["prom-pate"], epochs=12, threshold=11.5, answers=11, labels="hard")
     model = fitted(sure, noise=Silent())
     answered = sum(map(len, model.provenance.answers["rows"].values()))
     assert 0 < answered < 12
@@ -223,7 +225,7 @@ MOMENTS = {
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_run_that_was_killed_goes_on_with_one_charge_and_asks_nothing_twice(moment, tmp_path, monkeypatch):
-    method, (name, hit, left) = METHODS["prom-pate"], MOMENTS[moment]
+    method, (name, hit, left) = HASTY, MOMENTS[moment]
     settings = {
         "ledger": dpt.Ledger(tmp_path / "ledger.sqlite"),
         "workspace": tmp_path / "run",
@@ -255,9 +257,7 @@ def test_a_run_that_was_killed_goes_on_with_one_charge_and_asks_nothing_twice(mo
 
 
 def test_a_student_that_trains_its_network_is_released_with_it():
-    method = replace(
-        METHODS["prom-pate"], student="fixmatch", student_trains="full", student_steps=2, student_batch=4
-    )
+    method = replace(HASTY, student="fixmatch", student_trains="full", student_steps=2, student_batch=4)
     model = fitted(method)
     assert model.encoder == model.encoder_delta.identity
     assert model.encoder_delta.base == get_encoder(PLACE).identity
@@ -267,4 +267,4 @@ def test_how_long_teachers_learn_is_planned_from_the_declared_size_alone():
     prepared = [
         METHODS["prom-pate"].prepare(private(size=size).facts, POOL).course.steps for size in (96, 192, None)
     ]
-    assert prepared == [8 * 6 // 4, 8 * 12 // 4, 8 * 40 // 4]
+    assert prepared == [40 * 6 // 4, 40 * 12 // 4, 40 * 40 // 4]
