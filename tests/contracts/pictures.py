@@ -5,23 +5,24 @@ from pathlib import Path
 
 import numpy as np
 
+from deep.tiny import PLACE
 from dptransfer.data import PrivateImages, PublicImages
 from dptransfer.data.facts import Facts
-from dptransfer.encoders import TorchModuleEncoder, adapted, encode_pixels, encoder_of
-from dptransfer.encoders.torch_module import PixelMap
+from dptransfer.encoders import adapted, encode_pixels, encoder_of
 
 from .method_suite import CLASSES, COUNTS, SIZE, Counted, World
 
 SIDE = 8
 QUICK = {
-    "encoder": f"{__name__}:tiny_classifier",
+    "encoder": PLACE,
     "steps": 2,
     "sampling_rate": 0.5,
     "micro_batch": 8,
     "rank": 2,
     "teachers": 4,
     "queries": 6,
-    "epochs": 1.0,
+    "epochs": 8.0,
+    "rate": 0.02,
     "batch": 4,
     "student_steps": 2,
 }
@@ -31,32 +32,6 @@ QUICK = {
 def quick(kind):
     """The method as it comes, but with a tiny network, few steps and few teachers."""
     return kind(**{one.name: QUICK[one.name] for one in fields(kind) if one.name in QUICK})
-
-
-def tiny_classifier(*, size: int = SIDE, device: str = "cpu"):
-    """A public network of two convolutions with a head of its own; the same for everyone."""
-    import torch
-
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        layers = torch.nn.Conv2d(3, 6, 3, stride=2), torch.nn.BatchNorm2d(6), torch.nn.ReLU()
-        network = torch.nn.Sequential(*layers, torch.nn.Conv2d(6, 10, 2))
-        head = torch.nn.Linear(10, 5)
-
-    def prepare(image):
-        squeezed = image.convert("RGB").resize((size, size), 3)
-        return (np.asarray(squeezed, dtype=np.float32).transpose(2, 0, 1) - 127) / 64
-
-    return TorchModuleEncoder(
-        network,
-        prepare,
-        name="tiny-classifier",
-        transform_name=f"rgb {size} bicubic (x-127)/64",
-        device=device,
-        size=size,
-        pixel_map=PixelMap(size, 127.0, 64.0),
-        source_head=head,
-    )
 
 
 class WatchedImages(Counted, PrivateImages):
