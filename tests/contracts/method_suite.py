@@ -18,6 +18,7 @@ from dptransfer.data import PrivateEmbeddings, PublicData, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import BudgetError, BudgetExceeded
 from dptransfer.ledger import Ledger
+from dptransfer.methods.voting import Voting
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, GaussianEvent, Relation, SampledGaussianEvent
 from dptransfer.release import read_release
@@ -134,8 +135,8 @@ def reads_nothing(method):
 
 
 def in_their_order(method):
-    """Whether it has teachers that go through their examples one after the other."""
-    return hasattr(method, "epochs")
+    """Whether it has teachers, who are drawn by position and go through their examples in order."""
+    return isinstance(method, Voting)
 
 
 def budget_for(method, relation=None, **amount):
@@ -288,7 +289,7 @@ def the_same_seed_gives_the_same_release(method):
 def the_order_of_the_rows_does_not_matter(method):
     """Where no rows are sampled: a sample is drawn by position, so a method that samples is asked for all.
 
-    Teachers on pictures look at theirs one after the other, so there the order may matter.
+    A teacher too is drawn by position, and goes through its examples in their order.
     """
     if in_their_order(method):
         return

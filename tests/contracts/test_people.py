@@ -198,7 +198,7 @@ def test_teachers_among_whom_a_persons_rows_are_shared_out_are_caught(name, monk
 def test_the_order_of_the_rows_does_not_matter(name):
     method = small(name)
     if in_their_order(method):
-        pytest.skip("teachers go through their pictures one after the other")
+        pytest.skip("teachers are drawn by position, and go through their examples in order")
     x, y, ids = with_a_loud_person(method, "huge")
     if hasattr(method, "sampling_rate"):  # a sample is drawn by position, so all persons are asked
         method = replace(method, sampling_rate=1.0)
