@@ -16,12 +16,17 @@ from typing import Any
 import numpy as np
 
 from dptransfer import __version__
-from dptransfer.audit import instance_losses, membership_attack, score_losses, smaller_share
+from dptransfer.audit import (
+    has_instance_losses,
+    instance_losses,
+    membership_attack,
+    score_losses,
+    smaller_share,
+)
 from dptransfer.compute import usable_cores
 from dptransfer.errors import DPTransferError, PrivacyWarning
 from dptransfer.ledger import Ledger
 from dptransfer.methods import EmbeddingMethod, PrivateMethod
-from dptransfer.methods.voting import Voting
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 from dptransfer.release import Evaluation, PrivateClassifier, evaluate_scores
@@ -182,7 +187,7 @@ def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
     with clock.on("attack"):
         attack = _attacked(model, task) if cell.attack else {}
     losses = None
-    if cell.instance_loss and isinstance(method, PrivateMethod) and not isinstance(method, Voting):
+    if cell.instance_loss and isinstance(method, PrivateMethod) and has_instance_losses(method):
         with clock.on("instance_loss"):
             noise = SeededNoise(cell.task.seed)  # the path of the fit above, once more
             own = instance_losses(method, private, public, budget=budget, noise=noise)

@@ -85,6 +85,11 @@ class InstanceLosses:
         return float(np.quantile(self.epsilons, share)) if len(self.epsilons) else 0.0
 
 
+def has_instance_losses(method: PrivateMethod) -> bool:
+    """Whether a method's answers are sums over rows, so that each row has a loss of its own."""
+    return not isinstance(method, Voting)
+
+
 def instance_losses(
     method: PrivateMethod,
     private: PrivateData,
@@ -108,7 +113,7 @@ def instance_losses(
     """
     if not getattr(noise, "seeded", False):
         raise ArgumentError("instance_losses is a rehearsal and needs seeded noise; pass SeededNoise(seed).")
-    if isinstance(method, Voting):
+    if not has_instance_losses(method):
         raise ArgumentError(
             f"Losses by row are known where answers are sums over rows; those of '{method.name}' are votes "
             "of teachers, each of whom learns from many rows. Choose another method."
