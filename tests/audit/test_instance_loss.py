@@ -69,8 +69,8 @@ def losses(method, relation=ADD, epsilon=1.0, private=PRIVATE, **amount):
 
 
 @pytest.mark.parametrize("name", sorted(VOTING))
-def test_votes_of_teachers_are_no_sums_over_rows(name):
-    with pytest.raises(ArgumentError, match="votes of teachers"):
+def test_votes_of_teachers_have_no_losses_by_row(name):
+    with pytest.raises(ArgumentError, match="no losses by row"):
         losses(METHODS[name]())
 
 

@@ -115,8 +115,8 @@ def instance_losses(
         raise ArgumentError("instance_losses is a rehearsal and needs seeded noise; pass SeededNoise(seed).")
     if not has_instance_losses(method):
         raise ArgumentError(
-            f"Losses by row are known where answers are sums over rows; those of '{method.name}' are votes "
-            "of teachers, each of whom learns from many rows. Choose another method."
+            f"The method '{method.name}' has no losses by row: its answers are votes of teachers, each of "
+            "whom learns from many rows. Use a method without teachers."
         )
     # A plan may rehearse on public rows, which is nobody's loss: it is made before anything is recorded.
     method = method.plan(private.facts, budget, public).method

@@ -26,10 +26,7 @@ from dptransfer.release.heads import LinearHead, unit_rows
 _MOST_ROWS = 10_000  # public rows that self-training looks at
 _SIGNALS = np.exp(np.linspace(math.log(1e-6), math.log(1e6), 97))  # variance of signal ÷ that of noise
 _LOGIT = 1.702  # Φ(x) is the logistic function of 1.702·x, within 0.01
-_CERTAIN = 0.5  # chance from which on a class's surest rows are learned from
-_FEWEST_CERTAIN = (
-    0.05  # share of rows that must be as sure, so that what they add is more than a few accidents
-)
+_FEWEST_CERTAIN = 0.05  # share of the rows: what fewer add is mostly accident
 _PSEUDO_WEIGHT = 0.5  # of the directions learned from sure rows, beside those learned from votes
 _PSEUDO_STRENGTH = 1e-3
 
@@ -130,8 +127,8 @@ def _self_trained(learned: _Regression, rows: Floats) -> Floats:
     sure, likeliest, classes = chances.max(axis=1), chances.argmax(axis=1), chances.shape[1]
     held = np.bincount(likeliest, minlength=classes)
     mean = np.bincount(likeliest, sure, classes) / np.maximum(held, 1)
-    kept = sure >= (_CERTAIN * mean / mean.max())[likeliest]
-    kept &= sure.max() >= _CERTAIN
+    certain = (1 + 1 / classes) / 2  # halfway from a guess to certainty, for the class whose rows are surest
+    kept = sure >= (certain * mean / mean.max())[likeliest]
     if kept.mean() < _FEWEST_CERTAIN:
         return learned.directions
     weights = 1 / np.bincount(likeliest[kept], minlength=classes)[likeliest[kept]]

@@ -13,7 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dptransfer.arrays import AnyArray, Integers, Labels
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels
+from dptransfer.errors import ArgumentError
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.privacy import Relation, Unit
 
@@ -21,6 +22,10 @@ ABSTAINS = -1
 """The ballot of a teacher without an opinion: it has no examples."""
 
 _SLAB = 256  # ballots that are counted at a time
+_NO_LOSSES = (
+    "Teachers' votes have no losses by row: a row moves its teacher's ballot, by all or by nothing, together "
+    "with the teacher's other rows. Use a method without teachers."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +119,10 @@ class VoteCounts:
         answer[: rows.shape[1]] = votes_of(rows, self.classes)
         return answer * self.grid
 
+    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
+        """None to be told: ballots are not rows."""
+        raise ArgumentError(_NO_LOSSES)
+
 
 @dataclass(frozen=True)
 class LargestVotes:
@@ -153,3 +162,7 @@ class LargestVotes:
         """The largest counts, of ballots on this many questions."""
         largest: Integers = votes_of(rows, self.classes).max(axis=1)
         return largest * self.grid
+
+    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
+        """None to be told: ballots are not rows."""
+        raise ArgumentError(_NO_LOSSES)
