@@ -41,7 +41,7 @@ class LoRA(FineTuning):
         "Language Models (ICLR 2022), on images, with Poisson samples and steps of planned length.",
         family="Networks",
         colour=OLIVE,
-        marker="X",
+        marker="P",
         options={"rank": "Of each layer's change.", **OPTIONS},
     )
     checks: ClassVar[_check.Checks] = {"rank": _check.whole}
