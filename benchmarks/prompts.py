@@ -1,13 +1,12 @@
-"""What many prompted teachers cost: seconds per picture for 1, 10, 100 and 1,000 of them on the same pictures.
+"""What many prompted teachers cost: seconds for 1, 10, 100 and 1,000 of them on the same pictures.
 
     python benchmarks/prompts.py                                        # CPU, small pictures
     python benchmarks/prompts.py --device cuda --size 224 --rows 64000 --batch 16
     python benchmarks/prompts.py --neighbours [--device cuda --size 224]
 
-Every count of teachers looks at the same number of pictures once, forward and backward. "Plain" is one pass of
-the frozen network over as many, to the gradient of its input, without prompts, label maps or optimiser: what
-nobody can do without. Each is measured after a warm-up of its own, in turn, and the best of the repeats is
-shown.
+Every count of teachers looks at the same number of pictures once, forward and backward. "Plain" is one pass
+of the frozen network over as many, to the gradient of its input, without prompts, label maps or optimiser:
+what nobody can do without. They take turns, and the best of the repeats is shown.
 
 `--neighbours` asks whether a teacher depends on those beside it, bit for bit: it learns twice, at the same
 place, beside teachers with other pictures, other labels and other numbers of pictures, and its weights are
