@@ -153,6 +153,7 @@ def fitted(pictures: Pictures, name: str, own: dict, cell: tuple, said: dict, op
         asked |= {"threshold": 0.6 * teachers, "answers": answers, "labels": "hard"}
     if images:
         asked |= {"encoder": ENCODER, "size": options.size, "device": options.device}
+        asked["student_steps"] = options.student_steps
     method = kind(**{**asked, **own})
     private, public = pictures.data(images)
     started = time.perf_counter()
@@ -185,6 +186,7 @@ def main() -> None:
     arguments.add_argument("--pool", type=int, default=9_000, help="most public pictures")
     arguments.add_argument("--teachers", type=int, default=1000)
     arguments.add_argument("--queries", type=int, default=1000)
+    arguments.add_argument("--student-steps", type=int, default=1000, help="of students from scratch")
     arguments.add_argument("--epsilon", default="1,2,4,8")
     arguments.add_argument("--tables", default="3,6,9,10,11")
     arguments.add_argument("--seeds", type=int, default=1)
