@@ -1,4 +1,4 @@
-"""What learns from the teachers' answers about public pictures: a linear head, or a network that looks further.
+"""What learns from answers about public pictures: a linear head, or a network that looks further.
 
 Post-processing, all of it: a student sees public pictures and released answers, and nothing else.
 """
@@ -118,7 +118,7 @@ class PictureStudent(Voting, ImageMethod):
 
         found = taught(
             network,
-            public.pixels,
+            public.pixels[:],  # files are decoded once
             answers.positions,
             self._targets(answers),
             rule=self.student,
@@ -137,7 +137,7 @@ class PictureStudent(Voting, ImageMethod):
 
 
 def nearest_probabilities(rows: Floats) -> Floats:
-    """The nearest point of the probability simplex to each row: less a number, and what is then negative zero.
+    """The probabilities nearest to each row: less a number, and zero where that is negative.
 
     Of noisy votes it is what they say, if the noise is small, and the favourite alone, if it is large.
 
