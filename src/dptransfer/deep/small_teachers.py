@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dptransfer.arrays import AnyArray
 from dptransfer.deep.teachers import public_layer, repeated
 from dptransfer.encoders.small_cnn import GROUPS, public_kernels
 
@@ -26,7 +27,8 @@ class SmallTeachers:
 
     def __init__(self, classes: int, device: Any) -> None:
         self.device = device
-        bits, self._start = np.random.Generator(np.random.PCG64(0)), []
+        bits = np.random.Generator(np.random.PCG64(0))
+        self._start: list[AnyArray] = []
         for kernels in public_kernels(_WIDTHS):
             self._start += [kernels, np.ones(len(kernels)), np.zeros(len(kernels))]
         self._start += public_layer(bits, _WIDTHS[-1], classes)

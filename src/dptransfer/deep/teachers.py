@@ -16,17 +16,18 @@ does not; `benchmarks/prompts.py --neighbours` measures it, bit for bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
 
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels
-from dptransfer.progress import steps
+from dptransfer.encoders.device import exact_kernels
+from dptransfer.progress import tell
 from dptransfer.queries.votes import ABSTAINS
+
+_FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8  # Adam's usual numbers
 
 
 class Teachers(Protocol):
@@ -101,7 +102,7 @@ def ballots_of(
     course: Course,
     pixels: Any,
     labels: Labels,
-    parts: list[Integers],
+    parts: Sequence[Integers],
     questions: AnyArray,
     kept: Callable[[str, Callable[[], AnyArray]], AnyArray],
 ) -> Integers:
@@ -114,31 +115,36 @@ def ballots_of(
         labels: class positions of these.
         parts: the positions of each teacher's pictures; one without any abstains.
         questions: public pictures, as bytes.
-        kept: keeps a private intermediate for a run that goes on; see `NoiseSource.kept`.
+        kept: keeps what a group of teachers says, so that a run that goes on need not teach it again; see
+            `NoiseSource.kept`.
     """
-    asked = _batches(questions, course.batch)
-    groups = math.ceil(len(parts) / course.together)
-    passes = steps(groups * (course.steps + len(asked)), "teachers' pass")
-    ballots = []
-    for group in range(groups):
-        share = islice(passes, course.steps + len(asked))
-        few = parts[group * course.together : (group + 1) * course.together]
+    ballots, asked = [], _batches(questions, course.batch)
+    groups, passes = range(0, len(parts), course.together), course.steps + len(asked)
+    for number, first in enumerate(groups):
+        few = parts[first : first + course.together]
 
-        def answered(few: list[Integers] = few, share: Iterator[int] = share) -> Integers:
-            with _repeatable():
-                weights = _taught(model, course, pixels, labels, few, share)
-                said = _said(model, weights, asked, course.together, share)
-            return said[: len(few), : len(questions)]
+        def told(done: int, before: int = number * passes) -> None:
+            tell(before + done, len(groups) * passes, "passes of the teachers")
 
-        ballots.append(np.array(kept(f"ballots of group {group}", answered), dtype=np.int64))
-        ballots[-1][[len(part) == 0 for part in few]] = ABSTAINS
-        list(share)  # of a group whose ballots were kept
-    next(passes, None)
-    return np.concatenate(ballots)
+        def said(few: Sequence[Integers] = few, told: Callable[[int], None] = told) -> Integers:
+            with exact_kernels():
+                weights = _taught(model, course, pixels, labels, few, told)
+                return _said(model, course, weights, asked, told)
+
+        ballots.append(kept(f"ballots from teacher {first} on", said)[: len(few), : len(questions)])
+        told(passes)
+    cast = np.concatenate(ballots)
+    cast[[len(part) == 0 for part in parts]] = ABSTAINS
+    return cast
 
 
 def _taught(
-    model: Teachers, course: Course, pixels: Any, labels: Labels, few: list[Integers], share: Iterator[int]
+    model: Teachers,
+    course: Course,
+    pixels: Any,
+    labels: Labels,
+    few: Sequence[Integers],
+    told: Callable[[int], None],
 ) -> list[Any]:
     """What the teachers of one group learn from their own pictures."""
     import torch
@@ -147,21 +153,29 @@ def _taught(
         torch.from_numpy(array).to(model.device) for array in _lessons(course, pixels, labels, few)
     )
     weights = model.start(course.together)
-    descent = torch.optim.Adam(weights)
-    for rate, now, _ in zip(course.rates(), places, share, strict=False):
-        descent.param_groups[0]["lr"] = rate
-        logits = model.logits(weights, raw[now]).flatten(0, 1)
-        losses = torch.nn.functional.cross_entropy(logits, wanted[now].flatten(), reduction="none")
-        descent.zero_grad()
-        # The sum of the teachers' mean losses: its gradient in one teacher's weights is that teacher's own,
-        # and Adam works on every number by itself.
-        (losses.sum() / course.batch).backward()
-        descent.step()
+    moments = [(torch.zeros_like(one), torch.zeros_like(one)) for one in weights]
+    for step, rate in enumerate(course.rates()):
+        logits = model.logits(weights, raw[places[step]]).flatten(0, 1)
+        losses = torch.nn.functional.cross_entropy(logits, wanted[places[step]].flatten(), reduction="none")
+        # The sum of the teachers' mean losses: its gradient in one teacher's weights is that teacher's own.
+        gradients = torch.autograd.grad(losses.sum() / course.batch, weights)
+        with torch.no_grad():
+            for one, gradient, (first, second) in zip(weights, gradients, moments, strict=True):
+                _adam(one, gradient, first, second, rate, step + 1)
+        told(step + 1)
     return weights
 
 
+def _adam(weights: Any, gradient: Any, first: Any, second: Any, rate: float, step: int) -> None:
+    """One step of Kingma and Ba (2015), in place and number by number, so that no teacher meets another."""
+    first.lerp_(gradient, 1 - _FIRST)
+    second.mul_(_SECOND).addcmul_(gradient, gradient, value=1 - _SECOND)
+    spread = (second / (1 - _SECOND**step)).sqrt() + _TINY
+    weights.sub_(rate / (1 - _FIRST**step) * first / spread)
+
+
 def _lessons(
-    course: Course, pixels: Any, labels: Labels, few: list[Integers]
+    course: Course, pixels: Any, labels: Labels, few: Sequence[Integers]
 ) -> tuple[AnyArray, Integers, Integers]:
     """A group's pictures, read once, their classes, and (steps, together, batch) places among these.
 
@@ -185,18 +199,19 @@ def _lessons(
 
 
 def _said(
-    model: Teachers, weights: list[Any], asked: list[AnyArray], together: int, share: Iterator[int]
+    model: Teachers, course: Course, weights: list[Any], asked: list[AnyArray], told: Callable[[int], None]
 ) -> Integers:
     """(teachers, questions) favourites of one group, in passes of the shape that they were taught in."""
     import torch
 
+    said = []
     with torch.no_grad():
-        answers = []
-        for batch, _ in zip(asked, share, strict=False):
+        for number, batch in enumerate(asked):
             raw = torch.from_numpy(batch).to(model.device)
-            logits = model.logits(weights, raw.expand(together, *raw.shape))
-            answers.append(logits.argmax(2).cpu().numpy())
-    return np.concatenate(answers, axis=1)
+            logits = model.logits(weights, raw.expand(course.together, *raw.shape))
+            said.append(logits.argmax(2).cpu().numpy())
+            told(course.steps + number + 1)
+    return np.concatenate(said, axis=1)
 
 
 def _batches(questions: AnyArray, batch: int) -> list[AnyArray]:
@@ -204,13 +219,3 @@ def _batches(questions: AnyArray, batch: int) -> list[AnyArray]:
     short = -len(questions) % batch
     padded = np.concatenate([questions, np.zeros((short, *questions.shape[1:]), dtype=np.uint8)])
     return list(padded.reshape(-1, batch, *questions.shape[1:]))
-
-
-@contextmanager
-def _repeatable() -> Iterator[None]:
-    """Kernels that give the same every time, without TF32, with gradients."""
-    import torch
-
-    cudnn = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
-    with torch.inference_mode(False), torch.enable_grad(), cudnn:
-        yield

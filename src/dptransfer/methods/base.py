@@ -394,12 +394,11 @@ class ImageMethod(PrivateMethod):
 
         return network_of(self.encoder, size=self.size, device=self.device)
 
-    def encoder_after(self, outcome: Outcome) -> Encoder:
-        """The encoder whose rows the outcome's map takes, as the run has left it."""
+    def encoder_after(self, base: EncoderIdentity | None, delta: EncoderDelta | None) -> Encoder:
+        """The encoder whose rows a run's result takes: this one, as the run has left it."""
         from dptransfer.encoders import adapted, encoder_of
 
-        delta = outcome.encoder_delta
-        base = outcome.encoder if delta is None else delta.base
+        base = base if delta is None else delta.base
         own: Encoder = self.network().encoder  # first, as it may be one that is found by its place alone
         if base is not None and base != own.identity:
             return encoder_of(base, device=self.device, delta=delta)

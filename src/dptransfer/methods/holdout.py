@@ -119,9 +119,10 @@ class HoldOut:
         question = evaluation_query(outcome.head, features, held.facts.bound)
         asked = with_query(self.check, **{one.name: getattr(question, one.name) for one in fields(question)})
         method = self.plan.method
-        rows = encoded(held, method.encoder_after(outcome)) if isinstance(method, ImageMethod) else held
+        if isinstance(method, ImageMethod):
+            held = encoded(held, method.encoder_after(outcome.encoder, outcome.encoder_delta))
         return measured(
-            asked, rows, held.facts.classes, self.budget, noise, head=receipt.head, holdout=self.chance
+            asked, held, held.facts.classes, self.budget, noise, head=receipt.head, holdout=self.chance
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from dptransfer.privacy import Bound, Budget
 from dptransfer.queries.evaluation_counts import EvaluationCounts, EvaluationLayout
 from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.classifier import PrivateClassifier
-from dptransfer.release.heads import CosineHead, Head, LinearHead, MeanCosineHead, quadratic_form
+from dptransfer.release.heads import CosineHead, Head, LinearHead, MeanCosineHead, score_arrays
 from dptransfer.release.noisy_counts import NoisyCounts
 
 ASSUMPTIONS = ("the classifier and its settings were fixed without looking at the test rows",)
@@ -111,9 +112,11 @@ class PrivateEvaluation:
 
 def evaluation_query(head: Head, features: FittedFeatures, bound: Bound) -> EvaluationCounts:
     """The question how a head behind this map does, about units that count as much as the bound says."""
-    linear, offset, precision = quadratic_form(head)
+    arrays: dict[str, Any] = score_arrays(head)
     directions = isinstance(head, CosineHead | MeanCosineHead)
-    return EvaluationCounts(features, linear, offset, precision, head.temperature, directions, bound=bound)
+    return EvaluationCounts(
+        features, **arrays, temperature=head.temperature, directions=directions, bound=bound
+    )
 
 
 def planned_query(facts: Facts) -> EvaluationCounts:

@@ -26,10 +26,8 @@ from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import LargestVotes, VoteCounts
 
-TEACHERS = 250
-"""Teachers where no number of examples is declared."""
-_ROWS_PER_TEACHER = 40
-_MOST_TEACHERS = 1_000
+_ASSUMED_SIZE = 5_000  # examples, where none are declared
+_MOST_TEACHERS = 10_000
 _MOST_QUERIES = 2_000
 _NOISE_SHARE = (
     1 / 5
@@ -72,7 +70,8 @@ class Voting(PrivateMethod):
     trains a student on what comes back.
 
     Attributes:
-        teachers: how many; None for one per 40 declared examples, at most 1,000, or 250 if none are declared.
+        teachers: how many; None for one per 40 declared examples (linear ones: per 4), at most 10,000, as if
+            5,000 were declared where none are.
         queries: how many public examples they vote on; None for as many as pay (see `labels`).
         noise: standard deviation of the noise on each count, in votes; None for the least that fits the
             budget.
@@ -96,6 +95,8 @@ class Voting(PrivateMethod):
     threshold_noise: float | None = None
     answers: int | None = None
 
+    rows_per_teacher: ClassVar[int] = 40
+    """Examples that a teacher should have, where their number is chosen."""
     needs_public: ClassVar[bool] = True
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     checks: ClassVar[_check.Checks] = {
@@ -126,7 +127,7 @@ class Voting(PrivateMethod):
             if not fits(plan.events, budget):
                 raise BudgetError(
                     f"The noise that is given must fit the budget; with it the votes cost ε = "
-                    f"{plan.guarantee.epsilon:.4g}. Raise the noise, ask fewer queries, or leave the noise out."
+                    f"{plan.guarantee.epsilon:.4g}. Raise the noise, ask less, or leave it out."
                 )
         else:
             plan = settled.calibrated_plan(steps, budget)
@@ -169,7 +170,7 @@ class Voting(PrivateMethod):
     def _settled(self, facts: Facts, budget: Budget, pool: int | None) -> Voting:
         """The same method with every number that is left open chosen, from public facts and the budget."""
         declared = facts.declared_units or facts.declared_size
-        teachers = self.teachers or _teachers_for(facts.declared_size, declared)
+        teachers = self.teachers or self._teachers_for(facts.declared_size, declared)
         if declared is not None and declared < teachers:
             raise ArgumentError(
                 f"Each teacher needs something to learn from; {declared} are declared for {teachers} "
@@ -195,6 +196,11 @@ class Voting(PrivateMethod):
                     "Set fewer answers, or more queries."
                 )
         return replace(self, teachers=teachers, queries=queries, answers=answers)
+
+    def _teachers_for(self, size: int | None, units: int | None) -> int:
+        """As many as there are enough declared examples for, and no more than there are units."""
+        enough = (size or _ASSUMED_SIZE) // self.rows_per_teacher
+        return max(1, min(_MOST_TEACHERS, enough, units or enough))
 
     def _affordable_queries(self, facts: Facts, budget: Budget, teachers: int, pool: int | None) -> int:
         """As many questions as the given noise allows, or as the student can use."""
@@ -258,8 +264,8 @@ class Voting(PrivateMethod):
         for test in tests:
             assert isinstance(test, GaussianMechanism)
             said += (
-                f"of which at most {self.answers} are answered, where the favourite has {self.threshold:g} votes "
-                f"with noise of {test.scale:.4g}; "
+                f"of which at most {self.answers} are answered, where the favourite has {self.threshold:g} "
+                f"votes with noise of {test.scale:.4g}; "
             )
         return f"{said}with noise of {voting.scale:.4g} votes on each count."
 
@@ -277,10 +283,3 @@ def spread(pool: int) -> Integers:
     while math.gcd(step, pool) > 1:
         step += 1
     return np.arange(pool, dtype=np.int64) * step % pool
-
-
-def _teachers_for(size: int | None, units: int | None) -> int:
-    """As many teachers as declared examples suffice for, and no more than there are units."""
-    if size is None or units is None:
-        return TEACHERS
-    return max(1, min(_MOST_TEACHERS, size // _ROWS_PER_TEACHER, units))

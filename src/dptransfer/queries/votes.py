@@ -20,6 +20,8 @@ from dptransfer.privacy import Relation, Unit
 ABSTAINS = -1
 """The ballot of a teacher without an opinion: it has no examples."""
 
+_SLAB = 256  # ballots that are counted at a time
+
 
 def votes_of(ballots: AnyArray, classes: int) -> Integers:
     """(questions, classes) counts of the ballots (teachers, questions).
@@ -27,10 +29,27 @@ def votes_of(ballots: AnyArray, classes: int) -> Integers:
     >>> votes_of(np.array([[0, 1], [0, -1]]), classes=2).tolist()
     [[2, 0], [0, 1]]
     """
-    cast, questions = np.asarray(ballots), np.arange(ballots.shape[1])
-    given = cast != ABSTAINS
-    places = np.broadcast_to(questions, cast.shape)[given] * classes + cast[given]
-    return np.bincount(places, minlength=len(questions) * classes).reshape(-1, classes)
+    counts = np.zeros(ballots.shape[1] * classes, dtype=np.int64)
+    first = np.arange(ballots.shape[1]) * classes
+    for start in range(0, len(ballots), _SLAB):
+        cast = np.asarray(ballots[start : start + _SLAB])
+        counts += np.bincount((cast + first)[cast != ABSTAINS], minlength=len(counts))
+    return counts.reshape(-1, classes)
+
+
+def ballots_that_give(counts: AnyArray, teachers: int, classes: int) -> Integers:
+    """Ballots (teachers, questions) whose `votes_of` are these counts (questions, classes).
+
+    For votes that come counted already: the same queries then answer about them. A count below zero is none,
+    and what is more than all teachers can cast is left out, without a word: counts are private.
+
+    >>> ballots_that_give(np.array([[2, 0], [-5, 1]]), teachers=3, classes=2).T.tolist()
+    [[0, 0, -1], [1, -1, -1]]
+    """
+    cast = np.minimum(np.clip(counts, 0, teachers).astype(np.int64).cumsum(axis=1), teachers)
+    seat = np.arange(teachers)[:, np.newaxis]
+    ballots = sum((seat >= cast[:, one] for one in range(classes)), np.zeros((teachers, len(cast)), np.int64))
+    return np.where(ballots == classes, ABSTAINS, ballots)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,213 @@
+"""What the methods that train a public network on private pictures share: the plan, the loop, the release."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from dptransfer import _check
+from dptransfer.arrays import Floats
+from dptransfer.data import Facts, PrivateImages, PublicEmbeddings, PublicImages
+from dptransfer.encoders.in_memory import encode_pixels
+from dptransfer.features import FittedFeatures, PublicMap
+from dptransfer.mechanisms import GaussianRounds, rounds_of
+from dptransfer.methods.base import ImageMethod, Outcome, Plan
+from dptransfer.methods.descent import Descent, Pace
+from dptransfer.noise import NoiseSource
+from dptransfer.privacy import Budget, Unit
+from dptransfer.progress import steps as counted
+from dptransfer.release.heads import LinearHead
+
+if TYPE_CHECKING:
+    from dptransfer.deep.network import Network
+    from dptransfer.deep.trained_parts import TrainedParts
+
+OPTIONS = {
+    "encoder": "Public network to start from.",
+    "size": "Side of the pictures.",
+    "steps": "Noisy steps.",
+    "sampling_rate": "Chance to be in a step.",
+    "clip": "Longest gradient of one picture.",
+    "views": "Views of a picture in its gradient.",
+    "blocks": "Last stages that are trained.",
+    "axes": "Public axes in front of the head.",
+}
+STEPS_SEE = (
+    "every step drew a fresh Poisson sample of those who are protected and saw their pictures only through a "
+    "sum of clipped gradients with Gaussian noise. Neither who was in a sample nor its size is told"
+)
+
+
+@dataclass(frozen=True)
+class FineTuning(ImageMethod):
+    """Base of the methods that step along noisy gradients of a network.
+
+    Attributes:
+        encoder: the public network, by name.
+        size: side of the pictures that it takes; by default its own.
+        device: where it runs: 'cpu', 'cuda', ...
+        steps: how many.
+        sampling_rate: probability with which a step looks at an example, or at a person.
+        clip: norm that each picture's gradient is clipped to, in the units of `TrainedParts`.
+        views: how many views of a picture its gradient is averaged over, of a fixed list.
+        blocks: how many of the network's last stages are trained; None for all.
+        pace: how far the head goes.
+        reach: length of the network's own path, in the units of `TrainedParts`.
+        micro_batch: how many pictures are computed at a time.
+        axes: with public pictures the head sees rows behind the public map of `public-prior`, with this many
+            axes; without, rows of unit norm.
+    """
+
+    encoder: str = "efficientnet-lite0"
+    size: int | None = None
+    device: str = "cpu"
+    steps: int = 100
+    sampling_rate: float = 0.2
+    clip: float = 1.0
+    views: int = 1
+    blocks: int | None = None
+    pace: Pace = field(default_factory=Pace)
+    reach: float = 10.0
+    micro_batch: int = 32
+    axes: int = 256
+
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
+    checks: ClassVar[_check.Checks] = {
+        "size": _check.or_none(_check.whole),
+        "steps": _check.whole,
+        "sampling_rate": _check.rate,
+        "clip": _check.moderate,
+        "views": _check.whole,
+        "blocks": _check.or_none(_check.whole),
+        "reach": _check.moderate,
+        "micro_batch": _check.whole,
+        "axes": _check.whole,
+    }
+    trunk_pace: ClassVar[float] = 0.05
+
+    @property
+    def trained(self) -> str:
+        """Which parts are trained, as `TrainedParts` names them."""
+        raise NotImplementedError
+
+    def plan(self, facts: Facts, budget: Budget, public: PublicImages | None = None) -> Plan:
+        """Rounds of noisy gradients, with as little noise as the budget allows.
+
+        The number of parameters is known once the network is there, and bounded before: a plan needs none.
+        """
+        from dptransfer.deep.network_gradient import NetworkGradient
+
+        query = NetworkGradient(bound=facts.bound)
+
+        def rounds(z: float) -> list[GaussianRounds]:
+            return [GaussianRounds(query, z, budget.relation, self.steps, sampling_rate=self.sampling_rate)]
+
+        return self.calibrated_plan(rounds, budget)
+
+    def prepare(self, facts: Facts, public: PublicImages | None) -> TrainedParts:
+        """Load the network and find in it what is to be trained."""
+        from dptransfer.deep.network import network_of
+        from dptransfer.deep.trained_parts import TrainedParts
+
+        network = network_of(self.encoder, size=self.size, device=self.device)
+        network.require_shape(facts.shape)
+        return TrainedParts(
+            network,
+            self.trained,
+            len(facts.classes),
+            blocks=self.blocks,
+            rank=getattr(self, "rank", 0),
+            pace=self.trunk_pace,
+            features=None if public is None else self._map_of(network, public),
+        )
+
+    def _map_of(self, network: Network, public: PublicImages) -> FittedFeatures:
+        """The public map, of the unchanged network's rows."""
+        pool = PublicEmbeddings(encode_pixels(public.pixels, network.encoder))
+        return PublicMap(axes=self.axes).fit(network.dimension, pool)
+
+    def run(
+        self,
+        plan: Plan,
+        prepared: TrainedParts,
+        private: PrivateImages,
+        noise: NoiseSource,
+        public: PublicImages | None,
+    ) -> Outcome:
+        """Ask, step; everything but the noisy answers is post-processing."""
+        from dptransfer.deep.network_gradient import NetworkGradient
+        from dptransfer.deep.picture_loss import PictureLoss
+        from dptransfer.deep.pictures import Pictures
+
+        (paid,) = rounds_of(plan.mechanisms)
+        loss = PictureLoss(Pictures(prepared, private.pixels, views=self.views, micro_batch=self.micro_batch))
+        descent = TwoDescents(prepared, paid, self.pace, self.reach)
+        rounds, positions = paid.open(noise=noise), np.arange(len(private.labels))
+        for _ in counted(paid.times, "noisy gradient step"):
+            question = NetworkGradient(
+                prepared.size,
+                loss.gradients_at(descent.theta),
+                self.micro_batch,
+                self.clip,
+                bound=private.facts.bound,
+            )
+            descent.step(rounds.release(question, positions, private.labels, private.people))
+        return outcome_of(prepared, descent.average, plan)
+
+
+class TwoDescents:
+    """Descent of the network's own parameters and of the head's, side by side.
+
+    The head starts from nothing, so that all its steps are taken in full. The network knows something: of its
+    steps, the share that is estimated to be noise is left out (see `methods.descent`).
+
+    Args:
+        parts: what is trained.
+        paid: the planned rounds.
+        pace: of the head.
+        reach: of the network.
+    """
+
+    def __init__(self, parts: TrainedParts, paid: GaussianRounds, pace: Pace, reach: float) -> None:
+        self._trunk, self._scale = parts.trunk, paid.scale
+        head = np.zeros((parts.classes, (parts.size - parts.trunk) // parts.classes))
+        own = Pace(reach, 0.0, reach)
+        self._descents = [Descent(head, paid.times, pace)]
+        if parts.trunk:
+            self._descents.append(Descent(np.zeros((1, parts.trunk)), paid.times, own, knows=True))
+
+    def step(self, answer: Floats) -> None:
+        """One step against a noisy sum of gradients."""
+        gradients = answer[self._trunk :], answer[: self._trunk]
+        for descent, gradient in zip(self._descents, gradients, strict=False):
+            noise = self._scale * math.sqrt(gradient.size)
+            descent.step(gradient.reshape(descent.weights.shape), noise)
+
+    @property
+    def theta(self) -> Floats:
+        """Where the next gradient is taken."""
+        return self._joined([descent.weights for descent in self._descents])
+
+    @property
+    def average(self) -> Floats:
+        """The weighted average of all iterates."""
+        return self._joined([descent.average for descent in self._descents])
+
+    def _joined(self, head_and_trunk: list[Floats]) -> Floats:
+        return np.concatenate([part.ravel() for part in reversed(head_and_trunk)])
+
+
+def outcome_of(parts: TrainedParts, theta: Floats, plan: Plan, **more: Any) -> Outcome:
+    """The released head and what is changed in the encoder."""
+    delta = parts.delta(theta)
+    return Outcome(
+        LinearHead(parts.head(theta), np.zeros(parts.classes)),
+        plan.events,
+        features=parts.features,
+        encoder_delta=delta,
+        encoder=parts.network.identity if delta is None else None,
+        **more,
+    )
