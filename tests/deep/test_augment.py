@@ -13,7 +13,9 @@ def pictures(count=6, side=SIDE):
     """Smooth pictures with a little noise."""
     rng = np.random.default_rng(0)
     coarse = rng.integers(30, 220, (count, 4, 4, 3), dtype=np.uint8)
-    large = [np.asarray(Image.fromarray(one).resize((side, side), Image.Resampling.BICUBIC)) for one in coarse]
+    large = [
+        np.asarray(Image.fromarray(one).resize((side, side), Image.Resampling.BICUBIC)) for one in coarse
+    ]
     return torch.from_numpy(np.stack(large) + rng.integers(0, 20, (count, side, side, 3), dtype=np.uint8))
 
 
@@ -50,9 +52,7 @@ def test_a_weak_view_is_a_shifted_picture_or_its_mirror_image_and_all_of_them_co
     one = pictures(1)[0].numpy()
     most = SIDE // 8
     padded = np.pad(one, ((most, most), (most, most), (0, 0)), mode="reflect")
-    shifted = [
-        padded[i : i + SIDE, j : j + SIDE] for i in range(2 * most + 1) for j in range(2 * most + 1)
-    ]
+    shifted = [padded[i : i + SIDE, j : j + SIDE] for i in range(2 * most + 1) for j in range(2 * most + 1)]
     known = {view.tobytes() for view in (*shifted, *(view[:, ::-1] for view in shifted))}
     views = augment.weak(torch.from_numpy(np.stack([one] * 1000)), seeded()).numpy()
     assert {view.tobytes() for view in views} == known

@@ -32,7 +32,8 @@ def test_guesses_are_labels_and_no_gradient_flows_through_them(rule):
     loss.backward()
     assert weak.grad is None
     # A step against the gradient makes the guessed classes likelier.
-    assert (strong.grad[0, 0] < 0 < strong.grad[0, 1]) and (strong.grad[1, 1] < 0 < strong.grad[1, 0])
+    assert strong.grad[0, 0] < 0 < strong.grad[0, 1]
+    assert strong.grad[1, 1] < 0 < strong.grad[1, 0]
 
 
 def test_freematch_follows_how_sure_the_student_is_of_which_classes():
@@ -45,7 +46,7 @@ def test_freematch_follows_how_sure_the_student_is_of_which_classes():
 
 
 def test_freematch_asks_less_of_a_class_that_the_student_seldom_thinks_of():
-    # The threshold is 0.8 for the first class, and 0.8 · 0.25 / 0.75, which every guess passes, for the other.
+    # The threshold is 0.8 for the first class, and 0.8 · 0.25 / 0.75, which every guess passes, for the next.
     averages = torch.tensor([0.8, 0.75, 0.25, 0.5, 0.5])
     strong = logits([0.5, 0.5], [0.5, 0.5])
     first, second = (

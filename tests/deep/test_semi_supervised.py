@@ -85,12 +85,21 @@ def test_only_a_full_student_changes_its_network_and_then_all_that_rows_depend_o
     assert (changed.kind, changed.base) == ("state", network.identity)
 
 
+def test_the_head_gives_for_plain_rows_what_the_student_learned(network):
+    learner = semi_supervised.HeadAlone(network, stripes(20, seed=0)[0], CLASSES)
+    with torch.no_grad():
+        learner.values.copy_(torch.linspace(-1, 1, len(learner.values)))
+        rows = learner.unit_rows(learner.raw(slice(0, 20)))
+        inside = (rows - learner.centre) * learner.scale @ learner.weights.T + learner.offset
+    found = learner.taught()
+    assert np.allclose(rows.numpy() @ found.weights.T + found.offset, inside.numpy(), atol=1e-3)
+    assert abs(learner.centre.norm().item()) > 0.1
+
+
 def test_batch_normalisation_keeps_its_averages_and_a_public_head_stays_as_it_is():
     network = network_of("efficientnet-lite0", size=32)
     pixels = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3), dtype=np.uint8)
-    found = taught(
-        network, pixels, np.arange(2), np.eye(2), rule="fixmatch", trains="full", steps=1, batch=1
-    )
+    found = taught(network, pixels, np.arange(2), np.eye(2), rule="fixmatch", trains="full", steps=1, batch=1)
     assert not any("running" in name or "_fc" in name for name in found.delta.arrays)
     assert any("_bn1.weight" in name for name in found.delta.arrays)
 

@@ -65,9 +65,8 @@ def freematch(weak: Any, strong: Any, averages: Any) -> tuple[Any, Any]:
     averages = DECAY * averages + (1 - DECAY) * seen
     overall, thought, named = averages.split([1, classes, classes])
     taken = sure > (overall * thought / thought.max())[guesses]
-    return _consistency(strong, guesses, taken) + FAIRNESS * _fairness(
-        strong[taken], thought / named
-    ), averages
+    fair = _fairness(strong[taken], thought / named)
+    return _consistency(strong, guesses, taken) + FAIRNESS * fair, averages
 
 
 RULES: dict[str, Callable[[Any, Any, Any], tuple[Any, Any]]] = {"fixmatch": fixmatch, "freematch": freematch}
