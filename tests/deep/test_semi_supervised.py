@@ -128,6 +128,13 @@ def test_a_run_that_goes_on_ends_where_one_that_was_not_stopped_does(network):
     assert told[-1] == ("step of the student's network", 12)
 
 
+def test_how_often_a_run_is_kept_changes_nothing(network, monkeypatch):
+    often = student(network, "head", "freematch", steps=12)
+    monkeypatch.setattr(semi_supervised, "_KEPT_TIMES", 1)
+    once = student(network, "head", "freematch", steps=12)
+    assert (often.weights == once.weights).all()
+
+
 def test_a_student_learns_from_probabilities_as_from_labels(network):
     unsure = student(network, "head", targets=np.full((6, 2), 0.5))
     told = student(network, "head")

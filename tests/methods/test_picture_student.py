@@ -1,4 +1,8 @@
 import json
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +23,7 @@ from dptransfer.deep import semi_supervised  # noqa: E402 (torch is there)
 
 from .samples import Silent  # noqa: E402
 from .test_picture_voting import BUDGET, CLASSES, METHODS, POOL, fitted, private  # noqa: E402
-from .test_workspace import charges  # noqa: E402
+from .test_workspace import answers, charges  # noqa: E402
 
 STUDENT = replace(METHODS["prom-pate"], epochs=1, student="freematch", student_steps=40, student_batch=4)
 SCRATCH = replace(STUDENT, student_encoder="small-cnn", student_trains="full", student_steps=20)
@@ -40,9 +44,9 @@ def right_answers(votes=40.0):
     return Answers(positions, labels[positions], votes * np.eye(3)[labels[positions]], 1.0, 40)
 
 
-def learned(method, answers=None):
+def learned(method, told=None):
     untaught = method.untaught_student(method.network(), POOL)
-    return method.learned(untaught, POOL, answers or right_answers(), Silent())
+    return method.learned(untaught, POOL, told or right_answers(), Silent())
 
 
 def accuracy(found, encoder):
@@ -68,14 +72,13 @@ def test_a_student_may_start_from_a_network_of_its_own_and_change_it():
 
 
 def test_soft_labels_are_what_a_linear_student_makes_of_all_votes_and_hard_ones_the_teachers_own(monkeypatch):
-    answers = right_answers()
-    wrong = answers.labels.copy()
+    wrong = right_answers().labels.copy()
     wrong[0] = (wrong[0] + 1) % 3
-    answers = replace(answers, labels=wrong, votes=40 * np.eye(3)[wrong])
+    told = replace(right_answers(), labels=wrong, votes=40 * np.eye(3)[wrong])
     seen = []
     monkeypatch.setattr(semi_supervised, "taught", lambda *given, **_: seen.append(given[3]) or TAUGHT)
     for labels in ("soft", "hard"):
-        learned(replace(STUDENT, labels=labels), answers)
+        learned(replace(STUDENT, labels=labels), told)
     soft, hard = seen
     assert (hard == np.eye(3)[wrong]).all()
     assert np.allclose(soft.sum(axis=1), 1)
@@ -136,26 +139,66 @@ def test_new_pictures_are_classified_by_the_students_network(released, tmp_path)
     assert [told[str(number)]["score"] for number in range(6)] == pytest.approx(wanted.max(axis=1), rel=1e-4)
 
 
-def test_a_run_killed_while_its_student_learns_goes_on_under_one_charge(tmp_path, monkeypatch):
-    method = replace(SCRATCH, student_steps=20)
-    ledger = dpt.Ledger(tmp_path / "ledger.sqlite")
-    given = {"ledger": ledger, "noise": dpt.SecureNoise(), "workspace": tmp_path / "run"}
-    whole, calls = semi_supervised.RULES["freematch"], []
+DEEP = replace(SCRATCH, student_steps=20)
 
-    def stopped(*arguments):
-        calls.append(len(calls))
-        if len(calls) == 27:  # seven steps into the network's
-            raise KeyboardInterrupt
+
+def in_workspace(folder):
+    return {
+        "ledger": dpt.Ledger(folder / "ledger.sqlite"),
+        "noise": dpt.SecureNoise(),
+        "workspace": folder / "run",
+    }
+
+
+def stopped_at(step, stop, monkeypatch):
+    """Let the student's training be stopped in that step; what is returned counts steps."""
+    whole, taken = semi_supervised.RULES["freematch"], []
+
+    def counted(*arguments):
+        taken.append(len(taken))
+        if len(taken) == step:
+            stop()
         return whole(*arguments)
 
-    monkeypatch.setitem(semi_supervised.RULES, "freematch", stopped)
+    monkeypatch.setitem(semi_supervised.RULES, "freematch", counted)
+    return taken
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def test_a_run_stopped_while_its_student_learns_goes_on_under_one_charge(tmp_path, monkeypatch):
+    taken = stopped_at(27, interrupt, monkeypatch)  # the network's seventh step, after twenty of the head
     with pytest.raises(KeyboardInterrupt):
-        fitted(method, **given)
-    model = fitted(method, **given)
-    assert len(calls) == 27 + 14  # what was kept after six steps of the network is not done again
-    assert len(charges(tmp_path)) == 1
-    again = fitted(method, **given)
-    assert len(calls) == 41
+        fitted(DEEP, **in_workspace(tmp_path))
+    asked = answers(tmp_path)
+    model = fitted(DEEP, **in_workspace(tmp_path))
+    assert len(taken) == 27 + 14  # what was kept after six steps of the network is not done again
+    again = fitted(DEEP, **in_workspace(tmp_path))
+    assert len(taken) == 41
     assert (again.weights["weights"] == model.weights["weights"]).all()
     assert again.encoder == model.encoder
-    assert model.events == method.plan(private().facts, BUDGET, POOL).events
+    assert model.events == DEEP.plan(private().facts, BUDGET, POOL).events
+    assert len(charges(tmp_path)) == 1
+    assert answers(tmp_path) == asked  # no vote is asked for twice
+
+
+@pytest.mark.slow
+def test_a_run_killed_by_the_system_while_its_student_learns_goes_on(tmp_path, monkeypatch):
+    path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    command = [sys.executable, "-W", "ignore", "-m", "methods.test_picture_student", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == -signal.SIGKILL
+    asked, taken = answers(tmp_path), stopped_at(-1, interrupt, monkeypatch)
+    model = fitted(DEEP, **in_workspace(tmp_path))
+    assert len(taken) == 14
+    assert (len(charges(tmp_path)), answers(tmp_path)) == (1, asked)
+    assert model.encoder_delta is not None
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        stopped_at(27, lambda: os.kill(os.getpid(), signal.SIGKILL), patch)
+        fitted(DEEP, **in_workspace(Path(sys.argv[1])))

@@ -136,7 +136,9 @@ class HeadAlone:
         self.encoder = network.encoder
         self.weights = torch.zeros(classes, network.dimension, device=network.device, requires_grad=True)
         self.offset = torch.zeros(classes, device=network.device, requires_grad=True)
-        self._seen = {view: self._rows_of_views(view) for view in (augment.weak, augment.strong)}
+        self._seen: dict[View, Any] = {
+            view: self._rows_of_views(view) for view in (augment.weak, augment.strong)
+        }
         plain = self._seen[augment.weak].flatten(0, 1)
         centre = plain.mean(0)
         spread = float((plain - centre).square().sum(1).mean().sqrt())
