@@ -1,16 +1,16 @@
-"""Reduced ablations of Prom-PATE (Tables 3, 6, 9, 10 and 11 of the paper) at one true ε, on pictures of your own.
+"""Reduced ablations of Prom-PATE (Tables 3, 6, 9, 10, 11 of the paper) at one true ε, on your own pictures.
 
     python benchmarks/prom_pate_ablation.py pictures.npz results.jsonl --size 96 --device cuda
     python benchmarks/prom_pate_ablation.py pictures.npz results.jsonl --tables 3,9 --epsilon 2,8 --seeds 2
 
-`pictures.npz` holds bytes: x_train, y_train (private), x_test, y_test, x_public and, if their classes are to be
-compared with the answers, y_public; pictures of any one size, which are squeezed to `--size`. Every line of the
-results is one cell: table, setting, ε, seed, accuracy on x_test, share of answers that are right, seconds. A
-cell that is in the file already is not run again; what teachers say is computed once for all ε of a setting.
+`pictures.npz` holds bytes: x_train, y_train (private), x_test, y_test, x_public and, if answers are to be
+compared with what they should be, y_public; pictures of any one size, which are squeezed to `--size`. Every
+line of the results is one cell: table, setting, ε, seed, accuracy on x_test, share of right answers, seconds.
+A cell that is in the file is not run again; what teachers say is computed once for all ε of a setting.
 
 Every ε is that of the guarantee, at δ = 1e-5: the paper's 1.019 for 1,000 queries is 3.178 by this count. The
 votes are asked plainly (all questions answered, soft labels), where the paper has a threshold: `--confident`
-sets its threshold, 0.6 of the teachers, and at most 684 of 1,000 answers. Noise is seeded, for a benchmark.
+sets its threshold, 0.6 of the teachers, and at most 684 of 1,000 answers. Noise is seeded: for benchmarks.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ class Remembering(dpt.SeededNoise):
         self._said = said
 
     def kept(self, what, compute):
+        """Ballots as they were; what a student keeps is its own business."""
         if not what.startswith("ballots"):
             return compute()
         if what not in self._said:
@@ -89,12 +90,14 @@ class Pictures:
         self._options, self._rows = options, {}
 
     def rows(self, part: str):
+        """The encoder's rows of one part."""
         if part not in self._rows:
             encoder = get_encoder(ENCODER, size=self._options.size, device=self._options.device)
             self._rows[part] = encode_pixels(getattr(self, part), encoder)
         return self._rows[part]
 
     def data(self, images: bool):
+        """Private and public pictures, or their rows."""
         x = (self.train, self.public) if images else (self.rows("train"), self.rows("public"))
         private, public = (
             (dpt.PrivateImages, dpt.PublicImages) if images else (dpt.PrivateEmbeddings, dpt.PublicEmbeddings)
@@ -103,6 +106,7 @@ class Pictures:
         return private(x[0], self.labels, **declared), public(x[1])
 
     def accuracy(self, model, images: bool) -> float:
+        """Of the test pictures, through the encoder that the model takes rows of."""
         if not images or (model.encoder_delta is None and model.encoder.name == ENCODER):
             return float(model.score(self.rows("test"), self.truth))
         base = model.encoder if model.encoder_delta is None else model.encoder_delta.base
@@ -149,6 +153,7 @@ def fitted(pictures: Pictures, name: str, own: dict, cell: tuple, said: dict, op
         asked |= {"threshold": 0.6 * teachers, "answers": answers, "labels": "hard"}
     if images:
         asked |= {"encoder": ENCODER, "size": options.size, "device": options.device}
+        asked["student_steps"] = options.student_steps
     method = kind(**{**asked, **own})
     private, public = pictures.data(images)
     started = time.perf_counter()
@@ -181,6 +186,7 @@ def main() -> None:
     arguments.add_argument("--pool", type=int, default=9_000, help="most public pictures")
     arguments.add_argument("--teachers", type=int, default=1000)
     arguments.add_argument("--queries", type=int, default=1000)
+    arguments.add_argument("--student-steps", type=int, default=1000, help="of students from scratch")
     arguments.add_argument("--epsilon", default="1,2,4,8")
     arguments.add_argument("--tables", default="3,6,9,10,11")
     arguments.add_argument("--seeds", type=int, default=1)

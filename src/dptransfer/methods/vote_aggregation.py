@@ -23,12 +23,14 @@ from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.base import require_kinds
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
-from dptransfer.queries.votes import ABSTAINS, LargestVotes, VoteCounts, ballots_that_give
+from dptransfer.queries.votes import ABSTAINS, CountedVotes, LargestVotes, VoteCounts
 
 NOBODY: Labels = np.zeros(0, dtype=np.int64)
 """Ballots have no labels."""
 
 _CLASSES = 10
+_SMALLEST_EPSILON = 1e-12  # so much noise that ε is 0 is fine, but no budget
+_MOST_TEACHERS = 10**9  # sums of votes live on the same grid
 _MOST_NOISE = 1e8  # votes; on the grid of 2⁻³⁰ more would leave 64-bit integers, after the charge
 
 
@@ -241,9 +243,10 @@ def charged(
 ) -> Iterator[Receipt]:
     """Charge for what runs inside, and note how it ended."""
     ledger = Ledger.default() if ledger is None else ledger
-    budget = Budget(epsilon=guarantee_of(events, delta).epsilon, delta=delta, relation=events[0].relation)
+    promised = max(guarantee_of(events, delta).epsilon, _SMALLEST_EPSILON)
+    budget = Budget(epsilon=promised, delta=delta, relation=events[0].relation)
     require_kinds(budget, ledger, noise)
-    heed(budget, stacklevel=3)
+    heed(budget, stacklevel=4)  # past this context and whoever opens it
     receipt = ledger.charge(name, events, label=label)
     try:
         yield receipt
@@ -257,7 +260,8 @@ def charged(
 
 def require_votes(votes: AnyArray, inquiry: Inquiry, teachers: int, *, cast: bool) -> None:
     """Raise for votes of another shape or type than declared, both of which are public; no value is read."""
-    _check.whole("teachers", teachers)
+    if _check.whole("teachers", teachers) > _MOST_TEACHERS:
+        raise ArgumentError(f"teachers must be at most {_MOST_TEACHERS:g}; got {teachers}. Check the number.")
     wanted = (teachers, inquiry.queries) if cast else (inquiry.queries, inquiry.classes)
     axes = "(teachers, questions)" if cast else "(questions, classes)"
     if votes.shape != wanted:
@@ -269,12 +273,12 @@ def require_votes(votes: AnyArray, inquiry: Inquiry, teachers: int, *, cast: boo
         raise DataError(f"Votes are whole numbers; got the type {votes.dtype}. Save them as int64.")
 
 
-def ballots_in(votes: AnyArray, teachers: int, classes: int, *, cast: bool) -> Integers:
-    """The ballots, or ballots that give the counts, with what cannot be brought into range."""
+def ballots_in(votes: AnyArray, teachers: int, classes: int, *, cast: bool) -> Any:
+    """The ballots, or counts in their place, with what cannot be brought into range."""
     if not cast:
-        return ballots_that_give(votes, teachers, classes)
-    known = (votes >= 0) & (votes < classes)
-    return np.where(known, votes, ABSTAINS).astype(np.int64)
+        return CountedVotes.of(votes, teachers)
+    given = np.asarray(votes).astype(np.int64)  # first: bytes have no room for what they are compared with
+    return np.where((given >= 0) & (given < classes), given, ABSTAINS)
 
 
 def declared(inquiry: Inquiry, teachers: int, threshold: float | None) -> Mapping[str, Any]:

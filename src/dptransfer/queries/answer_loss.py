@@ -43,7 +43,7 @@ from dptransfer.arrays import AnyArray, Floats, Integers, Labels
 from dptransfer.errors import ArgumentError
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.privacy import Relation, Unit
-from dptransfer.queries.votes import votes_of
+from dptransfer.queries.votes import CountedVotes, votes_of
 
 ROUNDING = 1e-6
 """Added to sensitivities: sums of floats, each off by some 1e-16 of the price of a question, are off by less
@@ -51,7 +51,8 @@ relative to `AnswerLoss.smallest_bound`, and a step of the grid, 2⁻³⁰, is l
 
 _SMALLEST_SHARE = 2.0**-20
 
-_MOST_TEACHERS = 4_000  # with a test: a table of (m, g) has as many rows and columns
+_MOST_TEACHERS = 20_000
+_MOST_WITH_TEST = 4_000  # a table of (m, g) has as many rows and columns
 _HAIR = 2.0**-29  # votes: on a grid of 2⁻³⁰ a tie may go either way
 
 
@@ -84,10 +85,11 @@ class AnswerLoss:
     def __post_init__(self) -> None:
         """Refuse what leaves the floats, or memory."""
         required_order(self.order, self.mu)
-        if self.threshold is not None and _check.whole("teachers", self.teachers) > _MOST_TEACHERS:
+        most = _MOST_TEACHERS if self.threshold is None else _MOST_WITH_TEST
+        if _check.whole("teachers", self.teachers) > most:
             raise ArgumentError(
-                f"A report on questions with a test is for at most {_MOST_TEACHERS} teachers; got "
-                f"{self.teachers}. Leave the report out."
+                f"A report on votes {'with' if self.threshold else 'without'} tests is for at most {most} "
+                f"teachers; got {self.teachers}. Leave the report out."
             )
 
     @property
@@ -148,7 +150,7 @@ class AnswerLoss:
         upward = np.maximum.accumulate(further - self.loss, axis=0)
         return np.maximum.accumulate(upward[:, ::-1], axis=1)[:, ::-1]
 
-    def at_every_distance(self, ballots: AnyArray) -> tuple[Floats, Floats]:
+    def at_every_distance(self, ballots: AnyArray | CountedVotes) -> tuple[Floats, Floats]:
         """(L_k) and (S_k) of these ballots, for k from 0 until nothing is left of any agreement."""
         counts = np.sort(votes_of(ballots, self.classes), axis=1)
         favourite, lead = counts[:, -1], counts[:, -1] - counts[:, -2]
