@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from dptransfer.methods.start import FromShots as FromShots
     from dptransfer.methods.start import FromZero as FromZero
     from dptransfer.methods.warm_start import WarmStart as WarmStart
+    from dptransfer.methods.warm_start_network import WarmStartNetwork as WarmStartNetwork
 
 # In the order of every list, table and legend.
 _OWN = {
@@ -73,6 +74,7 @@ _OWN = {
     "language": "language:LanguageInit",
     "film": "film:FiLM",
     "lora": "lora:LoRA",
+    "warm-start-network": "warm_start_network:WarmStartNetwork",
 }
 _PARTS = (
     "about:About",

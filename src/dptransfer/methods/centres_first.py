@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from dptransfer.arrays import Floats
-from dptransfer.data import PrivateEmbeddings
+from dptransfer.arrays import AnyArray, Floats
+from dptransfer.data import PrivateData
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.noise import NoiseSource
@@ -34,12 +34,23 @@ def sums_before(
 def released_directions(
     paid: GaussianRounds,
     features: FittedFeatures,
-    private: PrivateEmbeddings,
+    rows: AnyArray,
+    private: PrivateData,
     noise: NoiseSource,
+    *,
     device: str = "cpu",
 ) -> Floats:
-    """(classes, dimension) directions of the noisy sums; directions need no count, which would cost more."""
+    """(classes, dimension) directions of the noisy sums; directions need no count, which would cost more.
+
+    Args:
+        paid: the planned release.
+        features: map of the rows.
+        rows: of the private examples.
+        private: the examples, for their labels and whose they are.
+        noise: the source.
+        device: where rows are summed; the sums are the same.
+    """
     planned = paid.query
     assert isinstance(planned, ClassSums)
     asked = ClassSums(features, planned.classes, device, bound=planned.bound)
-    return unit_rows(paid.open(noise=noise).release(asked, private.rows, private.labels, private.people))
+    return unit_rows(paid.open(noise=noise).release(asked, rows, private.labels, private.people))

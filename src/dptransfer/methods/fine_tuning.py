@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,7 +12,6 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import Floats
 from dptransfer.data import Facts, PrivateImages, PublicImages
-from dptransfer.errors import ArgumentError
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianRounds, rounds_of
 from dptransfer.methods.base import ImageMethod, Outcome, Plan
@@ -22,6 +22,7 @@ from dptransfer.progress import steps as counted
 from dptransfer.release.heads import LinearHead
 
 if TYPE_CHECKING:
+    from dptransfer.deep.picture_loss import PictureLoss
     from dptransfer.deep.trained_parts import TrainedParts
 
 OPTIONS = {
@@ -87,6 +88,20 @@ class FineTuning(ImageMethod):
         """Which parts are trained, as `TrainedParts` names them."""
         raise NotImplementedError
 
+    def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
+        """What is released before these rounds, for a share of what they cost; nothing, mostly."""
+        return []
+
+    def informed(
+        self, loss: PictureLoss, before: Sequence[GaussianRounds], private: PrivateImages, noise: NoiseSource
+    ) -> PictureLoss:
+        """The loss, with what is released before the gradients; as it is, mostly."""
+        return loss
+
+    def outcome(self, loss: PictureLoss, theta: Floats, plan: Plan) -> Outcome:
+        """What is released of the last θ."""
+        return outcome_of(loss.pictures.parts, theta, plan)
+
     def plan(self, facts: Facts, budget: Budget, public: PublicImages | None = None) -> Plan:
         """Rounds of noisy gradients, with as little noise as the budget allows.
 
@@ -97,7 +112,8 @@ class FineTuning(ImageMethod):
         query = NetworkGradient(bound=facts.bound)
 
         def rounds(z: float) -> list[GaussianRounds]:
-            return [GaussianRounds(query, z, budget.relation, self.steps, sampling_rate=self.sampling_rate)]
+            paid = GaussianRounds(query, z, budget.relation, self.steps, sampling_rate=self.sampling_rate)
+            return [*self.beforehand(facts, paid), paid]
 
         return self.calibrated_plan(rounds, budget)
 
@@ -130,9 +146,10 @@ class FineTuning(ImageMethod):
         from dptransfer.deep.picture_loss import PictureLoss
         from dptransfer.deep.pictures import Pictures
 
-        (paid,) = rounds_of(plan.mechanisms)
-        loss = PictureLoss(Pictures(prepared, private.pixels, views=self.views, micro_batch=self.micro_batch))
-        descent = TwoDescents(prepared, paid, self.pace, self.reach)
+        *before, paid = rounds_of(plan.mechanisms)
+        pictures = Pictures(prepared, private.pixels, views=self.views, micro_batch=self.micro_batch)
+        loss = self.informed(PictureLoss(pictures), before, private, noise)
+        descent = TwoDescents(prepared, paid, self.pace, self.reach, knows=loss.prior is not None)
         rounds, positions = paid.open(noise=noise), np.arange(len(private.labels))
         for _ in counted(paid.times, "noisy gradient step"):
             question = NetworkGradient(
@@ -143,27 +160,30 @@ class FineTuning(ImageMethod):
                 bound=private.facts.bound,
             )
             descent.step(rounds.release(question, positions, private.labels, private.people))
-        return outcome_of(prepared, descent.average, plan)
+        return self.outcome(loss, descent.average, plan)
 
 
 class TwoDescents:
     """Descent of the network's own parameters and of the head's, side by side.
 
-    The head starts from nothing, so that all its steps are taken in full. The network knows something: of its
-    steps, the share that is estimated to be noise is left out (see `methods.descent`).
+    The head starts from nothing, so that all its steps are taken in full, unless a prior knows something. The
+    network does: of its steps, the share that is estimated to be noise is left out (see `methods.descent`).
 
     Args:
         parts: what is trained.
         paid: the planned rounds.
         pace: of the head.
         reach: of the network.
+        knows: whether there is a prior beside the head.
     """
 
-    def __init__(self, parts: TrainedParts, paid: GaussianRounds, pace: Pace, reach: float) -> None:
+    def __init__(
+        self, parts: TrainedParts, paid: GaussianRounds, pace: Pace, reach: float, *, knows: bool = False
+    ) -> None:
         self._trunk, self._scale = parts.trunk, paid.scale
         head = np.zeros((parts.classes, (parts.size - parts.trunk) // parts.classes))
         own = Pace(reach, 0.0, reach)
-        self._descents = [Descent(head, paid.times, pace)]
+        self._descents = [Descent(head, paid.times, pace, knows=knows)]
         if parts.trunk:
             self._descents.append(Descent(np.zeros((1, parts.trunk)), paid.times, own, knows=True))
 

@@ -22,6 +22,11 @@ from dptransfer.queries import L2Query, SoftmaxGradient
 from dptransfer.release.heads import AverageHead, Head
 
 LOSSES = ("average", "logits")
+PRIOR_OPTIONS = {
+    "share": "Of the price for the centres.",
+    "loss": "How prior and head are joined: average or logits.",
+    "prior_temperature": "Cosines ÷ it are the prior's logits.",
+}
 
 
 @dataclass(frozen=True)
@@ -71,12 +76,7 @@ class WarmStart(DPSGDProbe):
         family="Linear heads",
         colour=BROWN,
         marker="p",
-        options={
-            **DPSGDProbe.about.options,
-            "share": "Of the price for the centres.",
-            "loss": "How prior and head are joined: average or logits.",
-            "prior_temperature": "Cosines ÷ it are the prior's logits.",
-        },
+        options={**DPSGDProbe.about.options, **PRIOR_OPTIONS},
     )
     checks: ClassVar[_check.Checks] = {
         "share": _check.fraction,
@@ -99,7 +99,8 @@ class WarmStart(DPSGDProbe):
         """The same beside the prior that the released centres give, or started at it."""
         (paid,) = before
         assert isinstance(guide, _PriorGuide)
-        centres = released_directions(paid, guide.features, seen.private, noise, self.device)
+        private, device = seen.private, self.device
+        centres = released_directions(paid, guide.features, private.rows, private, noise, device=device)
         prior = centres / self.prior_temperature
         if self.loss == "logits":
             return replace(guide, start=guide.start + prior)
