@@ -117,7 +117,7 @@ class Projection(GradientHead):
     def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
         """The class sums, for the rest of the price."""
         assert isinstance(rounds.query, ProjectionGradient)
-        return [sums_before(rounds, rounds.query.features, len(facts.classes), 1 - self.share)]
+        return [sums_before(rounds, rounds.query.features, facts, 1 - self.share)]
 
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """From the start; without prototypes yet."""
@@ -141,8 +141,8 @@ class Projection(GradientHead):
         if not 1 <= (self.dimension or most) <= most:
             raise ArgumentError(
                 f"A projection has at most as many rows as columns, and {LARGEST_DIMENSION} entries; "
-                f"{columns} columns leave {most} rows, dimension is {self.dimension}. Lower it, or pool more: "
-                "features=UnitNorm(pool=...), on the command line --set features.pool=16."
+                f"{columns} columns leave {most} rows, dimension is {self.dimension}. Lower it, or pool "
+                "more: features=UnitNorm(pool=...), on the command line --set features.pool=16."
             )
         return self.dimension or most
 

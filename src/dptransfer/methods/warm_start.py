@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
+import numpy as np
+
 from dptransfer import _check
 from dptransfer.arrays import Floats
 from dptransfer.data import Facts, PublicEmbeddings
@@ -19,7 +21,7 @@ from dptransfer.methods.gradient_head import STEPS_SEE, Guide
 from dptransfer.methods.head_rows import HeadRows
 from dptransfer.noise import NoiseSource
 from dptransfer.queries import L2Query, SoftmaxGradient
-from dptransfer.release.heads import AverageHead, Head
+from dptransfer.release.heads import AverageHead, Head, LinearHead
 
 LOSSES = ("average", "logits")
 PRIOR_OPTIONS = {
@@ -87,7 +89,7 @@ class WarmStart(DPSGDProbe):
     def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
         """The class sums, for their share of what these rounds cost."""
         assert isinstance(rounds.query, SoftmaxGradient)
-        return [sums_before(rounds, rounds.query.features, len(facts.classes), self.share)]
+        return [sums_before(rounds, rounds.query.features, facts, self.share)]
 
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """The clipped gradient, from the start; without a prior yet."""
@@ -126,9 +128,15 @@ class _PriorGuide(Guide):
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """The clipped gradient of the loss of both."""
-        return replace(super().question(weights, features), prior=self.prior)
+        offset = np.zeros(len(weights))
+        return SoftmaxGradient(features, weights, offset, clip=self.clip, prior=self.prior, bound=self.bound)
 
     def head(self, weights: Floats) -> Head:
         """Both heads, or the one that started at the prior."""
-        own = super().head(weights)
-        return own if self.prior is None else AverageHead(own.weights, own.offset, self.prior)
+        return joined(weights, self.prior)
+
+
+def joined(weights: Floats, prior: Floats | None) -> Head:
+    """A linear head, or the mean of its softmax and a prior's."""
+    offset = np.zeros(len(weights))
+    return LinearHead(weights, offset) if prior is None else AverageHead(weights, offset, prior)

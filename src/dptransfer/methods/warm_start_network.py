@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from dptransfer import _check
 from dptransfer.arrays import Floats
 from dptransfer.compute.softmax_gradient import IntegerLogits, logit_steps
 from dptransfer.data import Facts, PrivateImages
-from dptransfer.deep.picture_loss import PictureLoss
+from dptransfer.deep.picture_loss import Combination, PictureLoss
 from dptransfer.deep.plain_rows import plain_rows
 from dptransfer.encoders.delta import BESIDE, EncoderDelta
 from dptransfer.features import UnitNorm
@@ -24,10 +24,10 @@ from dptransfer.methods.about import BROWN, About
 from dptransfer.methods.base import Outcome, Outline, Plan
 from dptransfer.methods.centres_first import released_directions, sums_before
 from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
-from dptransfer.methods.warm_start import LOSSES, PRIOR_OPTIONS, WarmStart
+from dptransfer.methods.warm_start import LOSSES, PRIOR_OPTIONS, WarmStart, joined
 from dptransfer.noise import NoiseSource
 from dptransfer.queries.softmax_gradient import ROW_NORM
-from dptransfer.release.heads import AverageHead, Head, LinearHead
+from dptransfer.release.heads import Head, LinearHead
 
 _TRAIN = ("film", "bias", "low-rank", "last", "all")
 
@@ -94,7 +94,7 @@ class WarmStartNetwork(FineTuning):
 
     def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
         """The class sums, for their share; a plan knows no network, so there is room for the widest rows."""
-        return [sums_before(rounds, Outline(LARGEST_DIMENSION), len(facts.classes), self.share)]
+        return [sums_before(rounds, Outline(LARGEST_DIMENSION), facts, self.share)]
 
     def informed(
         self, loss: PictureLoss, before: Sequence[GaussianRounds], private: PrivateImages, noise: NoiseSource
@@ -110,7 +110,7 @@ class WarmStartNetwork(FineTuning):
         logits = IntegerLogits.of(prior, np.zeros(len(prior)), None, ROW_NORM)
         steps = logit_steps(features.lattice(rows, ROW_NORM).astype(np.float64), logits)
         fixed = torch.from_numpy((steps.T * 2.0**-10).astype(np.float32)).to(network.device)
-        return _BesidePrior(loss.pictures, fixed, self.loss, prior)
+        return _BesidePrior(loss.pictures, fixed, cast(Combination, self.loss), prior)
 
     def outcome(self, loss: PictureLoss, theta: Floats, plan: Plan) -> Outcome:
         """Both heads, on rows of the changed network and of the unchanged one, side by side."""
@@ -119,16 +119,19 @@ class WarmStartNetwork(FineTuning):
         assert isinstance(own.head, LinearHead)
         weights, prior, delta = own.head.weights, loss.weights, own.encoder_delta
         if delta is None:  # both have the same rows
-            return replace(own, head=_joined(weights, prior, self.loss))
-        blank = np.zeros_like(weights)
+            return replace(own, head=self._joined(weights, prior))
         # Two rows of unit norm side by side are one of norm √2, which the map scales to unit norm.
-        wide = (math.sqrt(2) * np.hstack(pair) for pair in ((weights, blank), (blank, prior)))
+        blank, longer = np.zeros_like(weights), math.sqrt(2)
+        head = self._joined(longer * np.hstack([weights, blank]), longer * np.hstack([blank, prior]))
         return replace(
             own,
-            head=_joined(*wide, self.loss),
+            head=head,
             features=UnitNorm().fit(2 * prior.shape[1], None),
             encoder_delta=EncoderDelta(delta.base, delta.kind + BESIDE, delta.arrays),
         )
+
+    def _joined(self, weights: Floats, prior: Floats) -> Head:
+        return joined(weights + prior, None) if self.loss == "logits" else joined(weights, prior)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +139,3 @@ class _BesidePrior(PictureLoss):
     """The loss beside a prior, whose weights the released head needs."""
 
     weights: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-
-
-def _joined(weights: Floats, prior: Floats, loss: str) -> Head:
-    offset = np.zeros(len(weights))
-    return LinearHead(weights + prior, offset) if loss == "logits" else AverageHead(weights, offset, prior)
