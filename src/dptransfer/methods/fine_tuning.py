@@ -149,7 +149,7 @@ class FineTuning(ImageMethod):
         *before, paid = rounds_of(plan.mechanisms)
         pictures = Pictures(prepared, private.pixels, views=self.views, micro_batch=self.micro_batch)
         loss = self.informed(PictureLoss(pictures), before, private, noise)
-        descent = TwoDescents(prepared, paid, self.pace, self.reach, knows=loss.prior is not None)
+        descent = TwoDescents(prepared, paid, self.pace, self.reach)
         rounds, positions = paid.open(noise=noise), np.arange(len(private.labels))
         for _ in counted(paid.times, "noisy gradient step"):
             question = NetworkGradient(
@@ -166,24 +166,21 @@ class FineTuning(ImageMethod):
 class TwoDescents:
     """Descent of the network's own parameters and of the head's, side by side.
 
-    The head starts from nothing, so that all its steps are taken in full, unless a prior knows something. The
-    network does: of its steps, the share that is estimated to be noise is left out (see `methods.descent`).
+    The head starts from nothing, so that all its steps are taken in full. The network knows something: of its
+    steps, the share that is estimated to be noise is left out (see `methods.descent`).
 
     Args:
         parts: what is trained.
         paid: the planned rounds.
         pace: of the head.
         reach: of the network.
-        knows: whether there is a prior beside the head.
     """
 
-    def __init__(
-        self, parts: TrainedParts, paid: GaussianRounds, pace: Pace, reach: float, *, knows: bool = False
-    ) -> None:
+    def __init__(self, parts: TrainedParts, paid: GaussianRounds, pace: Pace, reach: float) -> None:
         self._trunk, self._scale = parts.trunk, paid.scale
         head = np.zeros((parts.classes, (parts.size - parts.trunk) // parts.classes))
         own = Pace(reach, 0.0, reach)
-        self._descents = [Descent(head, paid.times, pace, knows=knows)]
+        self._descents = [Descent(head, paid.times, pace)]
         if parts.trunk:
             self._descents.append(Descent(np.zeros((1, parts.trunk)), paid.times, own, knows=True))
 

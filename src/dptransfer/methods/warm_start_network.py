@@ -57,14 +57,14 @@ class WarmStartNetwork(FineTuning):
         train: 'film', 'bias', 'low-rank', 'last' or 'all'; the paper's is 'all'.
         rank: of low-rank changes.
         share: of the price, in μ², that the centres get.
-        loss: 'average' or 'logits'.
+        loss: 'logits' or 'average'.
         prior_temperature: what cosines are divided by to be the prior's logits.
     """
 
     train: str = "film"
     rank: int = 8
     share: float = WarmStart.share
-    loss: str = "average"
+    loss: str = WarmStart.loss
     prior_temperature: float = WarmStart.prior_temperature
     name: ClassVar[str] = "warm-start-network"
     about: ClassVar[About] = About(
