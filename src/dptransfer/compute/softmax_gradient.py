@@ -135,8 +135,11 @@ class Residuals(NamedTuple):
 
 def clipped_gradient(
     rows: Any, labels: Any, logits: IntegerLogits, clip: float, inputs: Any | None = None
-) -> Integers:
+) -> Any:
     """Σ over rows of clip(residual) ⊗ input, in steps of clip/(RESIDUAL_NORM · grid norm of the inputs).
+
+    Integers as float64, where the rows are. So are sums of several, as long as they are of at most
+    `MOST_ROWS` rows in all: no addition rounds.
 
     Args:
         rows: integer rows as float64, at most `MOST_ROWS`: a NumPy array, or a torch tensor on any device.
@@ -146,7 +149,7 @@ def clipped_gradient(
         inputs: what the residuals are multiplied with, if not the rows themselves.
     """
     grid = residual_lattice(residuals(rows, labels, logits), clip)
-    return whole_numbers(grid @ (rows if inputs is None else inputs))
+    return grid @ (rows if inputs is None else inputs)
 
 
 def exponentials(rows: Any, logits: IntegerLogits) -> Any:
@@ -155,7 +158,8 @@ def exponentials(rows: Any, logits: IntegerLogits) -> Any:
     depth = logit_steps(rows, logits)
     xp.subtract(xp.amax(depth, 0), depth, out=depth)
     xp.clip(depth, None, _LOGIT_DEPTH * 2**_LOGIT_BITS, out=depth)
-    return _there(xp, _table(len(depth)), rows)[_whole(xp, depth)]
+    table = _table(len(depth)) if xp is np else _table_on(len(depth), rows.device)
+    return xp.take(table, _whole(xp, depth))
 
 
 def softmax(depth: Floats) -> Floats:
@@ -188,7 +192,7 @@ def residuals(rows: Any, labels: Any, logits: IntegerLogits) -> Residuals:
     too small for the table it is taken for half of the table's step.
     """
     others = exponentials(rows, logits)
-    at = labels, _there(_namespace(rows), np.arange(len(rows)), rows)
+    at = labels, _places(rows)
     total, own = others.sum(0), others[at]
     ease = 1.0
     if logits.beside is not None:
@@ -223,7 +227,7 @@ def residual_lattice(residual: Residuals, clip: float, norm: int = RESIDUAL_NORM
     grid = residual.others
     grid *= factor
     xp.trunc(grid, out=grid)
-    grid[residual.labels, _there(xp, np.arange(len(factor)), grid)] = -xp.trunc(residual.short * factor)
+    grid[residual.labels, _places(factor)] = -xp.trunc(residual.short * factor)
     return grid
 
 
@@ -242,7 +246,8 @@ def logit_steps(rows: Any, logits: IntegerLogits) -> Any:
     if logits.square is not None:
         square = _there(xp, logits.square, rows)
         found -= xp.round((square @ (rows * rows).T) * logits.square_factor)
-    found += _there(xp, logits.offset, rows)[:, None]
+    if logits.offset.any():
+        found += _there(xp, logits.offset, rows)[:, None]
     return found
 
 
@@ -309,6 +314,14 @@ def _table(classes: int) -> Floats:
     return np.rint(np.exp(-steps) / softmax_resolution(classes))
 
 
+@cache
+def _table_on(classes: int, device: Any) -> Any:
+    """The same in a device's memory, brought there once and not in every step."""
+    import torch
+
+    return torch.from_numpy(_table(classes)).to(device)
+
+
 def _namespace(array: Any) -> Any:
     """NumPy, or torch for its tensors: both know the few functions used here by the same names."""
     if isinstance(array, np.ndarray):
@@ -321,6 +334,15 @@ def _namespace(array: Any) -> Any:
 def _there(xp: Any, array: AnyArray, rows: Any) -> Any:
     """The array where the rows are."""
     return array if xp is np else xp.from_numpy(array).to(rows.device)
+
+
+def _places(rows: Any) -> Any:
+    """0, 1, 2, …, one for each row, where the rows are."""
+    if isinstance(rows, np.ndarray):
+        return np.arange(len(rows))
+    import torch
+
+    return torch.arange(len(rows), device=rows.device)
 
 
 def _whole(xp: Any, values: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Private pictures on the device, as the trained part of a network sees them: what is frozen is computed once."""
+"""Private pictures as the trained part of a network sees them: what is frozen is computed once."""
 
 from __future__ import annotations
 

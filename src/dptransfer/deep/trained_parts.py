@@ -11,7 +11,8 @@ Stages in front of the first trained layer never change, so `front` is computed 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy, deepcopy
 from typing import Any
 
@@ -22,9 +23,11 @@ from dptransfer.arrays import Floats
 from dptransfer.deep.carried_layers import Bias, Film, LowRank, Shift
 from dptransfer.deep.gradient_lattice import MOST_PARAMETERS
 from dptransfer.deep.network import Network
+from dptransfer.deep.row_map import row_map
 from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.device import exact_kernels
 from dptransfer.errors import ArgumentError
+from dptransfer.features import FittedFeatures, UnitNorm
 
 TRAINED = {
     "film": "scales and shifts of normalisation layers",
@@ -40,7 +43,7 @@ Loss = Callable[[Any], Any]
 
 
 class TrainedParts:
-    """What is trained of a network, with a head on its rows scaled to unit norm.
+    """What is trained of a network, with a head on its rows behind a public map.
 
     Args:
         network: the public network; it stays as it is.
@@ -49,8 +52,10 @@ class TrainedParts:
         blocks: how many of the last stages are trained; None for all.
         rank: of low-rank changes.
         pace: what one unit of θ changes in the network, in units of what is there; the head moves by one.
+        features: the public map of the network's rows in front of the head; None for rows of unit norm.
 
     Attributes:
+        features: the map.
         size: length of θ: first what is trained of the network, then the head.
         trunk: how many of these belong to the network.
         first: the first stage with a trained layer; those in front are frozen.
@@ -65,6 +70,7 @@ class TrainedParts:
         blocks: int | None = None,
         rank: int = 8,
         pace: float = 1.0,
+        features: FittedFeatures | None = None,
     ) -> None:
         import torch
 
@@ -90,7 +96,9 @@ class TrainedParts:
                 f"A network must have what is to be trained, {TRAINED[train]}; '{network.identity.name}' has "
                 "none in the chosen blocks. Choose another encoder, more blocks, or another part."
             )
-        self._stages, head = stages, (classes, network.dimension)
+        self.features = UnitNorm().fit(network.dimension, None) if features is None else features
+        self._mapped = row_map(self.features, network.device)
+        self._stages, head = stages, (classes, self.features.dimension)
         self._shapes = [tuple(unit.shape) for unit in units] + [head]
         self._lengths = [math.prod(shape) for shape in self._shapes]
         self.size, self.trunk = sum(self._lengths), sum(self._lengths[:-1])
@@ -106,7 +114,7 @@ class TrainedParts:
         """What comes out of the frozen stages for the network's inputs: maps, or rows if all are frozen."""
         import torch
 
-        with torch.no_grad(), exact_kernels():
+        with torch.no_grad(), _kernels():
             for stage in self._stages[: self.first]:
                 inputs = stage(inputs)
             return inputs if self.first < len(self._stages) else _pooled(inputs)
@@ -115,7 +123,7 @@ class TrainedParts:
         """(pictures, classes) at θ, a tensor (size,), for what `front` gives."""
         import torch
 
-        with torch.no_grad(), exact_kernels():
+        with torch.no_grad(), _kernels():
             return self._logits((theta * self._units).expand(len(maps), -1), maps, views=1)
 
     def gradients(self, theta: Any, maps: Any, loss: Loss, *, views: int = 1) -> Any:
@@ -130,7 +138,7 @@ class TrainedParts:
         import torch
 
         copies = (theta * self._units).expand(len(maps) // views, -1).detach().requires_grad_()
-        with torch.enable_grad(), exact_kernels():
+        with torch.enable_grad(), _kernels():
             losses = loss(self._logits(copies, maps, views))
             (found,) = torch.autograd.grad(losses.sum() / views, copies)
         return found * self._units
@@ -177,7 +185,7 @@ class TrainedParts:
                 part.copies = tuple(next(left) for _ in part.shapes)
             for stage in self._stages[self.first :]:
                 maps = stage(maps)
-        rows = torch.nn.functional.normalize(_pooled(maps))
+        rows = self._mapped(_pooled(maps))
         return (values[-1] @ rows[:, :, None])[:, :, 0]
 
     def _output(self, changes: list[Any], inputs: Any) -> Any:
@@ -187,6 +195,15 @@ class TrainedParts:
         named = zip(self._module.named_parameters(), changes, strict=True)
         state = {name: value + change for (name, value), change in named}
         return torch.func.functional_call(self._module, state, inputs[None])[0]
+
+
+@contextmanager
+def _kernels() -> Iterator[None]:
+    """Exact kernels; of attention the plain one, which is the same on the way back and for many networks."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with exact_kernels(), sdpa_kernel(SDPBackend.MATH):
+        yield
 
 
 def _pooled(maps: Any) -> Any:

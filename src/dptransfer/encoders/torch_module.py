@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from copy import copy, deepcopy
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from dptransfer import _check
 from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.encoders.base import ImageEncoder, require_rows
-from dptransfer.encoders.delta import BESIDE, EncoderDelta
+from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.device import repeatable, torch_device
 from dptransfer.errors import Incompatible
 
@@ -103,23 +102,9 @@ class TorchModuleEncoder(ImageEncoder):
     def adapted(self, delta: EncoderDelta) -> TorchModuleEncoder:
         """The same encoder with some of its parameters and buffers replaced; this one stays as it is."""
         require_same_encoder(delta.base, self.identity, names=("The change of an encoder", "the encoder"))
-        if delta.kind.endswith(BESIDE):
-            return _both(self.adapted(replace(delta, kind=delta.kind.removesuffix(BESIDE))), self, delta)
         changed = copy(self)
         changed.module, changed.identity = changed_module(self.module, delta), delta.identity
         return changed
-
-
-def _both(changed: TorchModuleEncoder, plain: TorchModuleEncoder, delta: EncoderDelta) -> TorchModuleEncoder:
-    """An encoder whose rows are those of two, each scaled to unit norm, next to each other."""
-    both, scaled = copy(changed), plain._torch.nn.functional.normalize
-
-    def rows_of(inputs: Any) -> Any:
-        return plain._torch.cat([scaled(one.rows_of(inputs)) for one in (changed, plain)], dim=1)
-
-    both.rows_of = rows_of  # type: ignore[method-assign]
-    both.identity, both.dimension = delta.identity, changed.dimension + plain.dimension
-    return both
 
 
 def changed_module(module: torch.nn.Module, delta: EncoderDelta) -> torch.nn.Module:

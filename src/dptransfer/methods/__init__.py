@@ -37,15 +37,18 @@ if TYPE_CHECKING:
     from dptransfer.methods.mixed_baselines import OnlyPublic as OnlyPublic
     from dptransfer.methods.newton import NewtonHead as NewtonHead
     from dptransfer.methods.noisy_gd import NoisyGD as NoisyGD
+    from dptransfer.methods.pate import PATE as PATE
     from dptransfer.methods.pool_selection import PublicPrototypes as PublicPrototypes
     from dptransfer.methods.pool_selection import TopKPrototypes as TopKPrototypes
     from dptransfer.methods.private_evaluation import PrivateEvaluation as PrivateEvaluation
     from dptransfer.methods.private_tuning import PrivateTuning as PrivateTuning
     from dptransfer.methods.projection import Projection as Projection
+    from dptransfer.methods.prom_pate import PromPATE as PromPATE
     from dptransfer.methods.public_prior import PublicPriorPrototypes as PublicPriorPrototypes
     from dptransfer.methods.start import FromNames as FromNames
     from dptransfer.methods.start import FromShots as FromShots
     from dptransfer.methods.start import FromZero as FromZero
+    from dptransfer.methods.transfer_pate import TransferPATE as TransferPATE
     from dptransfer.methods.warm_start import WarmStart as WarmStart
     from dptransfer.methods.warm_start_network import WarmStartNetwork as WarmStartNetwork
 
@@ -72,6 +75,9 @@ _OWN = {
     "fully-private": "mixed_baselines:FullyPrivate",
     "only-public": "mixed_baselines:OnlyPublic",
     "language": "language:LanguageInit",
+    "transfer-pate": "transfer_pate:TransferPATE",
+    "prom-pate": "prom_pate:PromPATE",
+    "pate": "pate:PATE",
     "film": "film:FiLM",
     "lora": "lora:LoRA",
     "warm-start-network": "warm_start_network:WarmStartNetwork",

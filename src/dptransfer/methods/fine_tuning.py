@@ -11,8 +11,9 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats
-from dptransfer.data import Facts, PrivateImages, PublicImages
-from dptransfer.features import UnitNorm
+from dptransfer.data import Facts, PrivateImages, PublicEmbeddings, PublicImages
+from dptransfer.encoders.in_memory import encode_pixels
+from dptransfer.features import FittedFeatures, PublicMap
 from dptransfer.mechanisms import GaussianRounds, rounds_of
 from dptransfer.methods.base import ImageMethod, Outcome, Plan
 from dptransfer.methods.descent import Descent, Pace
@@ -22,6 +23,7 @@ from dptransfer.progress import steps as counted
 from dptransfer.release.heads import LinearHead
 
 if TYPE_CHECKING:
+    from dptransfer.deep.network import Network
     from dptransfer.deep.picture_loss import PictureLoss
     from dptransfer.deep.trained_parts import TrainedParts
 
@@ -33,6 +35,7 @@ OPTIONS = {
     "clip": "Longest gradient of one picture.",
     "views": "Views of a picture in its gradient.",
     "blocks": "Last stages that are trained.",
+    "axes": "Public axes in front of the head.",
 }
 STEPS_SEE = (
     "every step drew a fresh Poisson sample of those who are protected and saw their pictures only through a "
@@ -56,6 +59,8 @@ class FineTuning(ImageMethod):
         pace: how far the head goes.
         reach: length of the network's own path, in the units of `TrainedParts`.
         micro_batch: how many pictures are computed at a time.
+        axes: with public pictures the head sees rows behind the public map of `public-prior`, with this many
+            axes; without, rows of unit norm.
     """
 
     encoder: str = "efficientnet-lite0"
@@ -69,6 +74,7 @@ class FineTuning(ImageMethod):
     pace: Pace = field(default_factory=Pace)
     reach: float = 10.0
     micro_batch: int = 32
+    axes: int = 256
 
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     checks: ClassVar[_check.Checks] = {
@@ -80,6 +86,7 @@ class FineTuning(ImageMethod):
         "blocks": _check.or_none(_check.whole),
         "reach": _check.moderate,
         "micro_batch": _check.whole,
+        "axes": _check.whole,
     }
     trunk_pace: ClassVar[float] = 0.05
 
@@ -131,7 +138,13 @@ class FineTuning(ImageMethod):
             blocks=self.blocks,
             rank=getattr(self, "rank", 0),
             pace=self.trunk_pace,
+            features=None if public is None else self.map_of(network, public),
         )
+
+    def map_of(self, network: Network, public: PublicImages) -> FittedFeatures | None:
+        """The public map, of the unchanged network's rows."""
+        pool = PublicEmbeddings(encode_pixels(public.pixels, network.encoder))
+        return PublicMap(axes=self.axes).fit(network.dimension, pool)
 
     def run(
         self,
@@ -211,7 +224,7 @@ def outcome_of(parts: TrainedParts, theta: Floats, plan: Plan, **more: Any) -> O
     return Outcome(
         LinearHead(parts.head(theta), np.zeros(parts.classes)),
         plan.events,
-        features=UnitNorm().fit(parts.network.dimension, None),
+        features=parts.features,
         encoder_delta=delta,
         encoder=parts.network.identity if delta is None else None,
         **more,

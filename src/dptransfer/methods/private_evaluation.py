@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +13,13 @@ from dptransfer.arrays import Floats
 from dptransfer.compute.plain_floats import plain_floats
 from dptransfer.data import Facts, PrivateEmbeddings
 from dptransfer.data.identity import require_same_encoder
-from dptransfer.errors import ArgumentError, Incompatible, LedgerError
+from dptransfer.errors import ArgumentError, Incompatible
 from dptransfer.features import FittedFeatures, UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.mechanisms.base import exact_answer
 from dptransfer.methods.base import require_kinds
+from dptransfer.methods.charging import charged
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Bound, Budget
 from dptransfer.queries.evaluation_counts import EvaluationCounts, EvaluationLayout
@@ -90,16 +90,8 @@ class PrivateEvaluation:
         # A head that cannot be asked fails here, about no row.
         none, nobody = np.zeros((0, self.model.dimension)), np.zeros(0, dtype=np.int64)
         exact_answer(step.query, none, nobody, None if test.people is None else nobody)
-        receipt = ledger.charge(test, (step.event,), label="evaluation", new_data_set=new_data_set)
-        try:
-            found = measured(step, test, self.model.classes, budget, noise, head=receipt.head)
-        except BaseException as problem:
-            with suppress(LedgerError):  # the charge stands; the first error is the one to show
-                ledger.complete(receipt, outcome="failed", detail=type(problem).__name__)
-            raise
-        with suppress(LedgerError):  # it is paid for: no note that fails must lose it
-            ledger.complete(receipt, outcome="released")
-        return found
+        with charged(ledger, test, (step.event,), "evaluation", new_data_set) as receipt:
+            return measured(step, test, self.model.classes, budget, noise, head=receipt.head)
 
     def require_match(self, test: PrivateEmbeddings) -> None:
         """Raise, before anything is charged, for rows that this model cannot be asked about."""

@@ -13,10 +13,11 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import Floats
 from dptransfer.compute.softmax_gradient import IntegerLogits, logit_steps
-from dptransfer.data import Facts, PrivateImages
+from dptransfer.data import Facts, PrivateImages, PublicImages
+from dptransfer.deep.network import Network
 from dptransfer.deep.picture_loss import Combination, PictureLoss
-from dptransfer.deep.plain_rows import plain_rows
 from dptransfer.encoders.delta import BESIDE, EncoderDelta
+from dptransfer.encoders.in_memory import encode_pixels
 from dptransfer.features import UnitNorm
 from dptransfer.features.lattice import LARGEST_DIMENSION
 from dptransfer.mechanisms import GaussianRounds
@@ -56,6 +57,7 @@ class WarmStartNetwork(FineTuning):
     Attributes:
         train: 'film', 'bias', 'low-rank', 'last' or 'all'; the paper's is 'all'.
         rank: of low-rank changes.
+        axes: not used.
         share: of the price, in μ², that the centres get.
         loss: 'logits' or 'average'.
         prior_temperature: what cosines are divided by to be the prior's logits.
@@ -77,7 +79,11 @@ class WarmStartNetwork(FineTuning):
         family="Networks",
         colour=BROWN,
         marker="p",
-        options={"train": "film, bias, low-rank, last or all.", **PRIOR_OPTIONS, **OPTIONS},
+        options={
+            "train": "film, bias, low-rank, last or all.",
+            **PRIOR_OPTIONS,
+            **{name: words for name, words in OPTIONS.items() if name != "axes"},
+        },
     )
     checks: ClassVar[_check.Checks] = {
         "train": partial(_check.one_of, allowed=_TRAIN),
@@ -92,6 +98,9 @@ class WarmStartNetwork(FineTuning):
         """As it is set."""
         return self.train
 
+    def map_of(self, network: Network, public: PublicImages) -> None:
+        """None: the head sees rows of two networks side by side, of unit norm each."""
+
     def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
         """The class sums, for their share; a plan knows no network, so there is room for the widest rows."""
         return [sums_before(rounds, Outline(LARGEST_DIMENSION), facts, self.share)]
@@ -103,7 +112,7 @@ class WarmStartNetwork(FineTuning):
         import torch
 
         (paid,), network = before, loss.pictures.parts.network
-        rows = plain_rows(network, private.pixels, self.micro_batch)
+        rows = encode_pixels(private.pixels, network.encoder, batch=self.micro_batch)
         features = UnitNorm().fit(network.dimension, None)
         prior = released_directions(paid, features, rows, private, noise) / self.prior_temperature
         # In exact integers: a float product may round a row otherwise where there are more of them.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import iadd
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,11 @@ from dptransfer.compute.softmax_gradient import (
     clipped_gradient,
     residual_lattice,
     residuals,
+    whole_numbers,
 )
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
-from dptransfer.features.chunks import over_chunks
+from dptransfer.features.chunks import in_cache, over_chunks
 from dptransfer.features.lattice import clipped_lattice
 from dptransfer.features.on_lattice import lattice_floats
 from dptransfer.privacy import Relation, Unit
@@ -120,14 +122,19 @@ class SoftmaxGradient(BoundedQuery):
         if not isinstance(rows, np.ndarray):
             return self._on_device(rows, labels, logits)
 
-        def part(chunk: slice) -> Integers:
+        def part(chunk: slice) -> Any:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
             inputs = None if self.projection is None else self._projected(mapped)
             return clipped_gradient(mapped, labels[chunk], logits, self.clip, inputs)
 
+        width = self.features.input_dimension
+
+        def summed(chunk: slice) -> Integers:
+            return whole_numbers(reduce(iadd, map(part, in_cache(chunk, width))))
+
         gradient = np.zeros(self.shape, dtype=np.int64)
-        # Products want larger chunks than elementwise passes do.
-        for summand in over_chunks(part, len(rows), -(-self.features.input_dimension // 4)):
+        # Few large chunks, so that few threads are woken and few sums added, in pieces that fit the cache.
+        for summand in over_chunks(summed, len(rows), -(-width // 4)):
             gradient += summand
         return gradient
 
@@ -172,7 +179,8 @@ class SoftmaxGradient(BoundedQuery):
         for start in range(0, len(rows), MOST_ROWS):
             chunk = slice(start, start + MOST_ROWS)
             inputs = None if self.projection is None else self._projected(rows[chunk])
-            gradient += clipped_gradient(rows[chunk], labels[chunk], logits, self.clip, inputs)
+            summand = clipped_gradient(rows[chunk], labels[chunk], logits, self.clip, inputs)
+            gradient += whole_numbers(summand)
         return gradient
 
     @cached_property

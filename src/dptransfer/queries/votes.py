@@ -33,6 +33,21 @@ def votes_of(ballots: AnyArray, classes: int) -> Integers:
     return np.bincount(places, minlength=len(questions) * classes).reshape(-1, classes)
 
 
+def ballots_that_give(counts: AnyArray, teachers: int, classes: int) -> Integers:
+    """Ballots (teachers, questions) whose `votes_of` are these counts (questions, classes).
+
+    For votes that come counted already: the same queries then answer about them. A count below zero is none,
+    and what is more than all teachers can cast is left out, without a word: counts are private.
+
+    >>> ballots_that_give(np.array([[2, 0], [-5, 1]]), teachers=3, classes=2).T.tolist()
+    [[0, 0, -1], [1, -1, -1]]
+    """
+    cast = np.minimum(np.clip(counts, 0, teachers).astype(np.int64).cumsum(axis=1), teachers)
+    seat = np.arange(teachers)[:, np.newaxis]
+    ballots = sum((seat >= cast[:, one] for one in range(classes)), np.zeros((teachers, len(cast)), np.int64))
+    return np.where(ballots == classes, ABSTAINS, ballots)
+
+
 @dataclass(frozen=True)
 class VoteCounts:
     """How many teachers vote for each class, for every question.

@@ -43,7 +43,7 @@ from dptransfer.release.manifest import (
 from dptransfer.release.weights import describe_arrays, read_weights, weights_bytes
 
 _LARGEST_CONFUSION = 100
-_AS_THEY_ARE = ("seeded", "notes", "public", "ledger_head", "created", "versions", "prototypes")
+_AS_THEY_ARE = ("seeded", "notes", "public", "ledger_head", "created", "versions", "prototypes", "answers")
 
 
 def write_release(
@@ -155,6 +155,7 @@ def _manifest_fields(
         "notes": list(provenance.notes),
         "public": provenance.public,
         "prototypes": provenance.prototypes,
+        **({} if provenance.answers is None else {"answers": provenance.answers}),
         "evaluation": None if evaluation is None else evaluation.to_dict(),
         **({} if model.charged is None else {"charged_evaluation": model.charged.to_dict()}),
         **({} if model.simulated is None else {"simulated_calibration": model.simulated.to_dict()}),
