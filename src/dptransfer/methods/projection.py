@@ -81,7 +81,7 @@ class Projection(GradientHead):
         "episodes are not private.",
         family="From sums",
         colour=SLATE,
-        marker="X",
+        marker="v",
         options={
             **STEP_OPTIONS,
             "share": "Of the price for the projection.",

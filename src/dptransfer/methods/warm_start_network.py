@@ -72,13 +72,12 @@ class WarmStartNetwork(FineTuning):
     about: ClassVar[About] = About(
         summary="Noisy class centres, then noisy gradients of a network on what they miss: few passes.",
         card="The sums of a public network's rows for the private pictures of each class were released with "
-        "Gaussian noise; the cosines to them are a first classifier. Parts of the network, and a head, were "
-        f"then trained by DP-SGD on what the first misses: {STEPS_SEE}. A picture is given the class that "
-        "both together find likeliest.",
+        "Gaussian noise; the cosines to them are a first classifier. Parts of the network, and a head that "
+        f"has a say beside it, were then trained by DP-SGD on what the first misses: {STEPS_SEE}.",
         reference=WarmStart.about.reference,
         family="Networks",
         colour=BROWN,
-        marker="p",
+        marker="D",
         options={
             "train": "film, bias, low-rank, last or all.",
             **PRIOR_OPTIONS,
