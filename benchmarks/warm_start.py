@@ -5,8 +5,8 @@
     python benchmarks/warm_start.py pixels cifar/ --size 32 --micro-batch 256 --device cuda
 
 Embeddings are archives with `q_train, y_train, q_test, y_test, scale, offset`, or `x_train, …`. Pictures are
-scikit-learn's digits, or what `deep_methods.py` reads. The tables are those of Zhu and Zhang. Noise is seeded;
-every cell is the mean of `--seeds`.
+scikit-learn's digits, or what `deep_methods.py` reads. The tables are those of Zhu and Zhang. Noise is
+seeded; every cell is the mean of `--seeds`.
 """
 
 from __future__ import annotations
