@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,6 +24,7 @@ from dptransfer.release.heads import LinearHead
 
 if TYPE_CHECKING:
     from dptransfer.deep.network import Network
+    from dptransfer.deep.picture_loss import PictureLoss
     from dptransfer.deep.trained_parts import TrainedParts
 
 OPTIONS = {
@@ -93,6 +95,20 @@ class FineTuning(ImageMethod):
         """Which parts are trained, as `TrainedParts` names them."""
         raise NotImplementedError
 
+    def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
+        """What is released before these rounds, for a share of what they cost; nothing, mostly."""
+        return []
+
+    def informed(
+        self, loss: PictureLoss, before: Sequence[GaussianRounds], private: PrivateImages, noise: NoiseSource
+    ) -> PictureLoss:
+        """The loss, with what is released before the gradients; as it is, mostly."""
+        return loss
+
+    def outcome(self, loss: PictureLoss, theta: Floats, plan: Plan) -> Outcome:
+        """What is released of the last θ."""
+        return outcome_of(loss.pictures.parts, theta, plan)
+
     def plan(self, facts: Facts, budget: Budget, public: PublicImages | None = None) -> Plan:
         """Rounds of noisy gradients, with as little noise as the budget allows.
 
@@ -103,7 +119,8 @@ class FineTuning(ImageMethod):
         query = NetworkGradient(bound=facts.bound)
 
         def rounds(z: float) -> list[GaussianRounds]:
-            return [GaussianRounds(query, z, budget.relation, self.steps, sampling_rate=self.sampling_rate)]
+            paid = GaussianRounds(query, z, budget.relation, self.steps, sampling_rate=self.sampling_rate)
+            return [*self.beforehand(facts, paid), paid]
 
         return self.calibrated_plan(rounds, budget)
 
@@ -121,10 +138,10 @@ class FineTuning(ImageMethod):
             blocks=self.blocks,
             rank=getattr(self, "rank", 0),
             pace=self.trunk_pace,
-            features=None if public is None else self._map_of(network, public),
+            features=None if public is None else self.map_of(network, public),
         )
 
-    def _map_of(self, network: Network, public: PublicImages) -> FittedFeatures:
+    def map_of(self, network: Network, public: PublicImages) -> FittedFeatures | None:
         """The public map, of the unchanged network's rows."""
         pool = PublicEmbeddings(encode_pixels(public.pixels, network.encoder))
         return PublicMap(axes=self.axes).fit(network.dimension, pool)
@@ -142,8 +159,9 @@ class FineTuning(ImageMethod):
         from dptransfer.deep.picture_loss import PictureLoss
         from dptransfer.deep.pictures import Pictures
 
-        (paid,) = rounds_of(plan.mechanisms)
-        loss = PictureLoss(Pictures(prepared, private.pixels, views=self.views, micro_batch=self.micro_batch))
+        *before, paid = rounds_of(plan.mechanisms)
+        pictures = Pictures(prepared, private.pixels, views=self.views, micro_batch=self.micro_batch)
+        loss = self.informed(PictureLoss(pictures), before, private, noise)
         descent = TwoDescents(prepared, paid, self.pace, self.reach)
         rounds, positions = paid.open(noise=noise), np.arange(len(private.labels))
         for _ in counted(paid.times, "noisy gradient step"):
@@ -155,7 +173,7 @@ class FineTuning(ImageMethod):
                 bound=private.facts.bound,
             )
             descent.step(rounds.release(question, positions, private.labels, private.people))
-        return outcome_of(prepared, descent.average, plan)
+        return self.outcome(loss, descent.average, plan)
 
 
 class TwoDescents:
