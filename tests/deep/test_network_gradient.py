@@ -100,5 +100,3 @@ def test_rounds_sample_pictures_by_their_positions():
 def test_a_clip_that_is_none_is_refused():
     with pytest.raises(ArgumentError):
         NetworkGradient(clip=0.0)
-
-

@@ -141,7 +141,10 @@ def test_the_embedded_encoder_has_all_its_normalisation_layers_trained():
     norms = [one for one in network.module.modules() if isinstance(one, nn.BatchNorm2d)]
     assert parts.trunk == 2 * sum(len(one.weight) for one in norms) == 42_016
     last = TrainedParts(network, "low-rank", 10, blocks=2, rank=4)
-    assert {name.split(".")[1] for name in last.delta(np.zeros(last.size)).arrays} == {"_blocks", "_conv_head"}
+    assert {name.split(".")[1] for name in last.delta(np.zeros(last.size)).arrays} == {
+        "_blocks",
+        "_conv_head",
+    }
     assert last.first == len(network.stages) - 2
 
 

@@ -28,7 +28,9 @@ def tiny_network(*layers, seed=0):
     return Network(
         TorchModuleEncoder(
             nn.Sequential(*given),
-            lambda image: (np.asarray(image.resize((SIDE, SIDE), 3), np.float32).transpose(2, 0, 1) - 127) / 64,
+            lambda image: (
+                (np.asarray(image.resize((SIDE, SIDE), 3), np.float32).transpose(2, 0, 1) - 127) / 64
+            ),
             name="tiny",
             transform_name="rgb 8",
             pixel_map=PixelMap(SIDE, 127.0, 64.0),
