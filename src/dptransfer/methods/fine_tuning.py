@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats
 from dptransfer.data import Facts, PrivateImages, PublicImages
+from dptransfer.deep.network import Network, network_of
+from dptransfer.deep.network_gradient import NetworkGradient
+from dptransfer.deep.picture_loss import PictureLoss
+from dptransfer.deep.pictures import Pictures
+from dptransfer.deep.trained_parts import TrainedParts
+from dptransfer.deep.views import MOST_VIEWS
 from dptransfer.errors import ArgumentError
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianRounds, rounds_of
@@ -20,9 +27,6 @@ from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 from dptransfer.progress import steps as counted
 from dptransfer.release.heads import LinearHead
-
-if TYPE_CHECKING:
-    from dptransfer.deep.trained_parts import TrainedParts
 
 OPTIONS = {
     "encoder": "Public network to start from.",
@@ -39,6 +43,16 @@ STEPS_SEE = (
 )
 
 
+TRUNK_PACE = 0.05
+"""What one unit of a network's own parameters stands for, in units of what is there (`TrainedParts`)."""
+
+
+def _views(name: str, value: int) -> int:
+    if _check.whole(name, value) > MOST_VIEWS:
+        raise ArgumentError(f"{name} must be at most {MOST_VIEWS}, as many as there are; got {value}.")
+    return int(value)
+
+
 @dataclass(frozen=True)
 class FineTuning(ImageMethod):
     """Base of the methods that step along noisy gradients of a network.
@@ -53,7 +67,7 @@ class FineTuning(ImageMethod):
         views: how many views of a picture its gradient is averaged over, of a fixed list.
         blocks: how many of the network's last stages are trained; None for all.
         pace: how far the head goes.
-        reach: length of the network's own path, in the units of `TrainedParts`.
+        reach: length of the network's own path; 1 is as far as one channel from nothing to its public scale.
         micro_batch: how many pictures are computed at a time.
     """
 
@@ -66,7 +80,7 @@ class FineTuning(ImageMethod):
     views: int = 1
     blocks: int | None = None
     pace: Pace = field(default_factory=Pace)
-    reach: float = 10.0
+    reach: float = 20.0
     micro_batch: int = 32
 
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
@@ -75,25 +89,25 @@ class FineTuning(ImageMethod):
         "steps": _check.whole,
         "sampling_rate": _check.rate,
         "clip": _check.moderate,
-        "views": _check.whole,
+        "views": _views,
         "blocks": _check.or_none(_check.whole),
         "reach": _check.moderate,
         "micro_batch": _check.whole,
     }
-    trunk_pace: ClassVar[float] = 0.05
+    assumptions: ClassVar[tuple[str, ...]] = (
+        *ImageMethod.assumptions,
+        "the network computes a picture's gradient alike whatever pictures are beside it",
+    )
 
-    @property
-    def trained(self) -> str:
-        """Which parts are trained, as `TrainedParts` names them."""
-        raise NotImplementedError
+    @abstractmethod
+    def parts(self, network: Network, classes: int) -> TrainedParts:
+        """What is trained of the network."""
 
     def plan(self, facts: Facts, budget: Budget, public: PublicImages | None = None) -> Plan:
         """Rounds of noisy gradients, with as little noise as the budget allows.
 
         The number of parameters is known once the network is there, and bounded before: a plan needs none.
         """
-        from dptransfer.deep.network_gradient import NetworkGradient
-
         query = NetworkGradient(bound=facts.bound)
 
         def rounds(z: float) -> list[GaussianRounds]:
@@ -103,19 +117,9 @@ class FineTuning(ImageMethod):
 
     def prepare(self, facts: Facts, public: PublicImages | None) -> TrainedParts:
         """Load the network and find in it what is to be trained."""
-        from dptransfer.deep.network import network_of
-        from dptransfer.deep.trained_parts import TrainedParts
-
         network = network_of(self.encoder, size=self.size, device=self.device)
         network.require_shape(facts.shape)
-        return TrainedParts(
-            network,
-            self.trained,
-            len(facts.classes),
-            blocks=self.blocks,
-            rank=getattr(self, "rank", 0),
-            pace=self.trunk_pace,
-        )
+        return self.parts(network, len(facts.classes))
 
     def run(
         self,
@@ -126,22 +130,14 @@ class FineTuning(ImageMethod):
         public: PublicImages | None,
     ) -> Outcome:
         """Ask, step; everything but the noisy answers is post-processing."""
-        from dptransfer.deep.network_gradient import NetworkGradient
-        from dptransfer.deep.picture_loss import PictureLoss
-        from dptransfer.deep.pictures import Pictures
-
         (paid,) = rounds_of(plan.mechanisms)
-        loss = PictureLoss(Pictures(prepared, private.pixels, views=self.views, micro_batch=self.micro_batch))
+        kept = Pictures(prepared, private.pixels, views=self.views, micro_batch=self.micro_batch)
+        loss, bound = PictureLoss(kept), private.facts.bound
         descent = TwoDescents(prepared, paid, self.pace, self.reach)
         rounds, positions = paid.open(noise=noise), np.arange(len(private.labels))
         for _ in counted(paid.times, "noisy gradient step"):
-            question = NetworkGradient(
-                prepared.size,
-                loss.gradients_at(descent.theta),
-                self.micro_batch,
-                self.clip,
-                bound=private.facts.bound,
-            )
+            here = loss.gradients_at(descent.theta)
+            question = NetworkGradient(prepared.size, here, self.micro_batch, self.clip, bound=bound)
             descent.step(rounds.release(question, positions, private.labels, private.people))
         return outcome_of(prepared, descent.average, plan)
 
@@ -162,7 +158,7 @@ class TwoDescents:
     def __init__(self, parts: TrainedParts, paid: GaussianRounds, pace: Pace, reach: float) -> None:
         self._trunk, self._scale = parts.trunk, paid.scale
         head = np.zeros((parts.classes, (parts.size - parts.trunk) // parts.classes))
-        own = Pace(reach, 0.0, reach)
+        own = Pace(reach / TRUNK_PACE, radius=reach / TRUNK_PACE)
         self._descents = [Descent(head, paid.times, pace)]
         if parts.trunk:
             self._descents.append(Descent(np.zeros((1, parts.trunk)), paid.times, own, knows=True))
@@ -188,7 +184,7 @@ class TwoDescents:
         return np.concatenate([part.ravel() for part in reversed(head_and_trunk)])
 
 
-def outcome_of(parts: TrainedParts, theta: Floats, plan: Plan, **more: Any) -> Outcome:
+def outcome_of(parts: TrainedParts, theta: Floats, plan: Plan) -> Outcome:
     """The released head and what is changed in the encoder."""
     delta = parts.delta(theta)
     return Outcome(
@@ -197,5 +193,4 @@ def outcome_of(parts: TrainedParts, theta: Floats, plan: Plan, **more: Any) -> O
         features=UnitNorm().fit(parts.network.dimension, None),
         encoder_delta=delta,
         encoder=parts.network.identity if delta is None else None,
-        **more,
     )

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dptransfer import _check
+from dptransfer.deep.network import Network
+from dptransfer.deep.trained_parts import TrainedParts
 from dptransfer.methods.about import OLIVE, About
-from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
+from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, TRUNK_PACE, FineTuning
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,6 @@ class LoRA(FineTuning):
     )
     checks: ClassVar[_check.Checks] = {"rank": _check.whole}
 
-    @property
-    def trained(self) -> str:
-        """Low-rank changes."""
-        return "low-rank"
+    def parts(self, network: Network, classes: int) -> TrainedParts:
+        """As it is set."""
+        return TrainedParts(network, "low-rank", classes, blocks=self.blocks, rank=self.rank, pace=TRUNK_PACE)
