@@ -28,7 +28,8 @@ class Pictures:
 
     def __init__(self, parts: TrainedParts, pixels: Any, *, views: int = 1, micro_batch: int = 32) -> None:
         self.parts, self.views, self.micro_batch = parts, views, micro_batch
-        self._pixels, self._kept = pixels, None  # read when first asked for
+        self._pixels = pixels
+        self._kept: Any = None  # read when first asked for
         blank = self._maps(np.zeros((micro_batch, *pixels.shape[1:]), dtype=np.uint8))
         self._shape = blank.shape[1:]  # of one view
         self._keeps_maps = parts.first > 0 and views * self._shape.numel() <= math.prod(pixels.shape[1:])
