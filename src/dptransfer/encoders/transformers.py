@@ -160,8 +160,9 @@ def _pooled_model(model: Any, pooler_is_random: bool) -> Any:
 
         def stages(self) -> list[Any]:
             """What is done one after the other, where the model is built like a vision transformer."""
-            parts = [getattr(self.model, part, None) for part in ("embeddings", "layers", "layernorm")]
-            return [self] if None in parts else [parts[0], *parts[1], self._end]
+            if not all(hasattr(self.model, part) for part in ("embeddings", "layers", "layernorm")):
+                return [self]
+            return [self.model.embeddings, *self.model.layers, self._end]
 
         def _end(self, hidden: Any) -> Any:
             hidden = self.model.layernorm(hidden)
