@@ -147,12 +147,12 @@ class RoundsLeft:
         scale, shape = self.paid.scale * query.grid * ROUND_UP, query.shape
         draws = self._noise(scale, shape)
         row_shares.note(replace(self.paid, times=1), query, rows, labels, people)
-        if self.paid.is_sampled:
-            chosen = self._sampled(len(rows), people)
-            people = None if people is None else people[chosen]
-            taken = there(chosen, rows)
-            rows, labels = rows[taken], labels[taken]
+        chosen = self._sampled(len(rows), people) if self.paid.is_sampled else None
         with self._noise_ahead(scale, shape):
+            if chosen is not None:
+                people = None if people is None else people[chosen]
+                taken = there(chosen, rows)
+                rows, labels = rows[taken], labels[taken]
             answer = exact_answer(query, rows, labels, people)
         return (answer + draws) / float(query.grid)
 
