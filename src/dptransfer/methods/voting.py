@@ -160,7 +160,8 @@ class Voting(PrivateMethod):
         if self.threshold is None:
             return ()
         return (
-            f"{len(answers.positions)} of {self.queries} questions were answered: the first that passed the noisy test.",
+            f"{len(answers.positions)} of {self.queries} questions were answered: the first that passed the "
+            "noisy test.",
         )
 
     def _settled(self, facts: Facts, budget: Budget, pool: int | None) -> Voting:
