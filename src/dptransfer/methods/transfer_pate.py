@@ -47,9 +47,9 @@ class TransferPATE(Voting, EmbeddingMethod):
     """
 
     rows_per_teacher: ClassVar[int] = 4
-    """On caltech101, gtsrb, hwu64 and news20, of parts of 1 to 100 rows, those of 3 to 5 were best or next to it
-    at every ε from 0.5 to 8: votes say more the more teachers there are, and a student that regresses them needs
-    no teacher to be right."""
+    """On caltech101, gtsrb, hwu64 and news20, of parts of 1 to 100 rows, those of 3 to 5 were best or next to
+    it at every ε from 0.5 to 8: votes say more the more teachers there are, and a student that regresses them
+    needs no teacher to be right."""
     features: Features = field(default_factory=lambda: PublicMap(axes=256))
     self_training: bool = True
     name: ClassVar[str] = "transfer-pate"
