@@ -102,19 +102,46 @@ class TorchModuleEncoder(ImageEncoder):
     def adapted(self, delta: EncoderDelta) -> TorchModuleEncoder:
         """The same encoder with some of its parameters and buffers replaced; this one stays as it is."""
         require_same_encoder(delta.base, self.identity, names=("The change of an encoder", "the encoder"))
-        module = deepcopy(self.module)
-        state = module.state_dict()
-        for name, array in delta.arrays.items():
-            target = state.get(name) if delta.kind == "state" else None
-            if target is None or target.shape != array.shape or not target.is_floating_point():
-                raise Incompatible(
-                    f"A change of the encoder '{self.identity.name}' must replace parameters that it has, by "
-                    f"ones of their shape; '{name}' does not. Use the network that the model was fitted with."
-                )
-            target.copy_(self._torch.from_numpy(array.copy()))
         changed = copy(self)
-        changed.module, changed.identity = module, delta.identity
+        changed.module, changed.identity = changed_module(self.module, delta), delta.identity
         return changed
+
+
+def changed_module(module: torch.nn.Module, delta: EncoderDelta) -> torch.nn.Module:
+    """A copy of the network with parameters replaced ('state'), or with products added ('low-rank')."""
+    changed = deepcopy(module)
+    state = changed.state_dict()
+    low_rank = delta.kind == "low-rank"
+    for name in sorted({one.rpartition(".")[0] for one in delta.arrays} if low_rank else delta.arrays):
+        target = state.get(name) if delta.kind in ("state", "low-rank") else None
+        new = None if target is None else (_sum if low_rank else _replaced)(target, name, delta.arrays)
+        if target is None or new is None or not target.is_floating_point():
+            raise Incompatible(
+                f"A change of the encoder '{delta.base.name}' must replace parameters that it has, by ones "
+                f"of their shape; '{name}' does not. Use the network that the model was fitted with."
+            )
+        target.copy_(new)
+    return changed
+
+
+def _replaced(target: Any, name: str, arrays: Mapping[str, Floats32]) -> Any:
+    """What takes the parameter's place, if it has its shape."""
+    new = target.new_tensor(arrays[name])
+    return new if new.shape == target.shape else None
+
+
+def _sum(target: Any, name: str, arrays: Mapping[str, Floats32]) -> Any:
+    """The parameter, as a matrix, plus up · down, if these are two factors of its shape and nothing else."""
+    own = {
+        one.rpartition(".")[2]: target.new_tensor(arrays[one])
+        for one in arrays
+        if one.rpartition(".")[0] == name
+    }
+    up, down = own.pop("up", target), own.pop("down", target)
+    fit = not own and up.ndim == down.ndim == 2 and target.ndim > 1 and up.shape[1] == len(down)
+    if not fit or (len(up), down.shape[1]) != target.flatten(1).shape:
+        return None
+    return target + (up @ down).reshape(target.shape)
 
 
 def state_digest(state: Mapping[str, Any]) -> str:

@@ -28,12 +28,48 @@ _NO_LOSSES = (
 )
 
 
-def votes_of(ballots: AnyArray, classes: int) -> Integers:
+@dataclass(frozen=True, eq=False)
+class CountedVotes:
+    """Votes that came counted already, in the place of ballots: queries answer about them alike.
+
+    Attributes:
+        counts: (questions, classes).
+        teachers: how many voted, or abstained.
+    """
+
+    counts: Integers
+    teachers: int
+
+    @classmethod
+    def of(cls, counts: AnyArray, teachers: int) -> CountedVotes:
+        """A count below zero is none, and what is more than all teachers can cast is left out.
+
+        Without a word, for counts are private.
+
+        >>> CountedVotes.of(np.array([[2, 0], [-5, 4]]), teachers=3).counts.tolist()
+        [[2, 0], [0, 3]]
+        """
+        given = np.clip(np.asarray(counts).astype(np.int64), 0, teachers)
+        return cls(np.diff(np.minimum(given.cumsum(axis=1), teachers), prepend=0), teachers)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(teachers, questions), as of ballots."""
+        return self.teachers, len(self.counts)
+
+    def __getitem__(self, places: tuple[slice, Integers]) -> CountedVotes:
+        """Of all teachers, the votes on some questions."""
+        return CountedVotes(self.counts[places[1]], self.teachers)
+
+
+def votes_of(ballots: AnyArray | CountedVotes, classes: int) -> Integers:
     """(questions, classes) counts of the ballots (teachers, questions).
 
     >>> votes_of(np.array([[0, 1], [0, -1]]), classes=2).tolist()
     [[2, 0], [0, 1]]
     """
+    if isinstance(ballots, CountedVotes):
+        return ballots.counts
     counts = np.zeros(ballots.shape[1] * classes, dtype=np.int64)
     first = np.arange(ballots.shape[1]) * classes
     for start in range(0, len(ballots), _SLAB):
