@@ -30,10 +30,12 @@ class LoRA(FineTuning):
     Attributes:
         rank: of each layer's change.
         blocks: how many of the network's last stages are trained; None for all.
+        reach: length of the network's own path: a product of two factors is steeper than a scale.
     """
 
     rank: int = 8
     blocks: int | None = 4
+    reach: float = 5.0
     name: ClassVar[str] = "lora"
     about: ClassVar[About] = About(
         summary="Noisy gradients of low-rank changes in a network's last blocks: very many pictures.",
