@@ -44,7 +44,14 @@ STEPS_SEE = (
 
 
 TRUNK_PACE = 0.05
-"""What one unit of a network's own parameters stands for, in units of what is there (`TrainedParts`)."""
+"""What one unit of a network's own parameters stands for, in units of what is there (`TrainedParts`).
+
+It decides how much of a clipped gradient is the network's and how much the head's. With 0.05 they are about
+as long. Chosen, as `reach` is, on scikit-learn's digits at 32 pixels with little noise (30 steps of 130
+pictures, noise 0.05): 75 % are right with the head alone, 83, 86 and 85 % with a pace of 0.01, 0.05 and 0.2
+at a reach of 20, and 83 and 60 % with a reach of 5 and of 80. With noise of 0.3 and 1 the head alone has 73
+and 70 %, and all of it 75 and 69 %: what is noise moves the network little.
+"""
 
 
 def _views(name: str, value: int) -> int:
