@@ -17,7 +17,7 @@ from dptransfer.errors import ArgumentError, Incompatible
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods import FiLM, LoRA, Pace
-from dptransfer.methods.fine_tuning import TRUNK_PACE, TwoDescents
+from dptransfer.methods.fine_tuning import TwoDescents
 from dptransfer.methods.replan import verify_release
 from dptransfer.privacy import Budget, Relation, SampledGaussianEvent, Unit
 
@@ -102,7 +102,7 @@ def test_what_is_trained_is_what_is_asked_for(models):
 
 def loss_after(method, pixels, labels, reach, steps=20):
     """What is left of the loss after training without noise."""
-    parts = method.parts(network_of("small-cnn", size=SIDE), 2)
+    parts = method.parts(network_of("small-cnn", size=SIDE), 2, None)
     loss = PictureLoss(Pictures(parts, pixels, micro_batch=30))
     paid = GaussianRounds(NetworkGradient(), 0.03, Relation.ADD_REMOVE, steps)
     descent = TwoDescents(parts, paid, Pace(), reach)
@@ -124,17 +124,6 @@ def test_a_network_learns_what_its_head_alone_cannot(method):
     pixels = pixels.astype(np.uint8)
     far, near = (loss_after(method, pixels, labels, reach) for reach in (20.0, 1e-6))
     assert far < 0.7 * near
-
-
-def test_pure_noise_leaves_the_network_where_it_was():
-    parts = FiLM().parts(network_of("small-cnn", size=SIDE), 3)
-    paid = GaussianRounds(NetworkGradient(), 2.0, Relation.ADD_REMOVE, 10)
-    descent, rng = TwoDescents(parts, paid, Pace(), reach=20.0), np.random.default_rng(0)
-    for _ in range(10):
-        descent.step(rng.normal(scale=paid.scale, size=parts.size))
-    moved = np.linalg.norm(descent.average[: parts.trunk]) * TRUNK_PACE
-    assert moved < 0.15 * 20 / np.sqrt(10)  # as far as ten random steps would go, and far less
-    assert np.linalg.norm(descent.average[parts.trunk :]) > 1
 
 
 @pytest.mark.parametrize("relation", Relation)
@@ -214,7 +203,7 @@ def test_bad_settings_are_refused_when_the_method_is_made(bad):
 
 def test_a_weighted_sampler_has_no_way_in():
     """A chance for each row would make the accounting wrong: it is one public number, for all."""
-    for rates in (np.full(90, 0.5), (0.5,) * 90, {0: 0.5}, "0.5", None):
+    for rates in (np.full(90, 0.5), (0.5,) * 90, {0: 0.5}, "0.5"):
         with pytest.raises(ArgumentError, match="sampling_rate must be"):
             FiLM(**TINY | {"sampling_rate": rates})
 

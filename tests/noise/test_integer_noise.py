@@ -36,6 +36,10 @@ SCALES = [0.05, 1.0, 10.0, 63.99, 64.0, 129.3, 1e3 / 3, 3.7307 * 2**30, 2.0**52 
 WIDEST = {GAUSSIAN: 2.0**57, LAPLACE: 2.0**52}
 LOG_WEIGHT = {GAUSSIAN: gaussian_log_weight, LAPLACE: laplace_log_weight}
 DRAW = {GAUSSIAN: discrete_gaussian, LAPLACE: discrete_laplace}
+TOTAL = {  # Σg
+    GAUSSIAN: lambda scale: max(1.0, scale * np.sqrt(2 * np.pi)),
+    LAPLACE: lambda scale: 1 / np.tanh(0.5 / scale),
+}
 CONTINUOUS = {GAUSSIAN: stats.norm, LAPLACE: stats.laplace}
 ONE = np.zeros(1, dtype=np.uint64)
 
@@ -64,6 +68,12 @@ def ends_of_bins(table):
     for place in range(2 * table.reach):
         start = (place - table.reach) * width
         yield from ((start, place), (start + width - 1, place))
+
+
+def bins_with_ends(table):
+    """Both of these together, bin by bin."""
+    ends = list(ends_of_bins(table))
+    return zip(ends[::2], ends[1::2], strict=True)
 
 
 def block_of(draw, table):
@@ -217,8 +227,7 @@ def test_tables_are_full_reach_far_enough_and_name_each_bin_by_its_weight(power,
     assert Fraction(table.reach * width) / Fraction(scale) >= {GAUSSIAN: 6, LAPLACE: 20}[power]
     assert 64 * width > scale
     assert 0 < table.ceiling < 2**16
-    total = max(1.0, scale * np.sqrt(2 * np.pi)) if power == GAUSSIAN else 1 / np.tanh(0.5 / scale)  # Σg
-    assert table.ceiling * total / (2**16 * width) > 0.95  # so many are kept
+    assert table.ceiling * TOTAL[power](scale) / (2**16 * width) > 0.95  # so many are kept
 
 
 @by_power
@@ -259,6 +268,22 @@ def test_the_code_keeps_each_proposal_with_the_exact_probability(power, scale, m
     for draw, place, turn in zip(draws.tolist(), places.tolist(), low.tolist(), strict=True):
         # With ones for further bits, exactly the numbers below ⌊p·2⁴⁷⌋ are kept.
         assert turn == int(exact_keep(draw, table, place)[0] * 2**47)
+
+
+@by_power
+@pytest.mark.parametrize("scale", [0.05, 1.0, 129.3, 3.7307 * 2**30, None])
+def test_what_is_kept_without_an_exponential_would_be_kept_wherever_in_its_bin_it_lies(power, scale):
+    """In exact arithmetic, at both ends of bins; and it is nearly as much as could be kept so."""
+    table = proposal(power, scale or WIDEST[power])
+    for first, last in islice(bins_with_ends(table), 0, None, 5 if table.reach > 100 else 1):
+        least = min(exact_keep(draw, table, place)[0] for draw, place in (first, last)) * 2**47
+        surely = int(table.surely[first[1]])
+        assert 0 <= surely <= least
+        assert surely >= least * (1 - Fraction(2, 2**40)) - 1
+    assert table.surely[-1] == 0
+    if table.shift:  # a bin of one integer is settled at once or not at all
+        at_once = (table.surely * table.weights).sum() / 2**63
+        assert at_once > 0.95 * table.ceiling * TOTAL[power](table.scale) / (2**16 * 2**table.shift)
 
 
 @by_power
@@ -405,6 +430,6 @@ def test_the_widest_bins_fit_64_bits(power):
 
 def test_tables_that_are_shared_cannot_be_written():
     table = proposal(GAUSSIAN, 10.0)
-    for array in (table.weights, table.slots, table.thresholds):
+    for array in (table.weights, table.slots, table.thresholds, table.surely):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1

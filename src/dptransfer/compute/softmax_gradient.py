@@ -63,6 +63,7 @@ class IntegerLogits:
         row_step: what rows are divided by before they are rounded; 1 if fine.
         square: integer (classes, dimension) matrix, or None for logits that are linear in x.
         square_factor: what a unit of its product is, in logit steps.
+        beside: the logits of a fixed second head, where the loss is that of the mean of both softmaxes.
     """
 
     linear: AnyArray
@@ -71,6 +72,7 @@ class IntegerLogits:
     row_step: float = 1.0
     square: Floats | None = None
     square_factor: float = 1.0
+    beside: IntegerLogits | None = None
 
     @classmethod
     def of(cls, linear: Floats, offset: Floats, precision: Floats | None, row_norm: int) -> IntegerLogits:
@@ -121,18 +123,23 @@ class Residuals(NamedTuple):
         short: what the label's exponential lacks of the sum; the entry at the label is −short.
         total: the sum; a residual is these integers ÷ total.
         labels: class of each row.
+        ease: what a row's clip is multiplied with; more than 1 where a second head knows the label.
     """
 
     others: Any
     short: Any
     total: Any
     labels: Any
+    ease: Any = 1.0
 
 
 def clipped_gradient(
     rows: Any, labels: Any, logits: IntegerLogits, clip: float, inputs: Any | None = None
-) -> Integers:
+) -> Any:
     """Σ over rows of clip(residual) ⊗ input, in steps of clip/(RESIDUAL_NORM · grid norm of the inputs).
+
+    Integers as float64, where the rows are. So are sums of several, as long as they are of at most
+    `MOST_ROWS` rows in all: no addition rounds.
 
     Args:
         rows: integer rows as float64, at most `MOST_ROWS`: a NumPy array, or a torch tensor on any device.
@@ -142,7 +149,7 @@ def clipped_gradient(
         inputs: what the residuals are multiplied with, if not the rows themselves.
     """
     grid = residual_lattice(residuals(rows, labels, logits), clip)
-    return whole_numbers(grid @ (rows if inputs is None else inputs))
+    return grid @ (rows if inputs is None else inputs)
 
 
 def exponentials(rows: Any, logits: IntegerLogits) -> Any:
@@ -151,7 +158,8 @@ def exponentials(rows: Any, logits: IntegerLogits) -> Any:
     depth = logit_steps(rows, logits)
     xp.subtract(xp.amax(depth, 0), depth, out=depth)
     xp.clip(depth, None, _LOGIT_DEPTH * 2**_LOGIT_BITS, out=depth)
-    return _there(xp, _table(len(depth)), rows)[_whole(xp, depth)]
+    table = _table(len(depth)) if xp is np else _table_on(len(depth), rows.device)
+    return xp.take(table, _whole(xp, depth))
 
 
 def softmax(depth: Floats) -> Floats:
@@ -176,13 +184,21 @@ def probabilities(rows: Any, logits: IntegerLogits) -> Any:
 
 
 def residuals(rows: Any, labels: Any, logits: IntegerLogits) -> Residuals:
-    """Softmax of the logits less one at the label, in integers."""
+    """Softmax of the logits less one at the label, in integers.
+
+    With a second head beside it the loss is −log((p + r)/2), for the probabilities p and r of the label, and
+    its gradient is p/(p + r) times the residual. A residual with a weight, clipped, is a weight times the
+    residual clipped at clip ÷ weight: `ease` is 1 ÷ weight = 1 + r/p, and nothing else changes. Where p is
+    too small for the table it is taken for half of the table's step.
+    """
     others = exponentials(rows, logits)
-    at = labels, _there(_namespace(rows), np.arange(len(rows)), rows)
-    total = others.sum(0)
-    short = total - others[at]
+    at = labels, _places(rows)
+    total, own = others.sum(0), others[at]
+    ease = 1.0
+    if logits.beside is not None:
+        ease = 1.0 + probabilities(rows, logits.beside)[at] * total / own.clip(0.5, None)
     others[at] = 0.0
-    return Residuals(others, short, total, labels)
+    return Residuals(others, total - own, total, labels, ease)
 
 
 def norms_above(residual: Residuals) -> Any:
@@ -196,7 +212,7 @@ def norms_above(residual: Residuals) -> Any:
 
 
 def residual_lattice(residual: Residuals, clip: float, norm: int = RESIDUAL_NORM) -> Any:
-    """(classes, rows) residuals clipped to L2 norm `clip` and put on the integer ball of `norm`.
+    """(classes, rows) residuals clipped to L2 norm `clip`, eased, and put on the integer ball of `norm`.
 
     Rounded toward zero after division by an upper bound on the norm, or by the clip where that is larger.
     Both are a hair (2⁻⁴⁰) above, and the few float operations that follow are off by less than 2⁻⁵⁰, so the
@@ -207,11 +223,11 @@ def residual_lattice(residual: Residuals, clip: float, norm: int = RESIDUAL_NORM
     array([[-13332.,   7618.,   5713.]])
     """
     xp = _namespace(residual.others)
-    factor = norm / (norms_above(residual).clip(clip * _HAIR, None) * residual.total)
+    factor = norm / (norms_above(residual).clip(clip * _HAIR * residual.ease, None) * residual.total)
     grid = residual.others
     grid *= factor
     xp.trunc(grid, out=grid)
-    grid[residual.labels, _there(xp, np.arange(len(factor)), grid)] = -xp.trunc(residual.short * factor)
+    grid[residual.labels, _places(factor)] = -xp.trunc(residual.short * factor)
     return grid
 
 
@@ -230,7 +246,8 @@ def logit_steps(rows: Any, logits: IntegerLogits) -> Any:
     if logits.square is not None:
         square = _there(xp, logits.square, rows)
         found -= xp.round((square @ (rows * rows).T) * logits.square_factor)
-    found += _there(xp, logits.offset, rows)[:, None]
+    if logits.offset.any():
+        found += _there(xp, logits.offset, rows)[:, None]
     return found
 
 
@@ -297,6 +314,14 @@ def _table(classes: int) -> Floats:
     return np.rint(np.exp(-steps) / softmax_resolution(classes))
 
 
+@cache
+def _table_on(classes: int, device: Any) -> Any:
+    """The same in a device's memory, brought there once and not in every step."""
+    import torch
+
+    return torch.from_numpy(_table(classes)).to(device)
+
+
 def _namespace(array: Any) -> Any:
     """NumPy, or torch for its tensors: both know the few functions used here by the same names."""
     if isinstance(array, np.ndarray):
@@ -309,6 +334,15 @@ def _namespace(array: Any) -> Any:
 def _there(xp: Any, array: AnyArray, rows: Any) -> Any:
     """The array where the rows are."""
     return array if xp is np else xp.from_numpy(array).to(rows.device)
+
+
+def _places(rows: Any) -> Any:
+    """0, 1, 2, …, one for each row, where the rows are."""
+    if isinstance(rows, np.ndarray):
+        return np.arange(len(rows))
+    import torch
+
+    return torch.arange(len(rows), device=rows.device)
 
 
 def _whole(xp: Any, values: Any) -> Any:

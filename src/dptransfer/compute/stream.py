@@ -82,7 +82,7 @@ class _Inward:
 
         source = rows.numpy() if isinstance(rows, torch.Tensor) else np.asarray(rows)
         if self.locked is None:
-            kind = torch.from_numpy(np.empty(0, dtype=source.dtype)).dtype
+            kind = torch.from_numpy(np.empty(0, dtype=source.dtype.newbyteorder("="))).dtype
             self.locked = torch.empty((step, *source.shape[1:]), dtype=kind, pin_memory=True)
         else:
             self.copied.synchronize()  # the device has read the slab before

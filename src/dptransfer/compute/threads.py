@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -52,6 +53,27 @@ def side_by_side(work: Callable[[_Part], _Result], parts: Sequence[_Part], threa
             for future in pending:
                 future.cancel()
             wait(pending)
+
+
+@contextmanager
+def meanwhile(work: Callable[[], _Result]) -> Iterator[Future[_Result]]:
+    """What `work` gives, done on another thread while the block is; both have ended when it ends.
+
+    >>> with meanwhile(lambda: 2 + 3) as other:
+    ...     here = 1 + 1
+    >>> here, other.result()
+    (2, 5)
+    """
+
+    def plain() -> _Result:
+        with plain_floats():
+            return work()
+
+    future = _kept(1).submit(plain)
+    try:
+        yield future
+    finally:
+        wait([future])
 
 
 @cache

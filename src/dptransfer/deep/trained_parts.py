@@ -23,9 +23,11 @@ from dptransfer.arrays import Floats
 from dptransfer.deep.carried_layers import Bias, Carried, Film, LowRank, Shift
 from dptransfer.deep.gradient_lattice import MOST_PARAMETERS
 from dptransfer.deep.network import Network
+from dptransfer.deep.row_map import row_map
 from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.device import exact_kernels
 from dptransfer.errors import ArgumentError
+from dptransfer.features import FittedFeatures, UnitNorm
 
 TRAINED = {
     "film": "scales and shifts of normalisation layers",
@@ -41,7 +43,7 @@ Loss = Callable[[Any], Any]
 
 
 class TrainedParts:
-    """What is trained of a network, with a head on its rows scaled to unit norm.
+    """What is trained of a network, with a head on its rows behind a public map.
 
     Args:
         network: the public network; it stays as it is.
@@ -50,8 +52,10 @@ class TrainedParts:
         blocks: how many of the last stages are trained; None for all.
         rank: of low-rank changes.
         pace: what one unit of θ changes in the network, in units of what is there; the head moves by one.
+        features: the public map of the network's rows in front of the head; None for rows of unit norm.
 
     Attributes:
+        features: the map.
         size: length of θ: first what is trained of the network, then the head.
         trunk: how many of these belong to the network.
         first: the first stage with a trained layer; those in front are frozen.
@@ -66,6 +70,7 @@ class TrainedParts:
         blocks: int | None = None,
         rank: int = 8,
         pace: float = 1.0,
+        features: FittedFeatures | None = None,
     ) -> None:
         import torch
 
@@ -92,7 +97,9 @@ class TrainedParts:
                 f"A network must have what is to be trained, {TRAINED[train]}; '{network.identity.name}' has "
                 "none in the chosen blocks. Choose another encoder, more blocks, or another part."
             )
-        self._stages, head = stages, (classes, network.dimension)
+        self.features = UnitNorm().fit(network.dimension, None) if features is None else features
+        self._mapped = row_map(self.features, network.device)
+        self._stages, head = stages, (classes, self.features.dimension)
         self._shapes = [tuple(unit.shape) for unit in units] + [head]
         self._lengths = [math.prod(shape) for shape in self._shapes]
         self.size, self.trunk = sum(self._lengths), sum(self._lengths[:-1])
@@ -180,7 +187,7 @@ class TrainedParts:
                 part.copies = tuple(next(left) for _ in part.shapes)
             for stage in self._stages[self.first :]:
                 maps = stage(maps)
-        rows = torch.nn.functional.normalize(_pooled(maps))
+        rows = self._mapped(_pooled(maps))
         return (values[-1] @ rows[:, :, None])[:, :, 0]
 
     def _output(self, changes: list[Any], inputs: Any) -> Any:

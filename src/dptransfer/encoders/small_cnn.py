@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +18,24 @@ if TYPE_CHECKING:
 
 NAME = "small-cnn"
 _WIDTHS = (3, 32, 64, 128)
-_GROUPS = 8
+GROUPS = 8
+
+
+def public_kernels(widths: Sequence[int]) -> Iterator[Floats32]:
+    """Random 3 × 3 convolutions from each width to the next, (outputs, inputs, 3, 3), from one public seed.
+
+    Uniform, with the variance 2 ÷ inputs of He et al. (2015).
+    """
+    bits = np.random.Generator(np.random.PCG64(0))
+    for inputs, outputs in pairwise(widths):
+        most = np.sqrt(6 / (9 * inputs))
+        yield ((2 * bits.random((outputs, inputs, 3, 3)) - 1) * most).astype(np.float32)
 
 
 def small_cnn(*, size: int = 32, device: str = "cpu") -> TorchModuleEncoder:
     """The encoder: three convolutions with group normalisation, 128 features.
 
-    Its weights are random but the same for everyone: uniform with the variance 2 ÷ inputs of He et al.
-    (2015), from the bits of one seed.
+    Its weights are random but the same for everyone; see `public_kernels`.
 
     Args:
         size: pictures are squeezed to size × size; part of the identity.
@@ -32,15 +43,14 @@ def small_cnn(*, size: int = 32, device: str = "cpu") -> TorchModuleEncoder:
     """
     _check.whole("size", size, at_least=8)
     torch = _check.installed("torch", "torch", "The encoder small-cnn")
-    bits, layers = np.random.Generator(np.random.PCG64(0)), []
-    for inputs, outputs in pairwise(_WIDTHS):
+    layers = []
+    for weights in public_kernels(_WIDTHS):
+        outputs, inputs = weights.shape[:2]
         convolution = torch.nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
-        most = np.sqrt(6 / (9 * inputs))
-        weights = (2 * bits.random((outputs, inputs, 3, 3)) - 1) * most
-        convolution.weight.data = torch.from_numpy(weights.astype(np.float32))
+        convolution.weight.data = torch.from_numpy(weights)
         last = torch.nn.AvgPool2d(2) if outputs != _WIDTHS[-1] else torch.nn.Identity()
         layers.append(
-            torch.nn.Sequential(convolution, torch.nn.GroupNorm(_GROUPS, outputs), torch.nn.ReLU(), last)
+            torch.nn.Sequential(convolution, torch.nn.GroupNorm(GROUPS, outputs), torch.nn.ReLU(), last)
         )
 
     def prepare(image: Image.Image) -> Floats32:

@@ -28,12 +28,31 @@ def over_chunks(work: Callable[[slice], _Result], count: int, dimension: int) ->
     # Less than an eighth of a chunk is done sooner than another thread has begun with it.
     worthwhile = count * dimension // max(1, _CHUNK_ELEMENTS // 8)
     workers = max(1, min(usable_cores(), worthwhile))
-    needed = -(-count // max(1, _CHUNK_ELEMENTS // max(1, dimension)))
+    needed = -(-count // _rows_of_a_chunk(dimension))
     # As many for each worker, of one size: none waits for another's last.
     chunks = -(-needed // workers) * workers
-    step = max(1, -(-count // max(1, chunks)))
-    parts = [slice(start, min(count, start + step)) for start in range(0, count, step)]
-    return side_by_side(work, parts, workers)
+    return side_by_side(work, _cut(slice(0, count), chunks), workers)
+
+
+def in_cache(chunk: slice, dimension: int) -> list[slice]:
+    """The chunk in equal pieces, over each of which passes stay in the cache; as it is, if it is one.
+
+    For work that is shared out in larger chunks and makes several passes over the rows.
+
+    >>> in_cache(slice(100, 1100), dimension=768)
+    [slice(100, 434, None), slice(434, 768, None), slice(768, 1100, None)]
+    """
+    return _cut(chunk, -(-(chunk.stop - chunk.start) // _rows_of_a_chunk(dimension)))
+
+
+def _rows_of_a_chunk(dimension: int) -> int:
+    return max(1, _CHUNK_ELEMENTS // max(1, dimension))
+
+
+def _cut(rows: slice, pieces: int) -> list[slice]:
+    """Pieces of one size; the last may be smaller, and there may be fewer."""
+    step = max(1, -(-(rows.stop - rows.start) // max(1, pieces)))
+    return [slice(start, min(rows.stop, start + step)) for start in range(rows.start, rows.stop, step)]
 
 
 def mapped_rows(work: Callable[[AnyArray], AnyArray], rows: AnyArray, width: int) -> Integers:

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dptransfer.arrays import AnyArray
 from dptransfer.compute.plain_floats import square_root
+from dptransfer.compute.stream import copying_threads, slabs
 from dptransfer.features.base import FittedFeatures
 from dptransfer.features.lattice import GRAIN, HAIR, SUM_BITS, coordinate_bits, grains, require_exact_norms
 from dptransfer.features.public_map import ROW_NORM, FittedPublicMap
@@ -25,6 +27,8 @@ from dptransfer.features.unit_norm import FINE_NORM, FittedUnitNorm
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+_SLAB_ELEMENTS = 2**23  # 64 MiB in float64, of which the device holds a few
 
 RowMap: TypeAlias = "Callable[[Tensor], Tensor]"
 
@@ -42,6 +46,28 @@ def lattice_on_device(features: FittedFeatures, norm: int, device: str = "cuda")
     import torch
 
     return lambda rows: torch.from_numpy(features.lattice(rows.cpu().numpy(), norm)).to(device).double()
+
+
+def mapped_on_cuda(features: FittedFeatures, rows: AnyArray, norm: int) -> Tensor:
+    """`features.lattice(rows, norm)` as a float64 tensor on a GPU, of rows that are brought there in slabs.
+
+    As `OnLattice` does, norms are taken once more and a row beyond its norm becomes zeros.
+    """
+    import torch
+
+    mapped = lattice_on_device(features, norm)
+    whole = torch.empty((len(rows), features.dimension), dtype=torch.float64, device="cuda")
+    step = max(1, min(len(rows), _SLAB_ELEMENTS // features.input_dimension))
+    with copying_threads() as copiers:
+        for place, slab in slabs(rows, step, copiers):
+            whole[place] = within(mapped(slab), norm)
+    return whole
+
+
+def within(rows: Tensor, norm: int) -> Tensor:
+    """Integer rows, those that are longer than the norm as zeros; exact, for norms up to 2²⁶."""
+    # A sum of squares is exact as long as it is below 2⁵³; once above that, nothing brings it back down.
+    return rows * ((rows * rows).sum(dim=1) <= norm**2)[:, None]
 
 
 def apply_on_device(features: FittedFeatures, device: str = "cuda") -> RowMap:

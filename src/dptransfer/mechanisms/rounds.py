@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
-
-import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
-from dptransfer.compute.people import sampled_rows
+from dptransfer.compute.people import sampled_rows, there
+from dptransfer.compute.threads import meanwhile
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import OnLattice
 from dptransfer.mechanisms import row_shares
@@ -20,6 +23,8 @@ from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEv
 from dptransfer.queries.base import L2Query
 from dptransfer.queries.joint_reach import kind_of, width_of
 from dptransfer.queries.softmax_gradient import ROW_NORM
+
+_FEW = 2**14  # draws that are made sooner than another thread has begun with them
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,9 @@ class RoundsLeft:
     paid: GaussianRounds
     noise: NoiseSource
     asked: int = 0
+    _ahead: dict[tuple[float, tuple[int, ...], int], Future[Integers]] = field(
+        default_factory=dict, repr=False
+    )
 
     def release(self, query: L2Query, rows: AnyArray, labels: Labels, people: People | None = None) -> Floats:
         """The query's noisy answer on these rows, or on a fresh Poisson sample of them, or of the people."""
@@ -136,13 +144,43 @@ class RoundsLeft:
 
     def _draw(self, query: L2Query, rows: AnyArray, labels: Labels, people: People | None) -> Floats:
         # The noise first: if it cannot be drawn, no row was read.
-        draws = self.noise.discrete_gaussian(self.paid.scale * query.grid * ROUND_UP, query.shape)
+        scale, shape = self.paid.scale * query.grid * ROUND_UP, query.shape
+        draws = self._noise(scale, shape)
         row_shares.note(replace(self.paid, times=1), query, rows, labels, people)
-        if self.paid.is_sampled:
-            chosen = self._sampled(len(rows), people)
-            rows, labels = _at(rows, chosen), _at(labels, chosen)
-            people = None if people is None else people[chosen]
-        return (exact_answer(query, rows, labels, people) + draws) / float(query.grid)
+        chosen = self._sampled(len(rows), people) if self.paid.is_sampled else None
+        with self._noise_ahead(scale, shape):
+            if chosen is not None:
+                people = None if people is None else people[chosen]
+                taken = there(chosen, rows)
+                rows, labels = rows[taken], labels[taken]
+            answer = exact_answer(query, rows, labels, people)
+        return (answer + draws) / float(query.grid)
+
+    def _noise(self, scale: float, shape: tuple[int, ...]) -> Integers:
+        """Noise of this law: what the round before drew ahead, if it is of this law.
+
+        And if it was drawn by this process: the two sides of a fork would have the same.
+        """
+        ahead = self._ahead.pop((scale, shape, os.getpid()), None)
+        return self.noise.discrete_gaussian(scale, shape) if ahead is None else ahead.result()
+
+    @contextmanager
+    def _noise_ahead(self, scale: float, shape: tuple[int, ...]) -> Iterator[None]:
+        """Draw the next round's noise on another thread while the block runs, if there is a next round.
+
+        Noise is independent of rows and answers, so when it is drawn is nobody's concern. The source gives
+        what it would give without this, in the same order: after this round's sample and before the next, and
+        never two things at a time. (Rounds that are not sampled draw no noise ahead: they may take turns with
+        rounds of another question, which ask the same source in between.) What a killed run had drawn ahead
+        was added to nothing and seen by nobody, so that another draw takes its place in the run that goes on.
+        """
+        if not self.paid.is_sampled or self.asked == self.paid.times or math.prod(shape) < _FEW:
+            yield
+            return
+        draw = self.noise.discrete_gaussian  # asked for here, inside of an answer, as a workspace demands
+        with meanwhile(lambda: draw(scale, shape)) as ahead:
+            yield
+        self._ahead = {(scale, shape, os.getpid()): ahead}
 
     def _sampled(self, rows: int, people: People | None) -> Integers:
         """Positions of the rows in a fresh sample: one coin for each, or one for all rows of a person."""
@@ -156,12 +194,3 @@ def _fits_a_part(query: L2Query, planned: L2Query) -> bool:
     rows = getattr(query, "features", None)
     on_grid = isinstance(rows, OnLattice) and rows.norm == ROW_NORM
     return kind_of(query) == kind_of(planned) and on_grid and width_of(query) <= width_of(planned)
-
-
-def _at(rows: Any, chosen: Integers) -> Any:
-    """These rows, wherever they are."""
-    if isinstance(rows, np.ndarray):
-        return rows[chosen]
-    import torch
-
-    return rows[torch.from_numpy(chosen).to(rows.device)]

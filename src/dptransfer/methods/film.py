@@ -9,6 +9,7 @@ from typing import ClassVar
 from dptransfer import _check
 from dptransfer.deep.network import Network
 from dptransfer.deep.trained_parts import TrainedParts
+from dptransfer.features import FittedFeatures
 from dptransfer.methods.about import TEAL, About
 from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, TRUNK_PACE, FineTuning
 
@@ -47,6 +48,8 @@ class FiLM(FineTuning):
     )
     checks: ClassVar[_check.Checks] = {"train": partial(_check.one_of, allowed=("film", "bias"))}
 
-    def parts(self, network: Network, classes: int) -> TrainedParts:
+    def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
         """As it is set."""
-        return TrainedParts(network, self.train, classes, blocks=self.blocks, pace=TRUNK_PACE)
+        return TrainedParts(
+            network, self.train, classes, blocks=self.blocks, pace=TRUNK_PACE, features=features
+        )

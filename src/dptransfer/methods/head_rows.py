@@ -9,9 +9,11 @@ import numpy as np
 
 from dptransfer.arrays import People
 from dptransfer.compute.people import by_size
+from dptransfer.compute.stream import to_device
 from dptransfer.data import PrivateEmbeddings
 from dptransfer.features import FittedFeatures, OnLattice
 from dptransfer.features.chunks import over_chunks
+from dptransfer.features.on_device import mapped_on_cuda
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
 
@@ -38,9 +40,16 @@ class HeadRows:
 
 
 def head_rows(features: FittedFeatures, private: PrivateEmbeddings, device: str = "cpu") -> HeadRows:
-    """Map the rows once; at most half of float64's memory is kept."""
+    """Map the rows once, where they will be visited; on the CPU at most half of float64's memory is kept."""
     rows, labels, people = private.rows, private.labels, private.people
     order = None if people is None else by_size(people).order
+    if people is not None:
+        labels, people = labels[order], people[order]
+    identity = OnLattice(features.dimension, ROW_NORM)
+    if device == "cuda":
+        there = mapped_on_cuda(features, rows, ROW_NORM)
+        there = there if order is None else there[to_device(order)]
+        return HeadRows(there, to_device(labels), identity, private, people)
     mapped = np.empty((len(rows), features.dimension), dtype=np.int32)
 
     def fill(chunk: slice) -> None:
@@ -48,12 +57,4 @@ def head_rows(features: FittedFeatures, private: PrivateEmbeddings, device: str 
 
     for _ in over_chunks(fill, len(rows), features.input_dimension):
         pass
-    if people is not None:
-        labels, people = labels[order], people[order]
-    identity = OnLattice(features.dimension, ROW_NORM)
-    if device == "cpu":
-        return HeadRows(mapped, labels, identity, private, people)
-    import torch
-
-    there = torch.from_numpy(identity.lattice(mapped, ROW_NORM)).to(device).double()
-    return HeadRows(there, torch.from_numpy(labels).to(device), identity, private, people)
+    return HeadRows(mapped, labels, identity, private, people)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from dptransfer import _check
 from dptransfer.deep.network import Network
 from dptransfer.deep.trained_parts import TrainedParts
+from dptransfer.features import FittedFeatures
 from dptransfer.methods.about import OLIVE, About
 from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, TRUNK_PACE, FineTuning
 
@@ -30,12 +31,10 @@ class LoRA(FineTuning):
     Attributes:
         rank: of each layer's change.
         blocks: how many of the network's last stages are trained; None for all.
-        reach: length of the network's own path: a product of two factors is steeper than a scale.
     """
 
     rank: int = 8
     blocks: int | None = 4
-    reach: float = 5.0
     name: ClassVar[str] = "lora"
     about: ClassVar[About] = About(
         summary="Noisy gradients of low-rank changes in a network's last blocks: very many pictures.",
@@ -45,11 +44,12 @@ class LoRA(FineTuning):
         "Language Models (ICLR 2022), on images, with Poisson samples and steps of planned length.",
         family="Networks",
         colour=OLIVE,
-        marker="X",
+        marker="P",
         options={"rank": "Of each layer's change.", **OPTIONS},
     )
     checks: ClassVar[_check.Checks] = {"rank": _check.whole}
 
-    def parts(self, network: Network, classes: int) -> TrainedParts:
+    def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
         """As it is set."""
-        return TrainedParts(network, "low-rank", classes, blocks=self.blocks, rank=self.rank, pace=TRUNK_PACE)
+        own = {"blocks": self.blocks, "rank": self.rank, "pace": TRUNK_PACE}
+        return TrainedParts(network, "low-rank", classes, features=features, **own)

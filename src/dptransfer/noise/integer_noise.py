@@ -34,6 +34,12 @@ takes tiny floats for zero, and t is off by less than 1. t is compared with U, t
 number. Where the two differ by more than 65 the comparison is certain. Otherwise, once in 10¹² proposals, and
 for all that come from the tails, U gets more bits and is compared in exact arithmetic (`noise.coin`).
 
+**Mostly without an exponential.** The smallest g of a bin is at its integer z furthest from zero: hw + w − 1
+for h ≥ 0, and hw for h < 0. Let t be the float of z, and S = ⌊t(1 − 2⁻⁴⁰)⌋. With t as right as above,
+S ≤ 2⁴⁷·N·g(z)/W ≤ 2⁴⁷·N·g(k)/W for every k of the bin (where t may be off by 1 instead, t < 1 and S = 0). So
+U < S, which is U + 1 ≤ S, keeps k whatever bits follow U. That settles 97 of 100 proposals; for the others t
+is computed for k itself.
+
 Besides the exponential it is assumed that the words are uniform (`noise.stream`). A draw that 64 bits cannot
 hold would raise OverflowError; for the scales that `noise.source` allows it has probability below e⁻²⁰⁰⁰.
 """
@@ -78,6 +84,7 @@ class Proposal:
         weights: W by bin, summing to 2¹⁶; 1 for the tails.
         slots: The bin that each slot names.
         thresholds: 2⁴⁷·N/W by bin, as floats. NaN for the tails: with it no comparison is certain.
+        surely: S by bin: a smaller U keeps every integer of the bin. 0 for the tails.
     """
 
     power: int
@@ -88,6 +95,7 @@ class Proposal:
     weights: Integers
     slots: NDArray[np.int16]
     thresholds: Floats
+    surely: Integers
 
 
 def discrete_gaussian(scale: float, count: int) -> Integers:
@@ -141,12 +149,14 @@ def proposal(power: int, scale: float) -> Proposal:
     ceiling = int((free - len(bins)) / bounds.sum())
     weights = (ceiling * bounds).astype(np.int64) + 1
     weights[reach] += free - weights.sum()
-    thresholds = np.append(2.0**_COIN_BITS * ceiling / weights, np.nan)
-    weights = np.append(weights, 1)
+    thresholds = 2.0**_COIN_BITS * ceiling / weights
+    furthest = np.where(bins >= 0, bins * width + width - 1, -bins * width)
+    surely = (thresholds * _exponentials(furthest, power, scale) * (1 - _MARGIN)).astype(np.int64)
+    thresholds, surely, weights = np.append(thresholds, np.nan), np.append(surely, 0), np.append(weights, 1)
     slots = np.repeat(np.append(bins, reach), weights).astype(np.int16)
-    for array in (weights, slots, thresholds):  # they are shared by all later calls
+    for array in (weights, slots, thresholds, surely):  # they are shared by all later calls
         array.flags.writeable = False
-    return Proposal(power, scale, shift, reach, ceiling, weights, slots, thresholds)
+    return Proposal(power, scale, shift, reach, ceiling, weights, slots, thresholds, surely)
 
 
 def judged(first: RandomWords, second: RandomWords, table: Proposal) -> tuple[Integers, NDArray[np.bool_]]:
@@ -155,24 +165,30 @@ def judged(first: RandomWords, second: RandomWords, table: Proposal) -> tuple[In
     The first word holds slot (16 bits), one unused bit and U (47 bits), the second the place in the bin.
     """
     slot = (first >> np.uint64(64 - _SLOT_BITS)).view(np.int64)
-    bins = table.slots[slot].astype(np.int64)
+    bins = table.slots.take(slot).astype(np.int64)
     draws = (second & np.uint64(2**table.shift - 1)).view(np.int64)
     draws += bins << table.shift
     bins += table.reach
-    threshold = _exponentials(draws, table.power, table.scale)
-    threshold *= table.thresholds[bins]
     uniform = (first & np.uint64(2**_COIN_BITS - 1)).view(np.int64)
-    above = uniform - threshold
+    keep = uniform < table.surely.take(bins)
+    rest = np.flatnonzero(~keep)
+    draws[rest], keep[rest] = _settled(draws[rest], bins[rest], uniform[rest], table)
+    return draws, keep
+
+
+def _settled(
+    draws: Integers, bins: Integers, uniform: Integers, table: Proposal
+) -> tuple[Integers, NDArray[np.bool_]]:
+    """The same for proposals that not the whole bin agrees on; bins are places in the table's arrays."""
+    above = uniform - _exponentials(draws, table.power, table.scale) * table.thresholds[bins]
     keep = above < 0
-    certain = np.abs(above, out=above) > _UNCERTAIN
-    if not certain.all():
-        for place in np.flatnonzero(~certain):
-            draw, factor = int(draws[place]), Fraction(table.ceiling, int(table.weights[bins[place]]))
-            if bins[place] == 2 * table.reach:
-                draw, factor = from_the_tails(table)
-            keep[place] = _kept(draw, int(uniform[place]), factor, table)
-            if keep[place]:  # others may lie anywhere, also beyond 64 bits
-                draws[place] = draw
+    for place in np.flatnonzero(~(np.abs(above) > _UNCERTAIN)):
+        draw, factor = int(draws[place]), Fraction(table.ceiling, int(table.weights[bins[place]]))
+        if bins[place] == 2 * table.reach:
+            draw, factor = from_the_tails(table)
+        keep[place] = _kept(draw, int(uniform[place]), factor, table)
+        if keep[place]:  # others may lie anywhere, also beyond 64 bits
+            draws[place] = draw
     return draws, keep
 
 

@@ -5,6 +5,7 @@ from dptransfer.queries.class_sums import ClassCounts, ClassSums, ClassSumsAndCo
 from dptransfer.queries.correct_count import CorrectCount
 from dptransfer.queries.evaluation_counts import EvaluationCounts
 from dptransfer.queries.gradient_and_excess import GradientAndExcess
+from dptransfer.queries.projection_gradient import ProjectionGradient
 from dptransfer.queries.recentred_sums import RecentredSums
 from dptransfer.queries.second_moments import SecondMoments
 from dptransfer.queries.similarity import SimilarityScores
@@ -21,6 +22,7 @@ __all__ = [
     "GradientAndExcess",
     "L2Query",
     "LargestVotes",
+    "ProjectionGradient",
     "RecentredSums",
     "ScoreQuery",
     "SecondMoments",
