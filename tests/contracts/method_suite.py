@@ -134,7 +134,7 @@ def reads_nothing(method):
 
 
 def in_their_order(method):
-    """Whether it has teachers that go through their examples one after the other."""
+    """Whether it has teachers that look at their examples one after the other."""
     return hasattr(method, "epochs")
 
 
@@ -285,17 +285,21 @@ def the_same_seed_gives_the_same_release(method):
     assert same(fitted(method, here.private(*data), seed=5), fitted(method, here.private(*data), seed=5))
 
 
-def the_order_of_the_rows_does_not_matter(method):
-    """Where no rows are sampled: a sample is drawn by position, so a method that samples is asked for all.
+def undrawn(method):
+    """The same method without draws that go by the position of a row or a person."""
+    whole = {"sampling_rate": 1.0, "teachers": 1}
+    return replace(method, **{name: value for name, value in whole.items() if hasattr(method, name)})
 
-    Teachers on pictures look at theirs one after the other, so there the order may matter.
+
+def the_order_of_the_rows_does_not_matter(method):
+    """Where nothing is drawn by position: a method that samples rows is asked for all, one that shares them
+    out for one part. Teachers on pictures look at theirs one after the other, so there the order may matter.
     """
     if in_their_order(method):
         return
     here = world(method)
     x, y = here.ordinary()
-    if hasattr(method, "sampling_rate"):
-        method = replace(method, sampling_rate=1.0)
+    method = undrawn(method)
     for order in (np.arange(len(x))[::-1], np.random.default_rng(3).permutation(len(x))):
         assert same(fitted(method), fitted(method, here.private(x[order], y[order])))
 

@@ -6,6 +6,7 @@ import pytest
 
 from dptransfer.privacy import Relation, Unit
 from dptransfer.queries import LargestVotes, VoteCounts
+from dptransfer.queries.votes import CountedVotes, votes_of
 
 NOBODY = np.zeros(0, dtype=np.int64)
 
@@ -44,3 +45,21 @@ def test_votes_are_counted_and_abstentions_are_not():
     counts = VoteCounts(3, 3, Unit.ROW)(ballots, NOBODY)
     assert (counts // VoteCounts.grid).tolist() == [[2, 1, 0], [0, 0, 2], [0, 0, 0]]
     assert (LargestVotes(2, 3, Unit.ROW)(ballots, NOBODY) // LargestVotes.grid).tolist() == [2, 2]
+
+
+def test_counted_votes_are_answered_about_like_their_ballots():
+    ballots = np.random.default_rng(1).integers(-1, 3, (7, 20))
+    counted = CountedVotes.of(votes_of(ballots, 3), 7)
+    some = np.array([3, 1, 7])
+    for query in (VoteCounts(20, 3, Unit.ROW), LargestVotes(20, 3, Unit.ROW)):
+        assert (query(counted, NOBODY) == query(ballots, NOBODY)).all()
+    three = VoteCounts(5, 3, Unit.ROW)
+    assert (three(counted[:, some], NOBODY) == three(ballots[:, some], NOBODY)).all()
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint64])
+def test_counts_that_cannot_be_are_brought_into_range(kind):
+    given = CountedVotes.of(np.array([[-3, 9, 9], [4, 0, 127]]).astype(kind), 5).counts
+    assert (given >= 0).all()
+    assert (given.sum(axis=1) <= 5).all()
+    assert given[1].tolist() == [4, 0, 1]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dptransfer.cli import options
+from dptransfer.cli.brought_votes import brought, charge_and_account, inquiry_from, noise_from
 from dptransfer.cli.commands import Group
-from dptransfer.cli.declared import class_list
 from dptransfer.cli.inputs import require_new
-from dptransfer.cli.ledger import open_ledger, summary_json, summary_of
+from dptransfer.cli.ledger import open_ledger
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json
 from dptransfer.cli.spending import require_writable, told_if_interrupted
@@ -24,10 +24,7 @@ from dptransfer.errors import ArgumentError, ReleaseError
 from dptransfer.privacy import Budget, Relation, Unit
 
 if TYPE_CHECKING:
-    from dptransfer.arrays import AnyArray
-    from dptransfer.ledger import Ledger
-    from dptransfer.methods.vote_aggregation import Inquiry, VoteAnswers
-    from dptransfer.noise import NoiseSource
+    from dptransfer.methods.vote_aggregation import VoteAnswers
 
 app = typer.Typer(cls=Group, no_args_is_help=True)
 
@@ -83,7 +80,7 @@ def account(
     Example: dptransfer pate account --queries 1000 --answers 684 --threshold-noise 200 --noise 50
     """
     settings = {"threshold_noise": threshold_noise, "answers": answers, "unit": unit}
-    asked = _inquiry(queries, noise, epsilon, delta, relation, settings)
+    asked = inquiry_from(queries, noise, epsilon, delta, relation, settings)
     promise = asked.guarantee(delta)
     if as_json:
         told = {"queries": queries, "answers": asked.most_answers, "noise": asked.noise}
@@ -136,11 +133,11 @@ def aggregate(
     """
     from dptransfer.methods.vote_aggregation import aggregate_votes, declared
 
-    source = _source(seed, unsafe=unsafe)
+    source = noise_from(seed, unsafe=unsafe)
     record = _new_files(out)
-    cast, teachers, names, queries = _brought(votes, teachers, classes, ballots=ballots)
+    cast, teachers, names, queries = brought(votes, teachers, classes, ballots=ballots)
     settings = {"threshold_noise": threshold_noise, "answers": answers, "unit": unit, "classes": len(names)}
-    asked = _inquiry(queries, noise, epsilon, delta, relation, settings)
+    asked = inquiry_from(queries, noise, epsilon, delta, relation, settings)
     book = open_ledger(ledger)
     require_writable(out, overwrite=False)
     with told_if_interrupted(book):
@@ -174,7 +171,7 @@ def aggregate(
             raise ReleaseError(
                 f"Answers must be writable, {why}: move '{kept}' to where they belong."
             ) from problem
-    charge = _charge(book, name, found.ledger_head)
+    charge = charge_and_account(book, name, found.ledger_head)
     if as_json:
         return show_json({**told, **charge[0], "out": out, "files": [out.name, record.name]})
     show_events(asked.events)
@@ -227,16 +224,16 @@ def report(
     """
     from dptransfer.methods.vote_report import VoteReport
 
-    source = _source(seed, unsafe=unsafe)
-    cast, teachers, names, queries = _brought(votes, teachers, classes, ballots=ballots)
+    source = noise_from(seed, unsafe=unsafe)
+    cast, teachers, names, queries = brought(votes, teachers, classes, ballots=ballots)
     settings = {"threshold_noise": threshold_noise, "answers": answers, "unit": unit, "classes": len(names)}
-    asked = _inquiry(queries, noise, None, delta, relation, settings)
+    asked = inquiry_from(queries, noise, None, delta, relation, settings)
     budget = Budget(epsilon=epsilon, delta=delta, relation=relation)
     made = VoteReport(asked, teachers, budget, threshold, order, smoothness, confidence)
     book = open_ledger(ledger)
     with told_if_interrupted(book):
         found = made.release(cast, name=name, cast=ballots, ledger=book, noise=source)
-    charge = _charge(book, name, found.ledger_head)
+    charge = charge_and_account(book, name, found.ledger_head)
     if as_json:
         return show_json(
             {
@@ -267,68 +264,9 @@ def report(
     _warn_of_seed(found.seeded)
 
 
-def _source(seed: int | None, *, unsafe: bool) -> NoiseSource:
-    """Secure noise, unless a test asks for a seed and says so twice."""
-    from dptransfer.noise import SecureNoise, SeededNoise
-
-    if seed is None:
-        return SecureNoise()
-    if not unsafe:
-        raise ArgumentError(
-            "Answers must have noise that nobody can repeat; --seed makes it repeatable. "
-            "Leave --seed out, or pass --unsafe-for-publication too, for tests."
-        )
-    return SeededNoise(seed)
-
-
 def _warn_of_seed(seeded: bool) -> None:
     if seeded:
         say("NOT PRIVATE, DO NOT PUBLISH: the noise came from a seed.", style="bold red")
-
-
-def _inquiry(
-    queries: int,
-    noise: float | None,
-    epsilon: float | None,
-    delta: float,
-    relation: Relation,
-    settings: dict[str, Any],
-) -> Inquiry:
-    """What is asked, with the noise that is given, or the least that fits."""
-    from dptransfer.methods.vote_aggregation import Inquiry
-
-    if (noise is None) is (epsilon is None):
-        found = "neither" if noise is None else "both"
-        raise ArgumentError(
-            f"Either --noise says how noisy answers are, or --epsilon what they may cost; got {found}. "
-            "Example: --noise 89"
-        )
-    if noise is not None:
-        return Inquiry(queries, noise, relation=relation, **settings)
-    budget = Budget(epsilon=epsilon, delta=delta, relation=relation)
-    return Inquiry.within(budget, queries, **settings)
-
-
-def _brought(
-    path: Path, teachers: int | None, classes: str | None, *, ballots: bool
-) -> tuple[AnyArray, int, tuple[str | int, ...], int]:
-    """The votes, unread, with the number of teachers, the classes and the number of questions."""
-    from dptransfer.data.numpy_files import load_array
-
-    votes = load_array(path)
-    if votes.ndim != 2:
-        raise ArgumentError(
-            f"Votes have two dimensions, questions × classes, or with --ballots teachers × questions; "
-            f"'{path}' has {votes.ndim}. Reshape them."
-        )
-    if ballots and classes is None:
-        raise ArgumentError("--ballots name classes by position; none are declared. Give --classes.")
-    if teachers is None:
-        if not ballots:
-            raise ArgumentError("Counts do not tell how many teachers there are. Give --teachers.")
-        teachers = votes.shape[0]
-    names = tuple(range(votes.shape[1])) if classes is None else class_list(classes)
-    return votes, teachers, names, votes.shape[1] if ballots else votes.shape[0]
 
 
 def _new_files(out: Path) -> Path:
@@ -355,14 +293,3 @@ def _write(out: Path, rows: str, record: Path, told: dict[str, Any]) -> None:
         json.dump(told, file, indent=2, ensure_ascii=False, allow_nan=False)
     with open(out, "x", encoding="utf-8", newline="") as file:
         file.write(rows)
-
-
-def _charge(book: Ledger, name: str, head: str) -> tuple[dict[str, Any], dict[str, object]]:
-    """The charge and the account, as JSON and in words."""
-    charge = next(entry for entry in book.history(name) if entry.hash == head)
-    account = summary_of(book, charge.dataset)
-    entry = {"path": str(book.path), "entry": charge.number, "head": charge.hash}
-    return {"ledger": entry, "account": summary_json(account)}, {
-        "Charged": f"{account.dataset}, entry {charge.number} of the ledger {book.path}",
-        "Account": account.sentence,
-    }

@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from dptransfer.methods.start import FromShots as FromShots
     from dptransfer.methods.start import FromZero as FromZero
     from dptransfer.methods.transfer_pate import TransferPATE as TransferPATE
+    from dptransfer.methods.vote_aggregation import Inquiry as Inquiry
+    from dptransfer.methods.vote_aggregation import aggregate_votes as aggregate_votes
+    from dptransfer.methods.vote_report import VoteReport as VoteReport
     from dptransfer.methods.warm_start import WarmStart as WarmStart
     from dptransfer.methods.warm_start_network import WarmStartNetwork as WarmStartNetwork
 
@@ -95,6 +98,9 @@ _PARTS = (
     "start:FromNames",
     "start:FromShots",
     "start:FromZero",
+    "vote_aggregation:Inquiry",
+    "vote_aggregation:aggregate_votes",
+    "vote_report:VoteReport",
 )
 _PLACES = {place.partition(":")[2]: f"{__name__}.{place}" for place in (*_OWN.values(), *_PARTS)}
 

@@ -82,7 +82,7 @@ class Projection(GradientHead):
         "episodes are not private.",
         family="From sums",
         colour=SLATE,
-        marker="v",
+        marker="d",
         options={
             **STEP_OPTIONS,
             "share": "Of the price for the projection.",

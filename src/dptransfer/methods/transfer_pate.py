@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from dptransfer.compute.linear_teachers import ballots_of
+import numpy as np
+
+from dptransfer.arrays import AnyArray, Floats32
+from dptransfer.compute.linear_teachers import linear_ballots
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import Features, FittedFeatures, PublicMap, apply
 from dptransfer.methods.about import TEAL, About
@@ -15,6 +18,8 @@ from dptransfer.methods.partition import teacher_of_each_row
 from dptransfer.methods.student import linear_student
 from dptransfer.methods.voting import Voting
 from dptransfer.noise import NoiseSource
+
+_CHUNK = 4096
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,7 @@ class TransferPATE(Voting, EmbeddingMethod):
         self_training: whether the student goes on with public rows that nobody was asked about.
     """
 
+    rows_per_teacher: ClassVar[int] = 4
     features: Features = field(default_factory=lambda: PublicMap(axes=256))
     self_training: bool = True
     name: ClassVar[str] = "transfer-pate"
@@ -69,19 +75,24 @@ class TransferPATE(Voting, EmbeddingMethod):
         """Teachers, votes, and a student on public rows."""
         assert public is not None
         assert self.teachers is not None
-        pool, questions = apply(features, public.rows), self.questions(len(public))
+        questions = self.questions(len(public))
         teacher = teacher_of_each_row(len(private.labels), private.people, self.teachers, noise)
-        ballots = noise.kept(
-            "ballots",
-            lambda: ballots_of(
-                apply(features, private.rows),
-                private.labels,
-                teacher,
-                pool[questions],
-                teachers=self.teachers or 0,
-                classes=len(private.facts.classes),
-            ),
-        )
-        answers = self.answered(plan.mechanisms, ballots, questions, noise)
-        head = linear_student(pool, answers, soft=self.labels == "soft", self_training=self.self_training)
+
+        def ballots() -> AnyArray:
+            rows, asked = _mapped(features, private.rows), _mapped(features, public.rows[questions])
+            return linear_ballots(rows, private.labels, teacher, asked, teachers=self.teachers or 0)
+
+        cast = noise.kept("ballots", ballots)
+        answers = self.answered(plan.mechanisms, cast, questions, noise)
+        pool, soft = apply(features, public.rows), self.labels == "soft"
+        head = linear_student(pool, answers, soft=soft, self_training=self.self_training)
         return Outcome(head, plan.events, notes=self.answer_notes(answers), answers=answers.by_class())
+
+
+def _mapped(features: FittedFeatures, rows: AnyArray) -> Floats32:
+    """Mapped rows in single precision, which integers of norm at most 2²⁴ fit into exactly."""
+    mapped = np.empty((len(rows), features.dimension), dtype=np.float32)
+    for start in range(0, len(rows), _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        mapped[chunk] = features.lattice(rows[chunk], 2**24)
+    return mapped * np.float32(2.0**-24)

@@ -5,13 +5,21 @@ tell far less (`queries.answer_loss`), but how much less is a function of privat
 would be no guarantee and would leak. Here it is released in two steps, both Gaussian:
 
 1. log S, the logarithm of its smooth sensitivity, which one unit moves by at most β, with noise of standard
-   deviation s. Let B = exp(noisy log S + 9.6·s): it is below S with probability at most Φ(−9.6) < 1e-21.
+   deviation s. Let B = exp(noisy log S + 9.6·s + 3β): it is below e^(3β)·S with probability at most
+   Φ(−9.6) < 1e-21.
 2. the loss L with noise z·B.
 
 For a fixed pair of neighbours call the runs in which B is below |L − L′| bad. S bounds |L − L′| on either
 side, so bad runs have probability at most 1e-21 on both. A mechanism that keeps silent in them is two
 Gaussian releases in a row, and within that total variation of this one: two GaussianEvents, the second with
 numeric_delta 1e-21, which accounts count.
+
+The ledger restates events for replaced units, and for rows where persons are protected: for chains of up to
+four neighbours. S grows by at most e^β from one to the next, so that with the 3β in B the same holds of all
+steps of such a chain, and the silent mechanism, which is μ-Gaussian at each, is 4μ-Gaussian from end to end
+(Dong, Roth and Su 2022). For chains of g > 4 bad runs have probability Φ((g − 4)·β/s − 9.6). So a report
+about rows is refused where the account is by person: make it about persons. (An account that is turned to
+persons later restates it all the same: declare the unit first.)
 
 **What is true of the number.** B is released, so that the noise of step 2 is known: L is below its noisy
 value plus the quantile of that noise with the stated confidence, over this report's own noise. Then, for the
@@ -30,15 +38,19 @@ from dptransfer import _check
 from dptransfer.accounting import epsilon_of, guarantee_of, mu_of, noise_multiplier_for
 from dptransfer.accounting.settled_argmax import epsilon_at_order
 from dptransfer.arrays import AnyArray
+from dptransfer.compute.plain_floats import plain_floats
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
-from dptransfer.methods.vote_aggregation import NOBODY, Inquiry, ballots_in, charged, require_votes
+from dptransfer.methods.base import require_kinds
+from dptransfer.methods.vote_aggregation import Inquiry, ballots_in, charged, require_votes
+from dptransfer.methods.voting import NOBODY
 from dptransfer.noise import NoiseSource, SecureNoise
-from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, rounded_up
+from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Unit, rounded_up
 from dptransfer.queries.answer_loss import AnswerLoss, LossOfAnswers, LossSensitivity
 
 _FAR = 9.6  # standard deviations
+_CHAIN = 3  # steps of smooth sensitivity, between the first and the last of four neighbours in a chain
 MISSED = 1e-21
 """The probability that a normal draw is further to one side than 9.6 standard deviations, rounded up."""
 
@@ -127,6 +139,12 @@ class VoteReport:
         return both(noise_multiplier_for(self.budget, lambda z: _events(both(z))))
 
     @property
+    def margin(self) -> float:
+        """By how much the bound is above the noisy log S, for the unlikely and for chains of neighbours."""
+        scale, _ = self.steps
+        return _FAR * scale.scale + _CHAIN * scale.query.l2_sensitivity(self.inquiry.relation)
+
+    @property
     def events(self) -> tuple[Event, ...]:
         """What the report costs."""
         return _events(self.steps)
@@ -135,6 +153,7 @@ class VoteReport:
         """What is promised about the report."""
         return guarantee_of(self.events, self.budget.delta, self.inquiry.assumptions)
 
+    @plain_floats()  # no flag and no filter of the caller's makes votes tell
     def release(
         self,
         votes: AnyArray,
@@ -147,15 +166,27 @@ class VoteReport:
         """Charge the ledger, then look; the arguments are those of `aggregate_votes`."""
         require_votes(votes, self.inquiry, self.teachers, cast=cast)
         source = SecureNoise() if noise is None else noise
-        scale, value = self.steps
+        ledger = Ledger.default() if ledger is None else ledger
+        require_kinds(self.budget, ledger, source)
+        if self.inquiry.unit is Unit.ROW and ledger.unit_of(name) is Unit.PERSON:
+            raise ArgumentError(
+                f"A report about rows tells nothing of persons who may have many; '{name}' counts by person. "
+                "Ask about persons: unit=Unit.PERSON (--unit person)."
+            )
+        _ = self.steps, self.loss.growth  # what cannot be afforded, or held in memory, fails here
         with charged(name, self.events, "votes report", self.budget.delta, ledger, source) as receipt:
             ballots = ballots_in(votes, self.teachers, self.inquiry.classes, cast=cast)
-            told = float(scale.release(ballots, NOBODY, noise=source)[0]) + _FAR * scale.scale
-            most = self.loss.of_all_answers  # no loss moves further than that
-            bound = min(max(math.exp(min(told, 700.0)), self.loss.smallest_bound), most)
-            sharp = replace(value, query=LossOfAnswers(self.loss, bound, self.inquiry.unit))
-            noisy = float(sharp.release(ballots, NOBODY, noise=source)[0])
-        return ReportedLoss(self, noisy * bound, sharp.scale * bound, source.seeded, receipt.head)
+            noisy, deviation = self.told(ballots, source)
+        return ReportedLoss(self, noisy, deviation, source.seeded, receipt.head)
+
+    def told(self, ballots: AnyArray, noise: NoiseSource) -> tuple[float, float]:
+        """The noisy loss and the standard deviation of its noise: all that is released."""
+        scale, value = self.steps
+        upper = float(scale.release(ballots, NOBODY, noise=noise)[0]) + self.margin
+        most = self.loss.of_all_answers  # no loss moves further than that
+        bound = min(max(math.exp(min(upper, 700.0)), self.loss.smallest_bound), most)
+        sharp = replace(value, query=LossOfAnswers(self.loss, bound, self.inquiry.unit))
+        return float(sharp.release(ballots, NOBODY, noise=noise)[0]) * bound, sharp.scale * bound
 
 
 def _events(steps: tuple[GaussianMechanism, GaussianMechanism]) -> tuple[GaussianEvent, GaussianEvent]:
@@ -225,7 +256,7 @@ class ReportedLoss:
         return (
             f"With probability at least {self.report.confidence:g} over the noise of this report: for the "
             f"data as they are, {change} leaves the labels (ε = {labels}, δ = {rounded_up(delta)})"
-            f"-indistinguishable, and labels and report together ε = {both}. That describes these data, and is "
-            f"no guarantee: the price for any data is ε = {rounded_up(price.epsilon, 4)} for the labels and "
-            f"ε = {rounded_up(own.epsilon, 4)} for this report."
+            f"-indistinguishable, and labels and report together ε = {both}. That describes these data, and "
+            f"is no guarantee: the price for any data is ε = {rounded_up(price.epsilon, 4)} for the labels "
+            f"and ε = {rounded_up(own.epsilon, 4)} for this report."
         )

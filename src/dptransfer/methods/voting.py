@@ -26,17 +26,19 @@ from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import LargestVotes, VoteCounts
 
-TEACHERS = 250
-"""Teachers where no number of examples is declared."""
-_ROWS_PER_TEACHER = 40
-_MOST_TEACHERS = 1_000
+_ASSUMED_SIZE = 5_000  # examples, where none are declared
+_MOST_TEACHERS = 10_000
 _MOST_QUERIES = 2_000
 _NOISE_SHARE = (
     1 / 5
 )  # of the teachers: half of them agreeing on one of ten classes are then heard 3 of 4 times
 _ANSWERED_SHARE = 2 / 3  # of the questions of Confident-GNMax: 684 of 1,000 in the paper
 _TEST_SHARE = 1 / 20  # of μ² for its tests; in the paper 1000/200² of 1000/200² + 2·684/50², or 0.044
-_NOBODY: Labels = np.zeros(0, dtype=np.int64)  # ballots have no labels
+NOBODY: Labels = np.zeros(0, dtype=np.int64)
+"""Ballots have no labels."""
+
+MOST_NOISE = 1e8
+"""Votes; on the grid of 2⁻³⁰ more could leave 64-bit integers, and that must show before the charge."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +74,8 @@ class Voting(PrivateMethod):
     trains a student on what comes back.
 
     Attributes:
-        teachers: how many; None for one per 40 declared examples, at most 1,000, or 250 if none are declared.
+        teachers: how many; None for one per 40 declared examples (linear ones: per 4), at most 10,000, as if
+            5,000 were declared where none are.
         queries: how many public examples they vote on; None for as many as pay (see `labels`).
         noise: standard deviation of the noise on each count, in votes; None for the least that fits the
             budget.
@@ -96,6 +99,8 @@ class Voting(PrivateMethod):
     threshold_noise: float | None = None
     answers: int | None = None
 
+    rows_per_teacher: ClassVar[int] = 40
+    """Examples that a teacher should have, where their number is chosen."""
     needs_public: ClassVar[bool] = True
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     checks: ClassVar[_check.Checks] = {
@@ -126,10 +131,15 @@ class Voting(PrivateMethod):
             if not fits(plan.events, budget):
                 raise BudgetError(
                     f"The noise that is given must fit the budget; with it the votes cost ε = "
-                    f"{plan.guarantee.epsilon:.4g}. Raise the noise, ask fewer queries, or leave the noise out."
+                    f"{plan.guarantee.epsilon:.4g}. Raise the noise, ask less, or leave it out."
                 )
         else:
             plan = settled.calibrated_plan(steps, budget)
+        if any(isinstance(step, GaussianMechanism) and step.scale > MOST_NOISE for step in plan.mechanisms):
+            raise BudgetError(
+                f"Noise must stay below {MOST_NOISE:g} votes, which 64-bit integers hold; this is more. "
+                "Lower the noise that is given, ask less, or raise epsilon or delta."
+            )
         return replace(plan, notes=(settled._note(plan.mechanisms),))
 
     def questions(self, pool: int) -> Integers:
@@ -140,36 +150,23 @@ class Voting(PrivateMethod):
     def answered(
         self, mechanisms: Sequence[Step], ballots: AnyArray, questions: Integers, noise: NoiseSource
     ) -> Answers:
-        """What is released of the ballots (teachers, questions) on the public examples at `questions`.
-
-        With a threshold, all tests are one answer; of the questions that pass, the first are asked, never
-        more than were paid for. What is not asked is zero in the second answer, whatever the ballots say.
-        """
-        *tests, voting = mechanisms
-        assert isinstance(voting, GaussianMechanism)
+        """What is released of the ballots (teachers, questions) on the public examples at `questions`."""
         assert self.teachers is not None
-        passed = np.arange(len(questions))
-        for test in tests:
-            assert isinstance(test, GaussianMechanism)
-            assert self.threshold is not None
-            largest = test.release(ballots, _NOBODY, noise=noise)
-            passed = np.flatnonzero(largest >= self.threshold)
-        asked = passed[: voting.query.shape[0]]
-        votes = voting.release(ballots[:, asked], _NOBODY, noise=noise)[: len(asked)]
-        return Answers(questions[asked], votes.argmax(axis=1), votes, voting.scale, self.teachers)
+        asked, votes, scale = noisy_answers(mechanisms, ballots, self.threshold, noise)
+        return Answers(questions[asked], votes.argmax(axis=1), votes, scale, self.teachers)
 
     def answer_notes(self, answers: Answers) -> tuple[str, ...]:
         """What the card says about them: where there was a test, how many passed is released."""
         if self.threshold is None:
             return ()
         return (
-            f"{len(answers.positions)} of {self.queries} questions passed the noisy test and were answered.",
+            f"{len(answers.positions)} of {self.queries} questions were answered: the first that passed the noisy test.",
         )
 
     def _settled(self, facts: Facts, budget: Budget, pool: int | None) -> Voting:
         """The same method with every number that is left open chosen, from public facts and the budget."""
         declared = facts.declared_units or facts.declared_size
-        teachers = self.teachers or _teachers_for(facts.declared_size, declared)
+        teachers = self.teachers or self._teachers_for(facts.declared_size, declared)
         if declared is not None and declared < teachers:
             raise ArgumentError(
                 f"Each teacher needs something to learn from; {declared} are declared for {teachers} "
@@ -196,11 +193,16 @@ class Voting(PrivateMethod):
                 )
         return replace(self, teachers=teachers, queries=queries, answers=answers)
 
+    def _teachers_for(self, size: int | None, units: int | None) -> int:
+        """As many as there are enough declared examples for, and no more than there are units."""
+        enough = (size or _ASSUMED_SIZE) // self.rows_per_teacher
+        return max(1, min(_MOST_TEACHERS, enough, units or enough))
+
     def _affordable_queries(self, facts: Facts, budget: Budget, teachers: int, pool: int | None) -> int:
         """As many questions as the given noise allows, or as the student can use."""
         most = min(_MOST_QUERIES, _MOST_QUERIES if pool is None else pool)
         if self._noise_is_given:
-            many = partial(replace, self, teachers=teachers, answers=None)
+            many = partial(replace, self, teachers=teachers)
 
             def fit(queries: int) -> bool:
                 steps = many(queries=queries)._steps(facts, budget, 1.0)
@@ -258,10 +260,37 @@ class Voting(PrivateMethod):
         for test in tests:
             assert isinstance(test, GaussianMechanism)
             said += (
-                f"of which at most {self.answers} are answered, where the favourite has {self.threshold:g} votes "
-                f"with noise of {test.scale:.4g}; "
+                f"of which at most {self.answers} are answered, where the favourite has {self.threshold:g} "
+                f"votes with noise of {test.scale:.4g}; "
             )
         return f"{said}with noise of {voting.scale:.4g} votes on each count."
+
+
+def noisy_answers(
+    mechanisms: Sequence[Step], ballots: Any, threshold: float | None, noise: NoiseSource
+) -> tuple[Integers, Floats, float]:
+    """Which questions are answered, the noisy votes on them, and the scale of that noise.
+
+    With a threshold, all tests are one answer; of the questions that pass, the first are asked, never more
+    than were paid for. What is not asked is zero in the second answer, whatever the ballots say.
+
+    Args:
+        mechanisms: of the tests, where there is a threshold, and of the votes.
+        ballots: (teachers, questions), or `CountedVotes` in their place.
+        threshold: votes that a favourite must have, noise included.
+        noise: where it comes from.
+    """
+    *tests, voting = mechanisms
+    assert isinstance(voting, GaussianMechanism)
+    asked = np.arange(ballots.shape[1])
+    for test in tests:
+        assert isinstance(test, GaussianMechanism)
+        assert threshold is not None
+        largest = test.release(ballots, NOBODY, noise=noise)
+        asked = np.flatnonzero(largest >= threshold)
+    asked = asked[: voting.query.shape[0]]
+    votes = voting.release(ballots[:, asked], NOBODY, noise=noise)[: len(asked)]
+    return asked, votes, voting.scale
 
 
 def spread(pool: int) -> Integers:
@@ -277,10 +306,3 @@ def spread(pool: int) -> Integers:
     while math.gcd(step, pool) > 1:
         step += 1
     return np.arange(pool, dtype=np.int64) * step % pool
-
-
-def _teachers_for(size: int | None, units: int | None) -> int:
-    """As many teachers as declared examples suffice for, and no more than there are units."""
-    if size is None or units is None:
-        return TEACHERS
-    return max(1, min(_MOST_TEACHERS, size // _ROWS_PER_TEACHER, units))

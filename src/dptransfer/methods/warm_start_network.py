@@ -16,15 +16,16 @@ from dptransfer.compute.softmax_gradient import IntegerLogits, logit_steps
 from dptransfer.data import Facts, PrivateImages, PublicImages
 from dptransfer.deep.network import Network
 from dptransfer.deep.picture_loss import Combination, PictureLoss
+from dptransfer.deep.trained_parts import TrainedParts
 from dptransfer.encoders.delta import BESIDE, EncoderDelta
 from dptransfer.encoders.in_memory import encode_pixels
-from dptransfer.features import UnitNorm
+from dptransfer.features import FittedFeatures, UnitNorm
 from dptransfer.features.lattice import LARGEST_DIMENSION
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import BROWN, About
 from dptransfer.methods.base import Outcome, Outline, Plan
 from dptransfer.methods.centres_first import released_directions, sums_before
-from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
+from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, TRUNK_PACE, FineTuning
 from dptransfer.methods.warm_start import LOSSES, PRIOR_OPTIONS, WarmStart, joined
 from dptransfer.noise import NoiseSource
 from dptransfer.queries.softmax_gradient import ROW_NORM
@@ -92,10 +93,10 @@ class WarmStartNetwork(FineTuning):
         "prior_temperature": _check.moderate,
     }
 
-    @property
-    def trained(self) -> str:
+    def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
         """As it is set."""
-        return self.train
+        own = {"blocks": self.blocks, "rank": self.rank, "pace": TRUNK_PACE}
+        return TrainedParts(network, self.train, classes, features=features, **own)
 
     def map_of(self, network: Network, public: PublicImages) -> None:
         """None: the head sees rows of two networks side by side, of unit norm each."""

@@ -43,7 +43,7 @@ from dptransfer.arrays import AnyArray, Floats, Integers, Labels
 from dptransfer.errors import ArgumentError
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.privacy import Relation, Unit
-from dptransfer.queries.votes import votes_of
+from dptransfer.queries.votes import CountedVotes, votes_of
 
 ROUNDING = 1e-6
 """Added to sensitivities: sums of floats, each off by some 1e-16 of the price of a question, are off by less
@@ -51,7 +51,8 @@ relative to `AnswerLoss.smallest_bound`, and a step of the grid, 2⁻³⁰, is l
 
 _SMALLEST_SHARE = 2.0**-20
 
-_MOST_TEACHERS = 4_000  # with a test: a table of (m, g) has as many rows and columns
+_MOST_TEACHERS = 20_000
+_MOST_WITH_TEST = 4_000  # a table of (m, g) has as many rows and columns
 _HAIR = 2.0**-29  # votes: on a grid of 2⁻³⁰ a tie may go either way
 
 
@@ -84,10 +85,11 @@ class AnswerLoss:
     def __post_init__(self) -> None:
         """Refuse what leaves the floats, or memory."""
         required_order(self.order, self.mu)
-        if self.threshold is not None and _check.whole("teachers", self.teachers) > _MOST_TEACHERS:
+        most = _MOST_TEACHERS if self.threshold is None else _MOST_WITH_TEST
+        if _check.whole("teachers", self.teachers) > most:
             raise ArgumentError(
-                f"A report on questions with a test is for at most {_MOST_TEACHERS} teachers; got "
-                f"{self.teachers}. Leave the report out."
+                f"A report on votes {'with' if self.threshold else 'without'} tests is for at most {most} "
+                f"teachers; got {self.teachers}. Leave the report out."
             )
 
     @property
@@ -113,11 +115,11 @@ class AnswerLoss:
     @cached_property
     def by_lead(self) -> Floats:
         """R(g), for leads from 0 to all teachers."""
-        from scipy.special import ndtr
+        from scipy.special import log_ndtr
 
         lead = np.arange(self.teachers + 1) - 2 * self.ballots - _HAIR
-        other = np.minimum((self.classes - 1) * ndtr(-lead / (math.sqrt(2) * self.noise)), 1.0)
-        return np.maximum.accumulate(argmax_divergence(other, self.mu, self.order)[::-1])[::-1]
+        log_other = math.log(self.classes - 1) + log_ndtr(-lead / (math.sqrt(2) * self.noise))
+        return np.maximum.accumulate(argmax_divergence(log_other, self.mu, self.order)[::-1])[::-1]
 
     @cached_property
     def passing(self) -> Floats:
@@ -148,16 +150,14 @@ class AnswerLoss:
         upward = np.maximum.accumulate(further - self.loss, axis=0)
         return np.maximum.accumulate(upward[:, ::-1], axis=1)[:, ::-1]
 
-    def at_every_distance(self, ballots: AnyArray) -> tuple[Floats, Floats]:
+    def at_every_distance(self, ballots: AnyArray | CountedVotes) -> tuple[Floats, Floats]:
         """(L_k) and (S_k) of these ballots, for k from 0 until nothing is left of any agreement."""
         counts = np.sort(votes_of(ballots, self.classes), axis=1)
         favourite, lead = counts[:, -1], counts[:, -1] - counts[:, -2]
         reach = range(-(-self.teachers // self.ballots) + 1)
-        places = [self._after(units, favourite, lead) for units in reach]
-        losses, growths = (
-            np.array([table[place].sum() for place in places]) for table in (self.loss, self.growth)
-        )
-        return np.minimum(losses, self.of_all_answers), growths
+        places = (self._after(units, favourite, lead) for units in reach)
+        sums = np.array([[self.loss[place].sum(), self.growth[place].sum()] for place in places])
+        return np.minimum(sums[:, 0], self.of_all_answers), sums[:, 1]
 
     def _after(self, units: int, votes: Integers, leads: Integers) -> tuple[Integers, Integers]:
         """The place in a table of votes that lost `units` as badly as can be."""
@@ -240,7 +240,7 @@ class LossOfAnswers:
     def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """The loss, of ballots."""
         losses, _ = self.loss.at_every_distance(rows)
-        return np.array([math.floor(float(losses[0]) / self.bound * self.grid)])
+        return np.array([math.ceil(float(losses[0]) / self.bound * self.grid)])
 
 
 def require_same(relation: Relation, loss: AnswerLoss) -> None:

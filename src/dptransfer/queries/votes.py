@@ -13,39 +13,69 @@ from typing import ClassVar
 
 import numpy as np
 
-from dptransfer.arrays import AnyArray, Integers, Labels
+from dptransfer.arrays import AnyArray, Floats, Integers, Labels
+from dptransfer.errors import ArgumentError
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.privacy import Relation, Unit
 
 ABSTAINS = -1
 """The ballot of a teacher without an opinion: it has no examples."""
 
+_SLAB = 256  # ballots that are counted at a time
+_NO_LOSSES = (
+    "Teachers' votes have no losses by row: a row moves its teacher's ballot, by all or by nothing, together "
+    "with the teacher's other rows. Use a method without teachers."
+)
 
-def votes_of(ballots: AnyArray, classes: int) -> Integers:
+
+@dataclass(frozen=True, eq=False)
+class CountedVotes:
+    """Votes that came counted already, in the place of ballots: queries answer about them alike.
+
+    Attributes:
+        counts: (questions, classes).
+        teachers: how many voted, or abstained.
+    """
+
+    counts: Integers
+    teachers: int
+
+    @classmethod
+    def of(cls, counts: AnyArray, teachers: int) -> CountedVotes:
+        """A count below zero is none, and what is more than all teachers can cast is left out.
+
+        Without a word, for counts are private.
+
+        >>> CountedVotes.of(np.array([[2, 0], [-5, 4]]), teachers=3).counts.tolist()
+        [[2, 0], [0, 3]]
+        """
+        given = np.clip(np.asarray(counts).astype(np.int64), 0, teachers)
+        return cls(np.diff(np.minimum(given.cumsum(axis=1), teachers), prepend=0), teachers)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(teachers, questions), as of ballots."""
+        return self.teachers, len(self.counts)
+
+    def __getitem__(self, places: tuple[slice, Integers]) -> CountedVotes:
+        """Of all teachers, the votes on some questions."""
+        return CountedVotes(self.counts[places[1]], self.teachers)
+
+
+def votes_of(ballots: AnyArray | CountedVotes, classes: int) -> Integers:
     """(questions, classes) counts of the ballots (teachers, questions).
 
     >>> votes_of(np.array([[0, 1], [0, -1]]), classes=2).tolist()
     [[2, 0], [0, 1]]
     """
-    cast, questions = np.asarray(ballots), np.arange(ballots.shape[1])
-    given = cast != ABSTAINS
-    places = np.broadcast_to(questions, cast.shape)[given] * classes + cast[given]
-    return np.bincount(places, minlength=len(questions) * classes).reshape(-1, classes)
-
-
-def ballots_that_give(counts: AnyArray, teachers: int, classes: int) -> Integers:
-    """Ballots (teachers, questions) whose `votes_of` are these counts (questions, classes).
-
-    For votes that come counted already: the same queries then answer about them. A count below zero is none,
-    and what is more than all teachers can cast is left out, without a word: counts are private.
-
-    >>> ballots_that_give(np.array([[2, 0], [-5, 1]]), teachers=3, classes=2).T.tolist()
-    [[0, 0, -1], [1, -1, -1]]
-    """
-    cast = np.minimum(np.clip(counts, 0, teachers).astype(np.int64).cumsum(axis=1), teachers)
-    seat = np.arange(teachers)[:, np.newaxis]
-    ballots = sum((seat >= cast[:, one] for one in range(classes)), np.zeros((teachers, len(cast)), np.int64))
-    return np.where(ballots == classes, ABSTAINS, ballots)
+    if isinstance(ballots, CountedVotes):
+        return ballots.counts
+    counts = np.zeros(ballots.shape[1] * classes, dtype=np.int64)
+    first = np.arange(ballots.shape[1]) * classes
+    for start in range(0, len(ballots), _SLAB):
+        cast = np.asarray(ballots[start : start + _SLAB])
+        counts += np.bincount((cast + first)[cast != ABSTAINS], minlength=len(counts))
+    return counts.reshape(-1, classes)
 
 
 @dataclass(frozen=True)
@@ -89,6 +119,10 @@ class VoteCounts:
         answer[: rows.shape[1]] = votes_of(rows, self.classes)
         return answer * self.grid
 
+    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
+        """None to be told: ballots are not rows."""
+        raise ArgumentError(_NO_LOSSES)
+
 
 @dataclass(frozen=True)
 class LargestVotes:
@@ -128,3 +162,7 @@ class LargestVotes:
         """The largest counts, of ballots on this many questions."""
         largest: Integers = votes_of(rows, self.classes).max(axis=1)
         return largest * self.grid
+
+    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
+        """None to be told: ballots are not rows."""
+        raise ArgumentError(_NO_LOSSES)
