@@ -1,13 +1,13 @@
-"""What many prompted teachers cost: seconds per picture for 1, 10, 100 and 1,000 of them on the same pictures.
+"""What many prompted teachers cost: seconds for 1, 10, 100 and 1,000 of them on the same pictures.
 
     python benchmarks/prompts.py                                        # CPU, small pictures
     python benchmarks/prompts.py --device cuda --size 224 --rows 64000 --batch 16
     python benchmarks/prompts.py --neighbours [--device cuda --size 224]
 
-Every count of teachers looks at the same number of pictures once, forward and backward. "Plain" is one pass of
-the frozen network over as many, to the gradient of its input, without prompts, label maps or optimiser: what
-nobody can do without. Each is measured after a warm-up of its own, in turn, and the best of the repeats is
-shown.
+Every count of teachers looks at the same number of pictures once, forward and backward. "Plain" is one pass
+of the frozen network over as many, to the gradient of its input, without prompts, label maps or optimiser:
+what nobody can do without. They take turns, and the best of the repeats is shown; seconds on a CPU are
+processor time.
 
 `--neighbours` asks whether a teacher depends on those beside it, bit for bit: it learns twice, at the same
 place, beside teachers with other pictures, other labels and other numbers of pictures, and its weights are
@@ -34,9 +34,11 @@ def pictures(rows: int, side: int):
     return rng.integers(0, 256, (rows, side, side, 3), dtype=np.uint8), rng.integers(0, 10, rows)
 
 
-def waited(device: str) -> float:
-    if device == "cuda":
-        torch.cuda.synchronize()
+def now(device: str) -> float:
+    """Seconds on a GPU, and of processor time on a CPU, which other work hardly disturbs."""
+    if device == "cpu":
+        return time.process_time()
+    torch.cuda.synchronize()
     return time.perf_counter()
 
 
@@ -69,9 +71,9 @@ def cost(options) -> None:
     best: dict[str, float] = {}
     for _ in range(options.repeats):
         for name, work in works.items():
-            started = waited(options.device)
+            started = now(options.device)
             work()
-            best[name] = min(best.get(name, np.inf), waited(options.device) - started)
+            best[name] = min(best.get(name, np.inf), now(options.device) - started)
     print(f"{rows} pictures of {options.size} px, batches of {options.batch}, {options.device}")
     print("| what | seconds | pictures a second | ÷ plain |\n|---|---|---|---|")
     for name, taken in best.items():

@@ -132,6 +132,8 @@ def test_what_is_private_about_votes_changes_no_word(cli, votes, tmp_path, monke
         ("one without the other", ("--teachers", "100", "--noise", "5", "--threshold", "50")),
         ("never passed", ("--teachers", "9", "--noise", "5", "--threshold", "10", "--threshold-noise", "5")),
         ("At most all", ("--teachers", "9", "--noise", "5", "--threshold-noise", "5", "--answers", "21")),
+        ("distinct", ("--teachers", "100", "--noise", "5", "--classes", "a,b,a")),
+        ("half a character", ("--teachers", "100", "--noise", "5", "--classes", "a,b,\udcff")),
         ("repeatable", ("--teachers", "100", "--noise", "5", "--seed", "1")),
     ],
 )

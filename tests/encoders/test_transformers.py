@@ -3,6 +3,7 @@ import shutil
 import numpy as np
 import pytest
 
+from dptransfer.deep.network import network_of
 from dptransfer.encoders import encoder_of, get_encoder, rows_depend_on_neighbours, transformers_encoder
 from dptransfer.encoders.hub import quiet
 from dptransfer.errors import ArgumentError, DataError
@@ -159,3 +160,44 @@ def test_without_a_network_there_is_one_clear_line(monkeypatch, tmp_path, capfd)
         get_encoder("hf:nobody/nothing-of-that-name")
     assert "\n" not in str(caught.value)
     assert capfd.readouterr() == ("", "")
+
+
+CLASSIFIERS = {
+    "vit": lambda: transformers.ViTForImageClassification(
+        transformers.ViTConfig(**SMALL, **PICTURE, num_labels=5)
+    ),
+    "resnet": lambda: transformers.ResNetForImageClassification(
+        transformers.ResNetConfig(
+            embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic", num_labels=5
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_the_classifier_that_a_model_was_saved_with_is_its_source_head(kind, tmp_path):
+    torch.manual_seed(0)
+    with quiet():
+        whole = CLASSIFIERS[kind]().eval()
+        whole.save_pretrained(tmp_path)
+    processor(tmp_path, "ViTImageProcessor")
+    network = network_of(str(tmp_path))
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3), dtype=np.uint8)
+    inputs = network.inputs(pixels)
+    with torch.no_grad():
+        logits = network.classify(network.rows(inputs))
+        assert torch.allclose(logits, whole(pixel_values=inputs).logits, atol=1e-4)
+    assert network.source_classes == 5
+
+
+def test_a_model_saved_without_a_classifier_or_with_one_of_other_rows_has_no_source_head(models, tmp_path):
+    assert get_encoder(str(models / "vit")).source_head is None
+    with quiet():
+        whole = CLASSIFIERS["vit"]()
+        whole.vit.layernorm.weight.data.mul_(3)
+        whole.save_pretrained(tmp_path)
+    processor(tmp_path, "ViTImageProcessor")
+    encoder = get_encoder(str(tmp_path))
+    rows = encoder.module.forward
+    encoder.module.forward = lambda pixels: rows(pixels) + 1  # as if it pooled otherwise
+    assert encoder.source_head is None

@@ -268,3 +268,14 @@ def test_how_long_teachers_learn_is_planned_from_the_declared_size_alone():
         METHODS["prom-pate"].prepare(private(size=size).facts, POOL).course.steps for size in (96, 192, None)
     ]
     assert prepared == [40 * 6 // 4, 40 * 12 // 4, 40 * 40 // 4]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", METHODS)
+def test_on_a_gpu_the_same_seed_gives_a_model_that_predicts_the_same(kind):
+    rows = encode_pixels(coloured(90, seed=2)[0], get_encoder(PLACE))
+    here, there = (
+        fitted(replace(METHODS[kind], device=device), noise=SeededNoise(1)).predict(rows)
+        for device in ("cpu", "cuda")
+    )
+    assert (here == there).mean() > 0.95

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import ndtr
 
 from dptransfer.accounting import delta_of, rho_of
-from dptransfer.errors import ArgumentError, BudgetExceeded, DataError, PrivacyWarning
+from dptransfer.errors import ArgumentError, BudgetError, BudgetExceeded, DataError, PrivacyWarning
 from dptransfer.ledger import Ledger
 from dptransfer.methods import Inquiry, aggregate_votes
 from dptransfer.noise import SeededNoise
@@ -58,6 +58,14 @@ def test_the_least_noise_that_fits_is_that_of_the_table(epsilon, queries, noise)
     assert round(found.noise) == noise
     assert found.guarantee(1e-5).epsilon <= epsilon
     assert replace(found, noise=found.noise * (1 - 1e-6)).guarantee(1e-5).epsilon > epsilon
+
+
+@pytest.mark.parametrize("queries", [10_000, 1_000_000])
+def test_many_questions_need_more_noise_and_no_more_than_integers_hold(queries):
+    found = Inquiry.within(Budget(epsilon=1.0, delta=1e-5), queries)
+    assert found.noise == pytest.approx(166.8 * math.sqrt(queries / 1000), rel=1e-3)
+    with pytest.raises(BudgetError, match="must cover some amount of noise"):
+        Inquiry.within(Budget(epsilon=1e-6, delta=1e-12), queries)
 
 
 def test_noise_of_the_tests_is_paid_for_first():

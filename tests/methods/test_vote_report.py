@@ -14,7 +14,7 @@ from dptransfer.ledger import Ledger
 from dptransfer.methods import Inquiry, VoteReport
 from dptransfer.methods.vote_report import MISSED, ReportedLoss
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import Budget, Relation
+from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.queries.answer_loss import AnswerLoss, LossSensitivity
 from dptransfer.queries.votes import CountedVotes
 
@@ -140,6 +140,37 @@ def test_it_is_charged_before_a_vote_is_read_and_answers_stay_charged_as_they_ar
 @pytest.mark.parametrize("votes", [agreeing(0.0) * 0, -agreeing(0.5), agreeing(0.5) * 10**6])
 def test_votes_that_cannot_be_are_handled_without_a_word(votes):
     assert 0 <= reported(LARGE, votes).epsilon_of_labels <= LARGE.inquiry.guarantee(1e-5).epsilon
+
+
+def test_flags_of_the_caller_s_floats_do_not_make_votes_tell():
+    """Whether a weight times a growth is too small for a float depends on votes, and must stop nothing."""
+    settings = replace(LARGE, smoothness=1.0)
+    for share in (0.2, 1.0):
+        with np.errstate(all="raise"):
+            found = reported(settings, agreeing(share))
+        assert found.noisy_loss == reported(settings, agreeing(share)).noisy_loss
+
+
+def test_a_report_about_rows_is_refused_where_an_account_is_by_person():
+    ledger = Ledger.in_memory()
+    ledger.set_budget("clinic", Budget(epsilon=10.0, delta=1e-5), unit=Unit.PERSON, most_rows_per_person=5)
+    with pytest.raises(ArgumentError, match="'clinic' counts by person"):
+        reported(LARGE, agreeing(0.9), ledger=ledger)
+    assert len(ledger.history()) == 1
+    persons = replace(LARGE, inquiry=replace(LARGE.inquiry, unit=Unit.PERSON))
+    reported(persons, agreeing(0.9), ledger=ledger)
+    assert ledger.spent("clinic").epsilon == pytest.approx(0.5, rel=1e-3)
+
+
+def test_a_table_that_memory_does_not_hold_fails_before_the_charge(monkeypatch):
+    def full(self):
+        raise MemoryError
+
+    monkeypatch.setattr(AnswerLoss, "growth", property(full))
+    ledger = Ledger.in_memory()
+    with pytest.raises(MemoryError):
+        reported(LARGE, agreeing(0.9), ledger=ledger)
+    assert not ledger.history()
 
 
 def test_the_statement_says_what_it_is_about_and_what_it_is_not():

@@ -26,8 +26,8 @@ def facts(**declared):
     return Facts(TEN, (8,), **declared)
 
 
-def planned(epsilon=1.0, declared=None, pool=None, relation=Relation.ADD_REMOVE, **settings):
-    budget = Budget(epsilon=epsilon, delta=DELTA, relation=relation)
+def planned(epsilon=1.0, declared=None, pool=None, relation=Relation.ADD_REMOVE, delta=DELTA, **settings):
+    budget = Budget(epsilon=epsilon, delta=delta, relation=relation)
     public = None if pool is None else range(pool)  # of public examples a plan asks how many there are
     return TransferPATE(**settings).plan(declared or facts(), budget, public)
 
@@ -73,6 +73,27 @@ def test_noise_that_is_given_decides_how_much_is_asked():
             more.plan(facts(), budget)
     with pytest.raises(BudgetError, match="at least one query"):
         planned(1.0, noise=1.0)
+
+
+def test_answers_that_are_given_are_paid_for_when_queries_are_chosen():
+    settings = {"noise": 50.0, "threshold": 10.0, "threshold_noise": 200.0}
+    few, open_ = planned(1.0, **settings, answers=10), planned(1.0, **settings)
+    assert few.method.answers == 10
+    assert few.method.queries > 2 * open_.method.queries
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"epsilon": 1.0, "noise": 2e8},
+        {"epsilon": 1.0, "threshold": 10.0, "threshold_noise": 1e12, "noise": 300.0},
+        {"epsilon": 3e-6, "delta": 1e-9, "queries": 20_000},
+        {"epsilon": 3e-6, "delta": 1e-9, "threshold": 10.0},
+    ],
+)
+def test_noise_that_integers_do_not_hold_is_refused_before_the_charge(given):
+    with pytest.raises(BudgetError, match="64-bit integers"):
+        planned(**given)
 
 
 def test_what_is_left_open_is_chosen_from_what_is_declared():

@@ -58,6 +58,8 @@ def brought(
     path: Path, teachers: int | None, classes: str | None, *, ballots: bool
 ) -> tuple[AnyArray, int, tuple[str | int, ...], int]:
     """The votes, unread, with the number of teachers, the classes and the number of questions."""
+    from dptransfer.data import Facts
+    from dptransfer.data.class_names import declared_classes
     from dptransfer.data.numpy_files import load_array
 
     votes = load_array(path)
@@ -72,7 +74,9 @@ def brought(
         if not ballots:
             raise ArgumentError("Counts do not tell how many teachers there are. Give --teachers.")
         teachers = votes.shape[0]
-    names = tuple(range(votes.shape[1])) if classes is None else class_list(classes)
+    # Names are written once the charge is made, so what cannot be a class must show here.
+    names = range(votes.shape[1]) if classes is None else declared_classes(class_list(classes))
+    names = Facts(tuple(names), shape=(1,)).classes
     return votes, teachers, names, votes.shape[1] if ballots else votes.shape[0]
 
 

@@ -46,13 +46,13 @@ class Teachers(Protocol):
 
 @dataclass(frozen=True)
 class Course:
-    """How every teacher learns: Adam on the softmax loss, at a rate that falls by `decay` ten times.
+    """How every teacher learns: Adam on the softmax loss, at a rate that falls after each tenth of the steps.
 
     Attributes:
         steps: how many steps each takes.
         batch: how many of its own pictures it looks at in a step.
         rate: Adam's rate at the beginning.
-        decay: by what the rate is multiplied after each tenth of the steps.
+        decay: by what the rate is multiplied then.
         together: how many teachers share a pass.
     """
 

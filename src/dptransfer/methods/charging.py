@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
-from dptransfer.data import PrivateData
 from dptransfer.errors import ArgumentError, LedgerError
-from dptransfer.ledger import Ledger, Receipt
+from dptransfer.ledger import AnyDataSet, Ledger, Receipt
 from dptransfer.methods.workspace import Workspace
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Event
@@ -18,10 +17,10 @@ from dptransfer.privacy import Event
 @contextmanager
 def charged(
     ledger: Ledger,
-    private: PrivateData,
+    private: AnyDataSet,
     events: Sequence[Event],
     label: str,
-    new_data_set: bool,
+    new_data_set: bool = False,
     space: Workspace | None = None,
     request: Mapping[str, Any] | None = None,
 ) -> Iterator[Receipt]:

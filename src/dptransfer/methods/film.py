@@ -7,8 +7,11 @@ from functools import partial
 from typing import ClassVar
 
 from dptransfer import _check
+from dptransfer.deep.network import Network
+from dptransfer.deep.trained_parts import TrainedParts
+from dptransfer.features import FittedFeatures
 from dptransfer.methods.about import TEAL, About
-from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
+from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, TRUNK_PACE, FineTuning
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class FiLM(FineTuning):
     )
     checks: ClassVar[_check.Checks] = {"train": partial(_check.one_of, allowed=("film", "bias"))}
 
-    @property
-    def trained(self) -> str:
+    def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
         """As it is set."""
-        return self.train
+        return TrainedParts(
+            network, self.train, classes, blocks=self.blocks, pace=TRUNK_PACE, features=features
+        )

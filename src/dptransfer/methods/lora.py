@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dptransfer import _check
+from dptransfer.deep.network import Network
+from dptransfer.deep.trained_parts import TrainedParts
+from dptransfer.features import FittedFeatures
 from dptransfer.methods.about import OLIVE, About
-from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
+from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, TRUNK_PACE, FineTuning
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class LoRA(FineTuning):
     )
     checks: ClassVar[_check.Checks] = {"rank": _check.whole}
 
-    @property
-    def trained(self) -> str:
-        """Low-rank changes."""
-        return "low-rank"
+    def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
+        """As it is set."""
+        own = {"blocks": self.blocks, "rank": self.rank, "pace": TRUNK_PACE}
+        return TrainedParts(network, "low-rank", classes, features=features, **own)

@@ -14,6 +14,7 @@ from dptransfer.arrays import Floats
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import ArgumentError
 from dptransfer.features import Features, FittedFeatures, UnitNorm
+from dptransfer.features.lattice import LARGEST_DIMENSION
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import SLATE, About
 from dptransfer.methods.centres_first import released_directions, sums_before
@@ -26,7 +27,6 @@ from dptransfer.queries import L2Query, ProjectionGradient
 from dptransfer.queries.projection_gradient import nearest_prototype
 from dptransfer.release.heads import CosineHead, Head, LinearHead
 
-_MOST_ENTRIES = 2**14  # of the map: so many coordinates have exact norms
 _START = math.sqrt(0.5 / CosineHead.temperature)
 
 
@@ -117,7 +117,7 @@ class Projection(GradientHead):
     def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
         """The class sums, for the rest of the price."""
         assert isinstance(rounds.query, ProjectionGradient)
-        return [sums_before(rounds, rounds.query.features, len(facts.classes), 1 - self.share)]
+        return [sums_before(rounds, rounds.query.features, facts, 1 - self.share)]
 
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """From the start; without prototypes yet."""
@@ -130,16 +130,19 @@ class Projection(GradientHead):
         """The same with the directions of the released sums."""
         (paid,) = before
         assert isinstance(guide, _MapGuide)
-        return replace(guide, prototypes=released_directions(paid, guide.features, seen.private, noise))
+        return replace(
+            guide,
+            prototypes=released_directions(paid, guide.features, seen.private.rows, seen.private, noise),
+        )
 
     def _width(self, columns: int) -> int:
         """Rows of the map for so many columns."""
-        most = min(_MOST_ENTRIES // columns, columns)
+        most = min(LARGEST_DIMENSION // columns, columns)
         if not 1 <= (self.dimension or most) <= most:
             raise ArgumentError(
-                f"A projection has at most as many rows as columns, and {_MOST_ENTRIES} entries; {columns} "
-                f"columns leave {most} rows, and dimension is {self.dimension}. Lower it, or pool more: "
-                "features=UnitNorm(pool=...), on the command line --set features.pool=16."
+                f"A projection has at most as many rows as columns, and {LARGEST_DIMENSION} entries; "
+                f"{columns} columns leave {most} rows, dimension is {self.dimension}. Lower it, or pool "
+                "more: features=UnitNorm(pool=...), on the command line --set features.pool=16."
             )
         return self.dimension or most
 

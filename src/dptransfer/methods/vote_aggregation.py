@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,21 +17,20 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.accounting import guarantee_of, heed, noise_multiplier_for
 from dptransfer.arrays import AnyArray, Integers, Labels
-from dptransfer.errors import ArgumentError, DataError, LedgerError
+from dptransfer.compute.plain_floats import plain_floats
+from dptransfer.errors import ArgumentError, DataError
 from dptransfer.ledger import Ledger, Receipt
 from dptransfer.mechanisms import GaussianMechanism
+from dptransfer.methods import charging
 from dptransfer.methods.base import require_kinds
+from dptransfer.methods.voting import MOST_NOISE, noisy_answers
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
 from dptransfer.queries.votes import ABSTAINS, CountedVotes, LargestVotes, VoteCounts
 
-NOBODY: Labels = np.zeros(0, dtype=np.int64)
-"""Ballots have no labels."""
-
 _CLASSES = 10
 _SMALLEST_EPSILON = 1e-12  # so much noise that ε is 0 is fine, but no budget
 _MOST_TEACHERS = 10**9  # sums of votes live on the same grid
-_MOST_NOISE = 1e8  # votes; on the grid of 2⁻³⁰ more would leave 64-bit integers, after the charge
 
 
 @dataclass(frozen=True)
@@ -91,10 +90,13 @@ class Inquiry:
         >>> round(Inquiry.within(Budget(epsilon=1.0, delta=1e-5), 1000).noise)
         167
         """
-        start = cls(queries, float(queries), relation=budget.relation, **settings)
-        sensitivity = start.mechanisms[-1].query.l2_sensitivity(budget.relation)
-        multiplier = noise_multiplier_for(budget, lambda z: replace(start, noise=z * sensitivity).events)
-        return replace(start, noise=multiplier * sensitivity)
+        most = cls(queries, MOST_NOISE, relation=budget.relation, **settings)
+        sensitivity = most.mechanisms[-1].query.l2_sensitivity(budget.relation)
+
+        def at(multiplier: float) -> Inquiry:
+            return replace(most, noise=min(multiplier * sensitivity, MOST_NOISE))
+
+        return at(noise_multiplier_for(budget, lambda z: at(z).events))
 
     @property
     def most_answers(self) -> int:
@@ -147,8 +149,8 @@ class Inquiry:
 
 
 def _required_noise(name: str, value: float) -> None:
-    if _check.positive(name, value) > _MOST_NOISE:
-        raise ArgumentError(f"{name} must be at most {_MOST_NOISE:g} votes; got {value!r}. Lower it.")
+    if _check.positive(name, value) > MOST_NOISE:
+        raise ArgumentError(f"{name} must be at most {MOST_NOISE:g} votes; got {value!r}. Lower it.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +181,7 @@ class VoteAnswers:
         return f"These answers are {str(self.guarantee).removeprefix('This model is ')}"
 
 
+@plain_floats()  # no flag and no filter of the caller's makes votes tell
 def aggregate_votes(
     votes: AnyArray,
     inquiry: Inquiry,
@@ -210,17 +213,13 @@ def aggregate_votes(
     Raises:
         BudgetExceeded: the data set's budget in the ledger does not cover it; no vote was read.
     """
-    inquiry.require_threshold(threshold, teachers)
     require_votes(votes, inquiry, teachers, cast=cast)
-    *tests, voting = inquiry.mechanisms
+    inquiry.require_threshold(threshold, teachers)
+    steps = inquiry.mechanisms
     source = SecureNoise() if noise is None else noise
     with charged(name, inquiry.events, "votes", delta, ledger, source) as receipt:
         ballots = ballots_in(votes, teachers, inquiry.classes, cast=cast)
-        asked = np.arange(inquiry.queries)
-        for test in tests:
-            largest = test.release(ballots, NOBODY, noise=source)
-            asked = np.flatnonzero(largest >= threshold)[: inquiry.most_answers]
-        noisy = voting.release(ballots[:, asked], NOBODY, noise=source)[: len(asked)]
+        asked, noisy, _ = noisy_answers(steps, ballots, threshold, source)
     return VoteAnswers(
         positions=asked,
         labels=noisy.argmax(axis=1),
@@ -246,16 +245,9 @@ def charged(
     promised = max(guarantee_of(events, delta).epsilon, _SMALLEST_EPSILON)
     budget = Budget(epsilon=promised, delta=delta, relation=events[0].relation)
     require_kinds(budget, ledger, noise)
-    heed(budget, stacklevel=4)  # past this context and whoever opens it
-    receipt = ledger.charge(name, events, label=label)
-    try:
+    heed(budget, stacklevel=5)  # past this context, whoever opens it, and `plain_floats`
+    with charging.charged(ledger, name, events, label) as receipt:
         yield receipt
-    except BaseException as problem:
-        with suppress(LedgerError):  # the charge stands; the first error is the one to show
-            ledger.complete(receipt, outcome="failed", detail=type(problem).__name__)
-        raise
-    with suppress(LedgerError):  # it is paid for: no note that fails must lose it
-        ledger.complete(receipt, outcome="released")
 
 
 def require_votes(votes: AnyArray, inquiry: Inquiry, teachers: int, *, cast: bool) -> None:

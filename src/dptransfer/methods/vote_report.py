@@ -17,8 +17,9 @@ numeric_delta 1e-21, which accounts count.
 The ledger restates events for replaced units, and for rows where persons are protected: for chains of up to
 four neighbours. S grows by at most e^β from one to the next, so that with the 3β in B the same holds of all
 steps of such a chain, and the silent mechanism, which is μ-Gaussian at each, is 4μ-Gaussian from end to end
-(Dong, Roth and Su 2022). For chains of g > 4 bad runs have probability Φ((g − 4)·β/s − 9.6): where accounts
-are by person, do not restate a report about rows, but make it about persons.
+(Dong, Roth and Su 2022). For chains of g > 4 bad runs have probability Φ((g − 4)·β/s − 9.6). So a report
+about rows is refused where the account is by person: make it about persons. (An account that is turned to
+persons later restates it all the same: declare the unit first.)
 
 **What is true of the number.** B is released, so that the noise of step 2 is known: L is below its noisy
 value plus the quantile of that noise with the stated confidence, over this report's own noise. Then, for the
@@ -37,12 +38,15 @@ from dptransfer import _check
 from dptransfer.accounting import epsilon_of, guarantee_of, mu_of, noise_multiplier_for
 from dptransfer.accounting.settled_argmax import epsilon_at_order
 from dptransfer.arrays import AnyArray
+from dptransfer.compute.plain_floats import plain_floats
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
-from dptransfer.methods.vote_aggregation import NOBODY, Inquiry, ballots_in, charged, require_votes
+from dptransfer.methods.base import require_kinds
+from dptransfer.methods.vote_aggregation import Inquiry, ballots_in, charged, require_votes
+from dptransfer.methods.voting import NOBODY
 from dptransfer.noise import NoiseSource, SecureNoise
-from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, rounded_up
+from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Unit, rounded_up
 from dptransfer.queries.answer_loss import AnswerLoss, LossOfAnswers, LossSensitivity
 
 _FAR = 9.6  # standard deviations
@@ -149,6 +153,7 @@ class VoteReport:
         """What is promised about the report."""
         return guarantee_of(self.events, self.budget.delta, self.inquiry.assumptions)
 
+    @plain_floats()  # no flag and no filter of the caller's makes votes tell
     def release(
         self,
         votes: AnyArray,
@@ -161,8 +166,15 @@ class VoteReport:
         """Charge the ledger, then look; the arguments are those of `aggregate_votes`."""
         require_votes(votes, self.inquiry, self.teachers, cast=cast)
         source = SecureNoise() if noise is None else noise
-        steps = self.steps  # what cannot be afforded fails here
-        with charged(name, _events(steps), "votes report", self.budget.delta, ledger, source) as receipt:
+        ledger = Ledger.default() if ledger is None else ledger
+        require_kinds(self.budget, ledger, source)
+        if self.inquiry.unit is Unit.ROW and ledger.unit_of(name) is Unit.PERSON:
+            raise ArgumentError(
+                f"A report about rows tells nothing of persons who may have many; '{name}' counts by person. "
+                "Ask about persons: unit=Unit.PERSON (--unit person)."
+            )
+        _ = self.steps, self.loss.growth  # what cannot be afforded, or held in memory, fails here
+        with charged(name, self.events, "votes report", self.budget.delta, ledger, source) as receipt:
             ballots = ballots_in(votes, self.teachers, self.inquiry.classes, cast=cast)
             noisy, deviation = self.told(ballots, source)
         return ReportedLoss(self, noisy, deviation, source.seeded, receipt.head)

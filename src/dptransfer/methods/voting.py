@@ -34,7 +34,11 @@ _NOISE_SHARE = (
 )  # of the teachers: half of them agreeing on one of ten classes are then heard 3 of 4 times
 _ANSWERED_SHARE = 2 / 3  # of the questions of Confident-GNMax: 684 of 1,000 in the paper
 _TEST_SHARE = 1 / 20  # of μ² for its tests; in the paper 1000/200² of 1000/200² + 2·684/50², or 0.044
-_NOBODY: Labels = np.zeros(0, dtype=np.int64)  # ballots have no labels
+NOBODY: Labels = np.zeros(0, dtype=np.int64)
+"""Ballots have no labels."""
+
+MOST_NOISE = 1e8
+"""Votes; on the grid of 2⁻³⁰ more could leave 64-bit integers, and that must show before the charge."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +135,11 @@ class Voting(PrivateMethod):
                 )
         else:
             plan = settled.calibrated_plan(steps, budget)
+        if any(isinstance(step, GaussianMechanism) and step.scale > MOST_NOISE for step in plan.mechanisms):
+            raise BudgetError(
+                f"Noise must stay below {MOST_NOISE:g} votes, which 64-bit integers hold; this is more. "
+                "Lower the noise that is given, ask less, or raise epsilon or delta."
+            )
         return replace(plan, notes=(settled._note(plan.mechanisms),))
 
     def questions(self, pool: int) -> Integers:
@@ -141,23 +150,10 @@ class Voting(PrivateMethod):
     def answered(
         self, mechanisms: Sequence[Step], ballots: AnyArray, questions: Integers, noise: NoiseSource
     ) -> Answers:
-        """What is released of the ballots (teachers, questions) on the public examples at `questions`.
-
-        With a threshold, all tests are one answer; of the questions that pass, the first are asked, never
-        more than were paid for. What is not asked is zero in the second answer, whatever the ballots say.
-        """
-        *tests, voting = mechanisms
-        assert isinstance(voting, GaussianMechanism)
+        """What is released of the ballots (teachers, questions) on the public examples at `questions`."""
         assert self.teachers is not None
-        passed = np.arange(len(questions))
-        for test in tests:
-            assert isinstance(test, GaussianMechanism)
-            assert self.threshold is not None
-            largest = test.release(ballots, _NOBODY, noise=noise)
-            passed = np.flatnonzero(largest >= self.threshold)
-        asked = passed[: voting.query.shape[0]]
-        votes = voting.release(ballots[:, asked], _NOBODY, noise=noise)[: len(asked)]
-        return Answers(questions[asked], votes.argmax(axis=1), votes, voting.scale, self.teachers)
+        asked, votes, scale = noisy_answers(mechanisms, ballots, self.threshold, noise)
+        return Answers(questions[asked], votes.argmax(axis=1), votes, scale, self.teachers)
 
     def answer_notes(self, answers: Answers) -> tuple[str, ...]:
         """What the card says about them: where there was a test, how many passed is released."""
@@ -206,7 +202,7 @@ class Voting(PrivateMethod):
         """As many questions as the given noise allows, or as the student can use."""
         most = min(_MOST_QUERIES, _MOST_QUERIES if pool is None else pool)
         if self._noise_is_given:
-            many = partial(replace, self, teachers=teachers, answers=None)
+            many = partial(replace, self, teachers=teachers)
 
             def fit(queries: int) -> bool:
                 steps = many(queries=queries)._steps(facts, budget, 1.0)
@@ -268,6 +264,33 @@ class Voting(PrivateMethod):
                 f"votes with noise of {test.scale:.4g}; "
             )
         return f"{said}with noise of {voting.scale:.4g} votes on each count."
+
+
+def noisy_answers(
+    mechanisms: Sequence[Step], ballots: Any, threshold: float | None, noise: NoiseSource
+) -> tuple[Integers, Floats, float]:
+    """Which questions are answered, the noisy votes on them, and the scale of that noise.
+
+    With a threshold, all tests are one answer; of the questions that pass, the first are asked, never more
+    than were paid for. What is not asked is zero in the second answer, whatever the ballots say.
+
+    Args:
+        mechanisms: of the tests, where there is a threshold, and of the votes.
+        ballots: (teachers, questions), or `CountedVotes` in their place.
+        threshold: votes that a favourite must have, noise included.
+        noise: where it comes from.
+    """
+    *tests, voting = mechanisms
+    assert isinstance(voting, GaussianMechanism)
+    asked = np.arange(ballots.shape[1])
+    for test in tests:
+        assert isinstance(test, GaussianMechanism)
+        assert threshold is not None
+        largest = test.release(ballots, NOBODY, noise=noise)
+        asked = np.flatnonzero(largest >= threshold)
+    asked = asked[: voting.query.shape[0]]
+    votes = voting.release(ballots[:, asked], NOBODY, noise=noise)[: len(asked)]
+    return asked, votes, voting.scale
 
 
 def spread(pool: int) -> Integers:

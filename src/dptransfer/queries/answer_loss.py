@@ -115,11 +115,11 @@ class AnswerLoss:
     @cached_property
     def by_lead(self) -> Floats:
         """R(g), for leads from 0 to all teachers."""
-        from scipy.special import ndtr
+        from scipy.special import log_ndtr
 
         lead = np.arange(self.teachers + 1) - 2 * self.ballots - _HAIR
-        other = np.minimum((self.classes - 1) * ndtr(-lead / (math.sqrt(2) * self.noise)), 1.0)
-        return np.maximum.accumulate(argmax_divergence(other, self.mu, self.order)[::-1])[::-1]
+        log_other = math.log(self.classes - 1) + log_ndtr(-lead / (math.sqrt(2) * self.noise))
+        return np.maximum.accumulate(argmax_divergence(log_other, self.mu, self.order)[::-1])[::-1]
 
     @cached_property
     def passing(self) -> Floats:
@@ -155,11 +155,9 @@ class AnswerLoss:
         counts = np.sort(votes_of(ballots, self.classes), axis=1)
         favourite, lead = counts[:, -1], counts[:, -1] - counts[:, -2]
         reach = range(-(-self.teachers // self.ballots) + 1)
-        places = [self._after(units, favourite, lead) for units in reach]
-        losses, growths = (
-            np.array([table[place].sum() for place in places]) for table in (self.loss, self.growth)
-        )
-        return np.minimum(losses, self.of_all_answers), growths
+        places = (self._after(units, favourite, lead) for units in reach)
+        sums = np.array([[self.loss[place].sum(), self.growth[place].sum()] for place in places])
+        return np.minimum(sums[:, 0], self.of_all_answers), sums[:, 1]
 
     def _after(self, units: int, votes: Integers, leads: Integers) -> tuple[Integers, Integers]:
         """The place in a table of votes that lost `units` as badly as can be."""
@@ -242,7 +240,7 @@ class LossOfAnswers:
     def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """The loss, of ballots."""
         losses, _ = self.loss.at_every_distance(rows)
-        return np.array([math.floor(float(losses[0]) / self.bound * self.grid)])
+        return np.array([math.ceil(float(losses[0]) / self.bound * self.grid)])
 
 
 def require_same(relation: Relation, loss: AnswerLoss) -> None:
