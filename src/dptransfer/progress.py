@@ -1,8 +1,8 @@
 """Telling how far a long computation has come, to whoever listens.
 
-A method counts its steps with `steps`, or tells where it is with `tell`; whoever shows a bar listens with `reported_to`. Nothing else passes
-between the two, so a method needs no argument for it, and what is told is a count of steps that the plan
-fixed: it depends on no private row.
+A method counts its steps with `steps`, or says where it is with `tell`; whoever shows a bar listens with
+`reported_to`. Nothing else passes between the two, so a method needs no argument for it, and what is told is
+a count of steps that the plan fixed: it depends on no private row.
 """
 
 from __future__ import annotations

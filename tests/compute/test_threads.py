@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dptransfer.compute.threads import side_by_side
+from dptransfer.compute.threads import meanwhile, side_by_side
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -90,6 +90,39 @@ def test_who_stops_listening_stops_the_work():
     finished = len(done)
     time.sleep(0.03)
     assert len(done) == finished < 200
+
+
+def test_something_else_is_done_meanwhile_and_has_ended_with_the_block():
+    here, begun, ended = threading.get_ident(), threading.Event(), []
+
+    def work():
+        begun.set()
+        time.sleep(0.02)
+        ended.append(threading.get_ident())
+        return 7
+
+    with meanwhile(work) as other:
+        assert begun.wait(10)  # it runs while this does
+        assert ended == []
+    assert other.result() == 7
+    assert ended != [here]
+    ended.clear()
+    with pytest.raises(ZeroDivisionError), meanwhile(work):
+        raise ZeroDivisionError
+    assert len(ended) == 1
+
+
+def test_what_fails_meanwhile_is_told_when_its_result_is_asked_for():
+    with meanwhile(lambda: 1 // 0) as other:
+        pass
+    with pytest.raises(ZeroDivisionError):
+        other.result()
+
+
+def test_work_that_is_done_meanwhile_has_the_default_float_settings():
+    with np.errstate(all="raise"), meanwhile(lambda: float(np.float64(1e308) * 10)) as other:
+        pass
+    assert other.result() == np.inf
 
 
 def test_a_forked_child_has_threads_of_its_own():

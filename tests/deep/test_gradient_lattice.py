@@ -64,7 +64,7 @@ def test_neighbours_order_and_pieces_change_no_integer(monkeypatch):
     order = torch.from_numpy(np.random.default_rng(2).permutation(12))
     assert torch.equal(gradient_lattice(rows[order], NORM, clip=1.0), whole[order])
     assert torch.equal(gradient_lattice(rows[3:4], NORM, clip=1.0), whole[3:4])
-    monkeypatch.setattr("dptransfer.deep.gradient_lattice._AT_A_TIME", 700)
+    monkeypatch.setattr("dptransfer.deep.gradient_lattice._IN_CACHE", 700)
     assert torch.equal(gradient_lattice(rows, NORM, clip=1.0), whole)
 
 

@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from dptransfer.features import chunks
-from dptransfer.features.chunks import over_chunks
+from dptransfer.features.chunks import in_cache, over_chunks
 
 
 @pytest.mark.parametrize("elements", [1, 7, 2**18])
@@ -61,3 +61,12 @@ def test_a_single_chunk_is_shared_too_if_that_is_worth_it(monkeypatch, count, sh
     parts = list(over_chunks(lambda chunk: chunk, count, 1))
     assert [row for part in parts for row in range(count)[part]] == list(range(count))
     assert len(parts) == shares
+
+
+@pytest.mark.parametrize(("elements", "most"), [(1, 1), (12, 2), (40, 6), (10**6, 41)])
+def test_pieces_of_a_chunk_fit_the_cache_and_are_all_its_rows_once_and_in_order(monkeypatch, elements, most):
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
+    parts = in_cache(slice(5, 46), 6)
+    assert [row for part in parts for row in range(100)[part]] == list(range(5, 46))
+    assert max(part.stop - part.start for part in parts) <= most
+    assert len(parts) == -(-41 // most)

@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 from contracts.floating_point import flushing, needs_flags
 from contracts.rows import LARGEST, NASTY, rows, steady
 from dptransfer.data import PublicEmbeddings
-from dptransfer.features import PublicMap, UnitNorm, apply
+from dptransfer.features import OnLattice, PublicMap, UnitNorm, apply, on_device
 from dptransfer.features.lattice import unit_lattice
-from dptransfer.features.on_device import apply_on_device, lattice_on_device, unit_lattice_on_device
+from dptransfer.features.on_device import (
+    apply_on_device,
+    lattice_on_device,
+    mapped_on_cuda,
+    unit_lattice_on_device,
+    within,
+)
 
 from .test_scaled_rows import extreme_rows, not_finite
 
@@ -99,6 +105,30 @@ def test_mapped_floats_are_those_of_apply(name):
     array = np.random.default_rng(3).normal(size=(50, WIDTH))
     got = apply_on_device(MAPS[name], "cpu")(torch.from_numpy(array)).numpy()
     assert (got == apply(MAPS[name], array)).all()
+
+
+def test_rows_beyond_their_norm_become_zeros_as_on_the_cpu():
+    rng = np.random.default_rng(3)
+    array = np.rint(rng.normal(size=(200, WIDTH)) * 2**15).astype(np.int64)
+    array[:4] = [[2**16, 0, 0, 0, 0], [2**16, 1, 0, 0, 0], [2**40, 2**40, 0, 0, 0], [-(2**16), 0, 0, 0, 0]]
+    wanted = OnLattice(WIDTH, 2**16).lattice(array, 2**16)
+    assert 10 < (~wanted.any(axis=1)).sum() < 190
+    assert (within(torch.from_numpy(array).double(), 2**16).numpy() == wanted).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("elements", [1, 64, 2**23])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.dtype(">f4")])
+def test_a_gpu_maps_rows_that_cannot_be_written_in_slabs_of_any_size(monkeypatch, elements, dtype):
+    monkeypatch.setattr(on_device, "_SLAB_ELEMENTS", elements)
+    array = np.random.default_rng(5).normal(size=(41, WIDTH)).astype(dtype)
+    array[3], array[7] = np.nan, 0.0
+    array.flags.writeable = False
+    for features in (*MAPS.values(), Doubling()):
+        for some in (array, array[:0]):
+            there = mapped_on_cuda(features, some, 2**16)
+            assert there.dtype == torch.float64
+            assert (there.cpu().numpy() == features.lattice(some, 2**16)).all()
 
 
 @pytest.mark.gpu

@@ -1,4 +1,8 @@
 import math
+import os
+import threading
+import time
+from copy import copy
 
 import numpy as np
 import pytest
@@ -8,6 +12,7 @@ from dptransfer.accounting import mu_of
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianRounds
+from dptransfer.mechanisms import rounds as module
 from dptransfer.noise import SecureNoise, SeededNoise, lattice_epsilon
 from dptransfer.privacy import (
     SMALLEST_NOISE_MULTIPLIER,
@@ -200,6 +205,101 @@ def test_noise_is_drawn_before_a_row_is_read():
 
     with pytest.raises(OSError, match="entropy"):
         rounds().open(noise=Broken(0)).release(Unreadable(FEATURES, 2), ROWS, LABELS)
+
+
+def answers(times=4, rate=0.4, noise=None):
+    """Sampled rounds about rows that tell who they are."""
+    who = ClassCounts(50)
+    purse = rounds(query=who, times=times, rate=rate).open(noise=noise or SeededNoise(3))
+    return [purse.release(who, np.zeros((50, 1)), np.arange(50)) for _ in range(times)]
+
+
+@pytest.mark.parametrize("rate", [0.4, 1.0])
+def test_noise_that_is_drawn_ahead_is_the_noise_that_would_be_drawn_in_its_turn(monkeypatch, rate):
+    wanted = answers(rate=rate)
+    monkeypatch.setattr(module, "_FEW", 1)
+    assert (np.array(answers(rate=rate)) == wanted).all()
+
+
+class Watched(SeededNoise):
+    """Tells what was asked for, by which thread, and whether two asked at a time."""
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.asked, self.busy = [], threading.Lock()
+
+    def noted(self, what):
+        assert self.busy.acquire(blocking=False)
+        self.asked.append((what, threading.get_ident() == threading.main_thread().ident))
+        time.sleep(0.002)
+        self.busy.release()
+
+    def discrete_gaussian(self, scale, shape):
+        self.noted("noise")
+        return super().discrete_gaussian(scale, shape)
+
+    def poisson_sample(self, rows, rate):
+        self.noted("sample")
+        return super().poisson_sample(rows, rate)
+
+
+def test_each_round_but_the_last_draws_the_noise_of_the_next_ahead_and_no_more(monkeypatch):
+    monkeypatch.setattr(module, "_FEW", 50)
+    noise = Watched(0)
+    answers(times=3, noise=noise)
+    assert noise.asked == [
+        ("noise", True),
+        *[("sample", True), ("noise", False)] * 2,
+        ("sample", True),
+    ]
+    few = Watched(0)
+    monkeypatch.setattr(module, "_FEW", 51)
+    answers(times=3, noise=few)
+    assert few.asked == [("noise", True), ("sample", True)] * 3
+    whole = Watched(0)
+    monkeypatch.setattr(module, "_FEW", 1)
+    answers(times=3, rate=1.0, noise=whole)  # these may take turns with rounds of another question
+    assert whole.asked == [("noise", True)] * 3
+
+
+def test_noise_that_was_drawn_ahead_for_another_shape_is_not_used(monkeypatch):
+    monkeypatch.setattr(module, "_FEW", 1)
+    noise, fewer = Watched(0), ClassSums(FEATURES, 1)
+    purse = rounds(times=3, rate=0.5).open(noise=noise)
+    assert purse.release(SUMS, ROWS, LABELS).shape == (2, 3)
+    assert purse.release(fewer, ROWS, np.zeros(3, dtype=np.int64)).shape == (1, 3)
+    assert purse.release(SUMS, ROWS, LABELS).shape == (2, 3)
+    assert [what for what, _ in noise.asked].count("noise") == 5
+
+
+def test_the_two_sides_of_a_fork_do_not_share_the_noise_that_was_drawn_ahead(monkeypatch):
+    monkeypatch.setattr(module, "_FEW", 1)
+    purse = rounds(query=WIDE, times=3, rate=0.5).open(noise=SecureNoise())
+    purse.release(WIDE, *NOTHING)
+    child = copy(purse)
+    child._ahead = dict(purse._ahead)
+    parents = purse.release(WIDE, *NOTHING)
+    with monkeypatch.context() as forked:
+        forked.setattr(os, "getpid", lambda: -1)
+        childs = child.release(WIDE, *NOTHING)
+    assert (parents != childs).any()
+
+
+def test_noise_that_cannot_be_drawn_ahead_is_missed_in_its_own_round_before_a_row_is_read(monkeypatch):
+    monkeypatch.setattr(module, "_FEW", 1)
+
+    class Exhausted(Watched):
+        def discrete_gaussian(self, scale, shape):
+            if self.asked:
+                raise OSError("no entropy")
+            return super().discrete_gaussian(scale, shape)
+
+    noise, who = Exhausted(0), ClassCounts(50)
+    purse = rounds(query=who, rate=0.4).open(noise=noise)
+    assert purse.release(who, np.zeros((50, 1)), np.arange(50)).any()
+    with pytest.raises(OSError, match="entropy"):
+        purse.release(who, np.zeros((50, 1)), np.arange(50))
+    assert [what for what, _ in noise.asked] == ["noise", "sample"]
 
 
 def test_torch_rows_are_sampled_where_they_are():

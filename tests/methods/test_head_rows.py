@@ -46,8 +46,14 @@ def test_rows_of_a_person_are_put_next_to_each_other_with_their_labels():
 
 
 @pytest.mark.gpu
-def test_rows_on_a_gpu_are_the_same_integers():
-    features = UnitNorm().fit(WIDTH, None)
-    here, there = (head_rows(features, private(), device) for device in ("cpu", "cuda"))
+@pytest.mark.parametrize("features", [UnitNorm().fit(WIDTH, None), PublicMap(axes=3).fit(WIDTH, pool())])
+@pytest.mark.parametrize("whose", [None, np.random.default_rng(0).integers(0, 9, 100)])
+def test_rows_on_a_gpu_are_the_same_integers_in_the_same_order(features, whose):
+    x, y = clusters(50)
+    x[3] = np.nan
+    data = private(x, y, people=None if whose is None else whose[: len(x)])
+    here, there = (head_rows(features, data, device) for device in ("cpu", "cuda"))
+    assert there.rows.is_cuda
     assert (there.rows.cpu().numpy() == here.rows).all()
     assert (there.labels.cpu().numpy() == here.labels).all()
+    assert whose is None or (there.people == here.people).all()

@@ -195,7 +195,9 @@ def test_of_the_questions_that_pass_the_first_are_asked_and_no_more_than_are_pai
     assert found.positions.tolist() == [0, 20, 30]
     assert found.labels.tolist() == [1, 0, 1]
     assert plan.mechanisms[1].query.questions == 3
-    assert plan.method.answer_notes(found) == ("3 of 7 questions passed the noisy test and were answered.",)
+    assert plan.method.answer_notes(found) == (
+        "3 of 7 questions were answered: the first that passed the noisy test.",
+    )
     few, _ = asked(ballots, threshold=96.0, answers=3)
     assert few.positions.tolist() == [40]
     none, _ = asked(favourites(50, 50), threshold=80.0, answers=1)

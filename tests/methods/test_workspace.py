@@ -15,6 +15,7 @@ import pytest
 import dptransfer as dpt
 from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, WorkspaceError
 from dptransfer.ledger import Charge
+from dptransfer.mechanisms import rounds
 from dptransfer.methods.base import with_query
 from dptransfer.methods.workspace import RecordedNoise, Workspace
 
@@ -366,6 +367,25 @@ def test_seeded_noise_cannot_go_on(tmp_path, ledger):
         )
     assert ledger.history() == []
     assert not (tmp_path / "run").exists()
+
+
+def test_noise_that_was_drawn_ahead_and_lost_is_drawn_again_and_nothing_else_is(
+    tmp_path, ledger, monkeypatch
+):
+    """Broken off at the third noise, which the second round draws ahead: both answers are on disk."""
+    monkeypatch.setattr(rounds, "_FEW", 1)
+    called = {"budget": BUDGET, "ledger": ledger, "workspace": tmp_path / "run"}
+    with pytest.raises(Cut):
+        dpt.DPSGDProbe(steps=4).fit(made(), **called, noise=Breaking(2))
+    before = answers(tmp_path)
+    assert len(before) == 2
+    with pytest.raises(Cut):
+        dpt.DPSGDProbe(steps=4).fit(made(), **called, noise=Breaking(1))
+    assert answers(tmp_path)[:2] == before
+    assert len(answers(tmp_path)) == 3
+    dpt.DPSGDProbe(steps=4).fit(made(), **called, noise=Breaking(1))
+    assert [number for number, *_ in answers(tmp_path)] == [1, 2, 3, 4]
+    assert len([entry for entry in ledger.history() if isinstance(entry, Charge)]) == 1
 
 
 def test_every_kind_of_mechanism_answers_from_the_workspace(tmp_path, ledger):

@@ -8,32 +8,54 @@ computes with a copy for each example; `released` gives the arrays of an `Encode
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 
 
-class _Carried:
-    """One layer; stands in for its `forward`."""
+class Carried(ABC):
+    """One layer; stands in for its `forward`.
 
+    Attributes:
+        layer: the public layer.
+        shapes: of what is trained.
+        copies: what each example has of every shape.
+    """
+
+    layer: Any
+    shapes: tuple[tuple[int, ...], ...]
     copies: tuple[Any, ...] = ()
-    """What each example has of every shape."""
 
     def __call__(self, x: Any) -> Any:
         """The layer's output, with the copies."""
         return self.forward(x, *self.copies)
 
+    @property
+    @abstractmethod
+    def units(self) -> tuple[Any, ...]:
+        """What one unit stands for, of every shape."""
 
-class Film(_Carried):
+    @abstractmethod
+    def forward(self, x: Any, *copies: Any) -> Any:
+        """The layer with these differences of each example."""
+
+    @abstractmethod
+    def released(self, *changes: Any) -> dict[str, Any]:
+        """Arrays of a delta, by the names that the layer has for them."""
+
+
+class Film(Carried):
     """Scale and shift of a normalisation layer: batch (with its public statistics), group or layer."""
 
     def __init__(self, layer: Any) -> None:
         import torch
 
         self.layer = layer
-        self.shapes: tuple[tuple[int, ...], ...] = (tuple(layer.weight.shape), tuple(layer.bias.shape))
+        self.shapes = (tuple(layer.weight.shape), tuple(layer.bias.shape))
         self._last = isinstance(layer, torch.nn.LayerNorm)
-        if isinstance(layer, torch.nn.BatchNorm2d):
+        self._by_statistics = isinstance(layer, torch.nn.BatchNorm2d)
+        if self._by_statistics:
             self._narrow = torch.rsqrt(layer.running_var + layer.eps)
 
     @property
@@ -41,22 +63,24 @@ class Film(_Carried):
         """The public scale of each channel: one that the network does not use stays so."""
         return self.layer.weight.abs(), self.layer.weight.abs()
 
-    def forward(self, x: Any, scale: Any, shift: Any) -> Any:
-        """The layer with these differences of each example."""
+    def forward(self, x: Any, *copies: Any) -> Any:
+        """With a scale and a shift of each example."""
+        scale, shift = copies
         return self._modulated(x, self.layer.weight + scale, self.layer.bias + shift)
 
-    def released(self, scale: Any, shift: Any) -> dict[str, Any]:
+    def released(self, *changes: Any) -> dict[str, Any]:
         """The parameters that take the place of the public ones."""
+        scale, shift = changes
         return {"weight": self.layer.weight + scale, "bias": self.layer.bias + shift}
 
     def _modulated(self, x: Any, scale: Any, shift: Any) -> Any:
         import torch
 
         functional, layer = torch.nn.functional, self.layer
-        if isinstance(layer, torch.nn.BatchNorm2d):
+        if self._by_statistics:
             # One product and one sum, so that no more is kept for the way back than of the plain layer.
             scale = scale * self._narrow
-            shift = shift - layer.running_mean * scale
+            shift = torch.addcmul(shift, layer.running_mean, scale, value=-1)
         elif self._last:
             x = functional.layer_norm(x, layer.normalized_shape, eps=layer.eps)
         else:
@@ -86,16 +110,16 @@ class Shift(Film):
         """The public scale of each channel."""
         return (self.layer.weight.abs(),)
 
-    def forward(self, x: Any, shift: Any) -> Any:  # type: ignore[override]
-        """The layer with these differences of each example."""
-        return self._modulated(x, self.layer.weight, self.layer.bias + shift)
+    def forward(self, x: Any, *copies: Any) -> Any:
+        """With a shift of each example."""
+        return self._modulated(x, self.layer.weight, self.layer.bias + copies[0])
 
-    def released(self, shift: Any) -> dict[str, Any]:  # type: ignore[override]
+    def released(self, *changes: Any) -> dict[str, Any]:
         """The bias that takes the place of the public one."""
-        return {"bias": self.layer.bias + shift}
+        return {"bias": self.layer.bias + changes[0]}
 
 
-class Bias(_Carried):
+class Bias(Carried):
     """The bias of a linear or convolutional layer."""
 
     def __init__(self, layer: Any) -> None:
@@ -107,18 +131,19 @@ class Bias(_Carried):
         """The norm of the weights of each output: about how far it varies, for inputs of size one."""
         return (self.layer.weight.flatten(1).norm(dim=1),)
 
-    def forward(self, x: Any, bias: Any) -> Any:
-        """The layer with these differences of each example."""
+    def forward(self, x: Any, *copies: Any) -> Any:
+        """With a bias of each example."""
+        (bias,) = copies
         between = (1,) * (x.ndim - 2)
         last = self.layer.weight.ndim == 2
         return self._plain(x) + bias.reshape(len(bias), *((*between, -1) if last else (-1, *between)))
 
-    def released(self, bias: Any) -> dict[str, Any]:
+    def released(self, *changes: Any) -> dict[str, Any]:
         """The bias that takes the place of the public one."""
-        return {"bias": self.layer.bias + bias}
+        return {"bias": self.layer.bias + changes[0]}
 
 
-class LowRank(_Carried):
+class LowRank(Carried):
     """W + up·down, for the weights of a linear layer, or of a convolution as a matrix (outputs, the rest)."""
 
     def __init__(self, layer: Any, rank: int) -> None:
@@ -142,11 +167,12 @@ class LowRank(_Carried):
         up, down = self.shapes
         return norms[:, None].expand(up), torch.full(down, 1 / math.sqrt(down[1]), device=norms.device)
 
-    def forward(self, x: Any, up: Any, down: Any) -> Any:
-        """The layer with these differences of each example."""
+    def forward(self, x: Any, *copies: Any) -> Any:
+        """With two factors of each example."""
         import torch
 
-        layer, down = self.layer, self._start + down
+        layer, (up, down) = self.layer, copies
+        down = self._start + down
         if layer.weight.ndim == 2:
             inside = x.reshape(len(x), -1, x.shape[-1]) @ down.mT
             return self._plain(x) + (inside @ up.mT).reshape(*x.shape[:-1], -1)
@@ -170,6 +196,7 @@ class LowRank(_Carried):
         outside = (inside @ up.mT).reshape(len(x), height, width, -1)
         return self._plain(x) + outside.permute(0, 3, 1, 2)
 
-    def released(self, up: Any, down: Any) -> dict[str, Any]:
+    def released(self, *changes: Any) -> dict[str, Any]:
         """Both factors."""
+        up, down = changes
         return {"weight.up": up, "weight.down": self._start + down}

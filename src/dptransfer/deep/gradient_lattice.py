@@ -32,6 +32,7 @@ MOST_PARAMETERS = 2**23
 
 _SMALLEST = 2.0**-80
 _AT_A_TIME = 2**24  # elements that are held as float64 and as int64
+_IN_CACHE = 2**17  # the same on a CPU
 
 
 def gradient_lattice(gradients: Any, norm: int, *, clip: float) -> Any:
@@ -51,11 +52,9 @@ def gradient_lattice(gradients: Any, norm: int, *, clip: float) -> Any:
     import torch
 
     rows, parameters = gradients.shape
-    step = max(1, _AT_A_TIME // max(1, parameters))
-    found = torch.empty(gradients.shape, dtype=torch.int64, device=gradients.device)
-    for start in range(0, rows, step):
-        found[start : start + step] = _lattice(gradients[start : start + step], norm, clip)
-    return found
+    step = max(1, (_AT_A_TIME if gradients.is_cuda else _IN_CACHE) // max(1, parameters))
+    parts = [_lattice(gradients[start : start + step], norm, clip) for start in range(0, rows, step)]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def coordinate_bits(parameters: int) -> int:
@@ -71,17 +70,18 @@ def _lattice(gradients: Any, norm: int, clip: float) -> Any:
     import torch
 
     parameters = gradients.shape[1]
-    largest = gradients.abs().amax(dim=1)
+    largest = torch.linalg.vector_norm(gradients, ord=math.inf, dim=1)
     usable = (largest >= _SMALLEST) & (largest < math.inf)  # a NaN is neither
-    x = torch.where(usable[:, None], gradients, 0.0).double()
+    if not usable.all():
+        gradients = torch.where(usable[:, None], gradients, 0.0)
     exponent = torch.frexp(torch.where(usable, largest, 1.0))[1].long()
     power = _power_of_two(coordinate_bits(parameters) - exponent)
-    x *= power[:, None]
-    units = (x.abs() - GRAIN).ceil().long()
-    squares = (units * units).sum(dim=1)
+    x = gradients * power[:, None]  # float64, and exact
+    units = x.abs().sub_(GRAIN).ceil_().long()
+    squares = units.mul_(units).sum(dim=1)
     above = (square_root(squares.double()) + grains(parameters)) * HAIR
     above = torch.maximum(above, clip * HAIR * power)
-    return (x * (float(norm) / above)[:, None]).trunc().long()
+    return x.mul_((float(norm) / above)[:, None]).long()  # toward zero
 
 
 def _power_of_two(exponents: Any) -> Any:

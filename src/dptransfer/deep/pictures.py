@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,11 @@ class Pictures:
 
     def __init__(self, parts: TrainedParts, pixels: Any, *, views: int = 1, micro_batch: int = 32) -> None:
         self.parts, self.views, self.micro_batch = parts, views, micro_batch
-        self._pixels, self._kept = pixels, None
+        self._pixels = pixels
+        self._kept: Any = None  # read when first asked for
         blank = self._maps(np.zeros((micro_batch, *pixels.shape[1:]), dtype=np.uint8))
         self._shape = blank.shape[1:]  # of one view
-        self._keeps_maps = parts.first > 0 and views * self._shape.numel() <= np.prod(pixels.shape[1:])
+        self._keeps_maps = parts.first > 0 and views * self._shape.numel() <= math.prod(pixels.shape[1:])
 
     def __len__(self) -> int:
         return len(self._pixels)
@@ -49,18 +51,17 @@ class Pictures:
         """What is kept of every picture, and of a blank one at the end."""
         import torch
 
-        parts = []
-        for start in range(0, len(self) + 1, self.micro_batch):
-            batch = np.zeros((self.micro_batch, *self._pixels.shape[1:]), dtype=np.uint8)
+        device, each = self.parts.network.device, self._pixels.shape[1:]
+        own = ((self.views, *self._shape), torch.float32) if self._keeps_maps else (each, torch.uint8)
+        kept = torch.zeros((len(self) + 1, *own[0]), dtype=own[1], device=device)
+        for start in range(0, len(kept), self.micro_batch):
+            batch = np.zeros((self.micro_batch, *each), dtype=np.uint8)
             read = self._pixels[start : start + self.micro_batch]
             batch[: len(read)] = read
-            used = min(self.micro_batch, len(self) + 1 - start)
-            if self._keeps_maps:
-                kept = self._maps(batch).reshape(self.micro_batch, self.views, *self._shape)[:used]
-            else:
-                kept = torch.from_numpy(batch[:used]).to(self.parts.network.device)
-            parts.append(kept)
-        return torch.cat(parts)
+            found = self._maps(batch) if self._keeps_maps else torch.from_numpy(batch).to(device)
+            there = kept[start : start + self.micro_batch]
+            there.copy_(found.reshape(self.micro_batch, *own[0])[: len(there)])
+        return kept
 
     def _maps(self, pixels: PixelArray) -> Any:
         import torch

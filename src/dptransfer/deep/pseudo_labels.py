@@ -1,8 +1,8 @@
-"""What a student learns from pictures without a label: its own guesses at weak views, where it is sure of them.
+"""What a student learns from pictures without a label: its own guesses at weak views, where it is sure.
 
-For a batch of unlabelled pictures let q_b be the student's probabilities for a weak view, of which no gradient
-is taken, Q_b those for a strong view, and ŷ_b the likeliest class of q_b. Guesses that are sure enough are
-labels for the strong views:
+For a batch of unlabelled pictures let q_b be the student's probabilities for a weak view, of which no
+gradient is taken, Q_b those for a strong view, and ŷ_b the likeliest class of q_b. Guesses that are sure
+enough are labels for the strong views:
 
     loss = mean over the batch of [max q_b ≥ threshold of class ŷ_b] · (−log Q_b(ŷ_b)).
 
@@ -65,9 +65,8 @@ def freematch(weak: Any, strong: Any, averages: Any) -> tuple[Any, Any]:
     averages = DECAY * averages + (1 - DECAY) * seen
     overall, thought, named = averages.split([1, classes, classes])
     taken = sure > (overall * thought / thought.max())[guesses]
-    return _consistency(strong, guesses, taken) + FAIRNESS * _fairness(
-        strong[taken], thought / named
-    ), averages
+    fair = _fairness(strong[taken], thought / named)
+    return _consistency(strong, guesses, taken) + FAIRNESS * fair, averages
 
 
 RULES: dict[str, Callable[[Any, Any, Any], tuple[Any, Any]]] = {"fixmatch": fixmatch, "freematch": freematch}

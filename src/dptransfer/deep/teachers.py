@@ -27,6 +27,8 @@ from dptransfer.encoders.device import exact_kernels
 from dptransfer.progress import tell
 from dptransfer.queries.votes import ABSTAINS
 
+_FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8  # Adam's usual numbers
+
 
 class Teachers(Protocol):
     """What teachers have in common, and what each learns."""
@@ -44,13 +46,13 @@ class Teachers(Protocol):
 
 @dataclass(frozen=True)
 class Course:
-    """How every teacher learns: Adam on the softmax loss, at a rate that falls by `decay` ten times.
+    """How every teacher learns: Adam on the softmax loss, at a rate that falls after each tenth of the steps.
 
     Attributes:
         steps: how many steps each takes.
         batch: how many of its own pictures it looks at in a step.
         rate: Adam's rate at the beginning.
-        decay: by what the rate is multiplied after each tenth of the steps.
+        decay: by what the rate is multiplied then.
         together: how many teachers share a pass.
     """
 
@@ -151,18 +153,25 @@ def _taught(
         torch.from_numpy(array).to(model.device) for array in _lessons(course, pixels, labels, few)
     )
     weights = model.start(course.together)
-    descent = torch.optim.Adam(weights)
+    moments = [(torch.zeros_like(one), torch.zeros_like(one)) for one in weights]
     for step, rate in enumerate(course.rates()):
-        descent.param_groups[0]["lr"] = rate
         logits = model.logits(weights, raw[places[step]]).flatten(0, 1)
         losses = torch.nn.functional.cross_entropy(logits, wanted[places[step]].flatten(), reduction="none")
-        descent.zero_grad()
-        # The sum of the teachers' mean losses: its gradient in one teacher's weights is that teacher's own,
-        # and Adam works on every number by itself.
-        torch.autograd.backward(losses.sum() / course.batch)
-        descent.step()
+        # The sum of the teachers' mean losses: its gradient in one teacher's weights is that teacher's own.
+        gradients = torch.autograd.grad(losses.sum() / course.batch, weights)
+        with torch.no_grad():
+            for one, gradient, (first, second) in zip(weights, gradients, moments, strict=True):
+                _adam(one, gradient, first, second, rate, step + 1)
         told(step + 1)
     return weights
+
+
+def _adam(weights: Any, gradient: Any, first: Any, second: Any, rate: float, step: int) -> None:
+    """One step of Kingma and Ba (2015), in place and number by number, so that no teacher meets another."""
+    first.lerp_(gradient, 1 - _FIRST)
+    second.mul_(_SECOND).addcmul_(gradient, gradient, value=1 - _SECOND)
+    spread = (second / (1 - _SECOND**step)).sqrt() + _TINY
+    weights.sub_(rate / (1 - _FIRST**step) * first / spread)
 
 
 def _lessons(

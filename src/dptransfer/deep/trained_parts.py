@@ -20,7 +20,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats
-from dptransfer.deep.carried_layers import Bias, Film, LowRank, Shift
+from dptransfer.deep.carried_layers import Bias, Carried, Film, LowRank, Shift
 from dptransfer.deep.gradient_lattice import MOST_PARAMETERS
 from dptransfer.deep.network import Network
 from dptransfer.deep.row_map import row_map
@@ -80,7 +80,8 @@ class TrainedParts:
         own.module = deepcopy(network.module)
         stages = own.stages
         kept = 0 if blocks is None else max(0, len(stages) - blocks)
-        self._module, self._parts, units = own.module, {}, []
+        self._module, self._parts = own.module, dict[str, Carried]()
+        units: list[Any] = []
         self.first = 0 if train == "all" else len(stages)
         for name, layer, stage in _layers(own) if train not in ("last", "all") else ():
             part = _part(train, layer, rank) if stage >= kept else None
@@ -153,7 +154,8 @@ class TrainedParts:
 
         if self.train == "last":
             return None
-        values = torch.from_numpy(np.asarray(theta, dtype=np.float32)).to(self._units.device) * self._units
+        here: Any = torch.from_numpy(np.asarray(theta, dtype=np.float32)).to(self._units.device)
+        values = here * self._units
         own = [
             part.reshape(shape) for part, shape in zip(values.split(self._lengths), self._shapes, strict=True)
         ]
@@ -210,7 +212,7 @@ def _pooled(maps: Any) -> Any:
     return maps.mean((2, 3)) if maps.ndim == 4 else maps
 
 
-def _part(train: str, layer: Any, rank: int) -> Film | Bias | LowRank | None:
+def _part(train: str, layer: Any, rank: int) -> Carried | None:
     """How this layer is trained, if it is."""
     from torch import nn
 

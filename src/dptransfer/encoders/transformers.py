@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from copy import copy
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.encoders.base import Encoder, ImageEncoder, Kind, require_rows
 from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.device import repeatable, torch_device
-from dptransfer.encoders.hub import load_model, load_part, model_folder, require_transformers
+from dptransfer.encoders.hub import load_classifier, load_model, load_part, model_folder, require_transformers
 from dptransfer.encoders.text import TransformersText
 from dptransfer.encoders.torch_module import PixelMap, changed_module
 
@@ -71,7 +72,7 @@ class TransformersImage(ImageEncoder):
         self._processor = load_part("AutoImageProcessor", folder, name, part, other_kind="text", **pillow)
         model, digest, pooler_is_random = load_model(folder, name, self._device)
         self.module = _pooled_model(model, pooler_is_random)
-        self.pixel_map, self.source_head = _pixel_map(self._processor), None
+        self.pixel_map, self._folder = _pixel_map(self._processor), folder
         self._squeezes_first = False
         self.dimension = self.measured_dimension()
         transform = f"{_settings(self._processor)}, {self.module.pooling}"
@@ -96,6 +97,27 @@ class TransformersImage(ImageEncoder):
     def rows_of(self, inputs: Any) -> Any:
         """Rows for input tensors, as a tensor that gradients flow through."""
         return self.module(inputs)
+
+    @cached_property
+    def source_head(self) -> Any:
+        """The public classifier of rows that the model was saved with, or None.
+
+        That it takes the rows that we pool is seen from one input, on which it must give the whole model's
+        logits; the heads of models that classify otherwise are left alone.
+        """
+        if self.pixel_map is None:
+            return None
+        whole = load_classifier(self._folder, self.identity.name, self._device)
+        layers = [] if whole is None else [one for one in whole.modules() if hasattr(one, "in_features")]
+        if not layers or layers[-1].in_features != self.dimension:
+            return None
+        side = self.pixel_map.side
+        with repeatable():
+            wave = self._torch.linspace(-1, 1, 3 * side * side, device=self._device).reshape(1, 3, side, side)
+            same = self._torch.allclose(
+                layers[-1](self.rows_of(wave)), whole(pixel_values=wave).logits, rtol=1e-3, atol=1e-3
+            )
+        return layers[-1] if same else None
 
     def adapted(self, delta: EncoderDelta) -> TransformersImage:
         """The same encoder with some of its parameters changed; this one stays as it is.
@@ -138,8 +160,9 @@ def _pooled_model(model: Any, pooler_is_random: bool) -> Any:
 
         def stages(self) -> list[Any]:
             """What is done one after the other, where the model is built like a vision transformer."""
-            parts = [getattr(self.model, part, None) for part in ("embeddings", "layers", "layernorm")]
-            return [self] if None in parts else [parts[0], *parts[1], self._end]
+            if not all(hasattr(self.model, part) for part in ("embeddings", "layers", "layernorm")):
+                return [self]
+            return [self.model.embeddings, *self.model.layers, self._end]
 
         def _end(self, hidden: Any) -> Any:
             hidden = self.model.layernorm(hidden)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -113,7 +115,9 @@ class RoundsLeft:
     paid: GaussianRounds
     noise: NoiseSource
     asked: int = 0
-    _ahead: dict[tuple[float, tuple[int, ...]], Integers] = field(default_factory=dict, repr=False)
+    _ahead: dict[tuple[float, tuple[int, ...], int], Future[Integers]] = field(
+        default_factory=dict, repr=False
+    )
 
     def release(self, query: L2Query, rows: AnyArray, labels: Labels, people: People | None = None) -> Floats:
         """The query's noisy answer on these rows, or on a fresh Poisson sample of them, or of the people."""
@@ -143,19 +147,22 @@ class RoundsLeft:
         scale, shape = self.paid.scale * query.grid * ROUND_UP, query.shape
         draws = self._noise(scale, shape)
         row_shares.note(replace(self.paid, times=1), query, rows, labels, people)
-        if self.paid.is_sampled:
-            chosen = self._sampled(len(rows), people)
-            people = None if people is None else people[chosen]
-            taken = there(chosen, rows)
-            rows, labels = rows[taken], labels[taken]
+        chosen = self._sampled(len(rows), people) if self.paid.is_sampled else None
         with self._noise_ahead(scale, shape):
+            if chosen is not None:
+                people = None if people is None else people[chosen]
+                taken = there(chosen, rows)
+                rows, labels = rows[taken], labels[taken]
             answer = exact_answer(query, rows, labels, people)
         return (answer + draws) / float(query.grid)
 
     def _noise(self, scale: float, shape: tuple[int, ...]) -> Integers:
-        """Noise of this law: what the round before drew ahead, if it is of this law."""
-        ahead = self._ahead.pop((scale, shape), None)
-        return self.noise.discrete_gaussian(scale, shape) if ahead is None else ahead
+        """Noise of this law: what the round before drew ahead, if it is of this law.
+
+        And if it was drawn by this process: the two sides of a fork would have the same.
+        """
+        ahead = self._ahead.pop((scale, shape, os.getpid()), None)
+        return self.noise.discrete_gaussian(scale, shape) if ahead is None else ahead.result()
 
     @contextmanager
     def _noise_ahead(self, scale: float, shape: tuple[int, ...]) -> Iterator[None]:
@@ -173,7 +180,7 @@ class RoundsLeft:
         draw = self.noise.discrete_gaussian  # asked for here, inside of an answer, as a workspace demands
         with meanwhile(lambda: draw(scale, shape)) as ahead:
             yield
-        self._ahead = {(scale, shape): ahead.result()}
+        self._ahead = {(scale, shape, os.getpid()): ahead}
 
     def _sampled(self, rows: int, people: People | None) -> Integers:
         """Positions of the rows in a fresh sample: one coin for each, or one for all rows of a person."""

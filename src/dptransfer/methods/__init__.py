@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from dptransfer.methods.vote_aggregation import aggregate_votes as aggregate_votes
     from dptransfer.methods.vote_report import VoteReport as VoteReport
     from dptransfer.methods.warm_start import WarmStart as WarmStart
+    from dptransfer.methods.warm_start_network import WarmStartNetwork as WarmStartNetwork
 
 # In the order of every list, table and legend.
 _OWN = {
@@ -82,6 +83,7 @@ _OWN = {
     "pate": "pate:PATE",
     "film": "film:FiLM",
     "lora": "lora:LoRA",
+    "warm-start-network": "warm_start_network:WarmStartNetwork",
 }
 _PARTS = (
     "about:About",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from dptransfer.arrays import Floats
-from dptransfer.data import PrivateEmbeddings
+from dptransfer.arrays import AnyArray, Floats
+from dptransfer.data import Facts, PrivateData
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.noise import NoiseSource
@@ -15,7 +15,7 @@ from dptransfer.release.heads import unit_rows
 
 
 def sums_before(
-    rounds: GaussianRounds, features: FittedFeatures, classes: int, share: float
+    rounds: GaussianRounds, features: FittedFeatures, facts: Facts, share: float
 ) -> GaussianRounds:
     """The class sums that cost this share, in μ², of what they and the rounds cost together.
 
@@ -27,19 +27,30 @@ def sums_before(
     gap = query.l2_sensitivity(rounds.relation) / rounds.sensitivity
     each = rounds.sampling_rate**2 * math.expm1(min(z**-2, 50.0)) if rounds.is_sampled else z**-2
     price = share / (1 - share) * rounds.times * gap**2 * each
-    sums = ClassSums(features, classes, bound=query.bound)
+    sums = ClassSums(features, len(facts.classes), bound=facts.bound)
     return GaussianRounds(sums, max(price**-0.5, SMALLEST_NOISE_MULTIPLIER), rounds.relation, 1)
 
 
 def released_directions(
     paid: GaussianRounds,
     features: FittedFeatures,
-    private: PrivateEmbeddings,
+    rows: AnyArray,
+    private: PrivateData,
     noise: NoiseSource,
+    *,
     device: str = "cpu",
 ) -> Floats:
-    """(classes, dimension) directions of the noisy sums; directions need no count, which would cost more."""
+    """(classes, dimension) directions of the noisy sums; directions need no count, which would cost more.
+
+    Args:
+        paid: the planned release.
+        features: map of the rows.
+        rows: of the private examples.
+        private: the examples, for their labels and whose they are.
+        noise: the source.
+        device: where rows are summed; the sums are the same.
+    """
     planned = paid.query
     assert isinstance(planned, ClassSums)
     asked = ClassSums(features, planned.classes, device, bound=planned.bound)
-    return unit_rows(paid.open(noise=noise).release(asked, private.rows, private.labels, private.people))
+    return unit_rows(paid.open(noise=noise).release(asked, rows, private.labels, private.people))

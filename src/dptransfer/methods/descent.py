@@ -68,7 +68,7 @@ class Descent:
         unit = math.sqrt(len(self._start))
         share = 2 * (self._steps + 1 - self._taken) / (self._steps * (self._steps + 1))
         seen = max(_length(gradient), 1e-300)
-        signal = math.sqrt(max(0.0, 1 - (noise / seen) ** 2)) if self._knows else 1.0
+        signal = math.sqrt(1 - min(1.0, noise / seen) ** 2) if self._knows else 1.0
         length = self._pace.reach * unit * share * signal / seen
         away = self._away  # changed in place: with many classes these passes are a good part of a step
         away *= max(0.0, 1 - self._pace.weight_decay * share)

@@ -1,4 +1,4 @@
-"""What learns from the teachers' answers about public pictures: a linear head, or a network that looks further.
+"""What learns from answers about public pictures: a linear head, or a network that looks further.
 
 Post-processing, all of it: a student sees public pictures and released answers, and nothing else.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.arrays import EncodedRows, Floats
+from dptransfer.arrays import EncodedRows
 from dptransfer.data import EncoderIdentity, PublicEmbeddings, PublicImages
 from dptransfer.encoders.in_memory import encode_pixels
 from dptransfer.errors import ArgumentError
@@ -21,6 +21,7 @@ from dptransfer.methods.base import ImageMethod
 from dptransfer.methods.student import linear_student
 from dptransfer.methods.voting import Answers, Voting
 from dptransfer.noise import NoiseSource
+from dptransfer.release.classifier import probabilities
 from dptransfer.release.heads import LinearHead
 
 if TYPE_CHECKING:
@@ -33,13 +34,13 @@ class Untaught(NamedTuple):
 
     Attributes:
         network: the public network whose rows it works on, or that it starts from.
-        features: the map of these rows in front of its head.
-        pool: the network's rows of the public pictures, for a linear student; else None.
+        pool: the network's rows of the public pictures.
+        features: the map of these that a linear student works on.
     """
 
     network: Network
+    pool: EncodedRows
     features: FittedFeatures
-    pool: EncodedRows | None
 
 
 class Learned(NamedTuple):
@@ -59,14 +60,16 @@ class PictureStudent(Voting, ImageMethod):
 
     Attributes:
         student: 'linear', a head on frozen rows; or 'fixmatch' or 'freematch', which learn from what they
-            make of altered pictures, too.
+            make of altered pictures, too: with hard `labels` from the teachers' own, else from what a linear
+            student makes of their votes.
         student_trains: of the last two: 'head', or 'full' for the network with it.
         student_encoder: the network that the student works on or starts from; None for `encoder`. 'small-cnn'
-            has seen no data, so that with 'full' a student learns from scratch.
+            has seen no data, so that with 'full' a student learns from scratch; then with hard `labels`,
+            since a linear student makes little of such a network's rows.
         student_steps: of the last two: how many steps of training.
         student_batch: of the last two: answered pictures in a step, beside seven times as many of all.
-        features: of the linear one: the public map of the network's rows.
-        self_training: of the linear one: whether it goes on with pictures that nobody was asked about.
+        features: the public map of the network's rows that a linear student works on.
+        self_training: whether a linear student goes on with pictures that nobody was asked about.
     """
 
     student: str = "linear"
@@ -100,52 +103,34 @@ class PictureStudent(Voting, ImageMethod):
 
             network = network_of(self.student_encoder, size=network.side, device=self.device)
             network.require_shape(public.pixels.shape[1:])
-        if self.student != "linear":
-            return Untaught(network, UnitNorm().fit(network.dimension, None), None)
         pool = encode_pixels(public.pixels, network.encoder)
-        return Untaught(network, self.features.fit(network.dimension, PublicEmbeddings(pool)), pool)
+        return Untaught(network, pool, self.features.fit(network.dimension, PublicEmbeddings(pool)))
 
     def learned(
         self, untaught: Untaught, public: PublicImages, answers: Answers, noise: NoiseSource
     ) -> Learned:
         """The student, as the same answers always leave it."""
-        network, features, pool = untaught
-        if pool is not None:
-            soft = self.labels == "soft"
-            head = linear_student(apply(features, pool), answers, soft=soft, self_training=self.self_training)
-            return Learned(head, features, network.identity, None)
+        network, pool, features = untaught
+        rows, soft = apply(features, pool), self.labels == "soft"
+        linear = linear_student(rows, answers, soft=soft, self_training=self.self_training)
+        if self.student == "linear":
+            return Learned(linear, features, network.identity, None)
         from dptransfer.deep.semi_supervised import taught
 
+        # A single picture's votes are mostly noise, which a network would learn by heart; the linear student
+        # averages it out.
+        found_by_all = probabilities(linear.scores(rows[answers.positions]), linear.temperature)
+        targets = found_by_all if soft else np.eye(answers.votes.shape[1])[answers.labels]
         found = taught(
             network,
-            public.pixels,
+            public.pixels[:],  # files are decoded once
             answers.positions,
-            self._targets(answers),
+            targets,
             rule=self.student,
             trains=self.student_trains,
             steps=self.student_steps,
             batch=self.student_batch,
             kept=noise.kept,
         )
-        return Learned(LinearHead(found.weights, found.offset), features, network.identity, found.delta)
-
-    def _targets(self, answers: Answers) -> Floats:
-        """(answered, classes) probabilities."""
-        if self.labels == "hard":
-            return np.eye(answers.votes.shape[1])[answers.labels]
-        return nearest_probabilities(answers.votes / answers.teachers)
-
-
-def nearest_probabilities(rows: Floats) -> Floats:
-    """The nearest point of the probability simplex to each row: less a number, and what is then negative zero.
-
-    Of noisy votes it is what they say, if the noise is small, and the favourite alone, if it is large.
-
-    >>> nearest_probabilities(np.array([[0.5, 0.3, 0.0], [9.0, 3.0, -5.0]])).round(3).tolist()
-    [[0.567, 0.367, 0.067], [1.0, 0.0, 0.0]]
-    """
-    ordered = -np.sort(-rows, axis=1)
-    excess = (np.cumsum(ordered, axis=1) - 1) / np.arange(1, rows.shape[1] + 1)
-    # With the numbers in descending order, those above the mean excess of all so far stay positive.
-    stay = (ordered > excess).sum(axis=1)
-    return np.maximum(rows - excess[np.arange(len(rows)), stay - 1][:, None], 0.0)
+        head = LinearHead(found.weights, found.offset)
+        return Learned(head, UnitNorm().fit(network.dimension, None), network.identity, found.delta)

@@ -30,7 +30,8 @@ def exact_scores(head: Any, norm: int, spread: float) -> tuple[Callable[[Floats]
 
     def depths(rows: Floats, logits: IntegerLogits, step: float) -> Floats:
         steps: Floats = logit_steps(rows, logits)
-        return (steps.max(axis=0) - steps) * step
+        below: Floats = (steps.max(axis=0) - steps) * step
+        return below
 
     return (lambda rows: log_mean_softmax(depths(rows, own, unit), depths(rows, beside, other))), 1.0
 

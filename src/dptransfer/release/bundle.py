@@ -226,12 +226,13 @@ def _require_fit(model: PrivateClassifier) -> None:
     widths = (model.features.input_dimension, model.features.dimension)
     if not all(type(width) is int and width >= 1 for width in widths):
         raise ReleaseError("The feature map must have a width; it has none.")
-    if model.encoder_delta is None and model.facts.shape != widths[:1]:
+    pictures = len(model.facts.shape) > 1
+    if model.facts.shape != widths[:1] and not (pictures and model.encoder is not None):
         raise ReleaseError(
             f"The feature map must take the examples as they are declared, {model.facts.form}, unless the "
-            f"release changes an encoder; it takes rows of dimension {widths[0]}."
+            f"release names or changes an encoder; it takes rows of dimension {widths[0]}."
         )
-    if model.encoder_delta is not None and len(model.facts.shape) == 1:
+    if model.encoder_delta is not None and not pictures:
         raise ReleaseError(f"A model that changes an encoder is fitted on pictures; got {model.facts.form}.")
     try:
         with np.errstate(all="ignore"):
