@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from dptransfer.cli.spending import room_for
+from dptransfer.data import Facts
 from dptransfer.ledger import Charge, Ledger
-from dptransfer.methods import MeanPrototypes, NoisyGD, OnlyPublic
+from dptransfer.methods import FiLM, MeanPrototypes, NoisyGD, OnlyPublic
 
 FIT = ("--epsilon", "1", "--delta", "1e-5", "--classes", "cat,dog,bird", "--name", "clinic", "--out", "model")
 
@@ -93,3 +95,11 @@ def test_control_c_in_a_real_process(data, ledger, tmp_path):
     (charge,) = charges(ledger)
     assert (charge.outcome, charge.detail, charge.events[0].times) == ("failed", "KeyboardInterrupt", 200_000)
     assert not (tmp_path / "model").exists()
+
+
+def test_room_is_made_for_a_network_that_is_changed_in_every_weight():
+    pytest.importorskip("torch")
+    facts, method = Facts(("a", "b"), (8, 8, 3)), FiLM(encoder="small-cnn", size=8)
+    network = method.network()
+    weights = sum(one.numel() for one in network.module.parameters())
+    assert room_for(facts, method, network) > 4 * weights
