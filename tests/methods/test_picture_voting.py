@@ -209,7 +209,7 @@ def test_with_a_threshold_only_what_passes_is_answered():
     model = fitted(sure, noise=Silent())
     answered = sum(map(len, model.provenance.answers["rows"].values()))
     assert 0 < answered < 12
-    assert f"{answered} of 12 questions passed" in " ".join(model.provenance.notes)
+    assert f"{answered} of 12 questions were answered" in " ".join(model.provenance.notes)
 
 
 class Killed(BaseException):
