@@ -214,7 +214,7 @@ ELSEWHERE = {"coinpress", "public", "top-k", "public-prior"}
 
 
 PICTURES = {name for name, kind in METHODS.items() if kind.takes is PrivateImages}
-"""Noise and votes are those audited here; what a picture or a person adds, in `tests/contracts/test_people.py`."""
+"""Noise and votes are those audited here; what a picture or a person adds, in `contracts/test_people.py`."""
 
 
 def test_every_method_is_audited():

@@ -162,6 +162,31 @@ def test_without_a_network_there_is_one_clear_line(monkeypatch, tmp_path, capfd)
     assert capfd.readouterr() == ("", "")
 
 
+def test_what_a_processor_does_to_pixels_is_told_where_it_is_plain(models):
+    vit, clip = get_encoder(str(models / "vit")), get_encoder(str(models / "clip"))
+    assert vit.pixel_map.side == 32
+    assert np.allclose([*vit.pixel_map.mean, *vit.pixel_map.scale], 127.5)
+    assert clip.pixel_map is None  # it cuts the middle out
+    picture = random_images(1)[0].resize((32, 32), 3)
+    by_hand = (np.asarray(picture, dtype=np.float32).transpose(2, 0, 1) - 127.5) / 127.5
+    assert np.allclose(vit.prepare(picture), by_hand, atol=1e-5)
+
+
+def test_a_vision_model_is_changed_in_a_copy_whose_pictures_are_squeezed_as_in_training(models):
+    from dptransfer.encoders import EncoderDelta, adapted
+
+    plain, images = get_encoder(str(models / "vit")), random_images(2)
+    before = plain.encode(images)
+    delta = EncoderDelta(plain.identity, "state", {"model.layernorm.bias": np.ones(16, dtype=np.float32)})
+    moved = adapted(plain, delta)
+    assert moved.identity == delta.identity
+    assert not np.allclose(moved.encode(images), before, atol=1e-3)
+    assert np.array_equal(plain.encode(images), before)
+    small = [image.resize((32, 32), 3) for image in images]
+    assert np.array_equal(moved.encode(images), moved.encode(small))
+    assert not np.array_equal(plain.encode(images), plain.encode(small))
+
+
 CLASSIFIERS = {
     "vit": lambda: transformers.ViTForImageClassification(
         transformers.ViTConfig(**SMALL, **PICTURE, num_labels=5)

@@ -30,7 +30,7 @@ def room_for(facts: Facts, method: PrivateMethod, network: Network | None = None
         network: of a method on pictures, the one that it may change in every weight.
     """
     if network is not None:
-        whole = sum(tensor.numel() for tensor in network.module.state_dict().values())
+        whole: int = sum(tensor.numel() for tensor in network.module.state_dict().values())
         return 4 * whole + 24 * network.dimension * len(facts.classes) + _CHUNK
     kinds = getattr(method, "candidates", ()) or (method,)
     prototypes = max(int(getattr(kind, "k", None) or 1) for kind in kinds)

@@ -37,9 +37,10 @@ class NetworkGradient(BoundedQuery):
                    (`deep.gradient_lattice`), the clip. Add/remove: 1. Replace: 2. Persons: the sum of one's
                    integers is scaled to a norm of at most bound·2³⁰ (`compute.people`), so bound and 2·bound.
     Assumes:       a picture's gradient in floats is a function of that picture, its label, θ and the size of
-                   a micro-batch, and not of the other pictures in it: no layer mixes pictures (checked for
-                   batch statistics), and kernels treat each alike. See `deep.neighbours`, which measures it.
-                   From these floats on everything is exact.
+                   a micro-batch, and not of the other pictures in it. No layer mixes pictures (batch
+                   statistics are refused) and kernels are deterministic; that they round alike in every
+                   slot, beside whatever pictures, is measured and not proved: `tests/deep/test_neighbours.py`
+                   finds the same bits on CPUs, and asks GPUs. From these floats on everything is exact.
     Reference:     Abadi et al. (2016); De et al. (2022) for several views inside of one clip.
 
     Attributes:

@@ -34,10 +34,15 @@ AVERAGING = 0.999
 """The student is the average of its values on the way, which decays by so much a step, as in FixMatch."""
 
 HEAD_PACE, TRUNK_PACE = 1e-3, 3e-4
-"""Lengths of the first steps, by Adam: the published plain descent needs other ones for every network."""
+"""Lengths of the first steps, by Adam: plain descent, as published, needs others for every network.
+
+These and `SCALE` were decided on 24 classes of Caltech-101 at 64 pixels, with three answers each: of other
+pictures the head alone had 0.778 right; 50 steps of the network made that 0.781, 0.831 and 0.805 at paces of
+1e-4, 3e-4 and 1e-3.
+"""
 
 SCALE = 8.0
-"""Norm of the head's rows: small ones learn slowly, large ones learn the noise of the answers."""
+"""Root mean square of the norm of the head's rows; 4, 8 and 16 did about as well, 32 worse."""
 
 VIEWS = 4
 """Weak views of each picture, and strong ones, while the network is frozen: each is seen once."""

@@ -64,7 +64,8 @@ class PictureStudent(Voting, ImageMethod):
             student makes of their votes.
         student_trains: of the last two: 'head', or 'full' for the network with it.
         student_encoder: the network that the student works on or starts from; None for `encoder`. 'small-cnn'
-            has seen no data, so that with 'full' a student learns from scratch.
+            has seen no data, so that with 'full' a student learns from scratch; then with hard `labels`,
+            since a linear student makes little of such a network's rows.
         student_steps: of the last two: how many steps of training.
         student_batch: of the last two: answered pictures in a step, beside seven times as many of all.
         features: the public map of the network's rows that a linear student works on.

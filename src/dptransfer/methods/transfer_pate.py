@@ -43,10 +43,13 @@ class TransferPATE(Voting, EmbeddingMethod):
 
     Attributes:
         features: the public feature map.
-        self_training: whether the student goes on with public rows that nobody was asked about.
+        self_training: whether the student goes on with public rows of whose class it is sure.
     """
 
     rows_per_teacher: ClassVar[int] = 4
+    """On caltech101, gtsrb, hwu64 and news20, of parts of 1 to 100 rows, those of 3 to 5 were best or next to
+    it at every ε from 0.5 to 8: votes say more the more teachers there are, and a student that regresses them
+    needs no teacher to be right."""
     features: Features = field(default_factory=lambda: PublicMap(axes=256))
     self_training: bool = True
     name: ClassVar[str] = "transfer-pate"

@@ -159,9 +159,8 @@ class Voting(PrivateMethod):
         """What the card says about them: where there was a test, how many passed is released."""
         if self.threshold is None:
             return ()
-        return (
-            f"{len(answers.positions)} of {self.queries} questions were answered: the first that passed the noisy test.",
-        )
+        first = f"{len(answers.positions)} of {self.queries} questions were answered"
+        return (f"{first}: the first that passed the noisy test.",)
 
     def _settled(self, facts: Facts, budget: Budget, pool: int | None) -> Voting:
         """The same method with every number that is left open chosen, from public facts and the budget."""
