@@ -47,10 +47,9 @@ class Plain(FineTuning):
     train: str = "all"
     name: ClassVar[str] = "plain"
 
-    @property
-    def trained(self) -> str:
-        """As it is set."""
-        return self.train
+    def parts(self, network, classes, features):
+        """As a warm start without public pictures has them."""
+        return WarmStartNetwork(train=self.train, blocks=self.blocks).parts(network, classes, features)
 
 
 def fitted(method, private, seed):

@@ -50,7 +50,8 @@ class Projection(GradientHead):
                    then moves the gradient of every row of the second, and a clip per row bounds nothing. As f
                    is linear, f of a mean is the mean of f: so noisy sums, released once, serve all episodes,
                    and a row's gradient depends on that row and on released values. They find that it never
-                   helps.
+                   helps; so trained it beats `mean` on equally pooled features of CIFAR-10, and stays below
+                   `mean` on all of them.
 
     Attributes:
         features: the public feature map; `UnitNorm(pool=10)` averages neighbouring features first, which is

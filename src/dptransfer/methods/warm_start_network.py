@@ -42,9 +42,10 @@ class WarmStartNetwork(FineTuning):
     picture, so its encoder gives them side by side, each of unit norm.
 
     Releases:      the (classes, dimension) class sums of the unchanged network's rows, once; then `steps`
-                   sums of clipped gradients, each over a fresh Poisson sample.
-    Guarantee:     GaussianEvent(z₁) and SampledGaussianEvent(z, rate, steps), composed by their privacy loss
-                   distributions; z is the smallest that fits, and z₁ follows from it by `share`.
+                   sums of clipped gradients, over all pictures or over fresh Poisson samples.
+    Guarantee:     GaussianEvent(z₁), and SampledGaussianEvent(z, rate, steps) or, where steps see everyone,
+                   GaussianEvent(z, times=steps); composed by their privacy loss distributions. z is the
+                   smallest that fits, and z₁ follows from it by `share`.
     Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
     Sensitivity:   see `ClassSums` and `NetworkGradient`: a picture's prior is a function of that picture and
                    of the released centres, so its gradient is still clipped as one.
