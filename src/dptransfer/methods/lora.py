@@ -51,5 +51,12 @@ class LoRA(FineTuning):
 
     def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
         """As it is set."""
-        own = {"blocks": self.blocks, "rank": self.rank, "pace": TRUNK_PACE}
-        return TrainedParts(network, "low-rank", classes, features=features, **own)
+        return TrainedParts(
+            network,
+            "low-rank",
+            classes,
+            blocks=self.blocks,
+            rank=self.rank,
+            pace=TRUNK_PACE,
+            features=features,
+        )
