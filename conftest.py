@@ -14,6 +14,16 @@ def cache_in_a_temporary_folder(tmp_path_factory):
         yield
 
 
+@pytest.fixture(scope="module")
+def one_thread():
+    """One thread for torch: tiny networks are only slowed down by more."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def install(tmp_path_factory):
     """Puts modules on the path as an installer would leave them; gives what uninstalls them."""

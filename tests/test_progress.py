@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from dptransfer.progress import reported_to, steps
+from dptransfer.progress import reported_to, steps, tell
 
 
 def test_every_step_is_told_after_it_is_done():
@@ -54,3 +54,11 @@ def test_another_thread_is_not_listened_to():
         other.join()
         list(steps(1, "here"))
     assert heard == [(1, 1, "here")]
+
+
+def test_what_goes_on_in_the_middle_tells_where_it_is():
+    heard = []
+    tell(6, 10, "step")
+    with reported_to(lambda *told: heard.append(told)):
+        tell(7, 10, "step")
+    assert heard == [(7, 10, "step")]

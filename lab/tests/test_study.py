@@ -53,7 +53,7 @@ def test_defaults_are_filled_in_and_change_the_digest(small):
     whole = small.resolved()
     assert whole["seeds"] == [0, 1]
     assert whole["method"][0]["declare"] == "nothing"
-    assert whole["data"][0]["source"]["made"] == {"train": "toy.npz", "test": None, "more": []}
+    assert whole["data"][0]["source"]["made"] == {"train": "toy.npz", "test": None, "more": [], "size": None}
     assert parse_study(SMALL + "\n# a comment\n").digest == small.digest
     assert parse_study(SMALL.replace("seeds = 2", "seeds = [0, 1]")).digest == small.digest
     assert parse_study(SMALL.replace("seeds = 2", "seeds = 3")).digest != small.digest

@@ -1,8 +1,8 @@
 """Telling how far a long computation has come, to whoever listens.
 
-A method counts its steps with `steps`; whoever shows a bar listens with `reported_to`. Nothing else passes
-between the two, so a method needs no argument for it, and what is told is a count of steps that the plan
-fixed: it depends on no private row.
+A method counts its steps with `steps`, or says where it is with `tell`; whoever shows a bar listens with
+`reported_to`. Nothing else passes between the two, so a method needs no argument for it, and what is told is
+a count of steps that the plan fixed: it depends on no private row.
 """
 
 from __future__ import annotations
@@ -39,6 +39,11 @@ def steps(count: int, what: str) -> Iterator[int]:
     """0 to count − 1, telling the listener after each."""
     for index in range(count):
         yield index
-        listener = _listener.get()
-        if listener is not None:
-            listener(index + 1, count, what)
+        tell(index + 1, count, what)
+
+
+def tell(done: int, count: int, what: str) -> None:
+    """So many steps are done: for what does not count from 0, as a run that goes on does not."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(done, count, what)

@@ -7,7 +7,7 @@ import pytest
 
 from dptransfer.audit import excess_over_claim, gaussian_epsilon
 from dptransfer.compute.softmax_gradient import RESIDUAL_NORM, probabilities, whole_numbers
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import PrivateEmbeddings, PrivateImages, PublicEmbeddings
 from dptransfer.features import UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import RoundsLeft
@@ -194,10 +194,28 @@ def test_methods_that_read_no_private_row_give_neighbours_the_same_model(method,
     assert heads[0].any()
 
 
-AUDITED = {*OF_ROUNDS, *SAMPLED, *OF_RUNS, "only-public", "language"}
+def taught(rows, labels):
+    return PrivateEmbeddings(rows, labels, classes=CLASSES, size=1, name="audit")
+
+
+ALONE, JOINED = taught(-EAST, [0]), taught(np.vstack([-EAST, EAST]), [0, 1])
+"""The only teacher takes everything for the first class, until a row turns it on both questions."""
+
+
+def test_votes_keep_their_promise_and_half_the_noise_is_caught():
+    asked = {"pair": (JOINED, ALONE), "teachers": 1, "queries": 2, "self_training": False}
+    assert 0.5 * EPSILON < gaussian(over_runs("transfer-pate", ADD, 250, **asked)) <= EPSILON
+    assert gaussian(over_runs("transfer-pate", ADD, 150, noise=Quieter, **asked)) > EPSILON
+
+
+AUDITED = {*OF_ROUNDS, *SAMPLED, *OF_RUNS, "only-public", "language", "transfer-pate"}
 ELSEWHERE = {"coinpress", "public", "top-k", "public-prior"}
 """In `tests/contracts/test_audit.py`."""
 
 
+PICTURES = {name for name, kind in METHODS.items() if kind.takes is PrivateImages}
+"""Noise and votes are those audited here; what a picture or a person adds, in `contracts/test_people.py`."""
+
+
 def test_every_method_is_audited():
-    assert AUDITED | ELSEWHERE == set(METHODS) - {"auto"}  # which runs one of the others
+    assert AUDITED | ELSEWHERE | PICTURES == set(METHODS) - {"auto"}  # which runs one of the others

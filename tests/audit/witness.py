@@ -16,8 +16,9 @@ import pytest
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianMechanism, RoundsLeft
-from dptransfer.methods import METHODS, PPGD, FromShots, FromZero, Pace
-from dptransfer.methods.gradient_head import GradientHead
+from dptransfer.methods import METHODS, FromShots, FromZero, Pace
+from dptransfer.methods.gradient_head import Guide
+from dptransfer.methods.mixed_baselines import _MeanClipGuide
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
 
@@ -122,7 +123,7 @@ def public_start(start, features, public):
 def shown_by(method, plan, private, noise, features=FEATURES):
     public = EASY if method.name == "adamix" else SHOTS
     with witnessing() as shown, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PPGD, "finished", GradientHead.finished)  # its last fit is slow, and shows nothing new
+        patch.setattr(_MeanClipGuide, "head", Guide.head)  # its last fit is slow, and shows nothing new
         if isinstance(getattr(method, "start", None), FromShots):
             weights = public_start(method.start, features, public)
             patch.setattr(FromShots, "weights", lambda *given: weights.copy())

@@ -7,6 +7,7 @@ import pytest
 
 from dptransfer.cli.declared import settings_of
 from dptransfer.cli.method import method_from
+from dptransfer.data import PrivateImages
 from dptransfer.errors import ArgumentError
 from dptransfer.features import PublicMap, UnitNorm
 from dptransfer.methods import METHODS, MeanPrototypes
@@ -47,14 +48,19 @@ def asks_private_rows(method):
 
 @pytest.mark.parametrize("method", [name for name, kind in METHODS.items() if not kind.plans_by_facts])
 def test_every_method_plans_with_and_without_stand_ins(cli_json, method):
-    told = cli_json("plan", "-m", method, *BUDGET, "--classes", "7", "--dim", "40")
+    pictures = METHODS[method].takes is PrivateImages
+    size = ("--image-size", "40") if pictures else ("--dim", "40")
+    told = cli_json("plan", "-m", method, *BUDGET, "--classes", "7", *size)
     assert bool(told["events"]) == asks_private_rows(method)
-    assert (told["classes"], told["dimension"], told["assumed"]) == (7, 40, [])
+    assert (told["classes"], told["assumed"]) == (7, [])
+    assert told["shape"] == ([40, 40, 3] if pictures else [40])
+    assert told["dimension"] == (None if pictures else 40)
     guessed = cli_json("plan", "-m", method, *BUDGET)
     assert guessed["epsilon"] == pytest.approx(told["epsilon"], abs=1e-6)
     assert guessed["steps"] == told["steps"]
-    assert guessed["assumed"] == ["classes", "dimension"]
-    assert "Stand-ins: 10 classes and 1280 dimensions" in guessed["notes"][-1]
+    assert guessed["assumed"] == ["classes", "shape" if pictures else "dimension"]
+    stand_in = "pictures of 224 × 224 pixels" if pictures else "1280 dimensions"
+    assert f"Stand-ins: 10 classes and {stand_in}" in guessed["notes"][-1]
 
 
 def test_the_methods_that_plan_by_facts_are_these():

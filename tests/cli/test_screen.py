@@ -1,6 +1,7 @@
-"""How far a fit is: on a terminal a bar that counts, in a pipe nothing."""
+"""How far a fit is: on a terminal a bar that counts, in a pipe a line every half minute."""
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -26,8 +27,43 @@ def test_on_a_terminal_steps_are_counted(monkeypatch):
     assert "Fitting 'noisy-gd', noisy gradient step 3 of 3" in out
 
 
-def test_in_a_pipe_there_is_nothing(monkeypatch):
+def test_in_a_pipe_there_is_nothing_of_what_is_done_at_once(monkeypatch):
     assert shown(monkeypatch, terminal=False) == ""
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time that passes ten seconds a step."""
+    seconds = iter(range(0, 10**6, 10))
+    monkeypatch.setattr(module, "_now", lambda: next(seconds))
+
+
+def test_in_a_pipe_long_work_tells_its_rate_and_the_time_left_now_and_then(clock, capsys):
+    with progress_bar("Fitting 'film'") as step, progress.reported_to(step):
+        list(progress.steps(40, "step"))
+    lines = capsys.readouterr().err.splitlines()
+    assert 2 < len(lines) < 40
+    assert all(
+        re.fullmatch(r"Fitting 'film', step \d+ of 40, 0\.\d+ a second, \d+ (s|min) left", one)
+        for one in lines
+    )
+
+
+def test_in_a_pipe_nothing_tells_how_many_private_examples_there_are(clock, capsys):
+    with progress_bar("Encoding", count_is_private=True) as step:
+        for done in range(0, 1235, 50):
+            step(done, 1234)
+    told = capsys.readouterr().err
+    assert re.search(r"^Encoding, \d+%, \d+ (s|min) left$", told, re.MULTILINE)
+    assert "1234" not in told
+    assert "second" not in told
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.2, "0 s"), (80, "80 s"), (200, "3 min"), (9000, "2 h 30 min")]
+)
+def test_times_are_told_in_words(seconds, words):
+    assert module._duration(seconds) == words
 
 
 def test_nobody_listens_afterwards(monkeypatch):

@@ -29,10 +29,13 @@ ROW_NORM = 2**16
 SIZES = [0.0, 1e-9, 1.0, 50.0, 1e6]
 
 
-KINDS = ["coarse", "fine", "curved"]
+KINDS = ["coarse", "fine", "curved", "beside a prior"]
 
 
 def logits_of(kind, linear, offset, precision):
+    if kind == "beside a prior":
+        prior = IntegerLogits.coarse(precision - linear, offset, ROW_NORM)
+        return replace(IntegerLogits.coarse(linear, offset, ROW_NORM), beside=prior)
     if kind == "coarse":
         return IntegerLogits.coarse(linear, offset, ROW_NORM)
     return IntegerLogits.of(linear, offset, precision if kind == "curved" else None, ROW_NORM)
@@ -87,7 +90,7 @@ def test_cuda_and_numpy_give_the_same_integers(size, kind, shape):
 @steady
 @given(st.lists(st.integers(0, 200), max_size=6), st.integers(0, 99))
 def test_any_cut_and_any_order_give_the_same_sum(cuts, seed):
-    rows, labels, logits = problem(200, kind=KINDS[seed % 3])
+    rows, labels, logits = problem(200, kind=KINDS[seed % 4])
     wanted = clipped_gradient(rows, labels, logits, 1.0)
     order = np.random.default_rng(seed).permutation(200)
     parts = np.split(order, sorted(cuts))

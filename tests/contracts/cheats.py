@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dptransfer.methods import MeanPrototypes, NoisyGD
+from dptransfer.encoders import encode_pixels
+from dptransfer.methods import FiLM, MeanPrototypes, NoisyGD
 from dptransfer.methods.base import Outcome, Plan, with_query
 from dptransfer.privacy import Budget
 from dptransfer.release.heads import CosineHead
@@ -210,6 +211,43 @@ class PredictsByUnsavedRule(MeanPrototypes):
         outcome = super().run(plan, features, private, noise, public)
         return replace(outcome, head=_Upside(outcome.head.prototypes))
 
+
+@dataclass(frozen=True)
+class PeeksAtPixels(FiLM):
+    """Looks at private pictures while it plans."""
+
+    def plan(self, facts, budget, public=None):
+        Watched.latest.pixels[:1].mean()
+        return super().plan(facts, budget, public)
+
+
+@dataclass(frozen=True)
+class RefusesBlackPictures(FiLM):
+    """Raises where a picture could not be read, and so tells that there is one."""
+
+    def run(self, plan, prepared, private, noise, public):
+        if len(private.labels) and not private.pixels[:].any(axis=(1, 2, 3)).all():
+            raise ValueError("a picture is black")
+        return super().run(plan, prepared, private, noise, public)
+
+
+@dataclass(frozen=True)
+class ReleasesPicturesAsRows(FiLM):
+    """Hands out the rows of three private pictures as the head's weights."""
+
+    def run(self, plan, prepared, private, noise, public):
+        outcome = super().run(plan, prepared, private, noise, public)
+        rows = encode_pixels(private.pixels[:3], self.encoder_after(None, outcome.encoder_delta))
+        return replace(outcome, head=replace(outcome.head, weights=rows.astype(np.float64)))
+
+
+PICTURE_CHEATS = {
+    "a_refused_budget_leaves_the_rows_unread": PeeksAtPixels,
+    "no_row_is_read_before_the_charge": PeeksAtPixels,
+    "odd_data_sets_all_work_and_raise_nothing": RefusesBlackPictures,
+    "the_release_holds_no_private_array": ReleasesPicturesAsRows,
+}
+"""Check → a method on pictures that must fail it."""
 
 CHEATS = {
     "a_refused_budget_leaves_the_rows_unread": (PeeksInPlan, LooksForFree),

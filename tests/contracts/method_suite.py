@@ -7,13 +7,14 @@ the rule. `test_method_suite.py` runs them over all methods, and over methods th
 import gc
 import tempfile
 import types
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from dptransfer.accounting import fits, guarantee_of
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import PrivateEmbeddings, PublicData, PublicEmbeddings
 from dptransfer.data.facts import Facts
 from dptransfer.errors import BudgetError, BudgetExceeded
 from dptransfer.ledger import Ledger
@@ -37,13 +38,10 @@ def _public():
 
 
 POOL = _public()
-FRESH = np.random.default_rng(101).normal(size=(40, WIDTH))
 
 
-class Watched(PrivateEmbeddings):
-    """Private rows that count how often they are looked at; `latest` lets a cheat get hold of them."""
-
-    latest = None
+class Counted:
+    """Private data that count how often they are looked at; a cheat gets hold of `Watched.latest`."""
 
     def __init__(self, x, y, **declared):
         self.reads = 0
@@ -55,13 +53,19 @@ class Watched(PrivateEmbeddings):
         self.reads += 1
         return self.__dict__[name]
 
-    rows = property(lambda self: self._look("_rows"), lambda self, x: self.__dict__.update(_rows=x))
     labels = property(lambda self: self._look("_labels"), lambda self, y: self.__dict__.update(_labels=y))
 
     @property
     def fingerprint(self):
         self.reads += 1
         return "0" * 64
+
+
+class Watched(Counted, PrivateEmbeddings):
+    """Rows that count it."""
+
+    latest = None
+    rows = property(lambda self: self._look("_rows"), lambda self, x: self.__dict__.update(_rows=x))
 
 
 FACTS = Facts(CLASSES, WIDTH, size=SIZE, class_counts=COUNTS)
@@ -74,10 +78,48 @@ def ordinary():
     return rng.normal(size=(len(y), WIDTH)) + 2 * np.eye(3, WIDTH)[y], y
 
 
+@dataclass(frozen=True)
+class World:
+    """Data of one kind, on which a method is tried.
+
+    Attributes:
+        facts: what is declared.
+        pool: public examples.
+        kind: of private data that count how often they are looked at.
+        ordinary: gives thirty examples and their labels.
+        odd: gives strange ones, by name.
+        traces: given a method, examples and a model, gives rows that no release may hold.
+    """
+
+    facts: Facts
+    pool: PublicData
+    kind: type
+    ordinary: Callable
+    odd: Callable
+    traces: Callable
+
+    def private(self, x=None, y=None):
+        if x is None:
+            x, y = self.ordinary()
+        return self.kind(x, np.asarray(y, dtype=np.int64), name=NAME)
+
+
+def world(method):
+    """The data that the method takes."""
+    if method.takes is PrivateEmbeddings:
+        return ROWS
+    from .pictures import PICTURES
+
+    return PICTURES
+
+
 def private(x=None, y=None):
-    if x is None:
-        x, y = ordinary()
-    return Watched(x, np.asarray(y, dtype=np.int64), name=NAME)
+    return ROWS.private(x, y)
+
+
+def fresh(model):
+    """Rows that nobody has seen, as wide as the model's."""
+    return np.random.default_rng(101).normal(size=(40, model.dimension))
 
 
 def relations(method):
@@ -87,7 +129,13 @@ def relations(method):
 
 def reads_nothing(method):
     """Whether the plan has no step at all: then nobody may look at a row, and every check asks for that."""
-    return not method.plan(FACTS, budget_for(method), POOL).events
+    here = world(method)
+    return not method.plan(here.facts, budget_for(method), here.pool).events
+
+
+def in_their_order(method):
+    """Whether it has teachers that look at their examples one after the other."""
+    return hasattr(method, "epochs")
 
 
 def budget_for(method, relation=None, **amount):
@@ -95,9 +143,10 @@ def budget_for(method, relation=None, **amount):
 
 
 def fitted(method, data=None, *, seed=1, ledger=None, noise=None, budget=None):
+    here = world(method)
     return method.fit(
-        data or private(),
-        POOL,
+        data or here.private(),
+        here.pool,
         budget=budget or budget_for(method),
         ledger=ledger or Ledger.in_memory(),
         noise=noise or SeededNoise(seed),
@@ -113,7 +162,7 @@ def same(first, second):
 
 
 def a_refused_budget_leaves_the_rows_unread(method):
-    ledger, data = Ledger.in_memory(), private()
+    ledger, data = Ledger.in_memory(), world(method).private()
     ledger.set_budget(NAME, budget_for(method, epsilon=1e-3, delta=1e-9))
     try:
         fitted(method, data, ledger=ledger)
@@ -125,7 +174,7 @@ def a_refused_budget_leaves_the_rows_unread(method):
 
 
 def no_row_is_read_before_the_charge(method):
-    ledger, data = Ledger.in_memory(), private()
+    ledger, data = Ledger.in_memory(), world(method).private()
     charge, seen = ledger.charge, []
 
     def watching(*given, **named):
@@ -139,21 +188,23 @@ def no_row_is_read_before_the_charge(method):
 
 
 def a_plan_needs_the_facts_alone(method):
-    data = private()
+    here = world(method)
+    data = here.private()
     for relation in relations(method):
-        planned = method.plan(FACTS, budget_for(method, relation), POOL)
-        again = method.plan(data.facts, budget_for(method, relation), POOL)
+        planned = method.plan(here.facts, budget_for(method, relation), here.pool)
+        again = method.plan(data.facts, budget_for(method, relation), here.pool)
         assert planned.events == again.events
         assert planned.guarantee == again.guarantee
     assert data.reads == 0
 
 
 def the_events_charged_are_the_events_released(method):
+    here = world(method)
     for relation in relations(method):
         ledger, budget = Ledger.in_memory(), budget_for(method, relation)
         model = fitted(method, ledger=ledger, budget=budget)
         (charge,) = (entry for entry in ledger.history() if hasattr(entry, "events"))
-        plan = method.plan(private().facts, budget, POOL)
+        plan = method.plan(here.private().facts, budget, here.pool)
         assert charge.events == model.events == plan.events
         assert all(event.relation is relation for event in model.events)
         assert model.guarantee.relation is relation
@@ -181,7 +232,7 @@ class Broken(SeededNoise):
 
 
 def a_run_that_raises_has_spent_and_says_that_it_failed(method):
-    ledger, data = Ledger.in_memory(), private()
+    ledger, data = Ledger.in_memory(), world(method).private()
     try:
         fitted(method, data, ledger=ledger, noise=Broken())
     except OSError:
@@ -204,13 +255,14 @@ def the_guarantee_follows_from_the_events_and_fits_the_budget(method):
         {"rho": 0.1, "delta": 1e-6},
         {"mu": 0.5, "delta": 1e-6},
     )
+    here = world(method)
     for relation in relations(method):
         for amount in amounts:
             budget = budget_for(method, relation, **amount)
             try:
-                plan = method.plan(FACTS, budget, POOL)
+                plan = method.plan(here.facts, budget, here.pool)
             except BudgetError:
-                events = method.plan(FACTS, budget_for(method, relation), POOL).events
+                events = method.plan(here.facts, budget_for(method, relation), here.pool).events
                 noisy = any(isinstance(event, GaussianEvent | SampledGaussianEvent) for event in events)
                 assert (budget.flavour, noisy) in {("pure", True), ("gdp", False)}
                 continue
@@ -228,17 +280,28 @@ def the_guarantee_follows_from_the_events_and_fits_the_budget(method):
 
 def the_same_seed_gives_the_same_release(method):
     assert same(fitted(method, seed=5), fitted(method, seed=5))
-    data = ordinary()
-    assert same(fitted(method, private(*data), seed=5), fitted(method, private(*data), seed=5))
+    here = world(method)
+    data = here.ordinary()
+    assert same(fitted(method, here.private(*data), seed=5), fitted(method, here.private(*data), seed=5))
+
+
+def undrawn(method):
+    """The same method without draws that go by the position of a row or a person."""
+    whole = {"sampling_rate": 1.0, "teachers": 1}
+    return replace(method, **{name: value for name, value in whole.items() if hasattr(method, name)})
 
 
 def the_order_of_the_rows_does_not_matter(method):
-    """Where no rows are sampled: a sample is drawn by position, so a method that samples is asked for all."""
-    x, y = ordinary()
-    if hasattr(method, "sampling_rate"):
-        method = replace(method, sampling_rate=1.0)
+    """Where nothing is drawn by position: a method that samples rows is asked for all, one that shares them
+    out for one part. Teachers on pictures look at theirs one after the other, so there the order may matter.
+    """
+    if in_their_order(method):
+        return
+    here = world(method)
+    x, y = here.ordinary()
+    method = undrawn(method)
     for order in (np.arange(len(x))[::-1], np.random.default_rng(3).permutation(len(x))):
-        assert same(fitted(method), fitted(method, private(x[order], y[order])))
+        assert same(fitted(method), fitted(method, here.private(x[order], y[order])))
 
 
 def odd_data_sets():
@@ -262,11 +325,15 @@ def odd_data_sets():
 
 def odd_data_sets_all_work_and_raise_nothing(method):
     shapes = {name: array.shape for name, array in fitted(method).weights.items()}
-    for x, y in odd_data_sets().values():
-        model = fitted(method, private(x, y))
+    here = world(method)
+    for x, y in here.odd().values():
+        model = fitted(method, here.private(x, y))
         assert {name: array.shape for name, array in model.weights.items()} == shapes
-        assert np.isfinite(model.predict_proba(FRESH)).all()
-        assert set(model.predict(FRESH)) <= set(CLASSES)
+        assert np.isfinite(model.predict_proba(fresh(model))).all()
+        assert set(model.predict(fresh(model))) <= set(CLASSES)
+
+
+ROWS = World(FACTS, POOL, Watched, ordinary, odd_data_sets, lambda method, x, model: [x])
 
 
 def _reachable(root):
@@ -282,19 +349,21 @@ def _reachable(root):
 
 
 def the_release_holds_no_private_array(method):
-    x, y = ordinary()
-    data = private(x, y)
+    here = world(method)
+    x, y = here.ordinary()
+    data = here.private(x, y)
     model = fitted(method, data)
-    model.predict(FRESH)
+    model.predict(fresh(model))
     held = list(_reachable(model))
     assert not any(item is data for item in held)
-    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    traces = [rows.astype(np.float64) for rows in here.traces(method, x, model)]
+    traces += [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in traces]
     for array in [item for item in held if isinstance(item, np.ndarray)] + list(model.weights.values()):
-        assert not np.shares_memory(array, data.rows)
+        assert not np.shares_memory(array, data._examples)
         assert not np.shares_memory(array, data.labels)
-        if array.ndim and array.shape[-1] == WIDTH:
-            flat = array.reshape(-1, WIDTH).astype(np.float64)
-            for rows in (x, unit):
+        for rows in traces:
+            if array.ndim and array.shape[-1] == rows.shape[1]:
+                flat = array.reshape(-1, rows.shape[1]).astype(np.float64)
                 assert np.abs(flat[:, None] - rows).max(axis=2).min(initial=1.0) > 1e-6
     counts = np.bincount(y, minlength=len(CLASSES))
     for array in model.weights.values():
@@ -307,8 +376,9 @@ def saved_and_loaded_it_predicts_the_same(method):
         model.save(Path(folder) / "model", unsafe_for_publication=True)
         again = read_release(Path(folder) / "model")
         assert same(model, again)
-        assert (model.predict(FRESH) == again.predict(FRESH)).all()
-        assert (model.predict_proba(FRESH) == again.predict_proba(FRESH)).all()
+        new = fresh(model)
+        assert (model.predict(new) == again.predict(new)).all()
+        assert (model.predict_proba(new) == again.predict_proba(new)).all()
         assert again.guarantee == model.guarantee
 
 

@@ -56,6 +56,13 @@ EDGES = [
     ("fully-private", {"steps": 3, "pace": paces()[0], "clip": HIGH}),
     ("feature-covariance", {"steps": 3, "pace": paces()[0], "ridge": LOW}),
     ("feature-covariance", {"steps": 3, "pace": paces()[2], "ridge": HIGH, "clip": LOW}),
+    *(
+        ("warm-start", {**GIVEN, "pace": pace, "loss": loss, "prior_temperature": temperature, "share": 1e-6})
+        for pace, loss, temperature in zip(
+            paces(), ("average", "average", "logits"), (LOW, HIGH, LOW), strict=True
+        )
+    ),
+    *(("projection", {**GIVEN, "pace": pace, "clip": clip}) for pace in paces() for clip in (LOW, HIGH)),
     ("newton", {"steps": 3, "ridge": LOW, "clip": HIGH}),
     ("newton", {"steps": 3, "ridge": HIGH, "clip": LOW}),
     ("least-squares", {"ridge": LOW, "alpha": HIGH}),
@@ -128,6 +135,8 @@ def test_no_setting_of_the_callers_thread_changes_what_is_released(setting):
         ("least-squares", {"ridge": 1e-13}),
         ("adamix", {"public_weight": 1e13}),
         ("ppgd", {"reuse": 1e-13}),
+        ("warm-start", {"prior_temperature": 1e13}),
+        ("projection", {"clip": 1e13}),
         ("fully-private", {"clip": 1e-13}),
         ("global-adapt", {"count_weight": 17}),
         ("global-adapt", {"adapt_rate": 1e13}),

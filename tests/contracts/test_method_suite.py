@@ -1,15 +1,22 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from dptransfer.data import PrivateImages
 from dptransfer.errors import DPTransferError
 from dptransfer.features import PublicMap
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS, FromNames, MeanPrototypes, start
 
-from .cheats import CHEATS, Boasts, Overspends
-from .method_suite import CHECKS, fitted, private
+from .cheats import CHEATS, PICTURE_CHEATS, Boasts, Overspends
+from .method_suite import CHECKS, budget_for, fitted, private
+from .pictures import PICTURES, quick
 
 CAUGHT = (AssertionError, DPTransferError, ValueError, IndexError)
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(autouse=True)
@@ -20,10 +27,12 @@ def names_without_a_model(monkeypatch):
 
 def small(name):
     """The method as it comes, but Auto with two candidates (it tries each of them on several tasks), and a
-    named tower for the method that has no default.
+    named tower for the method that has no default; and methods on pictures with a tiny network.
     """
     if name == "language":
         return METHODS[name](start=FromNames(tower="toy"))
+    if METHODS[name].takes is PrivateImages:
+        return quick(METHODS[name])
     if name == "auto":
         return METHODS[name](candidates=(MeanPrototypes(), MeanPrototypes(features=PublicMap(axes=3))))
     return METHODS[name]()
@@ -47,6 +56,19 @@ def test_every_check_catches_a_method_that_cheats(check, cheat):
     with pytest.raises(CAUGHT):
         CHECKS[check](cheat())
     CHECKS[check](MeanPrototypes())
+
+
+@pytest.mark.parametrize("check", PICTURE_CHEATS)
+def test_what_is_about_pictures_catches_a_method_on_pictures_that_cheats(check):
+    with pytest.raises(CAUGHT):
+        CHECKS[check](quick(PICTURE_CHEATS[check]))
+
+
+@pytest.mark.parametrize("name", [name for name, kind in METHODS.items() if kind.takes is PrivateImages])
+def test_a_plan_of_pictures_loads_no_network(name):
+    """A release names its encoder, and `verify` plans again: what others wrote must not be imported."""
+    method = replace(quick(METHODS[name]), encoder="no.such.module:network")
+    assert method.plan(PICTURES.facts, budget_for(method), PICTURES.pool).events
 
 
 def test_every_check_has_a_cheat():

@@ -179,3 +179,16 @@ def test_pictures_of_people_protect_persons(tmp_path):
     found = PrivateImages(find_images(tmp_path, person="folder"), resolution=4)
     assert (found.people.tolist(), found.facts.unit) == ([0, 0, 1], Unit.PERSON)
     assert PrivateImages(find_images(tmp_path), resolution=4).facts.unit is Unit.ROW
+
+
+def test_a_part_reads_its_own_pictures_when_they_are_asked_for(folder):
+    files = PrivateImages(find_images(folder), resolution=4, people=list("abaaa"))
+    chosen = np.array([2, 0])
+    part = files.part(chosen, files.facts)
+    assert (part.pixels[:] == files.pixels[chosen]).all()
+    assert (part.pixels[[1]] == files.pixels[[0]]).all()
+    assert part.pixels.shape == (2, 4, 4, 3)
+    assert (part.labels == files.labels[chosen]).all()
+    assert part.people.tolist() == [0, 0]
+    assert part.fingerprint != files.fingerprint
+    assert part.fingerprint == files.part(chosen, files.facts).fingerprint

@@ -116,6 +116,23 @@ def test_parameters_and_buffers_are_replaced_in_a_copy():
     assert moved.identity != plain.identity != means.identity != moved.identity
 
 
+def factors(name="0.weight", outputs=5, inputs=27, rank=2):
+    """Two factors of a layer's change."""
+    shapes = {"up": (outputs, rank), "down": (rank, inputs)}
+    rng = np.random.default_rng(0)
+    return {f"{name}.{which}": rng.normal(size=shape).astype(np.float32) for which, shape in shapes.items()}
+
+
+def test_a_product_of_two_factors_is_added_to_the_weights():
+    plain, images, change = encoder(), random_images(3), factors()
+    moved = adapted(plain, EncoderDelta(plain.identity, "low-rank", change))
+    product = (change["0.weight.up"] @ change["0.weight.down"]).reshape(5, 3, 3, 3)
+    before = plain.module.state_dict()["0.weight"].numpy()
+    replaced = adapted(plain, EncoderDelta(plain.identity, "state", {"0.weight": before + product}))
+    assert np.allclose(moved.encode(images), replaced.encode(images), atol=1e-5)
+    assert not np.allclose(moved.encode(images), plain.encode(images), atol=1e-2)
+
+
 @pytest.mark.parametrize(
     ("kind", "wrong"),
     [
@@ -124,6 +141,14 @@ def test_parameters_and_buffers_are_replaced_in_a_copy():
         ("state", {"1.bias": np.ones((5, 1), dtype=np.float32)}),
         ("state", {"1.num_batches_tracked": np.array(1, dtype=np.float32)}),
         ("prompt", {"1.bias": np.ones(5, dtype=np.float32)}),
+        ("low-rank", {"0.weight.up": np.ones((5, 2), dtype=np.float32)}),
+        ("low-rank", {"0.weight.down": np.ones((2, 27), dtype=np.float32)}),
+        ("low-rank", factors(rank=3) | {"0.weight.up": np.ones((5, 2), dtype=np.float32)}),
+        ("low-rank", factors(inputs=9)),
+        ("low-rank", factors(outputs=4)),
+        ("low-rank", factors() | {"0.weight.middle": np.ones((2, 2), dtype=np.float32)}),
+        ("low-rank", factors("1.weight")),
+        ("low-rank", {"weight": np.ones((5, 27), dtype=np.float32)}),
     ],
 )
 def test_a_change_that_does_not_fit_the_network_is_refused(kind, wrong):

@@ -1,8 +1,13 @@
 import numpy as np
 import pytest
 
-from dptransfer.data import find_images
-from dptransfer.encoders import encode_images_in_memory, encode_texts_in_memory, rows_depend_on_neighbours
+from dptransfer.data import PrivateImages, find_images
+from dptransfer.encoders import (
+    encode_images_in_memory,
+    encode_pixels,
+    encode_texts_in_memory,
+    rows_depend_on_neighbours,
+)
 from dptransfer.errors import ArgumentError
 
 from .toys import MeanColour, WordLengths, pictures, random_images
@@ -19,6 +24,17 @@ def test_images_in_memory_are_the_encoders_rows(tmp_path):
     assert seen[-1] == (10, 10)
     again = encode_images_in_memory([str(path) for path in images.paths[:3]], encoder)
     assert np.array_equal(again.rows, found.rows[:3])
+
+
+def test_pixels_are_encoded_in_calls_of_one_shape(tmp_path):
+    files = PrivateImages(find_images(pictures(tmp_path, 10, size=8)), resolution=8)
+    encoder, seen = MeanColour(), []
+    rows = encode_pixels(files.pixels, encoder, batch=4, progress=lambda *at: seen.append(at))
+    assert encoder.calls == [4, 4, 4]
+    assert seen == [(4, 10), (8, 10), (10, 10)]
+    assert (rows == encode_images_in_memory(find_images(tmp_path), MeanColour()).rows).all()
+    assert (encode_pixels(files.pixels[:], MeanColour()) == rows).all()
+    assert encode_pixels(files.pixels[:0], MeanColour()).shape == (0, 4)
 
 
 def test_texts_in_memory_are_the_encoders_rows():

@@ -3,6 +3,7 @@ import shutil
 import numpy as np
 import pytest
 
+from dptransfer.deep.network import network_of
 from dptransfer.encoders import encoder_of, get_encoder, rows_depend_on_neighbours, transformers_encoder
 from dptransfer.encoders.hub import quiet
 from dptransfer.errors import ArgumentError, DataError
@@ -159,3 +160,69 @@ def test_without_a_network_there_is_one_clear_line(monkeypatch, tmp_path, capfd)
         get_encoder("hf:nobody/nothing-of-that-name")
     assert "\n" not in str(caught.value)
     assert capfd.readouterr() == ("", "")
+
+
+def test_what_a_processor_does_to_pixels_is_told_where_it_is_plain(models):
+    vit, clip = get_encoder(str(models / "vit")), get_encoder(str(models / "clip"))
+    assert vit.pixel_map.side == 32
+    assert np.allclose([*vit.pixel_map.mean, *vit.pixel_map.scale], 127.5)
+    assert clip.pixel_map is None  # it cuts the middle out
+    picture = random_images(1)[0].resize((32, 32), 3)
+    by_hand = (np.asarray(picture, dtype=np.float32).transpose(2, 0, 1) - 127.5) / 127.5
+    assert np.allclose(vit.prepare(picture), by_hand, atol=1e-5)
+
+
+def test_a_vision_model_is_changed_in_a_copy_whose_pictures_are_squeezed_as_in_training(models):
+    from dptransfer.encoders import EncoderDelta, adapted
+
+    plain, images = get_encoder(str(models / "vit")), random_images(2)
+    before = plain.encode(images)
+    delta = EncoderDelta(plain.identity, "state", {"model.layernorm.bias": np.ones(16, dtype=np.float32)})
+    moved = adapted(plain, delta)
+    assert moved.identity == delta.identity
+    assert not np.allclose(moved.encode(images), before, atol=1e-3)
+    assert np.array_equal(plain.encode(images), before)
+    small = [image.resize((32, 32), 3) for image in images]
+    assert np.array_equal(moved.encode(images), moved.encode(small))
+    assert not np.array_equal(plain.encode(images), plain.encode(small))
+
+
+CLASSIFIERS = {
+    "vit": lambda: transformers.ViTForImageClassification(
+        transformers.ViTConfig(**SMALL, **PICTURE, num_labels=5)
+    ),
+    "resnet": lambda: transformers.ResNetForImageClassification(
+        transformers.ResNetConfig(
+            embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic", num_labels=5
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_the_classifier_that_a_model_was_saved_with_is_its_source_head(kind, tmp_path):
+    torch.manual_seed(0)
+    with quiet():
+        whole = CLASSIFIERS[kind]().eval()
+        whole.save_pretrained(tmp_path)
+    processor(tmp_path, "ViTImageProcessor")
+    network = network_of(str(tmp_path))
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3), dtype=np.uint8)
+    inputs = network.inputs(pixels)
+    with torch.no_grad():
+        logits = network.classify(network.rows(inputs))
+        assert torch.allclose(logits, whole(pixel_values=inputs).logits, atol=1e-4)
+    assert network.source_classes == 5
+
+
+def test_a_model_saved_without_a_classifier_or_with_one_of_other_rows_has_no_source_head(models, tmp_path):
+    assert get_encoder(str(models / "vit")).source_head is None
+    with quiet():
+        whole = CLASSIFIERS["vit"]()
+        whole.vit.layernorm.weight.data.mul_(3)
+        whole.save_pretrained(tmp_path)
+    processor(tmp_path, "ViTImageProcessor")
+    encoder = get_encoder(str(tmp_path))
+    rows = encoder.module.forward
+    encoder.module.forward = lambda pixels: rows(pixels) + 1  # as if it pooled otherwise
+    assert encoder.source_head is None

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from dptransfer.deep.network import Network
 from dptransfer.encoders import EncoderDelta, TorchModuleEncoder
 from dptransfer.features import UnitNorm
 from dptransfer.features.lattice import SUM_BITS, clipped_lattice
@@ -107,6 +108,9 @@ class Normalisation(ImageMethod):
     def plan(self, facts, budget, public=None):
         query = NormalisationGradient(None, None, len(facts.classes))
         return self.calibrated_plan(lambda z: [GaussianRounds(query, z, budget.relation, self.steps)], budget)
+
+    def network(self):
+        return Network(tiny_encoder())
 
     def prepare(self, facts, public):
         return tiny_encoder()

@@ -8,6 +8,7 @@ import pytest
 import dptransfer as dpt
 from dptransfer.accounting import fits, guarantee_of
 from dptransfer.data import Facts
+from dptransfer.encoders import adapted, encode_pixels
 from dptransfer.errors import ArgumentError, BudgetError, DPTransferError
 from dptransfer.ledger import Charge, Ledger
 from dptransfer.methods.holdout import CHECK_SHARE, HoldOut, facts_of_fit
@@ -17,7 +18,19 @@ from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.privacy.disjoint_event import DisjointEvent
 
-from .samples import BUDGET, CLASSES, REPLACE, WIDTH, Repeatable, clusters, images, pool, private, shots
+from .samples import (
+    BUDGET,
+    CLASSES,
+    REPLACE,
+    WIDTH,
+    Repeatable,
+    Silent,
+    clusters,
+    images,
+    pool,
+    private,
+    shots,
+)
 
 ZCDP, GDP = (make(0.3, relation=Relation.REPLACE_ONE) for make in (Budget.zcdp, Budget.gdp))
 
@@ -184,18 +197,30 @@ def test_a_chance_that_is_none_is_refused_before_the_charge(chance):
     assert ledger.history() == []
 
 
-def test_methods_that_need_class_sizes_and_methods_for_pictures_refuse_before_the_charge():
+def test_methods_that_need_class_sizes_refuse_before_the_charge():
     ledger = Ledger.in_memory()
     counts = [200, 200, 200]
     with pytest.raises(ArgumentError, match="class sizes"):
         held(private(class_counts=counts), dpt.CoinPressPrototypes(), budget=REPLACE, ledger=ledger)
     assert ledger.history() == []
-    with pytest.raises(ArgumentError, match="takes pictures"):
-        HoldOut.planned(_OfPictures(), images().facts, BUDGET, None, 0.2)
 
 
-class _OfPictures:
-    name, takes = "prompts", dpt.PrivateImages
+def test_pictures_held_out_are_seen_by_the_encoder_as_the_run_left_it(monkeypatch):
+    pytest.importorskip("torch")
+    from .normalisation import Normalisation, tiny_encoder
+
+    halves, split = [], HoldOut.split
+    monkeypatch.setattr(HoldOut, "split", lambda *given: halves.append(split(*given)) or halves[0])
+    model = held(images(), Normalisation(steps=3), noise=Silent(), holdout=0.5)
+    own, kept = halves[0]
+    assert len(own.labels) + len(kept.labels) == 90
+    assert len(own.labels) == len(own.pixels[:]) > 0
+    rows = encode_pixels(kept.pixels, adapted(tiny_encoder(), model.encoder_delta))
+    right = int((model.predict(rows) == np.array(model.classes)[kept.labels]).sum())
+    plain = encode_pixels(kept.pixels, tiny_encoder())
+    assert right != int((model.predict(plain) == np.array(model.classes)[kept.labels]).sum())
+    assert model.charged.size.count == pytest.approx(len(rows))
+    assert model.charged.accuracy.value == pytest.approx(right / len(rows), abs=1e-6)
 
 
 def test_a_pure_budget_has_no_noise_for_the_check():

@@ -1,4 +1,4 @@
-"""Votes and Normalisation killed by SIGKILL in the middle, reopened, released, verified and used.
+"""Teachers and Normalisation killed by SIGKILL in the middle, reopened, released, verified and used.
 
 `python -m methods.test_reopened votes FOLDER 1` is the fit: it kills itself once that answer is on disk.
 """
@@ -18,9 +18,13 @@ from dptransfer.methods.workspace import Workspace
 
 from .samples import clusters, images, pictures, pool, private, released
 from .test_workspace import answers, charges
-from .votes import Votes
 
 TESTS = Path(__file__).parents[1]
+VOTING = {
+    "votes": dpt.TransferPATE(teachers=50),
+    "tested votes": dpt.TransferPATE(teachers=50, threshold=20.0, queries=40),
+}
+"""Their answers: who is taught by whom; votes for the favourite, where they are tested; and votes."""
 
 
 def fit(kind, folder):
@@ -29,8 +33,8 @@ def fit(kind, folder):
         "ledger": dpt.Ledger(folder / "ledger.sqlite"),
         "workspace": folder / "run",
     }
-    if kind == "votes":
-        return Votes().fit(private(), pool(), **settings)
+    if kind in VOTING:
+        return VOTING[kind].fit(private(), pool(), **settings)
     from .normalisation import Normalisation
 
     return Normalisation().fit(images(), **settings)
@@ -45,7 +49,7 @@ def killed(kind, folder, answer):
 
 
 def accuracy(kind, model):
-    if kind == "votes":
+    if kind in VOTING:
         return model.score(*clusters(300, seed=9))
     from .normalisation import tiny_encoder
 
@@ -54,7 +58,10 @@ def accuracy(kind, model):
     return model.score(encoder.encode([Image.fromarray(picture) for picture in pixels]), labels)
 
 
-@pytest.mark.parametrize(("kind", "answer", "asked"), [("votes", 1, 1), ("normalisation", 7, 20)])
+@pytest.mark.parametrize(
+    ("kind", "answer", "asked"),
+    [("votes", 1, 2), ("votes", 2, 2), ("tested votes", 2, 3), ("normalisation", 7, 20)],
+)
 def test_a_killed_fit_is_reopened_with_one_charge_and_its_model_is_released_and_predicts(
     kind, answer, asked, tmp_path
 ):

@@ -20,6 +20,7 @@ from dptransfer.queries import (
     ClassSumsAndCounts,
     CorrectCount,
     GradientAndExcess,
+    ProjectionGradient,
     SecondMoments,
     SoftmaxGradient,
     WeightedClassSums,
@@ -73,6 +74,14 @@ QUERIES = {
     "gradient": lambda bound: gentle(bound=bound),
     "gradient, many classes": lambda bound: gentle(MANY, bound=bound),
     "gradient of a quadratic head": lambda bound: curved(bound=bound),
+    "gradient beside a prior": lambda bound: gentle(prior=5 * np.eye(CLASSES, WIDTH), bound=bound),
+    "gradient beside a prior, many": lambda bound: gentle(MANY, prior=np.eye(MANY, WIDTH), bound=bound),
+    "gradient of a projection": lambda bound: ProjectionGradient(
+        UNIT, 3 * np.eye(2, WIDTH), np.eye(CLASSES, WIDTH), 0.1, bound=bound
+    ),
+    "correct, beside a prior": lambda bound: CorrectCount(
+        UNIT, np.eye(CLASSES, WIDTH), np.zeros(CLASSES), prior=-np.eye(CLASSES, WIDTH), bound=bound
+    ),
     "projected gradient": lambda bound: steep(MANY, projection=AXES, bound=bound),
     "gradient and excess": lambda bound: GradientAndExcess(steep(bound=bound), 1.0, 0.25, bound=bound),
     "gradient and excess, many": lambda bound: GradientAndExcess(

@@ -184,3 +184,81 @@ def test_a_clip_that_is_none_is_refused():
     for clip in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(ArgumentError, match="clip"):
             projected("one axis", clip)
+
+
+def beside_prior(weights, prior, clip=1.0):
+    return SoftmaxGradient(MAPS["unit norm"], weights, np.zeros(CLASSES), clip=clip, prior=prior)
+
+
+def residual_loss(weights, prior, unit, label):
+    """−log of the mean of two softmaxes at the label, of one row."""
+    chances = [np.exp(own) / np.exp(own).sum() for own in (weights @ unit, prior @ unit)]
+    return -np.log((chances[0][label] + chances[1][label]) / 2)
+
+
+@steady
+@given(
+    data=data_sets(),
+    first=examples,
+    second=examples,
+    size=st.sampled_from([0.0, 1.0, 50.0, 1e6]),
+    sure=st.sampled_from([0.0, 1.0, 50.0, 1e6]),
+    clip=st.sampled_from([1e-6, 0.1, 1.0]),
+)
+def test_gradients_beside_a_prior_stay_within_their_sensitivity(data, first, second, size, sure, clip):
+    rng = np.random.default_rng(6)
+    weights, prior = rng.normal(size=(2, CLASSES, WIDTH))
+    assert stays_within(beside_prior(size * weights, sure * prior, clip), data, first, second)
+
+
+def test_beside_a_prior_it_is_the_gradient_of_the_mean_of_both():
+    """Against finite differences of the loss, row by row; a prior's own weights are not part of it."""
+    rng = np.random.default_rng(7)
+    weights, prior = rng.normal(size=(2, CLASSES, WIDTH)) * 2
+    for seed in range(6):
+        x, y = rng.normal(size=(1, WIDTH)), np.array([seed % CLASSES])
+        unit, slope = x[0] / np.linalg.norm(x), np.zeros((CLASSES, WIDTH))
+        for place in np.ndindex(slope.shape):
+            bump = np.zeros_like(slope)
+            bump[place] = 1e-6
+            slope[place] = residual_loss(weights + bump, prior, unit, y[0])
+            slope[place] -= residual_loss(weights - bump, prior, unit, y[0])
+        slope /= 2e-6
+        for clip in (1.5, 0.1):
+            asked = beside_prior(weights, prior, clip)
+            wanted = slope * min(1, clip / np.linalg.norm(slope))
+            assert np.abs(clip * asked(x, y) / asked.grid - wanted).max() < 0.005 * clip
+        without = beside_prior(weights, None, 1.5)
+        assert np.abs(1.5 * without(x, y) / without.grid - slope).max() > 0.01
+
+
+def test_a_prior_that_knows_nothing_of_the_label_leaves_the_whole_residual_and_one_that_is_sure_a_part():
+    """At zero weights and three classes p = ⅓: beside r = 1 the weight is ¼, beside r = 0 it is 1."""
+    along, y = np.eye(WIDTH)[:1], np.array([0])
+    zero, plain = np.zeros((CLASSES, WIDTH)), np.array([-2 / 3, 1 / 3, 1 / 3])
+    for label, weight in ((0, 1 / 4), (1, 1.0)):
+        prior = zero.copy()
+        prior[label, 0] = 1e3
+        asked = beside_prior(zero, prior)
+        assert np.abs((asked(along, y) / asked.grid)[:, 0] - weight * plain).max() < 1e-3
+
+
+def test_where_neither_head_nor_prior_give_the_label_anything_the_residual_is_whole():
+    wrong = np.zeros((CLASSES, WIDTH))
+    wrong[1, 0] = 1e6
+    asked = beside_prior(wrong, wrong)
+    assert np.linalg.norm(asked(np.eye(WIDTH)[:1], np.array([0])) / asked.grid) > 0.999
+
+
+def test_a_prior_gives_the_same_integers_in_any_order_and_in_torch(monkeypatch):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(8)
+    x, y, order = rng.normal(size=(300, WIDTH)), rng.integers(0, CLASSES, 300), rng.permutation(300)
+    rows = MAPS["unit norm"].lattice(x, 2**16)
+    weights, prior = rng.normal(size=(2, CLASSES, WIDTH)) * 3
+    asked = SoftmaxGradient(OnLattice(WIDTH, 2**16), weights, np.zeros(CLASSES), prior=prior)
+    wanted = asked(rows, y)
+    assert (asked(torch.from_numpy(rows).double(), torch.from_numpy(y)) == wanted).all()
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", 7)
+    assert (asked(rows[order], y[order]) == wanted).all()
+    assert (sum(asked(rows[i : i + 1], y[i : i + 1]) for i in range(300)) == wanted).all()

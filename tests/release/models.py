@@ -19,7 +19,14 @@ from dptransfer.privacy import (
     SelectionEvent,
 )
 from dptransfer.release.classifier import PrivateClassifier, Provenance
-from dptransfer.release.heads import CosineHead, EuclideanHead, LinearHead, MeanCosineHead, QuadraticHead
+from dptransfer.release.heads import (
+    AverageHead,
+    CosineHead,
+    EuclideanHead,
+    LinearHead,
+    MeanCosineHead,
+    QuadraticHead,
+)
 
 DIMENSION = 7
 CLASSES = ("cat", "dog", "eel")
@@ -61,6 +68,7 @@ def heads(width, classes=3):
         "quadratic": QuadraticHead(
             flat, rng.normal(size=classes), rng.random((classes, width)), temperature=0.5
         ),
+        "average": AverageHead(3 * flat, np.zeros(classes), 5 * rng.normal(size=(classes, width))),
     }
 
 

@@ -8,6 +8,7 @@ import pytest
 from dptransfer.errors import ArgumentError, ReleaseError
 from dptransfer.release.heads import (
     HEADS,
+    AverageHead,
     CosineHead,
     EuclideanHead,
     LinearHead,
@@ -17,6 +18,7 @@ from dptransfer.release.heads import (
     head_arrays,
     quadratic_form,
     read_head,
+    score_arrays,
     unit_rows,
 )
 from dptransfer.release.weights import weights_bytes
@@ -36,7 +38,9 @@ MADE = {
     "quadratic": QuadraticHead(
         drawn(CLASSES, WIDTH), drawn(CLASSES), np.abs(drawn(CLASSES, WIDTH, seed=1)), 0.5
     ),
+    "average": AverageHead(drawn(CLASSES, WIDTH), drawn(CLASSES), drawn(CLASSES, WIDTH, seed=1), 0.6),
 }
+FORMS = [head for kind, head in MADE.items() if kind != "average"]
 EACH = pytest.mark.parametrize("head", MADE.values(), ids=MADE)
 ROWS = drawn(7, WIDTH, seed=2)
 
@@ -66,6 +70,10 @@ def score(head, row, place):
             squares = [float(x) ** 2 for x in row]
             bend = dot(head.precision[place], squares) / 2
             return float(head.offset[place]) + dot(head.linear[place], row) - bend
+        case AverageHead():
+            own = [float(b) + dot(w, row) for w, b in zip(head.weights, head.offset, strict=True)]
+            beside = [dot(w, row) for w in head.prior]
+            return math.log(sum(math.exp(z[place]) / sum(map(math.exp, z)) for z in (own, beside)) / 2)
 
 
 def test_every_kind_of_head_is_tested_here():
@@ -106,7 +114,7 @@ def test_only_directions_matter_to_cosines(head):
     assert (empty.scores(ROWS) == 0).all()
 
 
-@EACH
+@pytest.mark.parametrize("head", FORMS, ids=lambda head: head.kind)
 def test_the_quadratic_form_orders_classes_of_unit_rows_as_the_head_does(head):
     """The head's scores less the form's are the same for every class of a row."""
     rows = unit_rows(ROWS)
@@ -118,6 +126,27 @@ def test_the_quadratic_form_orders_classes_of_unit_rows_as_the_head_does(head):
     np.testing.assert_allclose(apart, apart[:, :1] @ np.ones((1, CLASSES)), atol=1e-12)
     assert (form.argmax(axis=1) == head.scores(rows).argmax(axis=1)).all()
     assert (precision is None) == (head.kind != "quadratic")
+
+
+def test_queries_get_the_form_of_a_head_and_the_prior_of_one_that_has_some():
+    for head in FORMS:
+        linear, offset, precision = quadratic_form(head)
+        assert score_arrays(head)["prior"] is None
+        assert (score_arrays(head)["linear"] == linear).all()
+        assert (score_arrays(head)["offset"] == offset).all()
+        assert (score_arrays(head)["precision"] is None) == (precision is None)
+    both = MADE["average"]
+    assert score_arrays(both)["linear"] is both.weights
+    assert score_arrays(both)["prior"] is both.prior
+    with pytest.raises(ArgumentError, match="no quadratic form"):
+        quadratic_form(both)
+
+
+def test_probabilities_of_a_mean_of_softmaxes_add_up_to_one_and_stay_finite_when_both_are_sure():
+    chances = np.exp(MADE["average"].scores(ROWS))
+    assert np.allclose(chances.sum(axis=1), 1)
+    sure = AverageHead(1e6 * drawn(CLASSES, WIDTH), np.zeros(CLASSES), 1e6 * drawn(CLASSES, WIDTH, seed=1))
+    assert np.isfinite(sure.scores(ROWS)).all()
 
 
 @EACH
@@ -158,7 +187,7 @@ def test_a_head_of_missing_or_unknown_arrays_is_refused(head):
 
 @pytest.mark.parametrize("kind", ["unknown", "", None, 3])
 def test_a_kind_that_is_not_known_is_refused(kind):
-    with pytest.raises(ArgumentError, match="A head's kind must be one of cosine, euclidean"):
+    with pytest.raises(ArgumentError, match="A head's kind must be one of average, cosine, euclidean"):
         read_head({}, {"kind": kind, "temperature": 1.0})
 
 

@@ -99,6 +99,13 @@ def test_a_linear_head_by_object_and_by_name(method, blobs):
     assert model.predict_proba(x).shape == (600, 3)
 
 
+def test_a_method_for_pictures_is_refused_in_words_before_the_charge(blobs):
+    ledger = Ledger.in_memory()
+    with pytest.raises(ArgumentError, match=r"fits rows; the method 'film' takes pictures\. Fit it with"):
+        PrivateClassifier("film", **PETS, ledger=ledger).fit(*blobs)
+    assert ledger.history() == []
+
+
 def test_every_fit_is_charged(blobs):
     x, y = blobs
     ledger = Ledger.in_memory()

@@ -10,7 +10,7 @@ from typing import Any
 
 from dptransfer import __version__
 from dptransfer.privacy import Budget
-from dptransfer_lab.methods import settings_of
+from dptransfer_lab.methods import method_of, sees_pictures, settings_of
 from dptransfer_lab.record_file import canonical
 from dptransfer_lab.stored import Stored
 from dptransfer_lab.study import NO_POOL, MethodEntry, Size, Study
@@ -136,18 +136,24 @@ def cells_of(study: Study, stored: Sources) -> list[Cell]:
         stored: the stored arrays, by role, name and encoder.
     """
     digest = study.digest
-    entries = [(entry, settings_of(entry.name, entry.settings)) for entry in study.method]
+    sizes = {(data.name, name): source.size for data in study.data for name, source in data.source.items()}
+    entries = {
+        (place, encoder, size): _as_given(entry, encoder, size)
+        for place, entry in enumerate(study.method)
+        for (_, encoder), size in sizes.items()
+    }
     budgets = [budget for grid in study.budget for budget in grid.budgets()]
     found: dict[str, Cell] = {}
     bounds = [(unit, bound) for unit in study.unit for bound in _bounds(study, unit)]
-    axes = product(_task_keys(study, stored), entries, bounds, budgets)
-    for key, (entry, settings), (unit, bound), budget in axes:
+    axes = product(_task_keys(study, stored), enumerate(study.method), bounds, budgets)
+    for key, (place, entry), (unit, bound), budget in axes:
         if _wanted(entry, key, unit, budget):
+            given, settings = entries[place, key.encoder, sizes[key.data, key.encoder]]
             cell = Cell(
                 task=key,
                 budget=budget.to_dict(),
                 method=entry.name,
-                given=dict(entry.settings),
+                given=given,
                 settings=settings,
                 declare=entry.declare,
                 unit=unit,
@@ -161,6 +167,14 @@ def cells_of(study: Study, stored: Sources) -> list[Cell]:
             )
             found.setdefault(cell.address, cell)
     return list(found.values())
+
+
+def _as_given(entry: MethodEntry, encoder: str, size: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings as the study gives them, and all of them; a method on pictures starts from their encoder."""
+    given = dict(entry.settings)
+    if size is not None and sees_pictures(method_of(entry.name, given)):
+        given = {"encoder": encoder, "size": size, **given}
+    return given, settings_of(entry.name, given)
 
 
 def _task_keys(study: Study, stored: Sources) -> Iterator[TaskKey]:

@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 
 from dptransfer import __version__
-from dptransfer.audit import instance_losses, membership_attack, score_losses, smaller_share
+from dptransfer.audit import (
+    has_instance_losses,
+    instance_losses,
+    membership_attack,
+    score_losses,
+    smaller_share,
+)
 from dptransfer.compute import usable_cores
 from dptransfer.errors import DPTransferError, PrivacyWarning
 from dptransfer.ledger import Ledger
@@ -27,7 +33,7 @@ from dptransfer.release import Evaluation, PrivateClassifier, evaluate_scores
 from dptransfer_lab.cells import Cell
 from dptransfer_lab.group_budget import budget_of_one, group_epsilon
 from dptransfer_lab.instance_loss import loss_metrics, loss_summary
-from dptransfer_lab.methods import is_private, method_of
+from dptransfer_lab.methods import is_private, method_of, sees_pictures
 from dptransfer_lab.record_file import Record
 from dptransfer_lab.results import COST, METRICS, SIZES
 from dptransfer_lab.stored import Stored
@@ -156,10 +162,12 @@ def _described(cell: Cell, task: Task | None) -> Record:
 
 def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
     method, budget = method_of(cell.method, cell.given), Budget.from_dict(cell.budget)
-    private = task.private(cell.declare, cell.unit, cell.person_bound)
+    pictures = sees_pictures(method)
+    private = task.private(cell.declare, cell.unit, cell.person_bound, pictures=pictures)
+    public = task.pictures.public if pictures else task.public
     size = int(task.rows_by_person.max()) if cell.unit == "group" else 1
     if size > 1 and isinstance(method, PrivateMethod):
-        budget = budget_of_one(method, private.facts, task.public, budget, size)
+        budget = budget_of_one(method, private.facts, public, budget, size)
     if isinstance(method, PrivateMethod):
         _map_once(method, task, clock)
     _forget_peak()
@@ -168,19 +176,21 @@ def _fitted(cell: Cell, task: Task, clock: _Clock) -> dict[str, Any]:
     with clock.on("fit"):
         if isinstance(method, PrivateMethod):
             ledger, noise = Ledger.in_memory(strict_names=True), SeededNoise(cell.task.seed)
-            model = method.fit(private, task.public, budget=budget, ledger=ledger, noise=noise)
+            model = method.fit(private, public, budget=budget, ledger=ledger, noise=noise)
         else:
             model = method.fit(task, budget, np.random.default_rng([cell.task.seed, _PRINTED]))
     peak = _resident("VmHWM")
     with clock.on("evaluate"):
+        if sees_pictures(method) and isinstance(model, PrivateClassifier):
+            task = task.seen_by(method.encoder_after(model.facts.encoder, model.encoder_delta))
         tested = _evaluated(model, task)
     with clock.on("attack"):
         attack = _attacked(model, task) if cell.attack else {}
     losses = None
-    if cell.instance_loss and isinstance(method, PrivateMethod):
+    if cell.instance_loss and isinstance(method, PrivateMethod) and has_instance_losses(method):
         with clock.on("instance_loss"):
             noise = SeededNoise(cell.task.seed)  # the path of the fit above, once more
-            own = instance_losses(method, private, task.public, budget=budget, noise=noise)
+            own = instance_losses(method, private, public, budget=budget, noise=noise)
             losses = loss_summary(own, task.labels, len(task.classes), private.people)
     promise = None
     if isinstance(model, PrivateClassifier):

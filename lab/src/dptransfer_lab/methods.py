@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from dptransfer.errors import ArgumentError
-from dptransfer.methods import PrivateMethod, configuration_of
+from dptransfer.methods import ImageMethod, PrivateMethod, configuration_of
 from dptransfer.named import configured, named_method, setting_names
 from dptransfer_lab.as_published import AS_PUBLISHED
 from dptransfer_lab.unprotected import PREFIX, NotPrivate
@@ -34,6 +34,11 @@ def is_private(name: str) -> bool:
     (True, False)
     """
     return not name.startswith(PREFIX)
+
+
+def sees_pictures(method: PrivateMethod | NotPrivate) -> TypeGuard[ImageMethod]:
+    """Whether it takes pictures; what is printed takes rows."""
+    return isinstance(method, ImageMethod)
 
 
 def _printed(name: str, given: Mapping[str, Any]) -> NotPrivate:

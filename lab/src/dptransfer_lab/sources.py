@@ -25,6 +25,7 @@ from dptransfer_lab.demo.digits import CLASSES
 from dptransfer_lab.demo_data import demo_digits, demo_glyphs
 from dptransfer_lab.draws import drawn_by_class
 from dptransfer_lab.hub import HUB, hub_source
+from dptransfer_lab.pictures import read_pictures, stamp_of_folder, with_rows
 from dptransfer_lab.stored import Stored, kept
 from dptransfer_lab.study import DataSet, Source, Study
 
@@ -88,6 +89,11 @@ def data_set(data: DataSet, encoder: str, folders: Sequence[Path]) -> Stored:
         return kept(key, lambda: _packed(demo_digits(encoder), CLASSES, None, data))
     train = _located(source.train, encoder, folders)
     test = None if source.test is None else _located(source.test, encoder, folders)
+    if source.size is not None:
+        size = source.size
+        stamps = [_stamp(train), None if test is None else _stamp(test)]
+        key = {"pictures": stamps, "encoder": encoder, "size": size, "role": "data", **cut}
+        return kept(key, lambda: _packed(*_read_pictures(train, test, encoder, size, data.people), data))
     key = {"train": _stamp(train), "test": None if test is None else _stamp(test), "role": "data", **cut}
     return kept(key, lambda: _packed(*_read_data(train, test, data.people), data))
 
@@ -96,10 +102,14 @@ def public_pool(source: Source, encoder: str, folders: Sequence[Path]) -> Stored
     """The pool's rows by this encoder; a file that can be memory-mapped as it is is not copied."""
     if source.train == DEMO:
         return kept({"demo": "glyphs", "encoder": encoder}, lambda: _packed_pool(demo_glyphs(encoder)))
+    paths = [_located(file, encoder, folders) for file in (source.train, *source.more)]
+    if source.size is not None:
+        size = source.size
+        key = {"pictures": [_stamp(path) for path in paths], "encoder": encoder, "size": size, "role": "pool"}
+        return kept(key, lambda: _picture_pool(paths, encoder, size))
     if source.more:
-        paths = [_located(file, encoder, folders) for file in (source.train, *source.more)]
         return kept({"train": [_stamp(path) for path in paths], "role": "pool"}, lambda: _joined(paths))
-    path = _located(source.train, encoder, folders)
+    (path,) = paths
     file = path / "rows.npy" if (path / "rows.npy").is_file() else path
     if file.suffix == ".npy":
         return _pool(read_public(path), {"rows": str(file.resolve())})
@@ -128,6 +138,8 @@ def _located(source: str, encoder: str, folders: Sequence[Path]) -> Path:
 def _stamp(path: Path) -> dict[str, Any]:
     """What changes when a file is written again, without reading it."""
     file = path / "manifest.json" if (path / "manifest.json").is_file() else path
+    if file.is_dir():
+        return stamp_of_folder(file)
     found = file.stat()
     return {"path": str(file.resolve()), "size": found.st_size, "changed": found.st_mtime_ns}
 
@@ -171,6 +183,29 @@ def _read_data(
             alone = {"test_people": np.arange(len(tested.rows))}
             arrays |= {**alone, **_people("test_people", test or train, split, column)}
     return arrays, found.classes, found.encoder
+
+
+def _read_pictures(
+    train: Path, test: Path | None, encoder: str, size: int, people: str | None
+) -> tuple[Arrays, tuple[str | int, ...], EncoderIdentity]:
+    """The same of pictures: their pixels, and rows of the encoder beside them."""
+    arrays, classes = read_pictures(train, size, people)
+    if classes is None or "labels" not in arrays:
+        raise DataError(f"'{train}': a data set must have labels; these pictures have none. Name classes.")
+    if test is not None:
+        tested, _ = read_pictures(test, size, people)
+        if "labels" not in tested:
+            raise DataError(f"'{test}': test pictures must have labels; these have none.")
+        arrays |= {f"test_{name}": array for name, array in tested.items() if not name.startswith("test_")}
+    whole, identity = with_rows(arrays, encoder, size)
+    return whole, classes, identity
+
+
+def _picture_pool(paths: Sequence[Path], encoder: str, size: int) -> Packed:
+    parts = [read_pictures(path, size)[0]["pixels"] for path in paths]
+    arrays, identity = with_rows({"pixels": np.concatenate(parts)}, encoder, size)
+    described, rows = _packed_pool(PublicEmbeddings(arrays["rows"], encoder=identity))
+    return described, {**rows, "pixels": arrays["pixels"]}
 
 
 def _people(name: str, path: Path, split: str | None, column: str | None) -> Arrays:

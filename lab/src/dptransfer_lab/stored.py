@@ -31,7 +31,8 @@ class Stored:
     Attributes:
         fingerprint: SHA-256 of everything in it.
         files: where each array is: 'rows' of a pool; 'rows', 'labels', 'test_rows', 'test_labels' of a data
-            set, and 'people', 'test_people' where it tells whose each row is.
+            set, and 'people', 'test_people' where it tells whose each row is. Where it is of pictures, also
+            'pixels' and 'test_pixels'.
         classes: the class list of a data set.
         encoder: who made the rows, where the file said so.
         rows_fingerprint: SHA-256 of the rows alone, as the library computes it.
@@ -44,9 +45,11 @@ class Stored:
     rows_fingerprint: str | None = None
 
     def open(self) -> Arrays:
-        """The arrays; rows are memory-mapped, labels and people are read."""
+        """The arrays; rows and pixels are memory-mapped, labels and people are read."""
         return {
-            name: np.load(file, mmap_mode="r" if name.endswith("rows") else None, allow_pickle=False)
+            name: np.load(
+                file, mmap_mode="r" if name.endswith(("rows", "pixels")) else None, allow_pickle=False
+            )
             for name, file in self.files.items()
         }
 

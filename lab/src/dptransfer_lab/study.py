@@ -48,11 +48,15 @@ class Source(Part):
         train: a file with labelled rows; for a file that has splits, its split 'train' is meant.
         test: a file with test rows; default the split 'test' of `train`, or a share held out of it.
         more: of a pool, further files whose rows join those of `train`.
+        size: given, the files are pictures (`dptransfer_lab.pictures` says which kinds), squeezed to this
+            side. The encoder, which the source is named after, makes rows of them for methods on rows;
+            methods on pictures see them as they are, and start from its network.
     """
 
     train: str
     test: str | None = None
     more: tuple[str, ...] = ()
+    size: Annotated[int, Field(ge=1)] | None = None
 
 
 def _source(value: Any) -> Any:

@@ -5,14 +5,23 @@ Labels are read freely: this is for benchmarks on data whose labels are known, n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data import EncoderIdentity, Labelled, PrivateEmbeddings, PublicEmbeddings, long_tail
+from dptransfer.data import (
+    EncoderIdentity,
+    Labelled,
+    PrivateEmbeddings,
+    PrivateImages,
+    PublicEmbeddings,
+    PublicImages,
+    long_tail,
+)
+from dptransfer.encoders import Encoder, encode_pixels
 from dptransfer.errors import DataError
 from dptransfer_lab.cells import TaskKey
 from dptransfer_lab.draws import drawn_by_class
@@ -24,6 +33,22 @@ _ATTACKED = 1000
 # One stream of random numbers for each thing that is drawn, so that one more shot moves nothing else. The
 # noise has the seed alone, which is another stream than any of these.
 _CLASSES, _SHOTS, _TAIL, _ROWS, _POOL, _ATTACK = range(1, 7)
+
+
+class Pixels(NamedTuple):
+    """The same examples as pictures, (examples, side, side, 3) bytes.
+
+    Attributes:
+        own: those that play the private ones.
+        test: those to test on.
+        others: those that the attack tries beside members.
+        public: the pool, or None.
+    """
+
+    own: NDArray[np.uint8]
+    test: NDArray[np.uint8]
+    others: NDArray[np.uint8]
+    public: PublicImages | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +68,7 @@ class Task:
         others: as many rows of the same classes that were not fitted on, and their classes.
         people: whose each of the rows is, as a number from 0, where that is known.
         other_people: whose each of the `others` is; none of them has a row that was fitted on.
+        pixels: the pictures behind the rows, where they are of pictures.
     """
 
     rows: Rows
@@ -57,6 +83,7 @@ class Task:
     others: tuple[Rows, Positions] | None = None
     people: Positions | None = None
     other_people: Positions | None = None
+    pixels: Pixels | None = None
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -77,22 +104,40 @@ class Task:
             )
         return np.bincount(self.people)
 
-    def private(self, declare: str, unit: str = "row", person_bound: float = 1.0) -> PrivateEmbeddings:
-        """The rows as their owner would hand them to a method, with what is declared about them."""
+    @property
+    def pictures(self) -> Pixels:
+        """The pictures behind the rows; data sets of rows have none."""
+        if self.pixels is None:
+            raise DataError(
+                "A method on pictures needs pictures; this data set has rows alone. Name pictures as its "
+                "source, with their size: source = { encoder = { train = 'photos.zip', size = 96 } }."
+            )
+        return self.pixels
+
+    def seen_by(self, encoder: Encoder) -> Task:
+        """The task with the rows that this encoder makes of its pictures: test rows, and those attacked."""
+        seen = self.pictures
+        members = np.arange(0) if self.members is None else self.members
+        rows = np.zeros((len(self.labels), encoder.dimension), dtype=np.float32)
+        rows[members] = encode_pixels(seen.own[members], encoder)
+        others = None if self.others is None else (encode_pixels(seen.others, encoder), self.others[1])
+        return replace(self, rows=rows, test_rows=encode_pixels(seen.test, encoder), others=others)
+
+    def private(
+        self, declare: str, unit: str = "row", person_bound: float = 1.0, *, pictures: bool = False
+    ) -> PrivateEmbeddings | PrivateImages:
+        """The rows, or pictures, as their owner would hand them to a method, with what is declared."""
         whole: dict[str, Any] = {}
         if unit == "person":
             typical = float(self.rows_by_person.mean())
             whole = {"people": self.people, "person_bound": person_bound}
             whole |= {"rows_per_person": typical} if declare != "nothing" else {}
-        return PrivateEmbeddings(
-            self.rows,
-            self.labelled(self.labels),
-            name="bench",
-            encoder=self.encoder,
-            size=len(self.rows) if declare != "nothing" else None,
-            class_counts=self.sizes if declare == "class_counts" else None,
-            **whole,
-        )
+        whole |= {"size": len(self.labels)} if declare != "nothing" else {}
+        whole |= {"class_counts": self.sizes} if declare == "class_counts" else {}
+        labels = self.labelled(self.labels)
+        if pictures:
+            return PrivateImages(self.pictures.own, labels, name="bench", **whole)
+        return PrivateEmbeddings(self.rows, labels, name="bench", encoder=self.encoder, **whole)
 
 
 @lru_cache(maxsize=2)  # cells come in the order of their tasks
@@ -140,7 +185,31 @@ def task_of(key: TaskKey, data: Stored, pool: Stored | None) -> Task:
         encoder=data.encoder,
         members=np.searchsorted(chosen_rows, members),
         others=(np.concatenate(parts), np.concatenate([labels[unused], test_labels[tested]])),
+        pixels=_pixels(whole, chosen_rows, kept_test, unused, tested, key, pool),
         **_people(whole, chosen_rows, unused, tested),
+    )
+
+
+def _pixels(
+    whole: Arrays,
+    rows: Positions,
+    kept_test: Positions,
+    unused: Positions,
+    tested: Positions,
+    key: TaskKey,
+    pool: Stored | None,
+) -> Pixels | None:
+    """The same cuts of the pictures; None where there are none."""
+    if "pixels" not in whole:
+        return None
+    own, test = whole["pixels"], whole["test_pixels"]
+    public = None if pool is None else _opened(pool).get("pixels")
+    chosen = None if public is None else _pool_rows(len(public), key.pool_rows, key.seed)
+    return Pixels(
+        own if len(rows) == len(own) else own[rows],
+        test if len(kept_test) == len(test) else test[kept_test],
+        np.concatenate([own[unused], test[tested]]),
+        None if public is None or chosen is None else PublicImages(public[chosen], name=key.pool),
     )
 
 
@@ -184,15 +253,17 @@ def _pool(
     stored: Stored, name: str | None, count: int | None, width: int, seed: int | None
 ) -> PublicEmbeddings:
     rows = _opened(stored)["rows"]
-    chosen = np.arange(len(rows))
-    if count is not None:
-        _require("pool_rows", count, len(rows))
-        chosen = np.sort(
-            np.random.default_rng([seed or 0, _POOL]).choice(len(rows), size=count, replace=False)
-        )
+    chosen = _pool_rows(len(rows), count, seed)
     cut = _cut(rows, chosen, min(width, rows.shape[1]))
     known = stored.rows_fingerprint if cut.shape == rows.shape else None
     return PublicEmbeddings(cut, name=name, encoder=stored.encoder, fingerprint=known)
+
+
+def _pool_rows(there: int, count: int | None, seed: int | None) -> Positions:
+    if count is None:
+        return np.arange(there)
+    _require("pool_rows", count, there)
+    return np.sort(np.random.default_rng([seed or 0, _POOL]).choice(there, size=count, replace=False))
 
 
 @lru_cache(maxsize=4)

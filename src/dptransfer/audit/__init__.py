@@ -1,7 +1,7 @@
 """Checks that never become releases: attacks, each example's own loss, ε bounded from below."""
 
 from dptransfer.accounting import area_ceiling, rate_ceilings
-from dptransfer.audit.instance_loss import InstanceLosses, instance_losses
+from dptransfer.audit.instance_loss import InstanceLosses, has_instance_losses, instance_losses
 from dptransfer.audit.lower_bound import audited_epsilon, counted_epsilon, excess_over_claim, gaussian_epsilon
 from dptransfer.audit.membership import (
     MembershipResult,
@@ -20,6 +20,7 @@ __all__ = [
     "counted_epsilon",
     "excess_over_claim",
     "gaussian_epsilon",
+    "has_instance_losses",
     "instance_losses",
     "membership_attack",
     "rate_ceilings",

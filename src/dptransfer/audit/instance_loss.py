@@ -43,11 +43,12 @@ from dptransfer.accounting.renyi import ORDERS, epsilon_of_renyi
 from dptransfer.accounting.sampled import SampledGroup, sampled_divergences
 from dptransfer.accounting.steps import Steps
 from dptransfer.arrays import Floats
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import PrivateData, PublicData
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms.row_shares import RowShares, recording
 from dptransfer.methods import PrivateMethod
+from dptransfer.methods.voting import Voting
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Relation, SampledGaussianEvent
 
@@ -84,10 +85,15 @@ class InstanceLosses:
         return float(np.quantile(self.epsilons, share)) if len(self.epsilons) else 0.0
 
 
+def has_instance_losses(method: PrivateMethod) -> bool:
+    """Whether a method's answers are sums over rows, so that each row has a loss of its own."""
+    return not isinstance(method, Voting)
+
+
 def instance_losses(
     method: PrivateMethod,
-    private: PrivateEmbeddings,
-    public: PublicEmbeddings | None = None,
+    private: PrivateData,
+    public: PublicData | None = None,
     *,
     budget: Budget,
     noise: SeededNoise,
@@ -102,10 +108,16 @@ def instance_losses(
         noise: a seeded source; this is a rehearsal on a ledger of its own and not a release.
 
     Raises:
+        ArgumentError: the answers are not sums over rows, as those of teachers who vote.
         DPTransferError: a row moved an answer by more than was paid for. That is a fault in the method.
     """
     if not getattr(noise, "seeded", False):
         raise ArgumentError("instance_losses is a rehearsal and needs seeded noise; pass SeededNoise(seed).")
+    if not has_instance_losses(method):
+        raise ArgumentError(
+            f"The method '{method.name}' has no losses by row: its answers are votes of teachers, each of "
+            "whom learns from many rows. Use a method without teachers."
+        )
     # A plan may rehearse on public rows, which is nobody's loss: it is made before anything is recorded.
     method = method.plan(private.facts, budget, public).method
     if getattr(method, "device", "cpu") != "cpu":  # the integers are the same there

@@ -95,7 +95,8 @@ def _command(name: str, found: Any, **how: Any) -> Any:
 _STORY = (
     "methods", "plan", "encode", "fit", "predict", "evaluate", "attack", "card", "verify", "export",
 )  # fmt: skip
-_OWN = {name: f"dptransfer.cli.{name}:{name}" for name in _STORY} | {"ledger": "dptransfer.cli.ledger:app"}
+_OWN = {name: f"dptransfer.cli.{name}:{name}" for name in _STORY}
+_OWN |= {name: f"dptransfer.cli.{name}:app" for name in ("pate", "ledger")}
 _COMMANDS: Registry[Any] = Registry("command", "dptransfer.commands", _OWN, _command)
 
 

@@ -20,7 +20,7 @@ from dptransfer.cli.screen import progress_bar
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
-    from dptransfer.data import ImageList, TextList
+    from dptransfer.data import ImageList, Labelled, TextList
     from dptransfer.encoders import Encoder, EncodeReport
 
 
@@ -70,6 +70,14 @@ def examples_in(
     return find_images(path, classes=classes, labelled=labelled, person=whose)
 
 
+def labels_of(found: ImageList | TextList, path: Path, what: str) -> Labelled:
+    """The labels of what was found; an error where there are none."""
+    if found.labelled is None:
+        remedy = "Use a folder per class, or a CSV with a column 'label'."
+        raise DataError(f"'{path}': {what} must have labels; these have none. {remedy}")
+    return found.labelled
+
+
 def encode_to(
     out: Path,
     found: ImageList | TextList,
@@ -93,7 +101,7 @@ def encode_to(
     from dptransfer.data import ImageList
     from dptransfer.encoders import encode_images, encode_texts
 
-    with progress_bar("Encoding") as step:
+    with progress_bar("Encoding", count_is_private=not public) as step:
         if not isinstance(found, ImageList):
             return encode_texts(found, encoder, out, progress=step, public=public, **how)
         if refuse is not None:
@@ -110,10 +118,7 @@ def encoded_beside(
     It is gone afterwards. What a killed run had encoded stays, and the same command goes on from there.
     """
     found = examples_in(path, encoder, classes, person=person)
-    if found.labels is None or found.classes is None:
-        remedy = "Use a folder per class, or a CSV with a column 'label'."
-        raise DataError(f"'{path}': private examples must have labels; these have none. {remedy}")
-
+    labels_of(found, path, "private examples")
     allowed = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
     remedy = f"Repair or remove them, or encode first: {allowed}."
     refuse = partial(refuse_problems, beside=path, remedy=remedy)

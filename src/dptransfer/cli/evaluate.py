@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,8 +12,10 @@ import typer
 from dptransfer.cli import options
 from dptransfer.cli.charged_test import charged_test
 from dptransfer.cli.declared import ABOUT_DATA, settings_of
-from dptransfer.cli.inputs import labelled_rows, note_open_folder, private_rows, require_rows
+from dptransfer.cli.encoding import encoded_beside, is_table
+from dptransfer.cli.inputs import labelled_rows, note_open_folder, private_rows
 from dptransfer.cli.ledger import open_ledger
+from dptransfer.cli.model_encoder import encoder_behind, labelled_examples
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Relation
@@ -29,10 +32,11 @@ _private = partial(typer.Option, rich_help_panel="Tests that protect their rows"
 
 def evaluate(
     model: options.Release,
-    test: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...).")],
+    test: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...), images or texts.")],
     split: Annotated[str | None, typer.Option(help="Part of a file that has several.")] = None,
     labels: Annotated[Path | None, typer.Option(help="An .npy of labels, for rows without.")] = None,
-    device: Annotated[str, typer.Option(help="Where unprotected rows are scored: cpu or cuda.")] = "cpu",
+    device: Annotated[str, typer.Option(help="Where rows are scored and the rest encoded.")] = "cpu",
+    encoder: options.EncoderName = None,
     add_to_card: Annotated[
         bool, typer.Option("--add-to-card", help="Write the numbers on the card; test rows stay unprotected.")
     ] = False,
@@ -61,6 +65,7 @@ def evaluate(
 
     Example: dptransfer evaluate model/ test.emb --private --epsilon 0.2
     """
+    from dptransfer.compute.device import DEVICES
     from dptransfer.release import amend_release, read_release
     from dptransfer.release import evaluate as evaluate_model
 
@@ -69,7 +74,7 @@ def evaluate(
         if epsilon is not None and delta is None:  # Gaussian noise needs one; what was fit to publish will do
             delta = released.guarantee.delta or _DELTA
         budget = options.budget_from(epsilon, delta, other_budget, relation)
-        if add_to_card or device != "cpu":
+        if add_to_card or (device != "cpu" and is_table(test)):
             odd = "--add-to-card" if add_to_card else "--device"
             raise ArgumentError(
                 f"{odd} is for unprotected rows; a private test is counted on the CPU and always goes on the "
@@ -80,18 +85,31 @@ def evaluate(
         if of_method:
             raise ArgumentError("--set takes data.FIELD=VALUE here; got another field. See --help.")
         strict_names, new_data_set = about.pop("strict_names", False), about.pop("new_data_set", False)
-        require_rows(test)
-        note_open_folder(test)
-        own = private_rows(test, person=person, of=released.row_facts, name=name, **about)
         book = open_ledger(ledger, strict_names=strict_names)
-        return charged_test(model, released, own, budget, book, new_data_set=new_data_set, as_json=as_json)
+        source: AbstractContextManager[Path] = nullcontext(test)
+        if is_table(test):
+            note_open_folder(test)
+        else:
+            seen_by = encoder_behind(released, encoder, device)
+            source, person = encoded_beside(test, seen_by, released.classes, model, person), None
+        with source as table:
+            own = private_rows(table, person=person, of=released.row_facts, name=name, **about)
+            return charged_test(
+                model, released, own, budget, book, new_data_set=new_data_set, as_json=as_json
+            )
     if any(given is not None for given in (epsilon, delta, other_budget, person, name, ledger, settings)):
         raise ArgumentError(
             "A budget, --person, --name, --ledger and --set are for tests that protect their rows; this one "
             "does not. Add --private."
         )
-    rows, truth, whose = labelled_rows(test, released.row_facts, split=split, labels=labels)
-    found = evaluate_model(released, rows, truth, name=whose, device=device)
+    if is_table(test) or not test.exists():
+        rows, truth, whose = labelled_rows(test, released.row_facts, split=split, labels=labels)
+    else:
+        rows, truth, whose = labelled_examples(
+            test, encoder_behind(released, encoder, device), released.classes
+        )
+    where = device if device in DEVICES else "cpu"  # scores know these two; an encoder may run on others
+    found = evaluate_model(released, rows, truth, name=whose, device=where)
     if add_to_card:
         amend_release(model, evaluation=found)
     if as_json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,37 +10,35 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.declared import ABOUT_DATA, class_list, settings_of
-from dptransfer.cli.encoding import encoded_beside, is_table
 from dptransfer.cli.evaluate import with_interval
-from dptransfer.cli.inputs import (
-    labelled_rows,
-    note_open_folder,
-    private_rows,
-    require_other_than,
-    require_rows,
-    with_shots,
-)
+from dptransfer.cli.given import Given, Test, given_pictures, given_rows
+from dptransfer.cli.inputs import require_other_than
 from dptransfer.cli.ledger import open_ledger, summary_json, summary_of
 from dptransfer.cli.method import method_from
 from dptransfer.cli.privacy_view import privacy_json, show_events
 from dptransfer.cli.screen import progress_bar, say, show_facts, show_json
-from dptransfer.cli.spending import require_writable, room_for, save_or_rescue, told_if_interrupted
-from dptransfer.errors import ArgumentError, UnsafeRelease
+from dptransfer.cli.spending import require_writable, save_or_rescue, told_if_interrupted
+from dptransfer.errors import DPTransferError, UnsafeRelease
 from dptransfer.privacy import Relation
 from dptransfer.progress import reported_to
 
 if TYPE_CHECKING:
-    from dptransfer.data import PrivateEmbeddings
+    from dptransfer.data import PrivateData
     from dptransfer.ledger import Ledger
     from dptransfer.release import Evaluation, PrivateClassifier
 
 
 def fit(
-    private: Annotated[Path, typer.Argument(help="Private rows, or images or texts with --encoder.")],
+    private: Annotated[
+        Path,
+        typer.Argument(help="Private rows; images or texts with --encoder; images for a method on them."),
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The release directory to write.")],
     public: options.PublicPool = None,
     shots: options.LabelledShots = None,
-    test: Annotated[Path | None, typer.Option(help="Labelled test rows for the card; not protected.")] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="Labelled test examples for the card; not protected.")
+    ] = None,
     holdout: options.Holdout = None,
     classes: options.Classes = None,
     person: options.Person = None,
@@ -72,6 +70,8 @@ def fit(
     person_bound (how many examples a person counts as); split and labels (of the file);
     new_data_set and strict_names (for the ledger).
 
+    A method on pictures takes folders of them; --encoder then names the network that it works with.
+
     Example: dptransfer fit photos.emb --public pool.emb --epsilon 1 --delta 1e-5 --out model/
     """
     # Everything that can fail on public grounds fails here, before the ledger is charged.
@@ -82,11 +82,9 @@ def fit(
             "Leave --seed out, or pass --unsafe-for-publication too, for tests."
         )
 
-    from dptransfer.data import read_public
-    from dptransfer.encoders import get_encoder
+    from dptransfer.methods import ImageMethod
     from dptransfer.methods.calibrate import calibrated_on_public
     from dptransfer.noise import SecureNoise, SeededNoise
-    from dptransfer.release import evaluate
 
     require_writable(out, overwrite=overwrite)
     require_other_than(private, public, "--public", "Its rows would be taken for public and published.")
@@ -94,30 +92,23 @@ def fit(
     require_other_than(private, test, "--test", "The card would tell how private rows were classified.")
     of_method, about = settings_of(settings, ABOUT_DATA)
     strict_names, new_data_set = about.pop("strict_names", False), about.pop("new_data_set", False)
-    chosen = method_from(method, of_method, tune, device=device, encodes=encoder is not None)
-    pool_rows = None if public is None else read_public(public)
-    declared = None if classes is None else class_list(classes)
-    with_shots(pool_rows, shots, declared)
+    chosen = method_from(method, of_method, tune, device=device, encoder=encoder, image_size=image_size)
+    about |= {"classes": None if classes is None else class_list(classes), "person": person, "name": name}
     book = open_ledger(ledger, strict_names=strict_names)  # like the above, before minutes of encoding
-    source: AbstractContextManager[Path] = nullcontext(private)
-    if encoder is None:
-        require_rows(private)
-        note_open_folder(private)
-    elif is_table(private):
-        raise ArgumentError(f"--encoder is for images and texts; '{private}' holds rows. Leave it out.")
+    paths = private, public, shots, test
+    source: AbstractContextManager[Given]
+    if isinstance(chosen, ImageMethod):
+        source = given_pictures(chosen, *paths, **about)
     else:
-        loaded = get_encoder(encoder, size=image_size, device=device or "cpu")
-        source, person = encoded_beside(private, loaded, declared, out, person), None  # it keeps the people
-    with source as table:
-        rows = private_rows(table, person=person, classes=declared, name=name, **about)
-        public_rows = with_shots(pool_rows, shots, rows.facts.classes)
-        tested = None if test is None else labelled_rows(test, rows.facts)
-        require_writable(out, overwrite=overwrite, room=room_for(rows.facts, chosen))
+        about |= {"encoder": encoder, "image_size": image_size, "device": device, "out": out}
+        source = given_rows(chosen, *paths, **about)
+    with source as given:
+        require_writable(out, overwrite=overwrite, room=given.room)
         with told_if_interrupted(book, workspace):
             with progress_bar(f"Fitting '{chosen.name}'") as step, reported_to(step):
                 model = chosen.fit(
-                    rows,
-                    public_rows,
+                    given.private,
+                    given.public,
                     budget=budget,
                     ledger=book,
                     noise=SecureNoise() if seed is None else SeededNoise(seed),
@@ -126,8 +117,8 @@ def fit(
                     holdout=holdout,
                 )
                 with suppress(KeyboardInterrupt):  # who has no time for it keeps the model, which is paid for
-                    model = calibrated_on_public(model, public_rows, budget=budget)
-            scores = None if tested is None else evaluate(model, *tested[:2], name=tested[2])
+                    model = calibrated_on_public(model, given.public, budget=budget)
+            scores = None if given.test is None else _tested(given.test, model)
             written = save_or_rescue(
                 model,
                 out,
@@ -137,14 +128,23 @@ def fit(
                 overwrite=overwrite,
                 unsafe_for_publication=unsafe,
             )
-        _show(model, rows, book, written, scores, as_json=as_json)
+        _show(model, given.private, book, written, scores, as_json=as_json)
     if workspace is not None and not as_json:
         say(f"Hint: workspace '{workspace}' is as private as the rows; delete it when the release is safe.")
 
 
+def _tested(test: Test, model: PrivateClassifier) -> Evaluation | None:
+    """What the test says; the model is paid for, and is not lost where its test fails."""
+    try:
+        return test(model)
+    except DPTransferError as problem:
+        say(f"Note: the test failed, so that the card has no numbers of it. {problem}", err=True)
+        return None
+
+
 def _show(
     model: PrivateClassifier,
-    rows: PrivateEmbeddings,
+    rows: PrivateData,
     book: Ledger,
     out: Path,
     scores: Evaluation | None,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from dptransfer.cli.pictures import sees_pictures
 from dptransfer.errors import ArgumentError
 from dptransfer.named import in_type, named_method
 
@@ -22,7 +23,8 @@ def method_from(
     tune: Sequence[str] | None = None,
     *,
     device: str | None = None,
-    encodes: bool = False,
+    encoder: str | None = None,
+    image_size: int | None = None,
 ) -> PrivateMethod:
     """The method called `name` with the settings that were given.
 
@@ -31,12 +33,19 @@ def method_from(
         settings: values by field; beside `tune` also those of the tuning, mean_trials and tune_on_public.
         tune: texts 'field=value,value'; none for no tuning.
         device: where it computes; None for its own.
-        encodes: whether an encoder takes the device too.
+        encoder: what --encoder names: of a method on pictures its own, else one that takes the device too.
+        image_size: what --image-size says, likewise.
     """
     if not tune and (alone := [field for field in _OF_TUNING if field in settings]):
         raise ArgumentError(f"--set {alone[0]} needs something to tune; there is no --tune. {_EXAMPLE}")
     made = _tuned(name, settings, tune) if tune else named_method(name, settings)
-    return on_device(made, device, encodes=encodes)
+    if not sees_pictures(made):
+        return on_device(made, device, encodes=encoder is not None)
+    given = {"encoder": encoder, "size": image_size, "device": device}
+    changes = {field: value for field, value in given.items() if value is not None}
+    if twice := sorted(changes.keys() & settings.keys()):
+        raise ArgumentError(f"A setting is given once; '{twice[0]}' is there twice. Leave out --set.")
+    return cast("PrivateMethod", replace(cast(Any, made), **changes))
 
 
 def _tuned(name: str, settings: Mapping[str, Any], tune: Sequence[str]) -> PrivateMethod:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dptransfer.cli import options
+from dptransfer.cli.pictures import sees_pictures
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def _tell(facts: dict[str, Any], as_json: bool) -> None:
     say()
     rows = [(name, "" if one["default"] is None else one["default"], one["about"]) for name, one in settings]
     show_table(("--set", "Default", ""), rows)
-    say("Of the feature map: --set axes=64 keeps so many public axes, --set pool=4 averages neighbours.")
+    if not facts["takes"].startswith("pictures"):
+        say("Of the feature map: --set axes=64 keeps so many public axes, --set pool=4 averages neighbours.")
 
 
 def _facts(method: type[PrivateMethod]) -> dict[str, Any]:
@@ -57,6 +59,7 @@ def _facts(method: type[PrivateMethod]) -> dict[str, Any]:
 
     about, plain = method.about, method(**{})
     settings = setting_names(plain)
+    takes = "pictures" if sees_pictures(plain) else "rows of an encoder"
     words = _documented(method)
     for name in {setting.partition(".")[0] for setting in settings if "." in setting}:
         for part in alternatives(method, name):
@@ -65,6 +68,7 @@ def _facts(method: type[PrivateMethod]) -> dict[str, Any]:
     return {
         "name": method.name,
         "family": about.family,
+        "takes": takes + (", and public ones" if plain.needs_public else ""),
         "summary": about.summary,
         "released": about.card,
         "reference": about.reference,

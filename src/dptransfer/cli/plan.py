@@ -12,16 +12,17 @@ from dptransfer.cli.declared import SIZES, class_list, settings_of
 from dptransfer.cli.encoding import NOBODY
 from dptransfer.cli.inputs import with_shots
 from dptransfer.cli.method import method_from
+from dptransfer.cli.pictures import public_pictures, require_pictures, sees_pictures
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json, working
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Relation, Unit
 
 if TYPE_CHECKING:
-    from dptransfer.data import Facts, PublicEmbeddings
+    from dptransfer.data import Facts, PublicEmbeddings, PublicImages
     from dptransfer.methods import PrivateMethod
 
-_CLASSES, _WIDTH = 10, 1280
+_CLASSES, _WIDTH, _SIDE = 10, 1280, 224
 
 
 def plan(
@@ -39,12 +40,15 @@ def plan(
     public: options.PublicPool = None,
     shots: options.LabelledShots = None,
     holdout: options.Holdout = None,
+    encoder: options.EncoderName = None,
+    image_size: options.ImageSize = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what a fit would cost and add; no data are touched.
 
     With --set data.size=N and data.class_counts=A,B,... sizes are declared public. With --person, whatever
     it says, persons are protected; data.person_bound and data.rows_per_person are about them.
+    --encoder and --image-size are of methods on pictures.
 
     Example: dptransfer plan --epsilon 1 --delta 1e-5 --classes 10 --dim 1280
     """
@@ -54,15 +58,33 @@ def plan(
     from dptransfer.accounting import heed
     from dptransfer.data import read_public
     from dptransfer.mechanisms import rounds_of
+    from dptransfer.methods import ImageMethod
     from dptransfer.methods.base import configuration_of
     from dptransfer.methods.holdout import HoldOut
     from dptransfer.release.card_privacy import counted_as
 
     of_method, sizes = settings_of(settings, SIZES)
-    chosen = method_from(method, of_method, tune, device=device)
-    rows = with_shots(None if public is None else read_public(public), shots, names)
+    chosen = method_from(method, of_method, tune, device=device, encoder=encoder, image_size=image_size)
+    rows: PublicEmbeddings | PublicImages | None
+    if isinstance(chosen, ImageMethod):
+        if dim is not None or shots is not None:
+            odd = "--shots" if dim is None else "--dim"
+            raise ArgumentError(f"{odd} is about rows; '{chosen.name}' takes pictures. Leave it out.")
+        require_pictures(chosen, public)
+        side = chosen.size if public is None else chosen.network().side
+        shape: tuple[int, ...] | None = None if side is None else (side, side, 3)
+        rows = None if public is None or side is None else public_pictures(public, side)
+    elif encoder is not None or image_size is not None:
+        raise ArgumentError(
+            f"--encoder and --image-size are for methods on pictures; '{chosen.name}' takes rows. "
+            "Give their width: --dim 1280"
+        )
+    else:
+        rows = with_shots(None if public is None else read_public(public), shots, names)
+        width = dim if dim is not None or rows is None else rows.dimension
+        shape = None if width is None else (width,)
     unit = Unit.ROW if person in (None, NOBODY) else Unit.PERSON
-    facts, assumed = _facts(chosen, rows, names, dim, {**sizes, "unit": unit})
+    facts, assumed = _facts(chosen, rows, names, shape, {**sizes, "unit": unit})
     chosen.require_unit(facts)
     if rows is not None:
         rows.require_match(facts)
@@ -86,12 +108,14 @@ def plan(
                 "steps": max(rounds) if rounds and hasattr(made.method, "steps") else None,
                 "configuration": configuration_of(made.method),
                 "classes": len(facts.classes),
-                "dimension": facts.dimension,
+                "dimension": facts.dimension if len(facts.shape) == 1 else None,
+                "shape": list(facts.shape),
                 "assumed": list(assumed),
                 "notes": notes,
             }
         )
-    about = f"{len(facts.classes)} classes, {facts.dimension} dimensions"
+    examples = f"{facts.dimension} dimensions" if len(facts.shape) == 1 else facts.form
+    about = f"{len(facts.classes)} classes, {examples}"
     say(f"Plan of '{made.method.name}' for {about}, {budget}")
     say()
     show_events(paid.events)
@@ -104,31 +128,34 @@ def plan(
 
 def _facts(
     method: PrivateMethod,
-    public: PublicEmbeddings | None,
+    public: PublicEmbeddings | PublicImages | None,
     classes: tuple[str | int, ...] | None,
-    width: int | None,
+    shape: tuple[int, ...] | None,
     declared: Mapping[str, Any],
 ) -> tuple[Facts, dict[str, str]]:
     """What is declared, else what public rows show, else a stand-in where the plan does not need it."""
-    from dptransfer.data import Facts
+    from dptransfer.data import Facts, PublicEmbeddings
     from dptransfer.data.class_names import declared_classes
 
-    shots = None if public is None else public.shots
+    shots = public.shots if isinstance(public, PublicEmbeddings) else None
     if classes is not None:
         classes = declared_classes(classes)
     elif "class_counts" in declared:
         classes = tuple(range(len(declared["class_counts"])))
     elif shots is not None:
         classes = shots.classes
-    if width is None and public is not None:
-        width = public.dimension
-    if method.plans_by_facts and (classes is None or width is None):
-        what = "the declared classes" if classes is None else "the width of the rows"
-        example = "--classes 10" if classes is None else "--dim 1280, or --public pool.emb"
+    if method.plans_by_facts and (classes is None or shape is None):
+        what, example = "the declared classes", "--classes 10"
+        if classes is not None and sees_pictures(method):
+            what, example = "the size of the pictures", "--image-size 224"
+        elif classes is not None:
+            what, example = "the width of the rows", "--dim 1280, or --public pool.emb"
         raise ArgumentError(f"A plan of '{method.name}' needs {what}; none given. Example: {example}")
     assumed = {}
     if classes is None:
         classes, assumed["classes"] = tuple(range(_CLASSES)), f"{_CLASSES} classes"
-    if width is None:
-        width, assumed["dimension"] = _WIDTH, f"{_WIDTH} dimensions"
-    return Facts(classes, (width,), **declared), assumed
+    if shape is None and sees_pictures(method):
+        shape, assumed["shape"] = (_SIDE, _SIDE, 3), f"pictures of {_SIDE} × {_SIDE} pixels"
+    elif shape is None:
+        shape, assumed["dimension"] = (_WIDTH,), f"{_WIDTH} dimensions"
+    return Facts(classes, shape, **declared), assumed

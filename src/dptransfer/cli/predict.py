@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.encoding import examples_in, is_table, unrecognised
+from dptransfer.cli.encoding import examples_in, is_table
 from dptransfer.cli.inputs import require_new
-from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, show_table
-from dptransfer.errors import ArgumentError, DataError, Incompatible
+from dptransfer.cli.model_encoder import encoded_here, encoder_behind
+from dptransfer.cli.screen import on_terminal, say, show_json, show_table
+from dptransfer.errors import ArgumentError, Incompatible
 
 if TYPE_CHECKING:
     from dptransfer.arrays import AnyArray
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 _LINES = (".jsonl", ".ndjson", ".json")
 _COLUMNS = ("input", "label", "score")
-_NAMED = 5
 
 
 def predict(
@@ -169,7 +169,7 @@ def _rows(
     if all(tables):
         parts = [_from_table(released, path) for path in inputs]
     else:
-        parts = _from_examples(inputs, _encoder(released, spec, device), batch)
+        parts = _from_examples(inputs, encoder_behind(released, spec, device), batch)
     return [name for names, _ in parts for name in names], np.concatenate([rows for _, rows in parts])
 
 
@@ -185,51 +185,19 @@ def _from_table(released: PrivateClassifier, path: Path) -> NamedRows:
     return list(names), table.rows
 
 
-def _encoder(released: PrivateClassifier, spec: str | None, device: str) -> Encoder:
-    from dptransfer.encoders import encoder_of, get_encoder
-
-    delta = released.encoder_delta
-    recorded = released.facts.encoder if delta is None else delta.base
-    if recorded is not None:
-        return encoder_of(recorded, device=device, spec=spec, delta=delta)
-    if spec is None:
-        raise ArgumentError(
-            "Images and texts need the model's encoder; the release names none. Pass --encoder NAME."
-        )
-    encoder = get_encoder(spec, device=device)
-    if encoder.dimension != released.dimension:
-        gives = f"'{spec}' gives {encoder.dimension}. Name the one the model was fitted with"
-        raise Incompatible(f"The encoder must give rows of dimension {released.dimension}; {gives}.")
-    return encoder
-
-
 def _from_examples(inputs: Sequence[Path], encoder: Encoder, batch: int) -> list[NamedRows]:
     from dptransfer.data import ImageList, TextList, find_images
     from dptransfer.data.images import IMAGE_ENDINGS
-    from dptransfer.encoders import encode_images_in_memory, encode_texts_in_memory
 
     found: Sequence[ImageList | TextList]
     if all(path.is_file() and path.suffix.lower() in IMAGE_ENDINGS for path in inputs):
         found = [find_images(inputs)]  # together, so that they share batches
     else:
         found = [examples_in(path, encoder, None, labelled=False) for path in inputs]
-    parts: list[NamedRows] = []
-    for group in found:
-        if isinstance(group, TextList):
-            parts.append((list(group.texts), encode_texts_in_memory(group.texts, encoder, batch=batch)))
-            continue
-        _refuse_unreadable(unrecognised(group.paths))
-        with progress_bar("Encoding") as step:
-            rows, unreadable = encode_images_in_memory(group, encoder, batch=batch, progress=step)
-        _refuse_unreadable([str(group.paths[place]) for place in unreadable])
-        parts.append(([str(path) for path in group.paths], rows))
-    return parts
-
-
-def _refuse_unreadable(names: Sequence[str]) -> None:
-    """Raise if there are any, and name them: the answers would name them too."""
-    if names:
-        rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        listed = ", ".join(f"'{name}'" for name in names[:_NAMED])
-        some = f"{len(names)} cannot be read: {listed}{rest}"
-        raise DataError(f"Images must be readable; {some}. Repair them, or leave them out.")
+    return [
+        (
+            list(group.texts) if isinstance(group, TextList) else [str(path) for path in group.paths],
+            encoded_here(group, encoder, batch),
+        )
+        for group in found
+    ]

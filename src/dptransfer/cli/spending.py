@@ -13,6 +13,7 @@ from dptransfer.errors import ReleaseError
 
 if TYPE_CHECKING:
     from dptransfer.data import Facts
+    from dptransfer.deep.network import Network
     from dptransfer.ledger import Entry, Ledger
     from dptransfer.methods import PrivateMethod
     from dptransfer.release import PrivateClassifier
@@ -20,8 +21,17 @@ if TYPE_CHECKING:
 _CHUNK = 2**20
 
 
-def room_for(facts: Facts, method: PrivateMethod) -> int:
-    """Bytes that a release of this method may take, on the safe side."""
+def room_for(facts: Facts, method: PrivateMethod, network: Network | None = None) -> int:
+    """Bytes that a release of this method may take, on the safe side.
+
+    Args:
+        facts: of the data.
+        method: what is fitted.
+        network: of a method on pictures, the one that it may change in every weight.
+    """
+    if network is not None:
+        whole: int = sum(tensor.numel() for tensor in network.module.state_dict().values())
+        return 4 * whole + 24 * network.dimension * len(facts.classes) + _CHUNK
     kinds = getattr(method, "candidates", ()) or (method,)
     prototypes = max(int(getattr(kind, "k", None) or 1) for kind in kinds)
     return 24 * facts.dimension * len(facts.classes) * prototypes + 4 * facts.dimension * 1024 + _CHUNK

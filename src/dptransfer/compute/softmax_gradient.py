@@ -63,6 +63,7 @@ class IntegerLogits:
         row_step: what rows are divided by before they are rounded; 1 if fine.
         square: integer (classes, dimension) matrix, or None for logits that are linear in x.
         square_factor: what a unit of its product is, in logit steps.
+        beside: the logits of a fixed second head, where the loss is that of the mean of both softmaxes.
     """
 
     linear: AnyArray
@@ -71,6 +72,7 @@ class IntegerLogits:
     row_step: float = 1.0
     square: Floats | None = None
     square_factor: float = 1.0
+    beside: IntegerLogits | None = None
 
     @classmethod
     def of(cls, linear: Floats, offset: Floats, precision: Floats | None, row_norm: int) -> IntegerLogits:
@@ -121,12 +123,14 @@ class Residuals(NamedTuple):
         short: what the label's exponential lacks of the sum; the entry at the label is −short.
         total: the sum; a residual is these integers ÷ total.
         labels: class of each row.
+        ease: what a row's clip is multiplied with; more than 1 where a second head knows the label.
     """
 
     others: Any
     short: Any
     total: Any
     labels: Any
+    ease: Any = 1.0
 
 
 def clipped_gradient(
@@ -180,13 +184,21 @@ def probabilities(rows: Any, logits: IntegerLogits) -> Any:
 
 
 def residuals(rows: Any, labels: Any, logits: IntegerLogits) -> Residuals:
-    """Softmax of the logits less one at the label, in integers."""
+    """Softmax of the logits less one at the label, in integers.
+
+    With a second head beside it the loss is −log((p + r)/2), for the probabilities p and r of the label, and
+    its gradient is p/(p + r) times the residual. A residual with a weight, clipped, is a weight times the
+    residual clipped at clip ÷ weight: `ease` is 1 ÷ weight = 1 + r/p, and nothing else changes. Where p is
+    too small for the table it is taken for half of the table's step.
+    """
     others = exponentials(rows, logits)
     at = labels, _places(rows)
-    total = others.sum(0)
-    short = total - others[at]
+    total, own = others.sum(0), others[at]
+    ease = 1.0
+    if logits.beside is not None:
+        ease = 1.0 + probabilities(rows, logits.beside)[at] * total / own.clip(0.5, None)
     others[at] = 0.0
-    return Residuals(others, short, total, labels)
+    return Residuals(others, total - own, total, labels, ease)
 
 
 def norms_above(residual: Residuals) -> Any:
@@ -200,7 +212,7 @@ def norms_above(residual: Residuals) -> Any:
 
 
 def residual_lattice(residual: Residuals, clip: float, norm: int = RESIDUAL_NORM) -> Any:
-    """(classes, rows) residuals clipped to L2 norm `clip` and put on the integer ball of `norm`.
+    """(classes, rows) residuals clipped to L2 norm `clip`, eased, and put on the integer ball of `norm`.
 
     Rounded toward zero after division by an upper bound on the norm, or by the clip where that is larger.
     Both are a hair (2⁻⁴⁰) above, and the few float operations that follow are off by less than 2⁻⁵⁰, so the
@@ -211,7 +223,7 @@ def residual_lattice(residual: Residuals, clip: float, norm: int = RESIDUAL_NORM
     array([[-13332.,   7618.,   5713.]])
     """
     xp = _namespace(residual.others)
-    factor = norm / (norms_above(residual).clip(clip * _HAIR, None) * residual.total)
+    factor = norm / (norms_above(residual).clip(clip * _HAIR * residual.ease, None) * residual.total)
     grid = residual.others
     grid *= factor
     xp.trunc(grid, out=grid)

@@ -2,7 +2,7 @@
 
 from dptransfer.data.decode import open_image
 from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings
-from dptransfer.data.examples import PrivateData, PublicData, content_digest
+from dptransfer.data.examples import PrivateData, PublicData, content_digest, public_record
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.images import ImageList, find_images
@@ -37,6 +37,7 @@ __all__ = [
     "long_tail",
     "long_tail_counts",
     "open_image",
+    "public_record",
     "read_private",
     "read_public",
     "read_store",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,6 @@ from dptransfer.data.examples import PrivateData, PublicData
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.labelled import Labelled
-from dptransfer.data.people import person_positions
 from dptransfer.errors import DataError, Incompatible
 from dptransfer.privacy.unit import Unit
 
@@ -74,15 +73,11 @@ class PrivateEmbeddings(PrivateData):
         super().__init__(self.rows, y, facts, name, people)
         self._known_fingerprint = fingerprint
 
-    def part(self, positions: Integers, facts: Facts) -> PrivateEmbeddings:
+    def part(self, positions: Integers, facts: Facts) -> Self:
         """The rows at these positions as data of their own, with labels and people, and these facts."""
-        part = copy(self)
-        part.__dict__.pop("fingerprint", None)
-        part._known_fingerprint = None
-        part.facts, part.labels = facts, self.labels[positions]
-        part.rows = part._examples = self.rows[positions]
-        if self.people is not None:
-            part.people = person_positions(self.people[positions], len(positions))
+        rows = self.rows[positions]
+        part = self._part(positions, facts, rows)
+        part.rows = rows
         return part
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dptransfer.arrays import Integers
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labelled import Labelled, LabelledList, class_positions
@@ -61,6 +63,19 @@ class PrivateData:
         form = self.facts.form.removeprefix("rows of ")
         people = ", by person" if self.facts.unit is Unit.PERSON else ""
         return f"{type(self).__name__}({label}{len(self.facts.classes)} declared classes, {form}{people})"
+
+    @abstractmethod
+    def part(self, positions: Integers, facts: Facts) -> Self:
+        """The examples at these positions as data of their own, with labels and people, and these facts."""
+
+    def _part(self, positions: Integers, facts: Facts, examples: Any) -> Self:
+        part = copy(self)
+        part.__dict__.pop("fingerprint", None)
+        part._known_fingerprint = None
+        part.facts, part.labels, part._examples = facts, self.labels[positions], examples
+        if self.people is not None:
+            part.people = person_positions(self.people[positions], len(positions))
+        return part
 
     @cached_property
     def fingerprint(self) -> str:
@@ -126,6 +141,19 @@ class PublicData(LabelledList):
         """What a release tells about them."""
         encoder = None if self.encoder is None else self.encoder.to_dict()
         return {"name": self.name, "rows": len(self), "fingerprint": self.fingerprint, "encoder": encoder}
+
+
+def public_record(
+    chosen: Sequence[Sequence[int]] | None, facts: Facts, public: PublicData | None
+) -> Mapping[str, Any] | None:
+    """What a release tells about public examples by class: positions and, where known, sources."""
+    if chosen is None or public is None:
+        return None
+    rows = {str(name): [int(row) for row in own] for name, own in zip(facts.classes, chosen, strict=True)}
+    if public.sources is None:
+        return {"rows": rows}
+    sources = public.sources
+    return {"rows": rows, "sources": {name: [sources[row] for row in own] for name, own in rows.items()}}
 
 
 def content_digest(*arrays: Any) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 from numpy.typing import ArrayLike
 
+from dptransfer.arrays import Integers, PixelArray
 from dptransfer.data.class_names import declared_classes
 from dptransfer.data.examples import PrivateData, PublicData
 from dptransfer.data.facts import Facts
 from dptransfer.data.images import ImageList
 from dptransfer.data.labelled import Labelled
-from dptransfer.data.pixels import pixels_of
+from dptransfer.data.pixels import DecodedFiles, PixelsAt, pixels_of
 from dptransfer.errors import DataError, Incompatible
 from dptransfer.privacy.unit import Unit
 
@@ -57,7 +59,7 @@ class PrivateImages(PrivateData):
         person_bound: float = 1.0,
         rows_per_person: float | None = None,
     ) -> None:
-        self.pixels = pixels_of(x, resolution, private=True)
+        self.pixels: PixelArray | DecodedFiles | PixelsAt = pixels_of(x, resolution, private=True)
         given = _given_labels(x, y)
         if given is None:
             raise DataError("Private pictures need y=, a class each, and classes=[...], their full list.")
@@ -69,6 +71,13 @@ class PrivateImages(PrivateData):
         shape = self.pixels.shape[1:]
         facts = Facts(declared, shape, size, counts, None, unit, person_bound, rows_per_person)
         super().__init__(self.pixels, given, facts, name, people)
+
+    def part(self, positions: Integers, facts: Facts) -> Self:
+        """The pictures at these positions, which are read when they are asked for, as data of their own."""
+        pixels = PixelsAt(self.pixels, positions)
+        part = self._part(positions, facts, pixels)
+        part.pixels = pixels
+        return part
 
 
 class PublicImages(PublicData):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.arrays import PixelArray, array_or_none
+from dptransfer.arrays import Integers, PixelArray, array_or_none
 from dptransfer.data.decode import open_image, without_warnings
 from dptransfer.data.images import ImageList
 from dptransfer.errors import DataError
@@ -55,6 +55,28 @@ class DecodedFiles:
                 f"Public pictures must be readable; '{path}' is not ({type(problem).__name__}). "
                 "Repair it, or leave it out."
             ) from None
+
+
+class PixelsAt:
+    """Some of many pictures; nothing is copied or decoded before it is asked for.
+
+    Args:
+        pixels: all of them, an array or files.
+        positions: of those that are meant, in order.
+    """
+
+    dtype = np.dtype(np.uint8)
+
+    def __init__(self, pixels: Any, positions: Integers) -> None:
+        self._pixels, self._positions = pixels, positions
+        self.shape = (len(positions), *pixels.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def __getitem__(self, positions: Any, /) -> PixelArray:
+        found: PixelArray = self._pixels[self._positions[positions]]
+        return found
 
 
 def pixels_of(

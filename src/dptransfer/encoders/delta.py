@@ -16,6 +16,9 @@ from dptransfer.arrays import Floats32
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import ArgumentError
 
+BESIDE = "-beside"
+"""End of a delta's kind whose encoder gives rows of both, changed and unchanged, side by side."""
+
 
 @dataclass(frozen=True, eq=False)
 class EncoderDelta:
@@ -31,7 +34,9 @@ class EncoderDelta:
 
     Attributes:
         base: the encoder that is changed.
-        kind: how the encoder applies it; 'state': arrays take the place of parameters of the same names.
+        kind: how the encoder applies it; 'state': arrays take the place of parameters of the same names. With
+            `BESIDE` at the end, its rows are those of the changed encoder and those of the base next to each
+            other, both scaled to unit norm.
         arrays: float32 and finite, by name.
     """
 

@@ -29,13 +29,21 @@ def torch_device(name: str) -> Any:
 
 @contextmanager
 def repeatable() -> Iterator[None]:
-    """Inference mode with deterministic kernels and no reduced-precision shortcut.
+    """Inference mode with exact kernels."""
+    import torch
+
+    with torch.inference_mode(), exact_kernels():
+        yield
+
+
+@contextmanager
+def exact_kernels() -> Iterator[None]:
+    """Deterministic kernels and no reduced-precision shortcut.
 
     cuDNN's autotuner may pick another kernel in the next run and TF32 rounds to ten bits; both are off, so
     that a row depends on the picture, the weights, the machine and the batch's size alone.
     """
     import torch
 
-    cudnn = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
-    with torch.inference_mode(), cudnn:
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
         yield

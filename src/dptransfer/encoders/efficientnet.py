@@ -9,7 +9,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import Floats32
 from dptransfer.encoders.registry import EncoderNote
-from dptransfer.encoders.torch_module import TorchModuleEncoder, state_digest
+from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder, state_digest
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -52,6 +52,8 @@ def efficientnet_lite0(*, size: int = 224, device: str = "cpu") -> TorchModuleEn
         channels_last=True,
         weights=state_digest(state),
         size=size,
+        pixel_map=PixelMap(size, 127.0, 128.0),
+        source_head=network._fc,
     )
 
 
@@ -78,6 +80,18 @@ def _feature_maps(network: Any) -> Any:
             self.network = network
 
         def forward(self, pixels: Any) -> Any:
-            return self.network.extract_features(pixels)
+            for stage in self.stages():
+                pixels = stage(pixels)
+            return pixels
+
+        def stages(self) -> list[Any]:
+            """What is done one after the other, for methods that start in the middle."""
+            return [self._stem, *self.network._blocks, self._last]
+
+        def _stem(self, pixels: Any) -> Any:
+            return self.network._swish(self.network._bn0(self.network._conv_stem(pixels)))
+
+        def _last(self, maps: Any) -> Any:
+            return self.network._swish(self.network._bn1(self.network._conv_head(maps)))
 
     return FeatureMaps()

@@ -5,6 +5,7 @@ Only JSON, vocabulary and safetensors files are fetched or loaded: no pickled we
 
 from __future__ import annotations
 
+import json
 import socket
 import urllib.request
 from collections.abc import Iterator
@@ -98,6 +99,19 @@ def load_model(folder: Path, source: str, device: Any) -> tuple[Any, str, bool]:
         )
     digest = state_digest({key: value for key, value in model.state_dict().items() if key not in missing})
     return model.eval().to(device), digest, bool(missing)
+
+
+def load_classifier(folder: Path, source: str, device: Any) -> Any:
+    """The model with the image classifier that it was saved with, or None where it was saved without one."""
+    kinds = json.loads((folder / "config.json").read_text()).get("architectures") or ()
+    if not any(str(kind).endswith("ForImageClassification") for kind in kinds):
+        return None
+    rule = "must load with transformers.AutoModelForImageClassification; it does not"
+    with _loading(source, rule, "Check the folder, or upgrade transformers."):
+        model, found = require_transformers().AutoModelForImageClassification.from_pretrained(
+            str(folder), local_files_only=True, use_safetensors=True, output_loading_info=True
+        )
+    return None if found["missing_keys"] else model.eval().to(device)
 
 
 def load_part(loader: str, folder: Path, source: str, part: str, *, other_kind: str, **settings: Any) -> Any:

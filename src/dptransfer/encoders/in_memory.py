@@ -52,6 +52,27 @@ def encode_images_in_memory(
     return EncodedImages(rows, tuple(unreadable))
 
 
+def encode_pixels(
+    pixels: Any, encoder: Encoder, *, batch: int = 32, progress: Progress | None = None
+) -> EncodedRows:
+    """Rows for pictures that are there as bytes, (pictures, height, width, 3), or are indexed like that.
+
+    Calls of the model have one shape, filled up with blanks, as everywhere; nothing is written.
+    """
+    from PIL import Image
+
+    require_kind(encoder, "image")
+    _check.whole("batch", batch)
+    rows = np.zeros((len(pixels), encoder.dimension), dtype=np.float32)
+    for start in range(0, len(pixels), batch):
+        pictures = [Image.fromarray(picture) for picture in np.asarray(pixels[start : start + batch])]
+        filled = [*pictures, *[blank_picture()] * (batch - len(pictures))]
+        rows[start : start + len(pictures)] = encoder.encode(filled)[: len(pictures)]
+        if progress is not None:
+            progress(start + len(pictures), len(pixels))
+    return rows
+
+
 def encode_texts_in_memory(texts: Sequence[str], encoder: Encoder, *, batch: int = 8) -> EncodedRows:
     """Rows for a few texts, such as those to predict; nothing is written."""
     require_kind(encoder, "text")

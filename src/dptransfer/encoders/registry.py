@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.encoders.base import Encoder, Kind
-from dptransfer.encoders.delta import EncoderDelta
+from dptransfer.encoders.delta import BESIDE, EncoderDelta
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.plugins import Registry, is_place
 
@@ -92,6 +92,7 @@ ENCODERS: Registry[EncoderNote] = Registry(
     {
         "efficientnet-lite0": "dptransfer.encoders.efficientnet:NOTE",
         "minilm": "dptransfer.encoders.sentence:NOTE",
+        "small-cnn": "dptransfer.encoders.small_cnn:NOTE",
     },
     _accepted,
     besides="hf:ORG/NAME, a local folder with config.json, a path that ends in .onnx, or package.module:Name",
@@ -178,7 +179,12 @@ def adapted(encoder: Encoder, delta: EncoderDelta) -> Encoder:
             f"The encoder '{encoder.identity.name}' cannot be changed by a release, which this one needs. "
             "Use the encoder and the version of dptransfer that the model was fitted with."
         )
-    made: Encoder = change(delta)
+    alone = replace(delta, kind=delta.kind.removesuffix(BESIDE))
+    made: Encoder = change(alone)
+    if alone.kind != delta.kind:
+        from dptransfer.encoders.beside import Beside
+
+        made = Beside(cast(Any, made), cast(Any, encoder), delta.identity)
     require_same_encoder(delta.identity, made.identity, names=("The release", "the changed encoder"))
     return made
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from copy import copy, deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,20 @@ from dptransfer.errors import Incompatible
 if TYPE_CHECKING:
     import torch
     from PIL import Image
+
+
+class PixelMap(NamedTuple):
+    """Pictures squeezed to side × side by bicubic interpolation, their bytes taken less `mean`, ÷ `scale`.
+
+    Attributes:
+        side: height and width.
+        mean: of a channel's bytes: one number, or one for each of the three.
+        scale: likewise.
+    """
+
+    side: int
+    mean: float | tuple[float, ...]
+    scale: float | tuple[float, ...]
 
 
 class TorchModuleEncoder(ImageEncoder):
@@ -39,6 +53,8 @@ class TorchModuleEncoder(ImageEncoder):
         channels_last: memory layout for convolutional networks; about half again as fast on a CPU.
         weights: digest of the weights where it is known; default: computed from the state dict.
         size: the side of the pictures, where the user chose it; see `EncoderIdentity`.
+        pixel_map: what `transform` does, where it can be told in three numbers.
+        source_head: the public classifier that the network was trained with, from rows to its own classes.
     """
 
     def __init__(
@@ -52,6 +68,8 @@ class TorchModuleEncoder(ImageEncoder):
         channels_last: bool = False,
         weights: str | None = None,
         size: int | None = None,
+        pixel_map: PixelMap | None = None,
+        source_head: torch.nn.Module | None = None,
     ) -> None:
         self._torch = _check.installed("torch", "torch", "A torch encoder")
         self._device = torch_device(device)
@@ -60,6 +78,7 @@ class TorchModuleEncoder(ImageEncoder):
         digest = weights or state_digest(module.state_dict())
         placed: Any = module.eval().to(self._device)
         self.module = placed.to(memory_format=self._layout) if channels_last else placed
+        self.pixel_map, self.source_head = pixel_map, source_head
         self.identity = EncoderIdentity(name, digest, transform_name, size)
         self.dimension = self.measured_dimension()
 
@@ -73,27 +92,56 @@ class TorchModuleEncoder(ImageEncoder):
             inputs = self._torch.from_numpy(pixels).to(self._device)
             if inputs.ndim == 4:
                 inputs = inputs.contiguous(memory_format=self._layout)
-            output = self.module(inputs)
-            if output.ndim == 4:
-                output = output.mean((2, 3))
-            return require_rows(output.float().cpu().numpy(), len(pixels))
+            return require_rows(self.rows_of(inputs).float().cpu().numpy(), len(pixels))
+
+    def rows_of(self, inputs: Any) -> Any:
+        """Rows for input tensors, as a tensor that gradients flow through."""
+        output = self.module(inputs)
+        return output.mean((2, 3)) if output.ndim == 4 else output
 
     def adapted(self, delta: EncoderDelta) -> TorchModuleEncoder:
         """The same encoder with some of its parameters and buffers replaced; this one stays as it is."""
         require_same_encoder(delta.base, self.identity, names=("The change of an encoder", "the encoder"))
-        module = deepcopy(self.module)
-        state = module.state_dict()
-        for name, array in delta.arrays.items():
-            target = state.get(name) if delta.kind == "state" else None
-            if target is None or target.shape != array.shape or not target.is_floating_point():
-                raise Incompatible(
-                    f"A change of the encoder '{self.identity.name}' must replace parameters that it has, by "
-                    f"ones of their shape; '{name}' does not. Use the network that the model was fitted with."
-                )
-            target.copy_(self._torch.from_numpy(array.copy()))
         changed = copy(self)
-        changed.module, changed.identity = module, delta.identity
+        changed.module, changed.identity = changed_module(self.module, delta), delta.identity
         return changed
+
+
+def changed_module(module: torch.nn.Module, delta: EncoderDelta) -> torch.nn.Module:
+    """A copy of the network with parameters replaced ('state'), or with products added ('low-rank')."""
+    changed = deepcopy(module)
+    state = changed.state_dict()
+    low_rank = delta.kind == "low-rank"
+    for name in sorted({one.rpartition(".")[0] for one in delta.arrays} if low_rank else delta.arrays):
+        target = state.get(name) if delta.kind in ("state", "low-rank") else None
+        new = None if target is None else (_sum if low_rank else _replaced)(target, name, delta.arrays)
+        if target is None or new is None or not target.is_floating_point():
+            raise Incompatible(
+                f"A change of the encoder '{delta.base.name}' must replace parameters that it has, by ones "
+                f"of their shape; '{name}' does not. Use the network that the model was fitted with."
+            )
+        target.copy_(new)
+    return changed
+
+
+def _replaced(target: Any, name: str, arrays: Mapping[str, Floats32]) -> Any:
+    """What takes the parameter's place, if it has its shape."""
+    new = target.new_tensor(arrays[name])
+    return new if new.shape == target.shape else None
+
+
+def _sum(target: Any, name: str, arrays: Mapping[str, Floats32]) -> Any:
+    """The parameter, as a matrix, plus up · down, if these are two factors of its shape and nothing else."""
+    own = {
+        one.rpartition(".")[2]: target.new_tensor(arrays[one])
+        for one in arrays
+        if one.rpartition(".")[0] == name
+    }
+    up, down = own.pop("up", target), own.pop("down", target)
+    fit = not own and up.ndim == down.ndim == 2 and target.ndim > 1 and up.shape[1] == len(down)
+    if not fit or (len(up), down.shape[1]) != target.flatten(1).shape:
+        return None
+    return target + (up @ down).reshape(target.shape)
 
 
 def state_digest(state: Mapping[str, Any]) -> str:

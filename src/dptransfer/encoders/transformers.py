@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from copy import copy
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +13,13 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import EncodedRows, Floats32
-from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.encoders.base import Encoder, ImageEncoder, Kind, require_rows
+from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.device import repeatable, torch_device
-from dptransfer.encoders.hub import load_model, load_part, model_folder, require_transformers
+from dptransfer.encoders.hub import load_classifier, load_model, load_part, model_folder, require_transformers
 from dptransfer.encoders.text import TransformersText
+from dptransfer.encoders.torch_module import PixelMap, changed_module
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -49,7 +53,8 @@ class TransformersImage(ImageEncoder):
     """A vision model, or the image half of a CLIP-like one.
 
     The row is the model's image features (CLIP-like), else its pooled output, else its first (class) token or
-    the mean over space. A pooling layer whose weights are not in the files is never used.
+    the mean over space. A pooling layer whose weights are not in the files is never used. `module` makes rows
+    of the processor's arrays, for methods that take gradients of it; `adapted` is the way to change it.
 
     Args:
         folder: the model's files.
@@ -65,37 +70,120 @@ class TransformersImage(ImageEncoder):
         pillow: dict[str, Any] = {"use_fast": False} if before_five else {"backend": "pil"}
         part = "an image processor"
         self._processor = load_part("AutoImageProcessor", folder, name, part, other_kind="text", **pillow)
-        self._model, digest, self._pooler_is_random = load_model(folder, name, self._device)
-        self._pooling = "unknown"
+        model, digest, pooler_is_random = load_model(folder, name, self._device)
+        self.module = _pooled_model(model, pooler_is_random)
+        self.pixel_map, self._folder = _pixel_map(self._processor), folder
+        self._squeezes_first = False
         self.dimension = self.measured_dimension()
-        self.identity = EncoderIdentity(name, digest, f"{_settings(self._processor)}, {self._pooling}")
+        transform = f"{_settings(self._processor)}, {self.module.pooling}"
+        self.identity = EncoderIdentity(name, digest, transform)
 
     def prepare(self, image: Image.Image) -> Floats32:
         """The model's own image processor, one picture at a time."""
-        pixels = self._processor(
-            images=image.convert("RGB"), return_tensors="np", input_data_format="channels_last"
-        )["pixel_values"][0]
+        image = image.convert("RGB")
+        if self._squeezes_first and self.pixel_map is not None:
+            image = image.resize((self.pixel_map.side,) * 2, 3)
+        pixels = self._processor(images=image, return_tensors="np", input_data_format="channels_last")[
+            "pixel_values"
+        ][0]
         return np.asarray(pixels, dtype=np.float32)
 
     def forward(self, pixels: Floats32) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
         with repeatable():
-            rows = self._pooled(self._torch.from_numpy(pixels).to(self._device)).float().cpu().numpy()
+            rows = self.rows_of(self._torch.from_numpy(pixels).to(self._device)).float().cpu().numpy()
         return require_rows(rows, len(pixels))
 
-    def _pooled(self, pixels: Any) -> Any:
-        if hasattr(self._model, "get_image_features"):
-            features = self._model.get_image_features(pixel_values=pixels)
-            self._pooling = "image features"
-            return features if isinstance(features, self._torch.Tensor) else features.pooler_output
-        output = self._model(pixel_values=pixels)
-        pooled = getattr(output, "pooler_output", None)
-        if pooled is not None and not self._pooler_is_random:
-            self._pooling = "pooler output"
-            return pooled.flatten(1)
-        hidden = output.last_hidden_state
-        self._pooling = "class token" if hidden.ndim == 3 else "mean pool"
-        return hidden[:, 0] if hidden.ndim == 3 else hidden.mean((2, 3))
+    def rows_of(self, inputs: Any) -> Any:
+        """Rows for input tensors, as a tensor that gradients flow through."""
+        return self.module(inputs)
+
+    @cached_property
+    def source_head(self) -> Any:
+        """The public classifier of rows that the model was saved with, or None.
+
+        That it takes the rows that we pool is seen from one input, on which it must give the whole model's
+        logits; the heads of models that classify otherwise are left alone.
+        """
+        if self.pixel_map is None:
+            return None
+        whole = load_classifier(self._folder, self.identity.name, self._device)
+        layers = [] if whole is None else [one for one in whole.modules() if hasattr(one, "in_features")]
+        if not layers or layers[-1].in_features != self.dimension:
+            return None
+        side = self.pixel_map.side
+        with repeatable():
+            wave = self._torch.linspace(-1, 1, 3 * side * side, device=self._device).reshape(1, 3, side, side)
+            same = self._torch.allclose(
+                layers[-1](self.rows_of(wave)), whole(pixel_values=wave).logits, rtol=1e-3, atol=1e-3
+            )
+        return layers[-1] if same else None
+
+    def adapted(self, delta: EncoderDelta) -> TransformersImage:
+        """The same encoder with some of its parameters changed; this one stays as it is.
+
+        Its pictures are squeezed by bicubic interpolation, as those it was trained on were.
+        """
+        require_same_encoder(delta.base, self.identity, names=("The change of an encoder", "the encoder"))
+        changed = copy(self)
+        changed.module, changed.identity = changed_module(self.module, delta), delta.identity
+        changed._squeezes_first = True
+        return changed
+
+
+def _pooled_model(model: Any, pooler_is_random: bool) -> Any:
+    import torch
+
+    class PooledModel(torch.nn.Module):
+        """The model with its pooling, from pixels to rows."""
+
+        pooling = "unknown"
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, pixels: Any) -> Any:
+            if hasattr(self.model, "get_image_features"):
+                features = self.model.get_image_features(pixel_values=pixels)
+                self.pooling = "image features"
+                return features if isinstance(features, torch.Tensor) else features.pooler_output
+            output = self.model(pixel_values=pixels)
+            return self._pooled(output.last_hidden_state, getattr(output, "pooler_output", None))
+
+        def _pooled(self, hidden: Any, pooled: Any) -> Any:
+            if pooled is not None and not pooler_is_random:
+                self.pooling = "pooler output"
+                return pooled.flatten(1)
+            self.pooling = "class token" if hidden.ndim == 3 else "mean pool"
+            return hidden[:, 0] if hidden.ndim == 3 else hidden.mean((2, 3))
+
+        def stages(self) -> list[Any]:
+            """What is done one after the other, where the model is built like a vision transformer."""
+            if not all(hasattr(self.model, part) for part in ("embeddings", "layers", "layernorm")):
+                return [self]
+            return [self.model.embeddings, *self.model.layers, self._end]
+
+        def _end(self, hidden: Any) -> Any:
+            hidden = self.model.layernorm(hidden)
+            pooler = getattr(self.model, "pooler", None)
+            return self._pooled(hidden, None if pooler is None else pooler(hidden))
+
+    return PooledModel()
+
+
+def _pixel_map(processor: Any) -> PixelMap | None:
+    """What the processor does to pixels, where it squeezes to a square and scales, and does no more."""
+    told = processor.to_dict()
+    sides = set(dict(told.get("size") or {}).values())
+    square = told.get("do_resize") and set(dict(told.get("size") or {})) == {"height", "width"}
+    cuts = told.get("do_center_crop") or told.get("do_pad")
+    if not square or len(sides) != 1 or cuts or not told.get("do_rescale"):
+        return None
+    unit = 1 / told["rescale_factor"]
+    plain = (0.0,) * 3, (1.0,) * 3
+    means, widths = (told["image_mean"], told["image_std"]) if told.get("do_normalize") else plain
+    return PixelMap(sides.pop(), tuple(unit * one for one in means), tuple(unit * one for one in widths))
 
 
 def _settings(processor: Any) -> str:

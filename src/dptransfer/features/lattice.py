@@ -34,7 +34,9 @@ from dptransfer.features.scaled_rows import scaled_rows
 SUM_BITS = 30
 """Sums live on a grid of 2⁻³⁰: rows have integer norm at most 2³⁰, so int64 holds sums of 2³³ rows."""
 
-_LARGEST_DIMENSION = 2**14  # leaves 19 bits for each coordinate
+LARGEST_DIMENSION = 2**14
+"""Of rows; leaves 19 bits for each coordinate."""
+
 HAIR = 1 + 2.0**-40
 GRAIN = 2.0**-10
 
@@ -63,9 +65,9 @@ def clipped_lattice(rows: AnyArray, norm: int, *, clip: float) -> Integers:
 
 def require_exact_norms(dimension: int) -> None:
     """Raise if rows are too wide for exact squared norms; asked before anything is charged."""
-    if dimension > _LARGEST_DIMENSION:
+    if dimension > LARGEST_DIMENSION:
         raise ArgumentError(
-            f"Rows may have at most {_LARGEST_DIMENSION} dimensions for exact norms; got {dimension}. "
+            f"Rows may have at most {LARGEST_DIMENSION} dimensions for exact norms; got {dimension}. "
             "Encode to fewer dimensions first."
         )
 

@@ -284,6 +284,10 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         """The limit in force; None when there is none."""
         return self._read_account(dataset).budget
 
+    def unit_of(self, dataset: AnyDataSet) -> Unit | None:
+        """What the account counts the loss of one of; None before the first charge or limit."""
+        return self._read_account(dataset).unit
+
     def spent(
         self, dataset: AnyDataSet, *, delta: float | None = None, relation: Relation | None = None
     ) -> Guarantee | None:

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from dptransfer.methods.descent import Pace as Pace
     from dptransfer.methods.dpsgd import DPSGDProbe as DPSGDProbe
     from dptransfer.methods.feature_covariance import FeatureCovariance as FeatureCovariance
+    from dptransfer.methods.film import FiLM as FiLM
     from dptransfer.methods.global_adapt import GlobalAdapt as GlobalAdapt
     from dptransfer.methods.language import LanguageInit as LanguageInit
     from dptransfer.methods.least_squares import LeastSquares as LeastSquares
+    from dptransfer.methods.lora import LoRA as LoRA
     from dptransfer.methods.mean_estimation import MeanEstimation as MeanEstimation
     from dptransfer.methods.mean_prototypes import MeanPrototypes as MeanPrototypes
     from dptransfer.methods.mixed_baselines import NGD as NGD
@@ -35,14 +37,23 @@ if TYPE_CHECKING:
     from dptransfer.methods.mixed_baselines import OnlyPublic as OnlyPublic
     from dptransfer.methods.newton import NewtonHead as NewtonHead
     from dptransfer.methods.noisy_gd import NoisyGD as NoisyGD
+    from dptransfer.methods.pate import PATE as PATE
     from dptransfer.methods.pool_selection import PublicPrototypes as PublicPrototypes
     from dptransfer.methods.pool_selection import TopKPrototypes as TopKPrototypes
     from dptransfer.methods.private_evaluation import PrivateEvaluation as PrivateEvaluation
     from dptransfer.methods.private_tuning import PrivateTuning as PrivateTuning
+    from dptransfer.methods.projection import Projection as Projection
+    from dptransfer.methods.prom_pate import PromPATE as PromPATE
     from dptransfer.methods.public_prior import PublicPriorPrototypes as PublicPriorPrototypes
     from dptransfer.methods.start import FromNames as FromNames
     from dptransfer.methods.start import FromShots as FromShots
     from dptransfer.methods.start import FromZero as FromZero
+    from dptransfer.methods.transfer_pate import TransferPATE as TransferPATE
+    from dptransfer.methods.vote_aggregation import Inquiry as Inquiry
+    from dptransfer.methods.vote_aggregation import aggregate_votes as aggregate_votes
+    from dptransfer.methods.vote_report import VoteReport as VoteReport
+    from dptransfer.methods.warm_start import WarmStart as WarmStart
+    from dptransfer.methods.warm_start_network import WarmStartNetwork as WarmStartNetwork
 
 # In the order of every list, table and legend.
 _OWN = {
@@ -52,9 +63,11 @@ _OWN = {
     "public": "pool_selection:PublicPrototypes",
     "top-k": "pool_selection:TopKPrototypes",
     "mean-estimation": "mean_estimation:MeanEstimation",
+    "projection": "projection:Projection",
     "coinpress": "coinpress:CoinPressPrototypes",
     "least-squares": "least_squares:LeastSquares",
     "dpsgd": "dpsgd:DPSGDProbe",
+    "warm-start": "warm_start:WarmStart",
     "global-adapt": "global_adapt:GlobalAdapt",
     "noisy-gd": "noisy_gd:NoisyGD",
     "newton": "newton:NewtonHead",
@@ -65,6 +78,12 @@ _OWN = {
     "fully-private": "mixed_baselines:FullyPrivate",
     "only-public": "mixed_baselines:OnlyPublic",
     "language": "language:LanguageInit",
+    "transfer-pate": "transfer_pate:TransferPATE",
+    "prom-pate": "prom_pate:PromPATE",
+    "pate": "pate:PATE",
+    "film": "film:FiLM",
+    "lora": "lora:LoRA",
+    "warm-start-network": "warm_start_network:WarmStartNetwork",
 }
 _PARTS = (
     "about:About",
@@ -79,6 +98,9 @@ _PARTS = (
     "start:FromNames",
     "start:FromShots",
     "start:FromZero",
+    "vote_aggregation:Inquiry",
+    "vote_aggregation:aggregate_votes",
+    "vote_report:VoteReport",
 )
 _PLACES = {place.partition(":")[2]: f"{__name__}.{place}" for place in (*_OWN.values(), *_PARTS)}
 

@@ -20,8 +20,7 @@ from __future__ import annotations
 import datetime
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
@@ -39,13 +38,15 @@ from dptransfer.data import (
     PublicEmbeddings,
     PublicImages,
     content_digest,
+    public_record,
 )
-from dptransfer.errors import ArgumentError, DPTransferError, LedgerError
+from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.features import Features, FittedFeatures, UnitNorm
-from dptransfer.ledger import Ledger, Receipt
+from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step
 from dptransfer.methods.about import About
-from dptransfer.methods.workspace import RecordedNoise, Workspace
+from dptransfer.methods.charging import charged, opened_workspace
+from dptransfer.methods.workspace import RecordedNoise
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit, event_to_dict
 from dptransfer.release.classifier import PrivateClassifier, Provenance
@@ -53,6 +54,9 @@ from dptransfer.release.heads import Head
 from dptransfer.release.manifest import current_versions
 
 if TYPE_CHECKING:
+    from dptransfer.data.identity import EncoderIdentity
+    from dptransfer.deep.network import Network
+    from dptransfer.encoders import Encoder
     from dptransfer.encoders.delta import EncoderDelta
     from dptransfer.methods.holdout import HoldOut
 
@@ -90,6 +94,8 @@ class Outcome:
         notes: what the run decided from released values, for the card.
         features: the map in front of the head, where it is another than `prepare` gave.
         encoder_delta: what the run changed in a public encoder, whose rows the map then takes.
+        encoder: of a run on pictures, the unchanged public encoder whose rows the map takes.
+        answers: positions of public examples that teachers answered for, by the class of the answer.
     """
 
     head: Head
@@ -98,6 +104,8 @@ class Outcome:
     notes: tuple[str, ...] = ()
     features: FittedFeatures | None = None
     encoder_delta: EncoderDelta | None = None
+    encoder: EncoderIdentity | None = None
+    answers: Sequence[Sequence[int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -222,18 +230,20 @@ class PrivateMethod(ABC):
         method.require_public(private.facts, public)
         prepared = method.prepare(private.facts, public)
         told = None if public is None else public.record  # here, as it may read public files
-        space = None if workspace is None else _workspace(workspace, noise)
-        with _charged(ledger, plan, held, private, new_data_set, space, told) as receipt:
+        space = None if workspace is None else opened_workspace(workspace, noise)
+        events = plan.events if held is None else held.events
+        request = None if space is None else _request(plan, held, private, told)
+        with charged(ledger, private, events, method.name, new_data_set, space, request) as receipt:
             drawn = noise if space is None else RecordedNoise(noise, space, finished=receipt.finished)
             own, kept = (private, None) if held is None else held.split(private, drawn)
             outcome = method.run(plan, prepared, own, drawn, public)
             require_as_planned(plan, outcome)
             features = prepared if outcome.features is None else outcome.features
-            charged = None if held is None else held.checked(kept, outcome.head, features, drawn, receipt)
+            checked = None if held is None else held.checked(kept, outcome, features, drawn, receipt)
         return PrivateClassifier(
             head=outcome.head,
             features=features,
-            facts=own.facts,
+            facts=replace(own.facts, encoder=outcome.encoder) if outcome.encoder else own.facts,
             events=outcome.events if held is None else held.events,
             guarantee=plan.guarantee if held is None else held.guarantee,
             provenance=Provenance(
@@ -245,12 +255,13 @@ class PrivateMethod(ABC):
                 ledger_head=receipt.head,
                 created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 versions=current_versions(*_packages(method)),
-                prototypes=_prototype_record(outcome, private.facts, public),
+                prototypes=public_record(outcome.prototypes, private.facts, public),
+                answers=public_record(outcome.answers, private.facts, public),
                 summary=method.about.card,
                 reference=method.about.reference,
             ),
             encoder_delta=outcome.encoder_delta,
-            charged=charged,
+            charged=checked,
         )
 
     def _with_holdout(self, facts: Facts, budget: Budget, public: Any, chance: float) -> HoldOut:
@@ -261,10 +272,12 @@ class PrivateMethod(ABC):
     def require_public(self, facts: Facts, public: Any) -> None:
         """Raise, before anything is charged, if the public data a run needs are not there."""
         if self.needs_public and public is None:
+            what, how = "rows", "--public pool.emb, labelled ones --shots shots.emb"
+            if self.takes_public is PublicImages:
+                what, how = "pictures", "--public pictures/"
             raise ArgumentError(
-                f"The method '{self.name}' needs public rows; none were given. "
-                f"Pass public={self.takes_public.__name__}(...), or on the command line --public pool.emb, "
-                "labelled ones --shots shots.emb."
+                f"The method '{self.name}' needs public {what}; none were given. "
+                f"Pass public={self.takes_public.__name__}(...), or on the command line {how}."
             )
 
     def make_plan(self, mechanisms: Sequence[Step], budget: Budget, unit: Unit | None = None) -> Plan:
@@ -360,10 +373,36 @@ class EmbeddingMethod(PrivateMethod):
 
 @dataclass(frozen=True)
 class ImageMethod(PrivateMethod):
-    """Base of the methods that must see pixels; their outcome brings its own feature map."""
+    """Base of the methods that must see pixels; their outcome brings its own feature map.
+
+    Attributes:
+        encoder: the public encoder whose network it works with, as `get_encoder` takes it.
+        size: side of the pictures, for encoders that leave it open.
+        device: where it computes: 'cpu', 'cuda', ...
+    """
+
+    encoder: str = "efficientnet-lite0"
+    size: int | None = None
+    device: str = "cpu"
 
     takes: ClassVar[type[Any]] = PrivateImages
     takes_public: ClassVar[type[Any]] = PublicImages
+
+    def network(self) -> Network:
+        """The public network, loaded; its `side` is that of the pictures."""
+        from dptransfer.deep.network import network_of
+
+        return network_of(self.encoder, size=self.size, device=self.device)
+
+    def encoder_after(self, base: EncoderIdentity | None, delta: EncoderDelta | None) -> Encoder:
+        """The encoder whose rows a run's result takes: this one, as the run has left it."""
+        from dptransfer.encoders import adapted, encoder_of
+
+        base = base if delta is None else delta.base
+        own: Encoder = self.network().encoder  # first, as it may be one that is found by its place alone
+        if base is not None and base != own.identity:
+            return encoder_of(base, device=self.device, delta=delta)
+        return own if delta is None else adapted(own, delta)
 
 
 def require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
@@ -374,44 +413,6 @@ def require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
         raise ArgumentError(f"ledger must be a Ledger; got {ledger!r}. Open a file with Ledger(path).")
     if not (hasattr(noise, "seeded") and hasattr(noise, "once")):
         raise ArgumentError(f"noise must be a noise source; got {noise!r}. Leave it out for SecureNoise().")
-
-
-@contextmanager
-def _charged(
-    ledger: Ledger,
-    plan: Plan,
-    held: HoldOut | None,
-    private: PrivateData,
-    new_data_set: bool,
-    space: Workspace | None,
-    public: Mapping[str, Any] | None,
-) -> Iterator[Receipt]:
-    """Charge for what runs inside, and note how it ended; a run in a workspace can go on after an error."""
-    with nullcontext() if space is None else space:
-        number = None if space is None else space.bind(_request(plan, held, private, public))
-        events = plan.events if held is None else held.events
-        receipt = ledger.charge(
-            private, events, label=plan.method.name, new_data_set=new_data_set, workspace=number
-        )
-        try:
-            yield receipt
-        except BaseException as problem:
-            if space is None:
-                with suppress(LedgerError):  # the charge stands; the first error is the one to show
-                    ledger.complete(receipt, outcome="failed", detail=type(problem).__name__)
-            raise
-        if not receipt.finished:
-            with suppress(LedgerError):  # the model is paid for: no note that fails must lose it
-                ledger.complete(receipt, outcome="released")
-
-
-def _workspace(path: str | os.PathLike[str], noise: NoiseSource) -> Workspace:
-    if noise.seeded:
-        raise ArgumentError(
-            "A workspace keeps answers whose noise nobody can repeat; this noise is seeded, and a run that "
-            "goes on would repeat its beginning. Leave out the seed, or the workspace."
-        )
-    return Workspace(path)
 
 
 def _request(
@@ -484,14 +485,3 @@ def _packages(method: PrivateMethod) -> set[str]:
 
     found = {METHODS.package(one.name) for one in (method, *getattr(method, "candidates", ()))}
     return {package for package in found if package is not None}
-
-
-def _prototype_record(outcome: Outcome, facts: Facts, public: PublicData | None) -> Mapping[str, Any] | None:
-    if outcome.prototypes is None or public is None:
-        return None
-    chosen = zip(map(str, facts.classes), outcome.prototypes, strict=True)
-    rows = {name: [int(row) for row in own] for name, own in chosen}
-    if public.sources is None:
-        return {"rows": rows}
-    sources = public.sources
-    return {"rows": rows, "sources": {name: [sources[row] for row in own] for name, own in rows.items()}}

@@ -45,13 +45,20 @@ class Pace:
 
 
 class Descent:
-    """The state of one descent: weights, and their average so far."""
+    """The state of one descent: weights, and their average so far.
 
-    def __init__(self, start: Floats, steps: int, pace: Pace) -> None:
+    Args:
+        start: (classes, dimension), or any matrix.
+        steps: how many there will be.
+        pace: how far they go.
+        knows: whether the start has something to lose; by default, if it is not zero.
+    """
+
+    def __init__(self, start: Floats, steps: int, pace: Pace, *, knows: bool | None = None) -> None:
         self.weights = start
         self._start, self._steps, self._pace = start, steps, pace
         self._away = np.zeros_like(start)
-        self._knows = bool(start.any())
+        self._knows = bool(start.any()) if knows is None else knows
         self._taken = 0
         self._average = np.zeros_like(start)
 
@@ -61,7 +68,7 @@ class Descent:
         unit = math.sqrt(len(self._start))
         share = 2 * (self._steps + 1 - self._taken) / (self._steps * (self._steps + 1))
         seen = max(_length(gradient), 1e-300)
-        signal = math.sqrt(max(0.0, 1 - (noise / seen) ** 2)) if self._knows else 1.0
+        signal = math.sqrt(1 - min(1.0, noise / seen) ** 2) if self._knows else 1.0
         length = self._pace.reach * unit * share * signal / seen
         away = self._away  # changed in place: with many classes these passes are a good part of a step
         away *= max(0.0, 1 - self._pace.weight_decay * share)

@@ -25,7 +25,7 @@ from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Bound, Budget, Event, Unit
 from dptransfer.progress import steps as counted
 from dptransfer.queries import L2Query, SoftmaxGradient
-from dptransfer.release.heads import LinearHead
+from dptransfer.release.heads import Head, LinearHead
 
 STEPS_SEE = "every step saw the private rows only through a sum of clipped gradients with Gaussian noise"
 STEP_OPTIONS = {"steps": "Noisy steps.", "noise_multiplier": "Noise of a step ÷ clip."}
@@ -33,7 +33,7 @@ STEP_OPTIONS = {"steps": "Noisy steps.", "noise_multiplier": "Noise of a step ÷
 
 @dataclass(eq=False)
 class Guide:
-    """Says where descent starts, what it asks of the private rows, and what it makes of the answer.
+    """Says where descent starts, what it asks of the private rows, what it makes of answers, and of the end.
 
     It sees public and released values only. This one takes the private gradient as it is.
 
@@ -47,6 +47,11 @@ class Guide:
     clip: float
     bound: Bound
 
+    @property
+    def knows(self) -> bool:
+        """Whether there is something to lose by steps along pure noise: a start of zeros has nothing."""
+        return bool(self.start.any())
+
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """What to ask at these weights, of the planned shape and sensitivity: the clipped gradient."""
         return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=self.clip, bound=self.bound)
@@ -58,6 +63,10 @@ class Guide:
     def noise_norm(self, answer: Floats, scale: float) -> float:
         """About the norm of the noise in that gradient, if the answer has noise of this scale."""
         return scale * math.sqrt(answer.size)
+
+    def head(self, weights: Floats) -> Head:
+        """The last layer, from the averaged weights."""
+        return LinearHead(weights, np.zeros(len(weights)))
 
 
 @dataclass(frozen=True)
@@ -155,22 +164,16 @@ class GradientHead(EmbeddingMethod):
         seen = head_rows(features, private, self.device)
         guide = self.informed(self.guide(features, private.facts, public), before, seen, noise)
         rounds = paid.open(noise=noise)
-        descent = Descent(guide.start, paid.times, self.pace)
+        descent = Descent(guide.start, paid.times, self.pace, knows=guide.knows)
         for _ in counted(paid.times, "noisy gradient step"):
             question = guide.question(descent.weights, seen.features)
             answer = rounds.release(question, seen.rows, seen.labels, seen.people)
             gradient = guide.gradient(descent.weights, answer)
             descent.step(gradient, guide.noise_norm(answer, paid.scale))
-        return Outcome(self.finished(descent.average, features, private.facts, public), plan.events)
+        return Outcome(guide.head(descent.average), plan.events)
 
     def informed(
         self, guide: Guide, before: Sequence[GaussianRounds], seen: HeadRows, noise: NoiseSource
     ) -> Guide:
         """The guide, with what is released before the gradients; as it is, mostly."""
         return guide
-
-    def finished(
-        self, weights: Floats, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None
-    ) -> LinearHead:
-        """The head from the averaged weights."""
-        return LinearHead(weights, np.zeros(len(weights)))

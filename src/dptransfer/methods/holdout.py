@@ -15,11 +15,12 @@ from dptransfer import _check
 from dptransfer.accounting import epsilon_of_mu, fits, guarantee_of
 from dptransfer.arrays import Integers
 from dptransfer.compute.people import sampled_rows
-from dptransfer.data import Facts, PrivateEmbeddings
+from dptransfer.data import Facts, Labelled, PrivateData, PrivateEmbeddings, PrivateImages
+from dptransfer.encoders import Encoder, encode_pixels
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.ledger import Receipt
 from dptransfer.mechanisms import GaussianMechanism
-from dptransfer.methods.base import Plan, PrivateMethod, with_query
+from dptransfer.methods.base import ImageMethod, Outcome, Plan, PrivateMethod, with_query
 from dptransfer.methods.private_evaluation import evaluation_query, measured, mechanism_for, planned_query
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Event, Guarantee, Relation
@@ -27,7 +28,6 @@ from dptransfer.release.charged_evaluation import ChargedEvaluation, joined
 
 if TYPE_CHECKING:
     from dptransfer.features import FittedFeatures
-    from dptransfer.release.heads import Head
 
 CHECK_SHARE = 0.1
 """What the check of a hold-out gets of the price where fit and check are both paid."""
@@ -56,11 +56,6 @@ class HoldOut:
     ) -> HoldOut:
         """The fit's plan and the check's noise; sees public facts only."""
         chance = required_chance(chance)
-        if method.takes is not PrivateEmbeddings:
-            raise ArgumentError(
-                f"A hold-out is of rows of an encoder; the method '{method.name}' takes pictures. "
-                "Evaluate its release on test rows of their own."
-            )
         own = facts_of_fit(facts, chance)
         question = planned_query(facts)
         if budget.relation is Relation.ADD_REMOVE:
@@ -101,8 +96,8 @@ class HoldOut:
             f"probability {self.chance:g}, by a coin of its own, and used to check the result: {paid}."
         )
 
-    def split(self, private: Any, noise: NoiseSource) -> tuple[PrivateEmbeddings, PrivateEmbeddings]:
-        """The rows of the fit and those held out; a run that goes on in a workspace has the same ones."""
+    def split(self, private: PrivateData, noise: NoiseSource) -> tuple[PrivateData, PrivateData]:
+        """The examples of the fit and those held out; a run that goes on in a workspace has the same ones."""
 
         def drawn(units: int) -> Integers:
             return noise.once("units held out", lambda: noise.poisson_sample(units, self.chance))
@@ -115,17 +110,35 @@ class HoldOut:
     def checked(
         self,
         held: Any,
-        head: Head,
+        outcome: Outcome,
         features: FittedFeatures,
         noise: NoiseSource,
         receipt: Receipt,
     ) -> ChargedEvaluation:
-        """How the fitted head does on the rows held out."""
-        question = evaluation_query(head, features, held.facts.bound)
+        """How the fitted head does on the examples held out; of pictures, on the rows of its encoder."""
+        question = evaluation_query(outcome.head, features, held.facts.bound)
         asked = with_query(self.check, **{one.name: getattr(question, one.name) for one in fields(question)})
+        method = self.plan.method
+        if isinstance(method, ImageMethod):
+            held = encoded(held, method.encoder_after(outcome.encoder, outcome.encoder_delta))
         return measured(
             asked, held, held.facts.classes, self.budget, noise, head=receipt.head, holdout=self.chance
         )
+
+
+def encoded(pictures: PrivateImages, encoder: Encoder) -> PrivateEmbeddings:
+    """Private pictures as rows of this encoder, each a function of its picture alone."""
+    facts = pictures.facts
+    return PrivateEmbeddings(
+        encode_pixels(pictures.pixels, encoder),
+        Labelled(pictures.labels, facts.classes),
+        encoder=encoder.identity,
+        name=pictures.name,
+        size=facts.size,
+        people=pictures.people,
+        person_bound=facts.person_bound,
+        rows_per_person=facts.rows_per_person,
+    )
 
 
 def required_chance(chance: float) -> float:

@@ -22,7 +22,7 @@ from dptransfer.methods.start import FromNames, FromShots, FromZero, mapped_shot
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import L2Query, SoftmaxGradient
-from dptransfer.release.heads import LinearHead
+from dptransfer.release.heads import Head, LinearHead
 
 
 @dataclass(frozen=True)
@@ -185,15 +185,7 @@ class PPGD(GradientHead):
         """Clips from the mean public gradient."""
         rows, labels = mapped_shots(features, facts, public)
         start = FromZero().weights(features, facts, public)
-        return _MeanClipGuide(start, SMALLEST_CLIP, facts.bound, rows, labels)
-
-    def finished(
-        self, weights: Floats, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None
-    ) -> LinearHead:
-        """The shots, fitted near the private model."""
-        rows, labels = mapped_shots(features, facts, public)
-        reused = fitted_softmax(rows, labels, weights, self.reuse)
-        return LinearHead(reused, np.zeros(len(reused)))
+        return _MeanClipGuide(start, SMALLEST_CLIP, facts.bound, rows, labels, self.reuse)
 
 
 @dataclass(eq=False)
@@ -202,9 +194,14 @@ class _MeanClipGuide(Guide):
 
     rows: Floats
     labels: Integers
+    reuse: float
 
     def question(self, weights: Floats, features: FittedFeatures) -> L2Query:
         """The clipped gradient at these weights."""
         mean = clipped_gradient(weights, self.rows, self.labels) / len(self.rows)
         clip = max(float(np.linalg.norm(mean)), self.clip)
         return SoftmaxGradient(features, weights, np.zeros(len(weights)), clip=clip, bound=self.bound)
+
+    def head(self, weights: Floats) -> Head:
+        """The shots, fitted near the private model."""
+        return super().head(fitted_softmax(self.rows, self.labels, weights, self.reuse))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,18 +13,19 @@ from dptransfer.arrays import Floats
 from dptransfer.compute.plain_floats import plain_floats
 from dptransfer.data import Facts, PrivateEmbeddings
 from dptransfer.data.identity import require_same_encoder
-from dptransfer.errors import ArgumentError, Incompatible, LedgerError
+from dptransfer.errors import ArgumentError, Incompatible
 from dptransfer.features import FittedFeatures, UnitNorm
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.mechanisms.base import exact_answer
 from dptransfer.methods.base import require_kinds
+from dptransfer.methods.charging import charged
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Bound, Budget
 from dptransfer.queries.evaluation_counts import EvaluationCounts, EvaluationLayout
 from dptransfer.release.charged_evaluation import ChargedEvaluation
 from dptransfer.release.classifier import PrivateClassifier
-from dptransfer.release.heads import CosineHead, Head, LinearHead, MeanCosineHead, quadratic_form
+from dptransfer.release.heads import CosineHead, Head, LinearHead, MeanCosineHead, score_arrays
 from dptransfer.release.noisy_counts import NoisyCounts
 
 ASSUMPTIONS = ("the classifier and its settings were fixed without looking at the test rows",)
@@ -89,16 +90,8 @@ class PrivateEvaluation:
         # A head that cannot be asked fails here, about no row.
         none, nobody = np.zeros((0, self.model.dimension)), np.zeros(0, dtype=np.int64)
         exact_answer(step.query, none, nobody, None if test.people is None else nobody)
-        receipt = ledger.charge(test, (step.event,), label="evaluation", new_data_set=new_data_set)
-        try:
-            found = measured(step, test, self.model.classes, budget, noise, head=receipt.head)
-        except BaseException as problem:
-            with suppress(LedgerError):  # the charge stands; the first error is the one to show
-                ledger.complete(receipt, outcome="failed", detail=type(problem).__name__)
-            raise
-        with suppress(LedgerError):  # it is paid for: no note that fails must lose it
-            ledger.complete(receipt, outcome="released")
-        return found
+        with charged(ledger, test, (step.event,), "evaluation", new_data_set) as receipt:
+            return measured(step, test, self.model.classes, budget, noise, head=receipt.head)
 
     def require_match(self, test: PrivateEmbeddings) -> None:
         """Raise, before anything is charged, for rows that this model cannot be asked about."""
@@ -119,9 +112,11 @@ class PrivateEvaluation:
 
 def evaluation_query(head: Head, features: FittedFeatures, bound: Bound) -> EvaluationCounts:
     """The question how a head behind this map does, about units that count as much as the bound says."""
-    linear, offset, precision = quadratic_form(head)
+    arrays: dict[str, Any] = score_arrays(head)
     directions = isinstance(head, CosineHead | MeanCosineHead)
-    return EvaluationCounts(features, linear, offset, precision, head.temperature, directions, bound=bound)
+    return EvaluationCounts(
+        features, **arrays, temperature=head.temperature, directions=directions, bound=bound
+    )
 
 
 def planned_query(facts: Facts) -> EvaluationCounts:

@@ -23,7 +23,7 @@ from dptransfer.methods.configurations import configuration_in_words, tuned_sett
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import BestOfManyEvent, Budget, Unit, rounded_up
 from dptransfer.queries import CorrectCount
-from dptransfer.release.heads import quadratic_form
+from dptransfer.release.heads import score_arrays
 
 _HALVINGS = 12  # of the interval a trial's ε is searched in: to one part in 4,000
 
@@ -167,8 +167,8 @@ class PrivateTuning(EmbeddingMethod):
             outcome = chosen.method.run(chosen, ready, private, noise, public)
             require_as_planned(chosen, outcome)
             seen_by = ready if outcome.features is None else outcome.features
-            linear, offset, precision = quadratic_form(outcome.head)
-            question = CorrectCount(seen_by, linear, offset, precision, bound=private.facts.bound)
+            arrays: dict[str, Any] = score_arrays(outcome.head)
+            question = CorrectCount(seen_by, **arrays, bound=private.facts.bound)
             asked = trials.score.open(noise=noise)
             score = asked.release(question, private.rows, private.labels, private.people)
             if score[0] > highest:

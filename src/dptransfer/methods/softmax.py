@@ -56,3 +56,19 @@ def fitted_softmax(rows: Floats, labels: Labels, centre: Floats, strength: float
 
     found = minimize(objective, centre.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 100})
     return np.asarray(found.x, dtype=np.float64).reshape(centre.shape)
+
+
+def fitted_to_chances(rows: Floats, chances: Floats, weights: Floats, strength: float) -> Floats:
+    """Argmin over W of the weighted mean cross-entropy to soft labels + ½·strength·‖W‖²."""
+    share = weights / weights.sum()
+
+    def objective(flat: Floats) -> tuple[float, Floats]:
+        fitted = flat.reshape(chances.shape[1], rows.shape[1])
+        logits = rows @ fitted.T
+        loss = float(share @ (logsumexp(logits, axis=1) - (chances * logits).sum(axis=1)))
+        gradient = ((softmax(logits, axis=1) - chances) * share[:, None]).T @ rows + strength * fitted
+        return loss + 0.5 * strength * float((fitted * fitted).sum()), gradient.ravel()
+
+    start = np.zeros(chances.shape[1] * rows.shape[1])
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 100})
+    return np.asarray(found.x, dtype=np.float64).reshape(chances.shape[1], rows.shape[1])

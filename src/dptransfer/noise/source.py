@@ -19,7 +19,7 @@ import numpy as np
 
 from dptransfer.arrays import AnyArray, Integers
 from dptransfer.errors import ArgumentError
-from dptransfer.noise import integer_noise, poisson_sample, race, trials
+from dptransfer.noise import integer_noise, poisson_sample, race, trials, uniform
 
 LARGEST_GAUSSIAN_SCALE = 2.0**57
 """An int64 then holds 64 standard deviations: a draw beyond has probability below e⁻²⁰⁰⁰."""
@@ -51,6 +51,9 @@ class NoiseSource(Protocol):
 
     def poisson_sample(self, rows: int, rate: float) -> Integers:
         """Increasing positions, each of 0..rows−1 independently with probability `rate` in (0, 1]."""
+
+    def integers(self, below: int, count: int) -> Integers:
+        """Independent uniform integers in 0..below−1."""
 
     def trials(self, mean: float, shape: float) -> int:
         """Number of repetitions before the best is chosen, by the laws of `noise.trials`."""
@@ -111,6 +114,10 @@ class SecureNoise(_WithoutRecord):
         """An exact coin for every row; see `noise.poisson_sample`."""
         return poisson_sample.poisson_sample(rows, _required_rate(rate))
 
+    def integers(self, below: int, count: int) -> Integers:
+        """Exact; see `noise.uniform`."""
+        return uniform.uniform_integers(_required_bound(below), count)
+
     def trials(self, mean: float, shape: float) -> int:
         """Exact, by inversion with as many digits as it takes; see `noise.trials`."""
         return trials.trials(mean, shape, secrets.randbits)
@@ -161,6 +168,10 @@ class SeededNoise(_WithoutRecord):
         """A uniform float for every row."""
         return np.flatnonzero(self._rng.random(rows) < _required_rate(rate)).astype(np.int64)
 
+    def integers(self, below: int, count: int) -> Integers:
+        """NumPy's own."""
+        return self._rng.integers(_required_bound(below), size=count)
+
     def trials(self, mean: float, shape: float) -> int:
         """By inversion, as the secure source, with bits from the seed."""
         return trials.trials(mean, shape, lambda bits: int.from_bytes(self._rng.bytes(bits // 8)))
@@ -180,6 +191,13 @@ def _required_rate(rate: float) -> float:
     if not 0 < rate <= 1:
         raise ArgumentError(f"rate must lie in (0, 1]; got {rate!r}.")
     return float(rate)
+
+
+def _required_bound(below: int) -> int:
+    """Integers of 32 bits, of which there is at least one."""
+    if not 0 < below <= 2**32:
+        raise ArgumentError(f"below must lie in 1..2³²; got {below!r}.")
+    return int(below)
 
 
 def _required_scale(scale: float) -> float:

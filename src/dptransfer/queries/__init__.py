@@ -5,10 +5,12 @@ from dptransfer.queries.class_sums import ClassCounts, ClassSums, ClassSumsAndCo
 from dptransfer.queries.correct_count import CorrectCount
 from dptransfer.queries.evaluation_counts import EvaluationCounts
 from dptransfer.queries.gradient_and_excess import GradientAndExcess
+from dptransfer.queries.projection_gradient import ProjectionGradient
 from dptransfer.queries.recentred_sums import RecentredSums
 from dptransfer.queries.second_moments import SecondMoments
 from dptransfer.queries.similarity import SimilarityScores
 from dptransfer.queries.softmax_gradient import SoftmaxGradient
+from dptransfer.queries.votes import LargestVotes, VoteCounts
 from dptransfer.queries.weighted_sums import WeightedClassSums, WeightedTotal
 
 __all__ = [
@@ -19,11 +21,14 @@ __all__ = [
     "EvaluationCounts",
     "GradientAndExcess",
     "L2Query",
+    "LargestVotes",
+    "ProjectionGradient",
     "RecentredSums",
     "ScoreQuery",
     "SecondMoments",
     "SimilarityScores",
     "SoftmaxGradient",
+    "VoteCounts",
     "WeightedClassSums",
     "WeightedTotal",
 ]

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.compute.people import grouped
-from dptransfer.compute.softmax_gradient import IntegerLogits, largest_coefficient, logit_steps
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.on_lattice import lattice_floats
 from dptransfer.privacy import Relation
 from dptransfer.queries.base import BoundedQuery
+from dptransfer.queries.exact_scores import exact_scores
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
 _SPREAD = 2.0**16  # scores are stretched to this size, so that steps of 2⁻¹⁰ tell any two of them apart
@@ -24,6 +24,8 @@ _SPREAD = 2.0**16  # scores are stretched to this size, so that steps of 2⁻¹�
 @dataclass(frozen=True, eq=False)
 class CorrectCount(BoundedQuery):
     """The number of rows whose class has the highest score offset + linear·x − ½ precision·x².
+
+    With a prior, prior·x, the highest mean of the softmax of both.
 
     Releases:      one number.
     Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
@@ -40,6 +42,7 @@ class CorrectCount(BoundedQuery):
     linear: Floats
     offset: Floats
     precision: Floats | None = None
+    prior: Floats | None = None
 
     label = "number of examples classified correctly"
     grid = 2**30
@@ -65,13 +68,11 @@ class CorrectCount(BoundedQuery):
 
     def _right(self, rows: AnyArray, labels: Labels) -> Iterator[NDArray[np.bool_]]:
         """For each chunk, which rows are right."""
-        stretch = _SPREAD / max(largest_coefficient(self.linear, self.offset, self.precision), 1e-300)
-        precision = None if self.precision is None else self.precision * stretch
-        logits = IntegerLogits.of(self.linear * stretch, self.offset * stretch, precision, ROW_NORM)
+        scored, _ = exact_scores(self, ROW_NORM, _SPREAD)
 
         def right(chunk: slice) -> NDArray[np.bool_]:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
-            own: NDArray[np.bool_] = logit_steps(mapped, logits).argmax(axis=0) == labels[chunk]
+            own: NDArray[np.bool_] = scored(mapped).argmax(axis=0) == labels[chunk]
             return own
 
         return over_chunks(right, len(rows), self.features.input_dimension)

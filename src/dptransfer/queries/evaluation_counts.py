@@ -17,19 +17,14 @@ import numpy as np
 
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.compute.plain_floats import square_root
-from dptransfer.compute.softmax_gradient import (
-    IntegerLogits,
-    largest_coefficient,
-    logit_steps,
-    softmax,
-    softmax_resolution,
-)
+from dptransfer.compute.softmax_gradient import softmax, softmax_resolution
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.features.on_lattice import lattice_floats
 from dptransfer.privacy import Relation
 from dptransfer.queries.base import BoundedQuery
+from dptransfer.queries.exact_scores import exact_scores
 
 CHANCE_EDGES = (0.001, 0.003, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 """Where the true class's probability is cut; finer below, where the quantiles of prediction sets lie. A set
@@ -178,6 +173,8 @@ class EvaluationCounts(BoundedQuery):
         precision: (classes, dimension), or None for scores that are linear in x.
         temperature: what scores are divided by before the softmax.
         directions: whether rows are scored by their direction alone, as by heads that take cosines.
+        prior: (classes, dimension) logits of a second head, where scores are the logarithms of the mean of
+            both softmaxes; None for scores as they are.
     """
 
     features: FittedFeatures
@@ -186,6 +183,7 @@ class EvaluationCounts(BoundedQuery):
     precision: Floats | None = None
     temperature: float = 1.0
     directions: bool = False
+    prior: Floats | None = None
 
     label = "how the classifier does on private rows"
     grid = _GRID
@@ -216,11 +214,8 @@ class EvaluationCounts(BoundedQuery):
 
     def _sum(self, rows: AnyArray, labels: Labels, voices: Floats) -> Integers:
         """What the rows add, each times its voice and rounded toward zero."""
-        stretch = _SPREAD / max(largest_coefficient(self.linear, self.offset, self.precision), 1e-280)
-        precision = None if self.precision is None else self.precision * stretch
-        norm = _LONG_ROW if precision is None else _QUADRATIC_ROW
-        logits = IntegerLogits.of(self.linear * stretch, self.offset * stretch, precision, norm)
-        step = 2.0**-10 / stretch  # of a score
+        norm = _LONG_ROW if self.precision is None else _QUADRATIC_ROW
+        scored, step = exact_scores(self, norm, _SPREAD)
         answer = np.zeros(self.shape, dtype=np.int64)
 
         def part(chunk: slice) -> Integers:
@@ -230,7 +225,7 @@ class EvaluationCounts(BoundedQuery):
                 squares = np.einsum("ij,ij->i", mapped, mapped)  # at most 2⁴⁸, so exact in any order
                 steps *= norm / square_root(np.maximum(squares, 1.0))
             own = np.zeros(self.shape, dtype=np.int64)
-            for cells, amounts in self._entries(logit_steps(mapped, logits), steps, labels[chunk]):
+            for cells, amounts in self._entries(scored(mapped), steps, labels[chunk]):
                 np.add.at(own, cells, np.trunc(amounts * voices[chunk]).astype(np.int64))
             return own
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import iadd
 from typing import Any
@@ -54,7 +54,9 @@ class SoftmaxGradient(BoundedQuery):
     Assumes:       linear, precision, offset, clip and projection are public or released; labels in
                    0..classes−1; a feature map that works row by row.
     Reference:     closed form of per-example clipping for softmax heads; Abadi et al. (2016) for clipped
-                   gradients; Golatkar et al. (2022), Section 3.2, for clip and projection from public data.
+                   gradients; Golatkar et al. (2022), Section 3.2, for clip and projection from public data;
+                   Zhu and Zhang, "Mean Estimation Strikes Back", Definition 2.4, for a prior beside the head,
+                   with the mean of two softmaxes where their sum is printed, which is no probability.
 
     Exactness: see `compute.softmax_gradient`. Residuals of persons' rows have six bits more, so that they can
     be scaled down, and the answer is in steps of 2⁻³⁶.
@@ -66,6 +68,9 @@ class SoftmaxGradient(BoundedQuery):
         precision: (classes, dimension), non-negative; None for logits that are linear in x.
         clip: norm that a row's gradient is clipped to.
         projection: (dimension, axes) with orthonormal columns, or None.
+        prior: (classes, dimension) logits of a fixed second head; the loss is then that of the mean of both
+            softmaxes, and a row's residual has the weight p/(p + r) before the clip, with p and r for what
+            head and prior give its class. None for the softmax loss itself.
     """
 
     features: FittedFeatures
@@ -74,6 +79,7 @@ class SoftmaxGradient(BoundedQuery):
     precision: Floats | None = None
     clip: float = 1.0
     projection: Floats | None = None
+    prior: Floats | None = None
 
     label = "softmax gradient"
 
@@ -96,8 +102,15 @@ class SoftmaxGradient(BoundedQuery):
     def logits(self) -> IntegerLogits:
         """The logits in integers: coarse ones are fine enough for a gradient, where they are linear in x."""
         if self.precision is None:
-            return IntegerLogits.coarse(self.linear, self.offset, ROW_NORM)
-        return IntegerLogits.of(self.linear, self.offset, self.precision, ROW_NORM)
+            own = IntegerLogits.coarse(self.linear, self.offset, ROW_NORM)
+        else:
+            own = IntegerLogits.of(self.linear, self.offset, self.precision, ROW_NORM)
+        return own if self.prior is None else replace(own, beside=self._beside)
+
+    @cached_property
+    def _beside(self) -> IntegerLogits:
+        assert self.prior is not None
+        return IntegerLogits.coarse(self.prior, np.zeros(len(self.prior)), ROW_NORM)
 
     def l2_sensitivity(self, relation: Relation) -> float:
         """1 under add/remove, 2 under replace-one, for each example that a unit counts as."""

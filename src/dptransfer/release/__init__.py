@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dptransfer.plugins import imported
 from dptransfer.release.classifier import PrivateClassifier, Provenance
 from dptransfer.release.heads import (
+    AverageHead,
     CosineHead,
     EuclideanHead,
     Head,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from dptransfer.release.verify import Check, Verification, verify_files
 
 __all__ = [
+    "AverageHead",
     "Calibration",
     "Card",
     "ChargedEvaluation",

@@ -43,7 +43,7 @@ from dptransfer.release.manifest import (
 from dptransfer.release.weights import describe_arrays, read_weights, weights_bytes
 
 _LARGEST_CONFUSION = 100
-_AS_THEY_ARE = ("seeded", "notes", "public", "ledger_head", "created", "versions", "prototypes")
+_AS_THEY_ARE = ("seeded", "notes", "public", "ledger_head", "created", "versions", "prototypes", "answers")
 
 
 def write_release(
@@ -155,6 +155,7 @@ def _manifest_fields(
         "notes": list(provenance.notes),
         "public": provenance.public,
         "prototypes": provenance.prototypes,
+        **({} if provenance.answers is None else {"answers": provenance.answers}),
         "evaluation": None if evaluation is None else evaluation.to_dict(),
         **({} if model.charged is None else {"charged_evaluation": model.charged.to_dict()}),
         **({} if model.simulated is None else {"simulated_calibration": model.simulated.to_dict()}),
@@ -225,12 +226,13 @@ def _require_fit(model: PrivateClassifier) -> None:
     widths = (model.features.input_dimension, model.features.dimension)
     if not all(type(width) is int and width >= 1 for width in widths):
         raise ReleaseError("The feature map must have a width; it has none.")
-    if model.encoder_delta is None and model.facts.shape != widths[:1]:
+    pictures = len(model.facts.shape) > 1
+    if model.facts.shape != widths[:1] and not (pictures and model.encoder is not None):
         raise ReleaseError(
             f"The feature map must take the examples as they are declared, {model.facts.form}, unless the "
-            f"release changes an encoder; it takes rows of dimension {widths[0]}."
+            f"release names or changes an encoder; it takes rows of dimension {widths[0]}."
         )
-    if model.encoder_delta is not None and len(model.facts.shape) == 1:
+    if model.encoder_delta is not None and not pictures:
         raise ReleaseError(f"A model that changes an encoder is fitted on pictures; got {model.facts.form}.")
     try:
         with np.errstate(all="ignore"):

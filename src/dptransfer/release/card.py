@@ -180,6 +180,10 @@ def _data(model: PrivateClassifier) -> Iterator[Block]:
         yield Table(("Public rows", "Value"), _pairs(provenance.public))
     if provenance.prototypes is not None:
         yield Paragraph("The prototypes are public examples; release.json lists which.")
+    if provenance.answers is not None:
+        yield Paragraph(
+            "Public examples were labelled under the guarantee above; release.json lists the answers."
+        )
 
 
 def _utility(model: PrivateClassifier, evaluation: Evaluation | None) -> Iterator[Block]:

@@ -49,6 +49,7 @@ class Provenance:
         created: UTC time, ISO 8601.
         versions: versions of this library and of those the guarantee rests on.
         prototypes: for methods that select public rows: their row numbers and, where known, their sources.
+        answers: for methods whose teachers vote: the public rows that were answered, likewise, by answer.
         title: what the model or its data are called in public, if their owner says so.
         contact: whom to ask about it.
         summary: what was released and how, in the method's own words.
@@ -64,6 +65,7 @@ class Provenance:
     created: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     prototypes: Mapping[str, Any] | None = None
+    answers: Mapping[str, Any] | None = None
     title: str = ""
     contact: str = ""
     summary: str = ""

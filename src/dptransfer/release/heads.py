@@ -9,6 +9,7 @@ need only move the arrays.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeAlias
@@ -119,9 +120,34 @@ class QuadraticHead:
         return self.offset + rows @ self.linear.T - 0.5 * (rows * rows) @ self.precision.T
 
 
-Head: TypeAlias = CosineHead | MeanCosineHead | EuclideanHead | LinearHead | QuadraticHead
+@dataclass(frozen=True, eq=False)
+class AverageHead:
+    """The logarithm of the mean of two softmaxes: that of offset_c + weights_c · x, and that of prior_c · x.
+
+    Attributes:
+        weights: (classes, dimension).
+        offset: (classes,).
+        prior: (classes, dimension) logits of the second head.
+        temperature: spread of the probabilities; 1 gives the mean itself.
+    """
+
+    weights: Floats
+    offset: Floats
+    prior: Floats
+    temperature: float = 1.0
+    kind: ClassVar[str] = "average"
+
+    def scores(self, rows: Floats) -> Floats:
+        """(rows, classes) log probabilities."""
+        own, beside = self.offset + rows @ self.weights.T, rows @ self.prior.T
+        mean: Floats = _namespace(rows).logaddexp(_log_softmax(own), _log_softmax(beside)) - math.log(2)
+        return mean
+
+
+Head: TypeAlias = CosineHead | MeanCosineHead | EuclideanHead | LinearHead | QuadraticHead | AverageHead
 HEADS: dict[str, type[Head]] = {
-    head.kind: head for head in (CosineHead, MeanCosineHead, EuclideanHead, LinearHead, QuadraticHead)
+    head.kind: head
+    for head in (CosineHead, MeanCosineHead, EuclideanHead, LinearHead, QuadraticHead, AverageHead)
 }
 
 
@@ -131,6 +157,8 @@ def quadratic_form(head: Head) -> tuple[Floats, Floats, Floats | None]:
     >>> quadratic_form(CosineHead(np.array([[3.0, 4.0]])))[0]
     array([[0.6, 0.8]])
     """
+    if isinstance(head, AverageHead):
+        raise ArgumentError("The mean of two softmaxes has no quadratic form; ask for score_arrays.")
     if isinstance(head, QuadraticHead):
         return head.linear, head.offset, head.precision
     if isinstance(head, LinearHead):
@@ -140,6 +168,14 @@ def quadratic_form(head: Head) -> tuple[Floats, Floats, Floats | None]:
     unit = unit_rows(head.prototypes)
     linear: Floats = unit.mean(axis=1) if isinstance(head, MeanCosineHead) else unit
     return linear, np.zeros(len(linear)), None
+
+
+def score_arrays(head: Head) -> dict[str, Floats | None]:
+    """What queries about a classifier's answers take of a head: its form, and a prior where it has one."""
+    if isinstance(head, AverageHead):
+        return {"linear": head.weights, "offset": head.offset, "precision": None, "prior": head.prior}
+    linear, offset, precision = quadratic_form(head)
+    return {"linear": linear, "offset": offset, "precision": precision, "prior": None}
 
 
 def head_arrays(head: Head) -> dict[str, Floats]:
@@ -180,3 +216,19 @@ def unit_rows(rows: Floats) -> Floats:
     norms = (rows * rows).sum(axis=-1, keepdims=True) ** 0.5
     unit: Floats = rows / (norms + (norms == 0))
     return unit
+
+
+def _log_softmax(logits: Floats) -> Floats:
+    xp = _namespace(logits)
+    below = logits - xp.amax(logits, axis=1, keepdims=True)
+    found: Floats = below - xp.log(xp.exp(below).sum(axis=1, keepdims=True))
+    return found
+
+
+def _namespace(array: Any) -> Any:
+    """NumPy, or torch for its tensors."""
+    if isinstance(array, np.ndarray):
+        return np
+    import torch
+
+    return torch

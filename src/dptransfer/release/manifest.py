@@ -145,6 +145,7 @@ class Manifest(_Entry):
     notes: tuple[str, ...]
     public: dict[str, Any] | None
     prototypes: dict[str, Any] | None
+    answers: dict[str, Any] | None = None
     evaluation: dict[str, Any] | None
     charged_evaluation: dict[str, Any] | None = None
     simulated_calibration: dict[str, Any] | None = None

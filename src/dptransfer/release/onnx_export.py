@@ -24,7 +24,7 @@ from dptransfer.features.lattice import SUM_BITS
 from dptransfer.release.bundle import require_publishable
 from dptransfer.release.calibration import BELOW
 from dptransfer.release.classifier import PrivateClassifier
-from dptransfer.release.heads import CosineHead, Head, MeanCosineHead, quadratic_form
+from dptransfer.release.heads import AverageHead, CosineHead, Head, MeanCosineHead, quadratic_form
 
 _OPSET, _IR = 17, 8  # old enough for every runtime of the last years
 _LARGEST = 2**31 - 2**20  # what a protocol buffer can hold
@@ -155,6 +155,8 @@ def _lattice(graph: _Graph, x: str, norm: float) -> str:
 
 
 def _head(graph: _Graph, head: Head, rows: str) -> str:
+    if isinstance(head, AverageHead):
+        return _average(graph, head, rows)
     linear, offset, precision = quadratic_form(head)
     if isinstance(head, CosineHead | MeanCosineHead):
         norms = graph.add("Sqrt", graph.row_sum(graph.add("Mul", rows, rows)))
@@ -165,6 +167,17 @@ def _head(graph: _Graph, head: Head, rows: str) -> str:
         return scores
     squares = graph.add("MatMul", graph.add("Mul", rows, rows), graph.constant(0.5 * precision.T))
     return graph.add("Sub", scores, squares)
+
+
+def _average(graph: _Graph, head: AverageHead, rows: str) -> str:
+    """log((e^a + e^b) ÷ 2) of two log softmaxes, with the larger taken out."""
+    products = [graph.add("MatMul", rows, graph.constant(one.T)) for one in (head.weights, head.prior)]
+    own = graph.add("LogSoftmax", graph.add("Add", products[0], graph.constant(head.offset)), axis=1)
+    beside = graph.add("LogSoftmax", products[1], axis=1)
+    larger = graph.add("Max", own, beside)
+    parts = [graph.add("Exp", graph.add("Sub", one, larger)) for one in (own, beside)]
+    half = graph.add("Mul", graph.add("Add", *parts), graph.constant(0.5))
+    return graph.add("Add", larger, graph.add("Log", half))
 
 
 def _probabilities(graph: _Graph, model: PrivateClassifier, scores: str, label: str) -> str:

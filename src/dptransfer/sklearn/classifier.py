@@ -86,7 +86,13 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     def _method(self) -> PrivateMethod:
         """What is fitted, from the settings."""
-        return as_method(self.method)
+        method = as_method(self.method)
+        if method.takes is not PrivateEmbeddings:
+            raise ArgumentError(
+                f"A scikit-learn classifier fits rows; the method '{method.name}' takes pictures. "
+                "Fit it with fit(PrivateImages(...), budget=...), or choose a method for rows."
+            )
+        return method
 
     # By keyword alone: in its place other estimators take weights.
     def fit(self, X: ArrayLike, y: ArrayLike, *, people: ArrayLike | None = None) -> Self:

@@ -1,0 +1,119 @@
+"""What a fit is given: private, public and test data, each read and checked before anything is charged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dptransfer.cli.encoding import encoded_beside, is_table
+from dptransfer.cli.inputs import labelled_rows, note_open_folder, private_rows, require_rows, with_shots
+from dptransfer.cli.model_encoder import labelled_examples
+from dptransfer.cli.pictures import private_pictures, public_pictures, require_pictures, tested_pictures
+from dptransfer.cli.spending import room_for
+from dptransfer.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from dptransfer.data import PrivateData, PublicData
+    from dptransfer.methods import ImageMethod, PrivateMethod
+    from dptransfer.release import Evaluation, PrivateClassifier
+
+Test = Callable[["PrivateClassifier"], "Evaluation"]
+
+
+@dataclass(frozen=True)
+class Given:
+    """The data of a fit.
+
+    Attributes:
+        private: the private examples.
+        public: the public ones, if any.
+        test: tests a model on unprotected examples, if there are some.
+        room: bytes that the release may take.
+    """
+
+    private: PrivateData
+    public: PublicData | None
+    test: Test | None
+    room: int
+
+
+@contextmanager
+def given_rows(
+    method: PrivateMethod,
+    private: Path,
+    public: Path | None,
+    shots: Path | None,
+    test: Path | None,
+    *,
+    classes: Sequence[str | int] | None,
+    person: str | None,
+    encoder: str | None,
+    image_size: int | None,
+    device: str | None,
+    out: Path,
+    **about: Any,
+) -> Iterator[Given]:
+    """Rows for a method on rows; private images or texts are encoded beside, until the release is there."""
+    from dptransfer.data import read_public
+    from dptransfer.encoders import get_encoder
+    from dptransfer.release import evaluate
+
+    pool = None if public is None else read_public(public)
+    with_shots(pool, shots, classes)
+    source: AbstractContextManager[Path] = nullcontext(private)
+    if encoder is None:
+        require_rows(private)
+        note_open_folder(private)
+    elif is_table(private):
+        raise ArgumentError(f"--encoder is for images and texts; '{private}' holds rows. Leave it out.")
+    else:
+        loaded = get_encoder(encoder, size=image_size, device=device or "cpu")
+        source, person = encoded_beside(private, loaded, classes, out, person), None  # it keeps the people
+    with source as table:
+        rows = private_rows(table, person=person, classes=classes, **about)
+        facts, tested = rows.facts, None
+        if test is not None and encoder is not None and not is_table(test):
+            tested = labelled_examples(test, loaded, facts.classes)
+        elif test is not None:
+            tested = labelled_rows(test, facts)
+        yield Given(
+            rows,
+            with_shots(pool, shots, facts.classes),
+            None if tested is None else lambda model: evaluate(model, *tested[:2], name=tested[2]),
+            room_for(facts, method),
+        )
+
+
+@contextmanager
+def given_pictures(
+    method: ImageMethod,
+    private: Path,
+    public: Path | None,
+    shots: Path | None,
+    test: Path | None,
+    **about: Any,
+) -> Iterator[Given]:
+    """Pictures for a method on pictures, at the size that its network takes."""
+    from dptransfer.encoders import encode_pixels
+    from dptransfer.release import evaluate
+
+    require_pictures(method, private, public, test)
+    if shots is not None:
+        raise ArgumentError(
+            f"--shots are labelled public rows; the method '{method.name}' takes pictures. Leave them out."
+        )
+    network = method.network()
+    pool = None if public is None else public_pictures(public, network.side)
+    pictures = private_pictures(private, network.side, **about)
+    run_test = None
+    if test is not None:
+        pixels, labels, name = tested_pictures(test, network.side, pictures.facts)
+
+        def run_test(model: PrivateClassifier) -> Evaluation:
+            encoder = method.encoder_after(model.facts.encoder, model.encoder_delta)
+            return evaluate(model, encode_pixels(pixels, encoder), labels, name=name)
+
+    yield Given(pictures, pool, run_test, room_for(pictures.facts, method, network))

@@ -1,0 +1,70 @@
+"""Images and texts as rows of a released model's own encoder, with what the release changed in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dptransfer.cli.encoding import examples_in, labels_of, unrecognised
+from dptransfer.cli.screen import progress_bar
+from dptransfer.errors import ArgumentError, DataError, Incompatible
+
+if TYPE_CHECKING:
+    from dptransfer.arrays import EncodedRows
+    from dptransfer.data import ImageList, Labelled, TextList
+    from dptransfer.encoders import Encoder
+    from dptransfer.release import PrivateClassifier
+
+_NAMED = 5
+
+
+def encoder_behind(released: PrivateClassifier, spec: str | None, device: str) -> Encoder:
+    """The encoder whose rows the model takes; `spec` says where it is where the release does not."""
+    from dptransfer.encoders import encoder_of, get_encoder
+
+    delta = released.encoder_delta
+    recorded = released.facts.encoder if delta is None else delta.base
+    if recorded is not None:
+        return encoder_of(recorded, device=device, spec=spec, delta=delta)
+    if spec is None:
+        raise ArgumentError(
+            "Images and texts need the model's encoder; the release names none. Pass --encoder NAME."
+        )
+    encoder = get_encoder(spec, device=device)
+    if encoder.dimension != released.dimension:
+        gives = f"'{spec}' gives {encoder.dimension}. Name the one the model was fitted with"
+        raise Incompatible(f"The encoder must give rows of dimension {released.dimension}; {gives}.")
+    return encoder
+
+
+def labelled_examples(
+    path: Path, encoder: Encoder, classes: Sequence[str | int], *, batch: int = 32
+) -> tuple[EncodedRows, Labelled, str]:
+    """Rows of labelled test images or texts, which are nobody's secret; their labels; and a name."""
+    found = examples_in(path, encoder, classes)
+    labelled = labels_of(found, path, "test examples")
+    return encoded_here(found, encoder, batch), labelled, path.name
+
+
+def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> EncodedRows:
+    """Rows of images or texts that are nobody's secret; those that cannot be read are named in an error."""
+    from dptransfer.data import TextList
+    from dptransfer.encoders import encode_images_in_memory, encode_texts_in_memory
+
+    if isinstance(found, TextList):
+        return encode_texts_in_memory(found.texts, encoder, batch=batch)
+    _refuse_unreadable(unrecognised(found.paths))
+    with progress_bar("Encoding") as step:
+        rows, unreadable = encode_images_in_memory(found, encoder, batch=batch, progress=step)
+    _refuse_unreadable([str(found.paths[place]) for place in unreadable])
+    return rows
+
+
+def _refuse_unreadable(names: Sequence[str]) -> None:
+    """Raise if there are any, and name them: the answers would name them too."""
+    if names:
+        rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        listed = ", ".join(f"'{name}'" for name in names[:_NAMED])
+        some = f"{len(names)} cannot be read: {listed}{rest}"
+        raise DataError(f"Images must be readable; {some}. Repair them, or leave them out.")

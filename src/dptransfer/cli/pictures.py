@@ -1,0 +1,113 @@
+"""Folders of pictures on the command line, for methods that see pixels: each picture is read once.
+
+A private picture that cannot be read is a black one, without a word: whether there are any is private.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dptransfer.cli.encoding import NOBODY, is_table, labels_of
+from dptransfer.cli.screen import progress_bar
+from dptransfer.errors import ArgumentError, DataError
+
+if TYPE_CHECKING:
+    from dptransfer.arrays import PixelArray
+    from dptransfer.data import Facts, ImageList, Labelled, PrivateImages, PublicImages
+    from dptransfer.methods import PrivateMethod
+
+_AT_A_TIME = 256
+
+
+def sees_pictures(method: PrivateMethod) -> bool:
+    """Whether the method takes pictures, rather than rows of numbers."""
+    from dptransfer.data import PrivateImages
+
+    return method.takes is PrivateImages
+
+
+def require_pictures(method: PrivateMethod, *paths: Path | None) -> None:
+    """Raise for a path that holds rows of numbers."""
+    for path in paths:
+        if path is not None and is_table(path):
+            raise ArgumentError(
+                f"The method '{method.name}' takes pictures; '{path}' holds rows of numbers. Give a folder "
+                "of pictures or a CSV that lists them, or choose a method for rows."
+            )
+
+
+def private_pictures(
+    path: Path,
+    side: int,
+    *,
+    classes: Sequence[str | int] | None = None,
+    person: str | None = None,
+    **declared: Any,
+) -> PrivateImages:
+    """Private labelled pictures, squeezed to side × side, with whose each is as far as `--person` tells.
+
+    Args:
+        path: a folder per class, or a CSV.
+        side: of the pictures that the method's network takes.
+        classes: the declared list.
+        person: what `--person` says.
+        declared: what else `PrivateImages` is told.
+    """
+    from dptransfer.data import PrivateImages, find_images
+
+    if odd := [name for name in ("split", "labels") if declared.pop(name, None) is not None]:
+        raise ArgumentError(
+            f"data.{odd[0]} is about files of rows; these are pictures. Leave it out: a folder per class, or "
+            "a CSV with a column 'label', tells their classes."
+        )
+    found = find_images(path, classes=classes, person=None if person == NOBODY else person)
+    labelled = labels_of(found, path, "private pictures")
+    return PrivateImages(_read(found, side, private=True), labelled, people=found.people, **declared)
+
+
+def public_pictures(path: Path, side: int) -> PublicImages:
+    """Public pictures, squeezed to side × side; one that cannot be read is an error that names it."""
+    from dptransfer.data import PublicImages, find_images
+
+    found = find_images(path, labelled=False)
+    return PublicImages(
+        _read(found, side, private=False), found.labelled, sources=found.sources(), name=path.name
+    )
+
+
+def tested_pictures(path: Path, side: int, facts: Facts) -> tuple[PixelArray, Labelled, str]:
+    """Test pictures, their labels and a name; what can be wrong with them is wrong before a charge."""
+    from dptransfer.data import find_images
+
+    found = find_images(path, classes=facts.classes)
+    labelled = labels_of(found, path, "test pictures")
+    return _read(found, side, private=False), labelled, path.name
+
+
+def _read(found: ImageList, side: int, *, private: bool) -> PixelArray:
+    """The pictures as bytes, in a file without a name: it is gone with the process, however that ends."""
+    import numpy as np
+
+    from dptransfer.data.pixels import DecodedFiles
+
+    files = DecodedFiles(found.paths, (side, side), private=private)
+    if not len(files):
+        return files[:]
+    try:
+        with (
+            tempfile.TemporaryFile() as kept,
+            progress_bar("Reading pictures", count_is_private=private) as step,
+        ):
+            for start in range(0, len(files), _AT_A_TIME):
+                kept.write(files[start : start + _AT_A_TIME].tobytes())
+                step(min(start + _AT_A_TIME, len(files)), len(files))
+            kept.flush()
+            return np.memmap(kept, np.uint8, "c", shape=files.shape)
+    except OSError as problem:
+        why = f"({problem.strerror or problem}). Free some space there, or set TMPDIR to another place."
+        raise DataError(
+            f"Pictures are kept in '{tempfile.gettempdir()}' while they are used; that failed {why}"
+        ) from None

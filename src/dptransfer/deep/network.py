@@ -1,0 +1,122 @@
+"""A public encoder as methods on pictures use it: pixels in, rows out, with gradients on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dptransfer import _check
+from dptransfer.arrays import PixelArray
+from dptransfer.data.identity import EncoderIdentity
+from dptransfer.encoders.registry import get_encoder
+from dptransfer.errors import ArgumentError, Incompatible
+
+
+class Network:
+    """A frozen public network behind an image encoder; what it gives is a function of each picture alone.
+
+    Attributes:
+        encoder: the encoder, whose `module` is the network, in evaluation mode and without gradients.
+        module: the network.
+        device: where it is.
+    """
+
+    def __init__(self, encoder: Any) -> None:
+        import torch
+
+        if not isinstance(getattr(encoder, "module", None), torch.nn.Module):
+            raise ArgumentError(
+                f"A method that looks inside of its encoder needs a torch network; "
+                f"'{encoder.identity.name}' is none. Use 'efficientnet-lite0', or a TorchModuleEncoder."
+            )
+        self.encoder, self.module = encoder, encoder.module.requires_grad_(False)
+        self.device = next(self.module.parameters()).device
+        if encoder.source_head is not None:
+            encoder.source_head.eval().requires_grad_(False).to(self.device)
+
+    @property
+    def identity(self) -> EncoderIdentity:
+        """Which encoder it is."""
+        identity: EncoderIdentity = self.encoder.identity
+        return identity
+
+    @property
+    def dimension(self) -> int:
+        """Width of a row."""
+        return int(self.encoder.dimension)
+
+    @property
+    def side(self) -> int:
+        """Height and width of the pictures that it takes."""
+        if self.encoder.pixel_map is None:
+            raise ArgumentError(
+                f"A method on pixels must know what the encoder does to them; '{self.identity.name}' does "
+                "not say. Make it with pixel_map=PixelMap(side, mean, scale)."
+            )
+        return int(self.encoder.pixel_map.side)
+
+    def require_shape(self, shape: tuple[int, ...]) -> None:
+        """Raise unless pictures have the size that the network takes."""
+        if tuple(shape) != (self.side, self.side, 3):
+            found = " × ".join(map(str, shape[:2]))
+            raise Incompatible(
+                f"Pictures must be {self.side} × {self.side} for the encoder '{self.identity.name}'; these "
+                f"are {found}. Squeeze them with resolution={self.side}, or set size."
+            )
+
+    def inputs(self, pixels: PixelArray) -> Any:
+        """The network's input for pictures, (pictures, side, side, 3) bytes: (pictures, 3, side, side)."""
+        import torch
+
+        self.require_shape(pixels.shape[1:])
+        raw = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device)
+        return self.from_bytes(raw)
+
+    def from_bytes(self, raw: Any) -> Any:
+        """The same for a tensor of bytes, or of floats from 0 to 255, that is on the device already."""
+        return (raw.permute(0, 3, 1, 2).float() - self._mean) / self._scale
+
+    def rows(self, inputs: Any) -> Any:
+        """Rows, (pictures, dimension), that gradients flow through."""
+        return self.encoder.rows_of(inputs)
+
+    @property
+    def source_classes(self) -> int:
+        """How many classes its public head tells apart; 0 without one."""
+        head = self.encoder.source_head
+        return 0 if head is None else int(head.weight.shape[0])
+
+    def classify(self, rows: Any) -> Any:
+        """(pictures, source classes) logits of the public head."""
+        return self.encoder.source_head(rows)
+
+    @property
+    def stages(self) -> list[Callable[[Any], Any]]:
+        """Functions whose composition, with the mean over space if maps are left, is `rows`."""
+        import torch
+
+        if hasattr(self.module, "stages"):
+            return list(self.module.stages())
+        return list(self.module) if isinstance(self.module, torch.nn.Sequential) else [self.module]
+
+    @cached_property
+    def _mean(self) -> Any:
+        return self._channels(self.encoder.pixel_map.mean)
+
+    @cached_property
+    def _scale(self) -> Any:
+        return self._channels(self.encoder.pixel_map.scale)
+
+    def _channels(self, values: Any) -> Any:
+        import torch
+
+        return torch.tensor(values, dtype=torch.float32, device=self.device).reshape(-1, 1, 1)
+
+
+def network_of(name: str, *, size: int | None = None, device: str = "cpu") -> Network:
+    """The network behind the encoder of this name, as `get_encoder` finds it."""
+    _check.installed("torch", "deep", "A method that looks inside of its encoder")
+    return Network(get_encoder(name, size=size, device=device, kind="image"))

@@ -1,0 +1,62 @@
+"""The charge for a run: made before it, and closed with how the run ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
+
+from dptransfer.errors import ArgumentError, LedgerError
+from dptransfer.ledger import AnyDataSet, Ledger, Receipt
+from dptransfer.methods.workspace import Workspace
+from dptransfer.noise import NoiseSource
+from dptransfer.privacy import Event
+
+
+@contextmanager
+def charged(
+    ledger: Ledger,
+    private: AnyDataSet,
+    events: Sequence[Event],
+    label: str,
+    new_data_set: bool = False,
+    space: Workspace | None = None,
+    request: Mapping[str, Any] | None = None,
+) -> Iterator[Receipt]:
+    """Charge for what runs inside, and note how it ended; a run in a workspace can go on after an error.
+
+    Args:
+        ledger: where it is charged.
+        private: whose account.
+        events: what it costs.
+        label: what the entry calls it.
+        new_data_set: the owner's word that rows on record under another name are other people's here.
+        space: the workspace, if there is one.
+        request: what a run that goes on in it must have in common with the one that was interrupted.
+    """
+    with nullcontext() if space is None else space:
+        number = None if space is None or request is None else space.bind(request)
+        receipt = ledger.charge(
+            private, tuple(events), label=label, new_data_set=new_data_set, workspace=number
+        )
+        try:
+            yield receipt
+        except BaseException as problem:
+            if space is None:
+                with suppress(LedgerError):  # the charge stands; the first error is the one to show
+                    ledger.complete(receipt, outcome="failed", detail=type(problem).__name__)
+            raise
+        if not receipt.finished:
+            with suppress(LedgerError):  # the model is paid for: no note that fails must lose it
+                ledger.complete(receipt, outcome="released")
+
+
+def opened_workspace(path: str | os.PathLike[str], noise: NoiseSource) -> Workspace:
+    """The workspace at this path; noise that can be repeated is refused there."""
+    if noise.seeded:
+        raise ArgumentError(
+            "A workspace keeps answers whose noise nobody can repeat; this noise is seeded, and a run that "
+            "goes on would repeat its beginning. Leave out the seed, or the workspace."
+        )
+    return Workspace(path)

@@ -1,0 +1,57 @@
+"""Scales and shifts of a public network's normalisation layers, trained with a head on private pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from dptransfer import _check
+from dptransfer.deep.network import Network
+from dptransfer.deep.trained_parts import TrainedParts
+from dptransfer.features import FittedFeatures
+from dptransfer.methods.about import TEAL, About
+from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, TRUNK_PACE, FineTuning
+
+
+@dataclass(frozen=True)
+class FiLM(FineTuning):
+    """DP-SGD on the normalisation layers of a public network, and on a linear head.
+
+    Releases:      the class sums of the unchanged network's rows, once, for their share; then `steps` sums
+                   of clipped gradients, of all or over fresh Poisson samples: of the pictures, or of the
+                   people, who are in it with all of their pictures or with none.
+    Guarantee:     GaussianEvent(z₁) and GaussianEvent(z, steps), or SampledGaussianEvent(z, rate, steps),
+                   composed exactly; z is the smallest that fits, and z₁ follows from it by `share`.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
+    Sensitivity:   see `ClassSums`, and `NetworkGradient`: the clip, whatever was sampled; sums are not
+                   divided by the sample's realised size, which would be a private number.
+    Assumes:       declared classes; a public network; that a picture's gradient in floats does not depend on
+                   its neighbours in a micro-batch (see `NetworkGradient`); who was sampled is never told.
+    Reference:     Perez et al. (2018) for the layers; Tobaben et al. (2023) for training them privately.
+
+    Attributes:
+        train: 'film' for scales and shifts of normalisation layers, 'bias' for their shifts and all biases.
+    """
+
+    train: str = "film"
+    name: ClassVar[str] = "film"
+    about: ClassVar[About] = About(
+        summary="Noisy gradients of a network's normalisation layers: many pictures far from the encoder's.",
+        card="The scales and shifts of a public network's normalisation layers, or its biases, and a linear "
+        f"head were trained by DP-SGD: {STEPS_SEE}.",
+        reference="Tobaben, Shysheya, Bronskill, Paverd, Tople, Zanella-Béguelin, Turner, Honkela: On the "
+        "Efficacy of Differentially Private Few-shot Image Classification (TMLR 2023), with Poisson samples "
+        "and steps of planned length.",
+        family="Networks",
+        colour=TEAL,
+        marker="P",
+        options={"train": "'film', or 'bias'.", **OPTIONS},
+    )
+    checks: ClassVar[_check.Checks] = {"train": partial(_check.one_of, allowed=("film", "bias"))}
+
+    def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
+        """As it is set."""
+        return TrainedParts(
+            network, self.train, classes, blocks=self.blocks, pace=TRUNK_PACE, features=features
+        )

@@ -1,0 +1,64 @@
+"""Low-rank changes of a public network's last layers, trained with a head on private pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dptransfer import _check
+from dptransfer.deep.network import Network
+from dptransfer.deep.trained_parts import TrainedParts
+from dptransfer.features import FittedFeatures
+from dptransfer.methods.about import OLIVE, About
+from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, TRUNK_PACE, FineTuning
+
+
+@dataclass(frozen=True)
+class LoRA(FineTuning):
+    """DP-SGD on low-rank changes of a public network's last stages, and on a linear head.
+
+    Releases:      the class sums of the unchanged network's rows, once, for their share; then `steps` sums
+                   of clipped gradients, of all or over fresh Poisson samples: of the pictures, or of the
+                   people, who are in it with all of their pictures or with none.
+    Guarantee:     GaussianEvent(z₁) and GaussianEvent(z, steps), or SampledGaussianEvent(z, rate, steps),
+                   composed exactly; z is the smallest that fits, and z₁ follows from it by `share`.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
+    Sensitivity:   see `ClassSums`, and `NetworkGradient`: the clip, whatever was sampled; sums are not
+                   divided by the sample's realised size, which would be a private number.
+    Assumes:       declared classes; a public network; that a picture's gradient in floats does not depend on
+                   its neighbours in a micro-batch (see `NetworkGradient`); who was sampled is never told.
+    Reference:     Hu et al. (2022), for linear layers and convolutions without groups; Yu et al. (2022) for
+                   training them privately.
+
+    Attributes:
+        rank: of each layer's change.
+        blocks: how many of the network's last stages are trained; None for all.
+    """
+
+    rank: int = 8
+    blocks: int | None = 4
+    name: ClassVar[str] = "lora"
+    about: ClassVar[About] = About(
+        summary="Noisy gradients of low-rank changes in a network's last blocks: very many pictures.",
+        card="Low-rank changes of the weights in a public network's last blocks, and a linear head, were "
+        f"trained by DP-SGD: {STEPS_SEE}.",
+        reference="Hu, Shen, Wallis, Allen-Zhu, Li, Wang, Wang, Chen: LoRA: Low-Rank Adaptation of Large "
+        "Language Models (ICLR 2022), on images, with Poisson samples and steps of planned length.",
+        family="Networks",
+        colour=OLIVE,
+        marker="P",
+        options={"rank": "Of each layer's change.", **OPTIONS},
+    )
+    checks: ClassVar[_check.Checks] = {"rank": _check.whole}
+
+    def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
+        """As it is set."""
+        return TrainedParts(
+            network,
+            "low-rank",
+            classes,
+            blocks=self.blocks,
+            rank=self.rank,
+            pace=TRUNK_PACE,
+            features=features,
+        )

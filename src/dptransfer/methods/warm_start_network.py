@@ -1,0 +1,150 @@
+"""Private class centres first, then DP-SGD of a network on what they miss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import ClassVar, cast
+
+import numpy as np
+
+from dptransfer import _check
+from dptransfer.arrays import Floats
+from dptransfer.compute.softmax_gradient import IntegerLogits, logit_steps
+from dptransfer.data import PrivateImages, PublicImages
+from dptransfer.deep.network import Network
+from dptransfer.deep.picture_loss import Combination, PictureLoss
+from dptransfer.deep.trained_parts import TrainedParts
+from dptransfer.encoders.delta import BESIDE, EncoderDelta
+from dptransfer.encoders.in_memory import encode_pixels
+from dptransfer.features import FittedFeatures, UnitNorm
+from dptransfer.mechanisms import GaussianRounds
+from dptransfer.methods.about import BROWN, About
+from dptransfer.methods.base import Outcome, Plan
+from dptransfer.methods.centres_first import released_directions
+from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, TRUNK_PACE, FineTuning
+from dptransfer.methods.warm_start import LOSSES, PRIOR_OPTIONS, WarmStart, joined
+from dptransfer.noise import NoiseSource
+from dptransfer.queries.softmax_gradient import ROW_NORM
+from dptransfer.release.heads import Head, LinearHead
+
+_TRAIN = ("film", "bias", "low-rank", "last", "all")
+
+
+@dataclass(frozen=True)
+class WarmStartNetwork(FineTuning):
+    """`WarmStart` on pixels: the prior is of the public network's rows, and what is trained is inside of it.
+
+    The prior h of a picture is the cosines of the unchanged network's row to private class centres, computed
+    once. The network's trained parts and a head on its own rows give g. A released model needs both rows of a
+    picture, so its encoder gives them side by side, each of unit norm.
+
+    Releases:      the (classes, dimension) class sums of the unchanged network's rows, once; then `steps`
+                   sums of clipped gradients, each over a fresh Poisson sample.
+    Guarantee:     GaussianEvent(z₁) and SampledGaussianEvent(z, rate, steps), composed by their privacy loss
+                   distributions; z is the smallest that fits, and z₁ follows from it by `share`.
+    Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
+    Sensitivity:   see `ClassSums` and `NetworkGradient`: a picture's prior is a function of that picture and
+                   of the released centres, so its gradient is still clipped as one.
+    Assumes:       declared classes; a public network; that a picture's row and gradient in floats do not
+                   depend on its neighbours in a micro-batch (see `NetworkGradient`); who was sampled is never
+                   told.
+    Reference:     Zhu and Zhang, "Mean Estimation Strikes Back", Algorithm 2; see `WarmStart` for what is
+                   printed otherwise.
+
+    Attributes:
+        train: 'film', 'bias', 'low-rank', 'last' or 'all'; the paper's is 'all'.
+        rank: of low-rank changes.
+        axes: not used.
+        loss: 'logits' or 'average'.
+        prior_temperature: what cosines are divided by to be the prior's logits.
+    """
+
+    train: str = "film"
+    rank: int = 8
+    loss: str = WarmStart.loss
+    prior_temperature: float = WarmStart.prior_temperature
+    name: ClassVar[str] = "warm-start-network"
+    about: ClassVar[About] = About(
+        summary="Noisy class centres, then noisy gradients of a network on what they miss: few passes.",
+        card="The sums of a public network's rows for the private pictures of each class were released with "
+        "Gaussian noise; the cosines to them are a first classifier. Parts of the network, and a head that "
+        f"has a say beside it, were then trained by DP-SGD on what the first misses: {STEPS_SEE}.",
+        reference=WarmStart.about.reference,
+        family="Networks",
+        colour=BROWN,
+        marker="D",
+        options={
+            "train": "film, bias, low-rank, last or all.",
+            **PRIOR_OPTIONS,
+            **{name: words for name, words in OPTIONS.items() if name != "axes"},
+        },
+    )
+    checks: ClassVar[_check.Checks] = {
+        "train": partial(_check.one_of, allowed=_TRAIN),
+        "rank": _check.whole,
+        "share": _check.fraction,
+        "loss": partial(_check.one_of, allowed=LOSSES),
+        "prior_temperature": _check.moderate,
+    }
+
+    def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
+        """As it is set."""
+        return TrainedParts(
+            network,
+            self.train,
+            classes,
+            blocks=self.blocks,
+            rank=self.rank,
+            pace=TRUNK_PACE,
+            features=features,
+        )
+
+    def map_of(self, network: Network, public: PublicImages) -> None:
+        """None: the head sees rows of two networks side by side, of unit norm each."""
+
+    def first(
+        self, loss: PictureLoss, before: Sequence[GaussianRounds], private: PrivateImages, noise: NoiseSource
+    ) -> tuple[PictureLoss, Floats]:
+        """The loss beside the prior that the released centres give, and a head of nothing."""
+        import torch
+
+        (paid,), network = before, loss.pictures.parts.network
+        rows = encode_pixels(private.pixels, network.encoder, batch=self.micro_batch)
+        features = UnitNorm().fit(network.dimension, None)
+        prior = released_directions(paid, features, rows, private, noise) / self.prior_temperature
+        # In exact integers: a float product may round a row otherwise where there are more of them.
+        logits = IntegerLogits.of(prior, np.zeros(len(prior)), None, ROW_NORM)
+        steps = logit_steps(features.lattice(rows, ROW_NORM).astype(np.float64), logits)
+        fixed = torch.from_numpy((steps.T * 2.0**-10).astype(np.float32)).to(network.device)
+        return _BesidePrior(loss.pictures, fixed, cast(Combination, self.loss), prior), np.zeros_like(prior)
+
+    def outcome(self, loss: PictureLoss, theta: Floats, plan: Plan) -> Outcome:
+        """Both heads, on rows of the changed network and of the unchanged one, side by side."""
+        assert isinstance(loss, _BesidePrior)
+        own = super().outcome(loss, theta, plan)
+        assert isinstance(own.head, LinearHead)
+        weights, prior, delta = own.head.weights, loss.weights, own.encoder_delta
+        if delta is None:  # both have the same rows
+            return replace(own, head=self._joined(weights, prior))
+        # Two rows of unit norm side by side are one of norm √2, which the map scales to unit norm.
+        blank, longer = np.zeros_like(weights), math.sqrt(2)
+        head = self._joined(longer * np.hstack([weights, blank]), longer * np.hstack([blank, prior]))
+        return replace(
+            own,
+            head=head,
+            features=UnitNorm().fit(2 * prior.shape[1], None),
+            encoder_delta=EncoderDelta(delta.base, delta.kind + BESIDE, delta.arrays),
+        )
+
+    def _joined(self, weights: Floats, prior: Floats) -> Head:
+        return joined(weights + prior, None) if self.loss == "logits" else joined(weights, prior)
+
+
+@dataclass(frozen=True, eq=False)
+class _BesidePrior(PictureLoss):
+    """The loss beside a prior, whose weights the released head needs."""
+
+    weights: Floats = field(default_factory=lambda: np.zeros((0, 0)))

@@ -1,0 +1,245 @@
+"""Methods that see pixels on the command line: folders of pictures in, a release out, nothing said of any."""
+
+import re
+import shutil
+import tempfile
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from dptransfer.cli import pictures as module
+from dptransfer.cli.main import app
+from dptransfer.cli.pictures import private_pictures, public_pictures
+from dptransfer.data import PrivateImages, find_images
+from dptransfer.errors import DataError
+from dptransfer.ledger import Ledger
+from dptransfer.privacy import Unit
+from dptransfer.release import read_release
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+COLOURS = ("blue", "green", "red")
+FILM = (
+    "-m",
+    "film",
+    "--encoder",
+    "small-cnn",
+    "--image-size",
+    "8",
+    "--set",
+    "steps=4",
+    "--set",
+    "sampling_rate=1",
+)
+BUDGET = ("-e", "8", "-d", "1e-5")
+
+
+def photographed(folder, count, seed, *, size=12):
+    """A folder per colour, and in it one per person, as class/person/picture."""
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        pixels = rng.integers(0, 100, (size, size, 3))
+        pixels[..., 2 - number % 3] += 140
+        home = folder / COLOURS[number % 3] / f"person {number % 5}"
+        home.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels.astype(np.uint8)).save(home / f"{number:03}.png")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("photos")
+    photographed(folder / "private", 60, 0)
+    photographed(folder / "test", 15, 1)
+    photographed(folder / "pool", 9, 2)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted(photos, one_thread, tmp_path_factory):
+    """A release of FiLM, tested as it was fitted, and its ledger."""
+    folder = tmp_path_factory.mktemp("release")
+    words = ["fit", photos / "private", *FILM, *BUDGET, "--test", photos / "test", "--name", "photos"]
+    words += ["-o", folder / "model", "--ledger", folder / "ledger.sqlite"]
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+@pytest.fixture
+def film(fitted):
+    return fitted / "model"
+
+
+def charges(path):
+    return [entry for entry in Ledger(path).history() if hasattr(entry, "events")] if path.exists() else []
+
+
+def test_a_folder_is_fitted_tested_predicted_evaluated_and_verified(cli, cli_json, film, photos):
+    model = read_release(film)
+    assert (model.provenance.method, model.facts.shape, model.classes) == ("film", (8, 8, 3), COLOURS)
+    (charge,) = charges(film.with_name("ledger.sqlite"))
+    assert charge.events == model.events
+    told = cli_json("evaluate", film, photos / "test")
+    assert told["balanced_accuracy"] > 0.6
+    assert (
+        f"{told['balanced_accuracy']:.1%}" in cli("card", film).stdout
+    )  # as it was tested when it was fitted
+    answers = cli_json("predict", film, photos / "test")
+    right = [one["label"] in one["input"].rsplit("/", 3)[1] for one in answers]
+    assert np.mean(right) == told["accuracy"]
+    assert "steps" in cli("verify", film).stdout
+
+
+def test_nothing_is_left_beside_the_pictures_or_the_release(film, photos):
+    assert sorted(one.name for one in photos.iterdir()) == ["pool", "private", "test"]
+    assert sorted(one.name for one in film.parent.iterdir()) == ["ledger.sqlite", "model"]
+
+
+def test_a_plan_needs_no_pictures_and_costs_what_the_fit_does(cli_json, film):
+    plan = cli_json("plan", *FILM, *BUDGET, "--classes", "3")
+    model = read_release(film)
+    assert plan["shape"] == [8, 8, 3]
+    assert plan["epsilon"] == pytest.approx(model.guarantee.epsilon)
+    assert plan["events"][0]["noise_multiplier"] == model.events[0].noise_multiplier
+
+
+def test_persons_are_told_by_their_folders(cli, photos):
+    cli("fit", photos / "private", *FILM, *BUDGET, "--person", "folder", "--name", "photos", "-o", "model")
+    assert read_release("model").guarantee.unit is Unit.PERSON
+
+
+def test_the_hold_out_is_of_pictures_too(cli_json, photos):
+    told = cli_json(
+        "fit", photos / "private", *FILM, *BUDGET, "--holdout", "0.3", "--name", "p", "-o", "model"
+    )
+    assert told["charged_evaluation"]["accuracy"]["value"] is not None
+
+
+def test_a_private_test_on_pictures_is_charged_and_leaves_nothing(cli_json, film, photos, ledger, tmp_path):
+    copy = shutil.copytree(film, tmp_path / "model")
+    told = cli_json("evaluate", copy, photos / "test", "--private", "-e", "4", "--name", "testers")
+    assert told["added_to_card"]
+    assert len(charges(ledger)) == 1
+    assert sorted(one.name for one in photos.iterdir()) == ["pool", "private", "test"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("{data}/private.npz", *FILM), "'film' takes pictures; .* holds rows of numbers"),
+        (("{photos}/private", *FILM, "--public", "{data}/pool.npz"), "'film' takes pictures"),
+        (("{photos}/private", *FILM, "--test", "{data}/test.npz"), "'film' takes pictures"),
+        (("{photos}/private", *FILM, "--shots", "{data}/shots.npz"), "--shots are labelled public rows"),
+        (("{photos}/private", "-m", "mean"), "Rows of numbers are needed; .* --encoder"),
+        (("{photos}/private", *FILM, "--set", "data.split=train"), "data.split is about files of rows"),
+        (("{photos}/private", *FILM, "--set", "encoder=small-cnn"), "'encoder' is there twice"),
+        (("{photos}/private", *FILM, "--set", "size=8"), "'size' is there twice"),
+        (("{photos}/private/red/person 0", *FILM), "private pictures must have labels"),
+        (("{photos}/private", "-m", "film", "--encoder", "no-such-thing"), "no-such-thing"),
+        (("{photos}/private", *FILM, "--device", "cuda:7"), "cuda:7"),
+        (("{photos}/private", *FILM, "--test", "{photos}/private"), "--test must name other data"),
+    ],
+)
+def test_what_is_public_and_wrong_is_said_before_anything_is_charged(cli, data, photos, ledger, words, said):
+    given = [word.format(data=data, photos=photos) for word in words]
+    done = cli("fit", *given, *BUDGET, "--name", "photos", "-o", "model", code=2)
+    assert re.search(said, done.stderr), done.stderr
+    assert charges(ledger) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--dim", "40"), "--dim is about rows"),
+        (("--public", "{data}/pool.npz"), "takes pictures"),
+        (("--shots", "{data}/shots.npz"), "--shots is about rows"),
+    ],
+)
+def test_a_plan_refuses_what_is_about_rows(cli, data, words, said):
+    given = [word.format(data=data) for word in words]
+    assert said in cli("plan", *FILM, *BUDGET, *given, code=2).stderr
+
+
+def test_a_plan_for_rows_refuses_what_is_about_pictures(cli):
+    assert "methods on pictures" in cli("plan", "-m", "mean", *BUDGET, "--image-size", "8", code=2).stderr
+
+
+def test_an_unreadable_private_picture_is_black_without_a_word(cli, photos, tmp_path):
+    for name in ("whole", "broken"):
+        photographed(tmp_path / name, 12, 3)
+    victim = next((tmp_path / "whole").rglob("*.png"))
+    Image.new("RGB", (12, 12)).save(victim)
+    (tmp_path / "broken" / victim.relative_to(tmp_path / "whole")).write_bytes(b"no picture")
+    told = [
+        cli("fit", tmp_path / name, *FILM, *BUDGET, "--name", "photos", "-o", tmp_path / "models" / name)
+        for name in ("whole", "broken")
+    ]
+    assert [one.stderr for one in told] == ["", ""]
+    assert (
+        told[0].stdout.replace("whole", "broken").replace("entry 1", "entry 2").splitlines()[:4]
+        == (told[1].stdout.splitlines()[:4])
+    )
+    black, unread = (private_pictures(tmp_path / name, 8) for name in ("whole", "broken"))
+    assert black.fingerprint == unread.fingerprint
+
+
+@pytest.mark.parametrize("option", ["--public", "--test"])
+def test_an_unreadable_public_picture_is_named_before_anything_is_charged(
+    cli, photos, ledger, tmp_path, option
+):
+    victim = next(photographed(tmp_path / "open", 9, 4).rglob("*.png"))
+    victim.write_bytes(b"no picture")
+    words = (option, tmp_path / "open", "--name", "photos", "-o", "model")
+    assert victim.name in cli("fit", photos / "private", *FILM, *BUDGET, *words, code=2).stderr
+    assert charges(ledger) == []
+
+
+def test_a_model_that_is_paid_for_is_not_lost_where_its_test_fails(cli, photos, ledger, monkeypatch):
+    def fails(*_):
+        raise DataError("The encoder is gone.")
+
+    monkeypatch.setattr("dptransfer.methods.ImageMethod.encoder_after", fails)
+    words = ("--test", photos / "test", "--name", "photos", "-o", "model")
+    assert "The encoder is gone." in cli("fit", photos / "private", *FILM, *BUDGET, *words).stderr
+    assert read_release("model").provenance.method == "film"
+    assert len(charges(ledger)) == 1
+
+
+def test_a_model_of_rows_is_tested_on_pictures_by_its_own_encoder(cli, cli_json, photos):
+    words = ("--encoder", "small-cnn", "--image-size", "8", "-m", "mean", "--name", "photos", "-o", "model")
+    told = cli_json("fit", photos / "private", *words, *BUDGET, "--test", photos / "test")
+    again = cli_json("evaluate", "model", photos / "test")
+    assert told["evaluation"]["accuracy"] == again["accuracy"]
+    assert "labels" in cli("evaluate", "model", next((photos / "test").rglob("*.png")), code=2).stderr
+
+
+def test_pictures_are_read_once_into_a_file_without_a_name(photos, monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(module, "_AT_A_TIME", 7)
+    read = private_pictures(photos / "private", 8, name="photos", size=60)
+    assert list(tmp_path.iterdir()) == []
+    files = PrivateImages(find_images(photos / "private"), resolution=8)
+    assert (read.pixels[:] == files.pixels[:]).all()
+    assert read.fingerprint == files.fingerprint
+    assert read.facts.size == 60
+    public = public_pictures(photos / "pool", 8)
+    assert (public.name, len(public), public.sources[0]) == ("pool", 9, "blue/person 0/000.png")
+
+
+def test_a_full_disk_is_said_in_words(photos, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with pytest.raises(DataError, match=r"No space left.*TMPDIR"):
+        public_pictures(photos / "pool", 8)
+
+
+def test_a_method_says_what_it_takes(cli, cli_json):
+    assert cli_json("methods", "film")["takes"] == "pictures"
+    assert cli_json("methods", "public")["takes"] == "rows of an encoder, and public ones"
+    assert "Of the feature map" not in cli("methods", "film").stdout

@@ -1,0 +1,311 @@
+"""Methods that train a network on pictures: what they learn, what they release and what they refuse."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import dptransfer as dpt
+from dptransfer.data import PrivateImages
+from dptransfer.deep.network import network_of
+from dptransfer.deep.network_gradient import NetworkGradient
+from dptransfer.deep.picture_loss import PictureLoss, losses
+from dptransfer.deep.pictures import Pictures
+from dptransfer.encoders import adapted, get_encoder
+from dptransfer.errors import ArgumentError, Incompatible
+from dptransfer.ledger import Ledger
+from dptransfer.mechanisms import GaussianRounds
+from dptransfer.methods import FiLM, LoRA, Pace
+from dptransfer.methods.fine_tuning import TwoDescents
+from dptransfer.methods.replan import verify_release
+from dptransfer.privacy import Budget, Relation, SampledGaussianEvent, Unit
+
+from .samples import SIDE, Repeatable, images, pictures
+
+torch = pytest.importorskip("torch")
+
+BUDGET = Budget(epsilon=6.0, delta=1e-5)
+TINY = {
+    "encoder": "small-cnn",
+    "size": SIDE,
+    "steps": 12,
+    "sampling_rate": 0.5,
+    "micro_batch": 16,
+    "share": 0.0,
+}
+METHODS = {
+    "film": FiLM(**TINY),
+    "bias": FiLM(**TINY, train="bias"),
+    "film, views": FiLM(**TINY, views=3, blocks=1),
+    "lora": LoRA(**TINY, rank=2),
+}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Networks as small as these are only slowed down by more."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def fitted(method, data=None, **given):
+    given = {"budget": BUDGET, "ledger": Ledger.in_memory(), "noise": Repeatable(2)} | given
+    return method.fit(data or images(), **given)
+
+
+def rows_of(model, pixels):
+    """Rows of the encoder that the model changed, as a user makes them."""
+    encoder = adapted(get_encoder("small-cnn", size=SIDE), model.encoder_delta)
+    return encoder.encode([Image.fromarray(one) for one in pixels])
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {name: fitted(method) for name, method in METHODS.items()}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_new_pictures_are_told_apart_through_the_changed_encoder(models, name, tmp_path):
+    pixels, labels = pictures(60, seed=5)
+    model = models[name]
+    rows = rows_of(model, pixels)
+    assert model.score(rows, labels) > 0.9
+    plain = get_encoder("small-cnn", size=SIDE).encode([Image.fromarray(one) for one in pixels])
+    assert not np.allclose(rows, plain, atol=1e-3)
+    path = model.save(tmp_path / "release")
+    again = dpt.load(path)
+    assert again.encoder == model.encoder_delta.identity
+    assert (again.predict_proba(rows) == model.predict_proba(rows)).all()
+    assert verify_release(path).outcome == "verified"
+
+
+@pytest.mark.parametrize("name", ["film", "lora"])
+def test_one_sampled_event_is_planned_charged_and_released(models, name):
+    method, ledger = METHODS[name], Ledger.in_memory()
+    model = fitted(method, ledger=ledger)
+    (event,) = model.events
+    assert isinstance(event, SampledGaussianEvent)
+    assert (event.times, event.sampling_rate, event.sensitivity) == (12, 0.5, 1.0)
+    assert ledger.history()[0].events == model.events == method.plan(images().facts, BUDGET).events
+    assert 5.9 < model.guarantee.epsilon <= 6
+    assert "whatever pictures are beside it" in str(model.guarantee)
+
+
+def test_what_is_trained_is_what_is_asked_for(models):
+    names = {name: set(model.encoder_delta.arrays) for name, model in models.items()}
+    norms = {f"{stage}.1.{which}" for stage in range(3) for which in ("weight", "bias")}
+    assert names["film"] == norms
+    assert names["bias"] == {one for one in norms if one.endswith("bias")}
+    assert names["film, views"] == {"2.1.weight", "2.1.bias"}
+    assert names["lora"] == {f"{stage}.0.weight.{which}" for stage in range(3) for which in ("up", "down")}
+    assert {name: model.encoder_delta.kind for name, model in models.items() if name in ("film", "lora")} == {
+        "film": "state",
+        "lora": "low-rank",
+    }
+
+
+def loss_after(method, pixels, labels, reach, steps=20):
+    """What is left of the loss after training without noise."""
+    parts = method.parts(network_of("small-cnn", size=SIDE), 2, None)
+    loss = PictureLoss(Pictures(parts, pixels, micro_batch=30))
+    paid = GaussianRounds(NetworkGradient(), 0.03, Relation.ADD_REMOVE, steps)
+    descent = TwoDescents(parts, paid, np.zeros((2, parts.features.dimension)), Pace(), reach)
+    for _ in range(steps):
+        query = NetworkGradient(parts.size, loss.gradients_at(descent.theta), 30)
+        descent.step(query(np.arange(len(labels)), labels) / query.grid)
+    maps = loss.pictures.at(np.arange(len(labels)))
+    logits = parts.logits(torch.from_numpy(descent.average).float(), maps)
+    return float(losses(logits, torch.from_numpy(labels)).mean())
+
+
+@pytest.mark.parametrize("method", [FiLM(), LoRA(rank=4, blocks=3)], ids=lambda one: one.name)
+def test_a_network_learns_what_its_head_alone_cannot(method):
+    """Which half of a picture is brighter: rows of the plain network, means over space, hardly tell."""
+    rng, labels = np.random.default_rng(0), np.arange(30) % 2
+    pixels = rng.integers(0, 200, (30, SIDE, SIDE, 3))
+    pixels[labels == 1, :, : SIDE // 2] += 55
+    pixels[labels == 0, :, SIDE // 2 :] += 55
+    pixels = pixels.astype(np.uint8)
+    far, near = (loss_after(method, pixels, labels, reach) for reach in (20.0, 1e-6))
+    assert far < 0.7 * near
+
+
+def test_pure_noise_moves_a_parameter_by_a_hundredth_and_what_steps_agree_on_adds_up():
+    parts, steps = FiLM().parts(network_of("small-cnn", size=SIDE), 3, None), 30
+    paid = GaussianRounds(NetworkGradient(), 2.0, Relation.ADD_REMOVE, steps)
+    start, rng = np.zeros((3, parts.features.dimension)), np.random.default_rng(0)
+    descents = [TwoDescents(parts, paid, start, Pace(), reach=15.0) for _ in range(2)]
+    agreed = rng.normal(size=parts.size)
+    for _ in range(steps):
+        noise = rng.normal(scale=paid.scale, size=parts.size)
+        for descent, signal in zip(descents, (0.0, 1.0), strict=True):
+            descent.step(noise + signal * agreed)
+    by_noise, by_both = (descent.average[: parts.trunk] * TRUNK_PACE for descent in descents)
+    assert np.sqrt(np.mean(by_noise**2)) < 2 * 15 / np.sqrt(steps * parts.trunk)
+    assert -by_both @ agreed[: parts.trunk] > 3 * np.abs(by_noise @ agreed[: parts.trunk])
+
+
+def test_a_head_starts_from_released_centres_for_their_share_of_the_price():
+    method, ledger = FiLM(**TINY | {"share": 0.5}), Ledger.in_memory()
+    model = fitted(method, ledger=ledger)
+    centres, steps = model.events
+    assert (centres.label, centres.times, steps.times) == ("class sums", 1, 12)
+    assert ledger.history()[0].events == model.events == method.plan(images().facts, BUDGET).events
+    (alone,) = fitted(METHODS["film"]).events
+    assert steps.noise_multiplier > alone.noise_multiplier
+    still = fitted(FiLM(**TINY | {"share": 0.5, "steps": 1, "reach": 1e-9, "pace": Pace(reach=1e-9)}))
+    pixels, labels = pictures(60, seed=5)
+    assert still.score(rows_of(still, pixels), labels) > 0.9  # by the centres alone
+
+
+def test_public_pictures_give_the_head_a_map_and_a_declared_number_gives_the_steps_a_rate():
+    public = dpt.PublicImages(np.random.default_rng(0).integers(0, 256, (40, SIDE, SIDE, 3), dtype=np.uint8))
+    model = fitted(FiLM(**TINY, axes=8), public=public)
+    assert (model.features.kind, model.features.dimension) == ("public-map", 8)
+    pixels, labels = pictures(60, seed=5)
+    assert model.score(rows_of(model, pixels), labels) > 0.8
+    facts = images().facts
+    rates = [FiLM().rate(replace(facts, size=size)) for size in (None, 4096, 8192)]
+    assert rates == [1.0, 1.0, 0.5]
+
+
+@pytest.mark.parametrize("relation", Relation)
+def test_people_are_protected_whole(relation):
+    people = np.arange(90) // 3
+    data = images(people=people)
+    budget = Budget(epsilon=6.0, delta=1e-5, relation=relation)
+    model = fitted(METHODS["film"], data, budget=budget)
+    assert model.guarantee.unit is Unit.PERSON
+    assert model.events == METHODS["film"].plan(data.facts, budget).events
+    assert "one person, with all their examples" in str(model.guarantee)
+    one = images(people=np.zeros(90, dtype=np.int64))
+    assert np.isfinite(fitted(METHODS["film"], one).weights["weights"]).all()
+
+
+def test_a_seed_gives_the_same_release_and_the_size_of_a_micro_batch_changes_next_to_nothing():
+    first, second = (fitted(METHODS["film"], noise=Repeatable(7)) for _ in range(2))
+    assert all((first.weights[name] == second.weights[name]).all() for name in first.weights)
+    other = fitted(FiLM(**TINY | {"micro_batch": 7}), noise=Repeatable(7))
+    assert np.allclose(other.weights["weights"], first.weights["weights"], atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["film, views", "lora"])
+def test_odd_pictures_are_handled_without_a_word(name):
+    pixels, labels = pictures(8)
+    odd = {
+        "no picture": (pixels[:0], labels[:0]),
+        "a single one": (pixels[:1], labels[:1]),
+        "one class only": (pixels[labels == 1], labels[labels == 1]),
+        "black ones": (pixels * 0, labels),
+    }
+    shapes = None
+    for x, y in odd.values():
+        data = PrivateImages(x, y, classes=["red", "green", "blue"], name="odd")
+        model = fitted(METHODS[name], data)
+        found = {key: value.shape for key, value in model.weights.items()}
+        assert found == (shapes or found)
+        shapes = found
+
+
+def test_a_run_in_a_workspace_gives_what_it_gave_and_asks_nothing_twice(tmp_path):
+    class Counted(dpt.SecureNoise):
+        drawn = 0
+
+        def discrete_gaussian(self, scale, shape):
+            Counted.drawn += 1
+            if Counted.drawn == 6:
+                raise KeyboardInterrupt
+            return super().discrete_gaussian(scale, shape)
+
+    ledger, data = Ledger.in_memory(), images()
+    given = {"ledger": ledger, "noise": Counted(), "workspace": tmp_path / "ws"}
+    with pytest.raises(KeyboardInterrupt):
+        fitted(METHODS["film"], data, **given)
+    fitted(METHODS["film"], data, **given)
+    assert Counted.drawn == 6 + 12 - 5  # five answers were on disk
+    assert len([entry for entry in ledger.history() if hasattr(entry, "events")]) == 1
+
+
+BAD = {
+    "a rate for each row": ({"sampling_rate": [0.1, 0.2]}, "sampling_rate"),
+    "a rate above one": ({"sampling_rate": 1.5}, "sampling_rate"),
+    "no steps": ({"steps": 0}, "steps"),
+    "no clip": ({"clip": 0.0}, "clip"),
+    "more views than there are": ({"views": 11}, "views must be at most 10"),
+    "no blocks": ({"blocks": 0}, "blocks"),
+    "another part": ({"train": "all"}, "train must be one of bias, film"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_bad_settings_are_refused_when_the_method_is_made(bad):
+    settings, words = BAD[bad]
+    with pytest.raises(ArgumentError, match=words):
+        FiLM(**TINY | settings)
+
+
+def test_a_weighted_sampler_has_no_way_in():
+    """A chance for each row would make the accounting wrong: it is one public number, for all."""
+    for rates in (np.full(90, 0.5), (0.5,) * 90, {0: 0.5}, "0.5"):
+        with pytest.raises(ArgumentError, match="sampling_rate must be"):
+            FiLM(**TINY | {"sampling_rate": rates})
+
+
+PUBLIC_FAULTS = {
+    "another size": (FiLM(**TINY | {"size": 16}), Incompatible, "must be 16 × 16"),
+    "no network of this name": (FiLM(**TINY | {"encoder": "no-such"}), Exception, "no-such"),
+    "no such device": (FiLM(**TINY | {"device": "cuda:99"}), ArgumentError, "cuda:99"),
+    "nothing to train": (
+        FiLM(**TINY | {"encoder": f"{__name__}:without_norms"}),
+        ArgumentError,
+        "must have what is to be trained",
+    ),
+}
+
+
+def without_norms(device="cpu", size=SIDE):
+    from dptransfer.encoders import TorchModuleEncoder
+    from dptransfer.encoders.torch_module import PixelMap
+
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU())
+    return TorchModuleEncoder(
+        network,
+        lambda image: np.asarray(image.resize((SIDE, SIDE)), dtype=np.float32).transpose(2, 0, 1),
+        name="bare",
+        transform_name="rgb 8",
+        pixel_map=PixelMap(SIDE, 0.0, 1.0),
+    )
+
+
+@pytest.mark.parametrize("fault", PUBLIC_FAULTS)
+def test_what_is_public_and_wrong_is_refused_before_anything_is_charged(fault):
+    method, kind, words = PUBLIC_FAULTS[fault]
+    ledger = Ledger.in_memory()
+    with pytest.raises(kind, match=words):
+        fitted(method, ledger=ledger)
+    assert ledger.history() == []
+
+
+def test_a_plan_needs_no_network():
+    method = FiLM(encoder="hf:nobody/has-this", sampling_rate=0.1, steps=20)
+    *_, event = method.plan(images().facts, BUDGET).events
+    assert event.times == 20
+    assert json.dumps(event.numeric_epsilon)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_seed_gives_the_same_predictions():
+    pixels, _ = pictures(60, seed=5)
+    for method in METHODS.values():
+        here, there = (fitted(one, noise=Repeatable(3)) for one in (method, on_gpu(method)))
+        assert (here.predict(rows_of(here, pixels)) == there.predict(rows_of(there, pixels))).mean() > 0.98
+
+
+def on_gpu(method):
+    from dataclasses import replace
+
+    return replace(method, device="cuda")

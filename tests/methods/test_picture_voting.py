@@ -1,0 +1,281 @@
+"""What all methods share whose teachers see pixels, by way of both of them."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dptransfer as dpt
+from deep.tiny import PLACE, coloured
+from dptransfer.data import Facts
+from dptransfer.encoders import encode_pixels, get_encoder
+from dptransfer.errors import ArgumentError, BudgetError, Incompatible
+from dptransfer.methods.replan import verify_release
+from dptransfer.methods.voting import spread
+from dptransfer.methods.workspace import Workspace
+from dptransfer.noise import SeededNoise
+from dptransfer.release import evaluate
+
+from .samples import Repeatable, Silent
+from .test_workspace import answers, charges
+
+torch = pytest.importorskip("torch")
+
+from dptransfer.deep import teachers as side_by_side  # noqa: E402 (torch is there)
+
+CLASSES = ["red", "green", "blue"]
+BUDGET = dpt.Budget(epsilon=8.0, delta=1e-5)
+SMALL = {
+    "encoder": PLACE,
+    "teachers": 16,
+    "queries": 12,
+    "batch": 4,
+    "together": 8,
+    "features": dpt.UnitNorm(),
+}
+METHODS = {
+    "prom-pate": dpt.PromPATE(**SMALL, inner=4, rate=0.2, epochs=40),
+    "pate": dpt.PATE(**SMALL, epochs=12),
+}
+HASTY = replace(METHODS["prom-pate"], epochs=1)  # learns little, and quickly
+POOL = dpt.PublicImages(coloured(60, seed=1)[0])
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def private(count=96, **declared):
+    pixels, labels = coloured(count)
+    return dpt.PrivateImages(pixels, labels, classes=CLASSES, **{"name": "photos", "size": 96} | declared)
+
+
+def fitted(method, data=None, public=POOL, **given):
+    data = private() if data is None else data
+    return method.fit(
+        data, public, **{"budget": BUDGET, "ledger": dpt.Ledger.in_memory(), "noise": Repeatable(3)} | given
+    )
+
+
+def score(model, method):
+    pixels, labels = coloured(90, seed=2)
+    rows = encode_pixels(pixels, get_encoder(method.encoder))
+    return model.score(rows, np.array(CLASSES)[labels])
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def seen(request):
+    torch.set_num_threads(1)
+    method = METHODS[request.param]
+    return method, fitted(method)
+
+
+def test_a_student_learns_what_the_teachers_know(seen):
+    method, model = seen
+    assert score(model, method) > 0.8
+    assert model.events == method.plan(private().facts, BUDGET, POOL).events
+    assert f"{method.teachers} teachers vote on 12 public examples" in model.provenance.notes[0]
+
+
+def test_it_is_released_with_the_plain_encoder_its_student_works_on(seen, tmp_path):
+    method, model = seen
+    path = model.save(tmp_path / "model")
+    loaded = dpt.load(path)
+    assert loaded.encoder == get_encoder(PLACE).identity
+    assert score(loaded, method) == score(model, method)
+    assert verify_release(path).outcome == "verified"
+    rows = encode_pixels(coloured(6, seed=2)[0], get_encoder(PLACE))
+    assert evaluate(loaded, rows, [0, 1, 2] * 2).accuracy >= 0.5
+
+
+def test_answers_are_told_with_the_release(seen):
+    _, model = seen
+    told = model.provenance.answers["rows"]
+    assert list(told) == CLASSES
+    assert sorted(position for own in told.values() for position in own) == sorted(spread(60)[:12])
+
+
+def parts_given(method, data, monkeypatch, **given):
+    """The rows of each teacher, in a fit without noise."""
+    found = []
+    whole = side_by_side.ballots_of
+    monkeypatch.setattr(
+        side_by_side, "ballots_of", lambda *arguments: found.append(arguments) or whole(*arguments)
+    )
+    fitted(method, data, noise=Silent(), **given)
+    return found[0][4]
+
+
+def test_a_person_is_with_one_teacher_with_all_their_pictures(monkeypatch):
+    people = np.arange(96) % 7
+    parts = parts_given(HASTY, private(people=people), monkeypatch)
+    assert sorted(np.concatenate(parts)) == list(range(96))
+    homes = [set(np.flatnonzero([one in people[part] for part in parts])) for one in range(7)]
+    assert all(len(home) == 1 for home in homes)
+    assert len(set.union(*homes)) > 1
+
+
+def test_rows_are_shared_out_by_draws_and_not_by_position(monkeypatch):
+    parts = parts_given(HASTY, private(), monkeypatch)
+    sizes = [len(part) for part in parts]
+    assert sum(sizes) == 96
+    assert len(set(sizes)) > 1
+    assert any((np.diff(part) != 1).any() for part in parts)
+
+
+ODD = {
+    "nobody": coloured(0),
+    "one picture": coloured(1),
+    "one class": (coloured(60)[0][::3], coloured(60)[1][::3]),
+    "black pictures": (np.zeros((5, 8, 8, 3), dtype=np.uint8), np.arange(5) % 3),
+}
+
+
+@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_data_are_handled_without_a_word(kind, odd, capfd):
+    pixels, labels = ODD[odd]
+    method = replace(METHODS[kind], epochs=1)
+    for people in (None, np.zeros(len(labels), dtype=int)):  # all of one person
+        data = dpt.PrivateImages(pixels, labels, classes=CLASSES, size=60, people=people, name="odd")
+        model = fitted(method, data)
+        assert set(model.predict(np.random.default_rng(0).normal(size=(9, 12)))) <= set(CLASSES)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_unreadable_file_is_a_black_picture(tmp_path):
+    from PIL import Image
+
+    pixels, labels = coloured(12)
+    pixels[5] = 0
+    for number, picture in enumerate(pixels):
+        Image.fromarray(picture).save(tmp_path / f"{number:02}.png")
+    (tmp_path / "05.png").write_bytes(b"no picture")
+    files = sorted(tmp_path.iterdir())
+    models = [
+        fitted(
+            HASTY,
+            dpt.PrivateImages(x, labels, classes=CLASSES, size=60, name="files", **more),
+            noise=SeededNoise(1),
+        )
+        for x, more in ((pixels, {}), (files, {"resolution": 8}))
+    ]
+    assert (models[0].weights["weights"] == models[1].weights["weights"]).all()
+
+
+REFUSED = {
+    "no public pictures": ({}, {"public": None}, ArgumentError, "needs public pictures; none were given"),
+    "an encoder without a classifier": (
+        {"encoder": "small-cnn", "size": 8, "inner": None},
+        {},
+        ArgumentError,
+        "brings none",
+    ),
+    "no frame": ({"inner": 8}, {}, ArgumentError, "leave a frame"),
+    "other pictures": ({"encoder": "small-cnn", "size": 16}, {}, Incompatible, "must be 16 × 16"),
+    "too many teachers": ({"teachers": 97}, {}, ArgumentError, "96 are declared for 97"),
+    "too many questions": ({"queries": 61}, {}, ArgumentError, "61 queries for 60"),
+    "a threshold beyond": ({"threshold": 17.0}, {}, ArgumentError, "never passed"),
+    "more answers than queries": ({"threshold": 3.0, "answers": 13}, {}, ArgumentError, "13 answers"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_public_and_wrong_is_refused_before_the_charge(case):
+    settings, given, error, words = REFUSED[case]
+    ledger = dpt.Ledger.in_memory()
+    with pytest.raises(error, match=words):
+        fitted(dpt.PromPATE(**{**SMALL, "inner": 4} | settings), ledger=ledger, **given)
+    assert not ledger.history()
+
+
+def test_the_papers_own_numbers_cost_what_they_cost():
+    method = dpt.PromPATE(
+        teachers=1000, queries=1000, threshold=600, threshold_noise=200, noise=50, answers=684, labels="hard"
+    )
+    plan = method.plan(Facts(CLASSES, (224, 224, 3)), dpt.Budget(epsilon=3.2, delta=1e-5))
+    assert plan.guarantee.epsilon == pytest.approx(3.1776, abs=2e-4)
+    with pytest.raises(BudgetError, match="must fit the budget"):
+        method.plan(Facts(CLASSES, (224, 224, 3)), dpt.Budget(epsilon=1.02, delta=1e-5))
+
+
+def test_with_a_threshold_only_what_passes_is_answered():
+    sure = replace(METHODS["prom-pate"], epochs=12, threshold=11.5, answers=11, labels="hard")
+    model = fitted(sure, noise=Silent())
+    answered = sum(map(len, model.provenance.answers["rows"].values()))
+    assert 0 < answered < 12
+    assert f"{answered} of 12 questions passed" in " ".join(model.provenance.notes)
+
+
+class Killed(BaseException):
+    """As a signal would."""
+
+
+MOMENTS = {
+    "the second group of teachers": ("kept", lambda what: "from teacher 8 on" in what, 1),
+    "the votes": ("once", lambda what: "votes" in what, 1),
+    "the student": ("learned", None, 2),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_run_that_was_killed_goes_on_with_one_charge_and_asks_nothing_twice(moment, tmp_path, monkeypatch):
+    method, (name, hit, left) = HASTY, MOMENTS[moment]
+    settings = {
+        "ledger": dpt.Ledger(tmp_path / "ledger.sqlite"),
+        "workspace": tmp_path / "run",
+        "noise": dpt.SecureNoise(),
+    }
+    with monkeypatch.context() as patch, suppress(Killed):
+
+        def dying(self, *given):
+            if hit is None or any(isinstance(one, str) and hit(one) for one in given):
+                raise Killed
+            return whole(self, *given)
+
+        owner = type(method) if name == "learned" else Workspace
+        whole = getattr(owner, name)
+        patch.setattr(owner, name, dying)
+        fitted(method, **settings)
+        pytest.fail("it was not killed")
+    before = answers(tmp_path)
+    assert len(before) == left
+    taught = []
+    teach = side_by_side._taught
+    monkeypatch.setattr(side_by_side, "_taught", lambda *given: taught.append(1) or teach(*given))
+    model = fitted(method, **settings)
+    assert len(taught) == (1 if "teachers" in moment else 0)
+    (charge,), after = charges(tmp_path), answers(tmp_path)
+    assert (charge.outcome, charge.events) == ("released", model.events)
+    assert after[:left] == before
+    assert len(after) == 2  # who is with which teacher, and the votes
+
+
+def test_a_student_that_trains_its_network_is_released_with_it():
+    method = replace(HASTY, student="fixmatch", student_trains="full", student_steps=2, student_batch=4)
+    model = fitted(method)
+    assert model.encoder == model.encoder_delta.identity
+    assert model.encoder_delta.base == get_encoder(PLACE).identity
+
+
+def test_how_long_teachers_learn_is_planned_from_the_declared_size_alone():
+    prepared = [
+        METHODS["prom-pate"].prepare(private(size=size).facts, POOL).course.steps for size in (96, 192, None)
+    ]
+    assert prepared == [40 * 6 // 4, 40 * 12 // 4, 40 * 40 // 4]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", METHODS)
+def test_on_a_gpu_the_same_seed_gives_a_model_that_predicts_the_same(kind):
+    rows = encode_pixels(coloured(90, seed=2)[0], get_encoder(PLACE))
+    here, there = (
+        fitted(replace(METHODS[kind], device=device), noise=SeededNoise(1)).predict(rows)
+        for device in ("cpu", "cuda")
+    )
+    assert (here == there).mean() > 0.95

@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+
+from dptransfer.accounting import epsilon_of
+from dptransfer.errors import ArgumentError
+from dptransfer.features import UnitNorm
+from dptransfer.methods import MeanPrototypes, Projection
+from dptransfer.methods.descent import Pace
+from dptransfer.methods.projection import public_axes
+from dptransfer.methods.replan import verify_release
+from dptransfer.privacy import GaussianEvent, SampledGaussianEvent
+from dptransfer.release.heads import LinearHead
+
+from .samples import BUDGET, REPLACE, WIDTH, Repeatable, Silent, clusters, fit, muddled, private, unit
+
+STILL = Pace(reach=1e-9, radius=1e-9)
+PLAIN = {"features": UnitNorm(), "steps": 10}
+
+
+@pytest.mark.parametrize("budget", [BUDGET, REPLACE])
+def test_sums_and_steps_are_one_plan_composed_exactly(budget):
+    few, many = (Projection(share=share).plan(private().facts, budget) for share in (0.1, 0.9))
+    for plan in (few, many):
+        sums, steps = plan.events
+        assert isinstance(sums, GaussianEvent)
+        assert isinstance(steps, SampledGaussianEvent)
+        assert 0.999 <= epsilon_of(plan.events, 1e-5) <= 1.0
+    assert few.events[0].noise_multiplier < many.events[0].noise_multiplier
+    assert few.events[1].noise_multiplier > many.events[1].noise_multiplier
+
+
+def test_with_no_steps_to_speak_of_it_is_the_nearest_direction():
+    x, y = muddled()
+    mean = fit(MeanPrototypes(), private(x, y), noise=Silent())
+    found = fit(Projection(**PLAIN, pace=STILL), private(x, y), noise=Silent())
+    assert isinstance(found.head, LinearHead)
+    assert (found.predict(x) == mean.predict(x)).all()
+    assert np.allclose(found.scores(x) / 20 + 0.5, mean.scores(x), atol=1e-3)
+
+
+def prototypical_loss(model, x, y):
+    scores = model.scores(x)
+    return float(np.mean(np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(len(y)), y]))
+
+
+def test_without_noise_steps_lower_the_prototypical_loss():
+    x, y = muddled()
+    before, after = (
+        fit(Projection(**PLAIN, sampling_rate=1.0, pace=pace), private(x, y), noise=Silent())
+        for pace in (STILL, Projection().pace)
+    )
+    assert prototypical_loss(after, x, y) < 0.9 * prototypical_loss(before, x, y)
+
+
+@pytest.mark.parametrize("budget", [BUDGET, REPLACE])
+def test_it_learns(budget):
+    x, y = clusters(seed=9)
+    assert fit(Projection(**PLAIN), private(*clusters(3000)), budget=budget).score(x, y) > 0.9
+
+
+def test_a_release_is_verified(tmp_path):
+    model = fit(Projection(**PLAIN, dimension=3), noise=Repeatable(1))
+    assert verify_release(model.save(tmp_path / "model")).outcome == "verified"
+
+
+def test_the_map_is_as_wide_as_exact_norms_allow():
+    facts = private().facts
+    assert Projection(features=UnitNorm()).plan(facts, BUDGET).mechanisms[1].query.shape == (WIDTH, WIDTH)
+    narrow = Projection(features=UnitNorm(), dimension=3)
+    assert narrow.plan(facts, BUDGET).mechanisms[1].query.shape == (3, WIDTH)
+    with pytest.raises(ArgumentError, match="8 columns leave 8 rows, dimension is 9"):
+        Projection(features=UnitNorm(), dimension=9).plan(facts, BUDGET)
+    assert Projection()._width(160) == 102
+    with pytest.raises(ArgumentError, match="leave 0 rows"):
+        Projection()._width(2**14 + 1)
+
+
+def test_the_start_has_orthonormal_rows_that_are_the_same_for_everyone():
+    for width, dimension in ((3, 8), (8, 8)):
+        axes = public_axes(width, dimension)
+        assert np.allclose(axes @ axes.T, np.eye(width))
+        assert (axes == public_axes(width, dimension)).all()
+    assert unit(public_axes(3, 8)).shape == (3, 8)
+
+
+def test_bad_settings_are_refused():
+    for bad in ({"share": 0.0}, {"share": 1.0}, {"dimension": 0}, {"sampling_rate": 2.0}, {"clip": 0.0}):
+        with pytest.raises(ArgumentError, match=next(iter(bad))):
+            Projection(**bad)

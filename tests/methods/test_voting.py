@@ -1,0 +1,280 @@
+"""How teachers are asked, what it costs, and that small faults in it would show."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from dptransfer.accounting import delta_of, delta_of_mu, fits
+from dptransfer.data.facts import Facts
+from dptransfer.errors import ArgumentError, BudgetError
+from dptransfer.methods import TransferPATE
+from dptransfer.methods.voting import Voting, spread
+from dptransfer.noise import SeededNoise
+from dptransfer.privacy import Budget, Relation, Unit
+from dptransfer.queries import LargestVotes, VoteCounts
+
+from .samples import Silent
+
+DELTA = 1e-5
+TEN = tuple("abcdefghij")
+PAPER = {"teachers": 1000, "queries": 1000, "answers": 684, "threshold": 600}
+
+
+def facts(**declared):
+    return Facts(TEN, (8,), **declared)
+
+
+def planned(epsilon=1.0, declared=None, pool=None, relation=Relation.ADD_REMOVE, delta=DELTA, **settings):
+    budget = Budget(epsilon=epsilon, delta=delta, relation=relation)
+    public = None if pool is None else range(pool)  # of public examples a plan asks how many there are
+    return TransferPATE(**settings).plan(declared or facts(), budget, public)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "queries", "noise"),
+    [(0.5, 100, 99), (1, 500, 118), (1, 1000, 167), (2, 1000, 89), (4, 1000, 48)],
+)
+def test_the_noise_is_that_of_all_questions_together(epsilon, queries, noise):
+    (voting,) = planned(epsilon, queries=queries).mechanisms
+    assert round(voting.scale) == noise
+    (replaced,) = planned(epsilon, queries=queries, relation=Relation.REPLACE_ONE).mechanisms
+    assert replaced.scale == pytest.approx(2 * voting.scale, rel=1e-6)
+
+
+def test_the_paper_s_tests_and_answers_cost_three_times_what_is_printed():
+    plan = planned(4.0, **PAPER, noise=50, threshold_noise=200)
+    assert plan.guarantee.epsilon == pytest.approx(3.1776, abs=1e-4)
+    tests, votes = plan.mechanisms
+    assert (tests.scale, votes.scale) == pytest.approx((200, 50))
+    with pytest.raises(BudgetError, match=r"must fit the budget; .* ε = 3.178"):
+        planned(1.019, **PAPER, noise=50, threshold_noise=200)
+
+
+def test_tests_get_a_twentieth_of_what_is_not_given():
+    tests, votes = planned(1.0, **PAPER).mechanisms
+    spent = [1 / step.noise_multiplier**2 for step in (tests, votes)]
+    assert spent[0] / sum(spent) == pytest.approx(1 / 20)
+    assert 1.01 < planned(1.019, **PAPER).guarantee.epsilon <= 1.019
+    with_tests_given = planned(1.0, **PAPER, threshold_noise=200.0)
+    assert with_tests_given.mechanisms[0].scale == pytest.approx(200)
+    assert with_tests_given.mechanisms[1].scale == pytest.approx(1.21 * votes.scale, rel=0.01)
+    assert with_tests_given.guarantee.epsilon == pytest.approx(1.0, rel=1e-3)
+
+
+def test_noise_that_is_given_decides_how_much_is_asked():
+    budget = Budget(epsilon=1.0, delta=DELTA)
+    for settings in ({"noise": 50.0}, {"noise": 50.0, "threshold": 10.0, "threshold_noise": 200.0}):
+        plan = planned(1.0, **settings)
+        more = TransferPATE(**settings, teachers=plan.method.teachers, queries=plan.method.queries + 1)
+        assert fits(plan.events, budget)
+        with pytest.raises(BudgetError):
+            more.plan(facts(), budget)
+    with pytest.raises(BudgetError, match="at least one query"):
+        planned(1.0, noise=1.0)
+
+
+def test_answers_that_are_given_are_paid_for_when_queries_are_chosen():
+    settings = {"noise": 50.0, "threshold": 10.0, "threshold_noise": 200.0}
+    few, open_ = planned(1.0, **settings, answers=10), planned(1.0, **settings)
+    assert few.method.answers == 10
+    assert few.method.queries > 2 * open_.method.queries
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"epsilon": 1.0, "noise": 2e8},
+        {"epsilon": 1.0, "threshold": 10.0, "threshold_noise": 1e12, "noise": 300.0},
+        {"epsilon": 3e-6, "delta": 1e-9, "queries": 20_000},
+        {"epsilon": 3e-6, "delta": 1e-9, "threshold": 10.0},
+    ],
+)
+def test_noise_that_integers_do_not_hold_is_refused_before_the_charge(given):
+    with pytest.raises(BudgetError, match="64-bit integers"):
+        planned(**given)
+
+
+def test_what_is_left_open_is_chosen_from_what_is_declared():
+    def chosen(**given):
+        method = planned(**given).method
+        return method.teachers, method.queries
+
+    assert chosen() == (1250, 2000)
+    assert chosen(declared=facts(size=10_000), pool=700) == (2500, 700)
+    assert chosen(declared=facts(size=3)) == (1, 2000)
+    assert chosen(declared=facts(size=10**9))[0] == 10_000
+    persons = facts(size=10_000, unit=Unit.PERSON, rows_per_person=40.0)
+    assert chosen(declared=persons)[0] == 250
+    assert chosen(declared=facts(class_counts=[40] * 10))[0] == 100
+    assert planned(**PAPER, declared=facts(size=5000)).method.answers == 684
+    assert planned(threshold=2.0, queries=90).method.answers == 60
+
+
+def test_labels_by_most_votes_are_asked_for_as_long_as_noise_is_a_fifth_of_the_teachers():
+    few, many = planned(labels="hard", teachers=250), planned(labels="hard", teachers=1000)
+    assert [round(plan.mechanisms[0].scale) for plan in (few, many)] == [50, 200]
+    assert few.method.queries < many.method.queries < 2000
+    assert planned(0.01, labels="hard", teachers=2).method.queries == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"teachers": 11, "declared": facts(size=10)}, "10 are declared for 11 teachers"),
+        (
+            {"teachers": 11, "declared": facts(size=400, unit=Unit.PERSON, rows_per_person=40.0)},
+            "10 are declared for 11 teachers",
+        ),
+        ({"teachers": 100, "threshold": 101.0}, "never passed; got 101 for 100 teachers"),
+        ({"threshold": 5.0, "queries": 10, "answers": 11}, "11 answers for 10 queries"),
+        ({"queries": 11, "pool": 10}, "11 queries for 10 of"),
+        ({"answers": 5}, "no threshold"),
+        ({"threshold_noise": 5.0}, "no threshold"),
+        ({"teachers": 0}, "teachers must be a whole number"),
+        ({"noise": -1.0}, "noise must be"),
+        ({"labels": "firm"}, "labels must be one of hard, soft"),
+    ],
+)
+def test_what_is_public_and_wrong_is_refused_when_it_is_planned(given, said):
+    with pytest.raises(ArgumentError, match=said):
+        planned(**given)
+
+
+def test_the_notes_tell_teachers_questions_and_noise():
+    (note,) = planned(queries=1000, teachers=500).notes
+    assert note == "500 teachers vote on 1000 public examples, with noise of 166.8 votes on each count."
+    (note,) = planned(4.0, **PAPER, noise=50, threshold_noise=200).notes
+    assert "at most 684 are answered, where the favourite has 600 votes with noise of 200; " in note
+
+
+@pytest.mark.parametrize("pool", [1, 2, 3, 10, 999, 1000, 50_000])
+def test_questions_are_spread_over_the_pool_and_each_comes_once(pool):
+    order = spread(pool)
+    assert (np.sort(order) == np.arange(pool)).all()
+    asked = np.sort(order[: max(1, pool // 20)])
+    assert np.diff(np.append(asked, pool)).max() <= 20 * 3
+    by_turns = np.bincount(order[: pool // 2] % 10, minlength=10)
+    assert pool < 100 or by_turns.min() > 0.8 * by_turns.mean()
+
+
+@dataclass(frozen=True)
+class Asked(Voting):
+    """Nothing but the asking."""
+
+    name = "asked"
+
+    def run(self, *given):
+        raise AssertionError
+
+
+def favourites(*counts, teachers=100):
+    """Ballots in which so many teachers vote for class 1, a question each, and the others for class 0."""
+    return np.array([[int(one < count) for count in counts] for one in range(teachers)])
+
+
+def asked(ballots, noise=None, **settings):
+    method = Asked(teachers=len(ballots), queries=ballots.shape[1], **settings)
+    plan = method.plan(Facts(("a", "b"), (8,)), Budget(epsilon=4.0, delta=DELTA))
+    questions = np.arange(ballots.shape[1]) * 10
+    return plan.method.answered(plan.mechanisms, ballots, questions, noise or Silent()), plan
+
+
+def test_all_questions_are_answered_with_the_votes_and_the_class_that_has_most():
+    found, plan = asked(favourites(90, 10, 60))
+    assert found.votes.tolist() == [[10, 90], [90, 10], [40, 60]]
+    assert found.labels.tolist() == [1, 0, 1]
+    assert found.by_class() == [[10], [0, 20]]
+    assert (found.scale, found.teachers) == (plan.mechanisms[0].scale, 100)
+
+
+def test_of_the_questions_that_pass_the_first_are_asked_and_no_more_than_are_paid_for():
+    ballots = favourites(90, 50, 10, 95, 99, 55, 80)
+    found, plan = asked(ballots, threshold=80.0, answers=3)
+    assert found.positions.tolist() == [0, 20, 30]
+    assert found.labels.tolist() == [1, 0, 1]
+    assert plan.mechanisms[1].query.questions == 3
+    assert plan.method.answer_notes(found) == (
+        "3 of 7 questions were answered: the first that passed the noisy test.",
+    )
+    few, _ = asked(ballots, threshold=96.0, answers=3)
+    assert few.positions.tolist() == [40]
+    none, _ = asked(favourites(50, 50), threshold=80.0, answers=1)
+    assert none.votes.shape == (0, 2)
+    assert none.by_class() == [[], []]
+
+
+def test_what_is_not_asked_leaves_no_trace_in_the_answer():
+    """Two data sets whose favourites pass alike: on a question that does not, no vote is looked at."""
+    one, other = favourites(90, 40, 90), favourites(90, 60, 90)
+    for seed in range(5):
+        answers = [asked(ballots, SeededNoise(seed), threshold=75.0, answers=3) for ballots in (one, other)]
+        votes = [found.votes.tolist() for found, _ in answers]
+        assert votes[0] == votes[1]
+
+
+def test_the_test_is_of_noisy_votes():
+    """At the threshold itself half of the questions pass; without noise all of them would, or none."""
+    ballots = favourites(*[70] * 400)
+    for count, passes in ((70.0, True), (70.5, False)):
+        found, _ = asked(ballots, SeededNoise(1), threshold=count, answers=400)
+        assert 120 < len(found.positions) < 280  # 8 standard deviations: 1e-15
+        silent, _ = asked(ballots, Silent(), threshold=count, answers=400)
+        assert (len(silent.positions) == 400) == passes
+
+
+# --- the law of labels, on neighbouring ballots, with nothing left to chance ---
+
+
+def chance_of_the_second(votes, scale):
+    """P(argmax of (votes + discrete Gaussian) is 1), by enumeration."""
+    reach = int(12 * scale) + 2
+    steps = np.arange(-reach, reach + 1)
+    law = np.exp(-(steps**2) / (2 * scale**2))
+    law /= law.sum()
+    above = np.append(np.cumsum(law[::-1])[::-1], 0)  # P(noise ≥ step)
+    # Class 1 wins if its noise exceeds votes[0] − votes[1] + the other's; the first of equals is class 0.
+    needed = np.clip(votes[0] - votes[1] + steps + 1 + reach, 0, len(steps))
+    return float(law @ above[needed])
+
+
+def label_delta(questions, scale, epsilon, moved=1):
+    """The exact δ of all labels, where one teacher of ten turns around on every question.
+
+    Questions are alike, so how many are answered with class 1 tells as much as all labels.
+    """
+    first = chance_of_the_second((5, 5), scale)
+    second = chance_of_the_second((5 - moved, 5 + moved), scale)
+    counts = np.arange(questions + 1)
+    ways = [binom.pmf(counts, questions, chance) for chance in (first, second)]
+    return max(np.maximum(one - np.exp(epsilon) * other, 0).sum() for one, other in (ways, ways[::-1]))
+
+
+@pytest.mark.parametrize("questions", [1, 9, 64])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_labels_of_neighbouring_ballots_stay_within_the_promise_and_planted_faults_do_not(questions, epsilon):
+    promise = planned(epsilon, queries=questions)
+    (voting,) = promise.mechanisms
+    assert label_delta(questions, voting.scale, epsilon) <= delta_of(promise.events, epsilon) <= DELTA
+    if questions > 1:  # a single label tells much less than is paid for
+        assert label_delta(questions, voting.scale, epsilon, moved=2) > DELTA  # counted twice, or by two
+        (of_one,) = planned(epsilon, queries=1).mechanisms
+        assert label_delta(questions, of_one.scale, epsilon) > DELTA
+
+
+def test_a_pair_of_replaced_ballots_needs_twice_the_noise():
+    (added,) = planned(1.0, queries=9).mechanisms
+    (replaced,) = planned(1.0, queries=9, relation=Relation.REPLACE_ONE).mechanisms
+    assert label_delta(9, replaced.scale, 1.0, moved=2) <= DELTA
+    assert label_delta(9, added.scale, 1.0, moved=2) > DELTA
+
+
+def test_a_test_and_an_answer_cost_what_their_sensitivities_say():
+    mu = (1000 / 200**2 + 2 * 684 / 50**2) ** 0.5
+    tests, votes = LargestVotes(1000, 10, Unit.ROW), VoteCounts(684, 10, Unit.ROW)
+    ratios = [
+        query.l2_sensitivity(Relation.ADD_REMOVE) / scale for query, scale in ((tests, 200), (votes, 50))
+    ]
+    assert np.hypot(*ratios) == pytest.approx(mu)
+    assert delta_of_mu(mu, 3.1776) == pytest.approx(DELTA, rel=1e-3)
