@@ -221,6 +221,11 @@ def test_noise_that_is_drawn_ahead_is_the_noise_that_would_be_drawn_in_its_turn(
     assert (np.array(answers(rate=rate)) == wanted).all()
 
 
+@pytest.fixture(autouse=True)
+def three_cores(monkeypatch):
+    monkeypatch.setattr(module, "usable_cores", lambda: 3)
+
+
 class Watched(SeededNoise):
     """Tells what was asked for, by which thread, and whether two asked at a time."""
 
@@ -256,8 +261,13 @@ def test_each_round_but_the_last_draws_the_noise_of_the_next_ahead_and_no_more(m
     monkeypatch.setattr(module, "_FEW", 51)
     answers(times=3, noise=few)
     assert few.asked == [("noise", True), ("sample", True)] * 3
-    whole = Watched(0)
+    two = Watched(0)
     monkeypatch.setattr(module, "_FEW", 1)
+    with monkeypatch.context() as busy:
+        busy.setattr(module, "usable_cores", lambda: 2)
+        answers(times=3, noise=two)
+    assert two.asked == few.asked
+    whole = Watched(0)
     answers(times=3, rate=1.0, noise=whole)  # these may take turns with rounds of another question
     assert whole.asked == [("noise", True)] * 3
 

@@ -374,6 +374,7 @@ def test_noise_that_was_drawn_ahead_and_lost_is_drawn_again_and_nothing_else_is(
 ):
     """Broken off at the third noise, which the second round draws ahead: both answers are on disk."""
     monkeypatch.setattr(rounds, "_FEW", 1)
+    monkeypatch.setattr(rounds, "usable_cores", lambda: 3)
     called = {"budget": BUDGET, "ledger": ledger, "workspace": tmp_path / "run"}
     with pytest.raises(Cut):
         dpt.DPSGDProbe(steps=4).fit(made(), **called, noise=Breaking(2))

@@ -75,6 +75,18 @@ def test_chunks_order_and_threads_do_not_change_an_integer(monkeypatch, elements
     assert squared_gap(query(1), (x, y), (x[1:], y[1:])) > 0
 
 
+@pytest.mark.parametrize("elements", [1, 64, 10**9])
+@pytest.mark.parametrize("curved", [False, True])
+def test_rows_that_are_chosen_give_the_integers_of_those_rows_alone(monkeypatch, elements, curved):
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(300, WIDTH)), rng.integers(0, CLASSES, 300)
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", elements)
+    for chosen in (np.flatnonzero(rng.random(300) < 0.3), np.arange(0)):
+        wanted = query(curved=curved)(x[chosen], y[chosen])
+        assert (query(curved=curved)(chunks.Chosen(x, chosen), y[chosen]) == wanted).all()
+    assert (query(curved=curved)(x, y) != wanted).any()
+
+
 def test_it_is_the_gradient_of_the_softmax_loss():
     """Against a plain float computation, where no residual is clipped."""
     rng = np.random.default_rng(2)

@@ -7,6 +7,7 @@ a result; they only decide how much memory is in use and how long it takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -17,6 +18,30 @@ from dptransfer.compute.threads import side_by_side
 
 _CHUNK_ELEMENTS = 2**18  # two megabytes of float64: the passes over one chunk stay in the cache
 _Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Some rows of an array, taken out of it where they are worked on, a chunk at a time.
+
+    To take them all out first would be the work of one thread, into memory that is new to all.
+
+    >>> Chosen(np.array([[1], [2], [3]]), np.array([0, 2]))[:1]
+    array([[1]])
+
+    Attributes:
+        rows: all of them.
+        positions: which are chosen, in order.
+    """
+
+    rows: AnyArray
+    positions: Integers
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, chunk: slice) -> AnyArray:
+        return self.rows[self.positions[chunk]]
 
 
 def over_chunks(work: Callable[[slice], _Result], count: int, dimension: int) -> Iterator[_Result]:

@@ -10,19 +10,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.compute.cores import usable_cores
 from dptransfer.compute.people import sampled_rows, there
 from dptransfer.compute.threads import meanwhile
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import OnLattice
+from dptransfer.features.chunks import Chosen
 from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.base import ROUND_UP, exact_answer, require_noise
 from dptransfer.noise import NoiseSource, lattice_epsilon
 from dptransfer.privacy import Event, GaussianEvent, Relation, SampledGaussianEvent
 from dptransfer.queries.base import L2Query
 from dptransfer.queries.joint_reach import kind_of, width_of
-from dptransfer.queries.softmax_gradient import ROW_NORM
+from dptransfer.queries.softmax_gradient import ROW_NORM, SoftmaxGradient
 
 _FEW = 2**14  # draws that are made sooner than another thread has begun with them
 
@@ -148,11 +152,9 @@ class RoundsLeft:
         draws = self._noise(scale, shape)
         row_shares.note(replace(self.paid, times=1), query, rows, labels, people)
         chosen = self._sampled(len(rows), people) if self.paid.is_sampled else None
-        with self._noise_ahead(scale, shape):
+        with self._noise_ahead(scale, shape, idle=not isinstance(rows, np.ndarray) or usable_cores() > 2):
             if chosen is not None:
-                people = None if people is None else people[chosen]
-                taken = there(chosen, rows)
-                rows, labels = rows[taken], labels[taken]
+                rows, labels, people = _taken(query, rows, labels, people, chosen)
             answer = exact_answer(query, rows, labels, people)
         return (answer + draws) / float(query.grid)
 
@@ -165,8 +167,10 @@ class RoundsLeft:
         return self.noise.discrete_gaussian(scale, shape) if ahead is None else ahead.result()
 
     @contextmanager
-    def _noise_ahead(self, scale: float, shape: tuple[int, ...]) -> Iterator[None]:
+    def _noise_ahead(self, scale: float, shape: tuple[int, ...], *, idle: bool) -> Iterator[None]:
         """Draw the next round's noise on another thread while the block runs, if there is a next round.
+
+        And if a core is `idle` meanwhile: where two share a sample, a third thread is only in their way.
 
         Noise is independent of rows and answers, so when it is drawn is nobody's concern. The source gives
         what it would give without this, in the same order: after this round's sample and before the next, and
@@ -174,7 +178,8 @@ class RoundsLeft:
         rounds of another question, which ask the same source in between.) What a killed run had drawn ahead
         was added to nothing and seen by nobody, so that another draw takes its place in the run that goes on.
         """
-        if not self.paid.is_sampled or self.asked == self.paid.times or math.prod(shape) < _FEW:
+        worthwhile = idle and math.prod(shape) >= _FEW
+        if not self.paid.is_sampled or self.asked == self.paid.times or not worthwhile:
             yield
             return
         draw = self.noise.discrete_gaussian  # asked for here, inside of an answer, as a workspace demands
@@ -187,6 +192,16 @@ class RoundsLeft:
         return sampled_rows(
             rows, people, lambda units: self.noise.poisson_sample(units, self.paid.sampling_rate)
         )
+
+
+def _taken(
+    query: L2Query, rows: Any, labels: Any, people: People | None, chosen: Integers
+) -> tuple[Any, Any, People | None]:
+    """The chosen rows with labels and people; a gradient's are left for its threads to take."""
+    if people is None and isinstance(rows, np.ndarray) and isinstance(query, SoftmaxGradient):
+        return Chosen(rows, chosen), labels[chosen], None
+    places = there(chosen, rows)
+    return rows[places], labels[places], None if people is None else people[chosen]
 
 
 def _fits_a_part(query: L2Query, planned: L2Query) -> bool:

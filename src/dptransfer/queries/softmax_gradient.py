@@ -25,7 +25,7 @@ from dptransfer.compute.softmax_gradient import (
 )
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
-from dptransfer.features.chunks import in_cache, over_chunks
+from dptransfer.features.chunks import Chosen, in_cache, over_chunks
 from dptransfer.features.lattice import clipped_lattice
 from dptransfer.features.on_lattice import lattice_floats
 from dptransfer.privacy import Relation, Unit
@@ -116,10 +116,10 @@ class SoftmaxGradient(BoundedQuery):
         """1 under add/remove, 2 under replace-one, for each example that a unit counts as."""
         return self.bound.examples * (1.0 if relation is Relation.ADD_REMOVE else 2.0)
 
-    def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
+    def of_rows(self, rows: AnyArray | Chosen, labels: Labels) -> Integers:
         """The summed gradient in steps of clip·2⁻³⁰; rows on a GPU (see `methods.head_rows`) stay there."""
         logits = self.logits
-        if not isinstance(rows, np.ndarray):
+        if not isinstance(rows, np.ndarray | Chosen):
             return self._on_device(rows, labels, logits)
 
         def part(chunk: slice) -> Any:
