@@ -89,7 +89,7 @@ def neighbours(options) -> None:
     print("| teachers | place | weights that differ beside other neighbours |\n|---|---|---|")
     for name, model in {
         "prompts": Prompts(network, 10),
-        "from scratch": SmallTeachers(10, network.device),
+        "from scratch": SmallTeachers(10),
     }.items():
         for place in sorted({0, options.together // 2, options.together - 1}):
             learned = []

@@ -15,7 +15,7 @@ def moved(model):
 
 
 def test_each_teacher_is_the_small_network_with_its_own_weights():
-    model = SmallTeachers(4, torch.device("cpu"))
+    model = SmallTeachers(4)
     weights = moved(model)
     logits = model.logits(weights, RAW)
     for teacher in (0, 1):
@@ -34,12 +34,12 @@ def test_each_teacher_is_the_small_network_with_its_own_weights():
 
 
 def test_pictures_of_any_size_are_squeezed():
-    model = SmallTeachers(4, torch.device("cpu"))
+    model = SmallTeachers(4)
     large = torch.from_numpy(np.repeat(np.repeat(RAW.numpy(), 2, axis=2), 2, axis=3))
     assert torch.allclose(model.logits(moved(model), large), model.logits(moved(model), RAW), atol=0.3)
 
 
 def test_the_start_is_public_and_the_same_for_every_teacher():
-    first, second = SmallTeachers(4, "cpu").start(2), SmallTeachers(4, "cpu").start(1)
+    first, second = SmallTeachers(4).start(2), SmallTeachers(4).start(1)
     assert all(torch.equal(one[1], other[0]) for one, other in zip(first, second, strict=True))
     assert np.array_equal(first[0][0].detach().numpy(), next(iter(public_kernels((3, 16)))))

@@ -18,7 +18,7 @@ from dptransfer.errors import ArgumentError, Incompatible
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods import FiLM, LoRA, Pace
-from dptransfer.methods.fine_tuning import TwoDescents
+from dptransfer.methods.fine_tuning import TRUNK_PACE, TwoDescents
 from dptransfer.methods.replan import verify_release
 from dptransfer.privacy import Budget, Relation, SampledGaussianEvent, Unit
 
@@ -113,7 +113,7 @@ def loss_after(method, pixels, labels, reach, steps=20):
     parts = method.parts(network_of("small-cnn", size=SIDE), 2, None)
     loss = PictureLoss(Pictures(parts, pixels, micro_batch=30))
     paid = GaussianRounds(NetworkGradient(), 0.03, Relation.ADD_REMOVE, steps)
-    descent = TwoDescents(parts, paid, np.zeros((2, parts.features.dimension)), Pace(), reach)
+    descent = TwoDescents(parts, paid, Pace(), reach)
     for _ in range(steps):
         query = NetworkGradient(parts.size, loss.gradients_at(descent.theta), 30)
         descent.step(query(np.arange(len(labels)), labels) / query.grid)
@@ -137,8 +137,7 @@ def test_a_network_learns_what_its_head_alone_cannot(method):
 def test_pure_noise_moves_a_parameter_by_a_hundredth_and_what_steps_agree_on_adds_up():
     parts, steps = FiLM().parts(network_of("small-cnn", size=SIDE), 3, None), 30
     paid = GaussianRounds(NetworkGradient(), 2.0, Relation.ADD_REMOVE, steps)
-    start, rng = np.zeros((3, parts.features.dimension)), np.random.default_rng(0)
-    descents = [TwoDescents(parts, paid, start, Pace(), reach=15.0) for _ in range(2)]
+    rng, descents = np.random.default_rng(0), [TwoDescents(parts, paid, Pace(), reach=15.0) for _ in range(2)]
     agreed = rng.normal(size=parts.size)
     for _ in range(steps):
         noise = rng.normal(scale=paid.scale, size=parts.size)
@@ -147,19 +146,6 @@ def test_pure_noise_moves_a_parameter_by_a_hundredth_and_what_steps_agree_on_add
     by_noise, by_both = (descent.average[: parts.trunk] * TRUNK_PACE for descent in descents)
     assert np.sqrt(np.mean(by_noise**2)) < 2 * 15 / np.sqrt(steps * parts.trunk)
     assert -by_both @ agreed[: parts.trunk] > 3 * np.abs(by_noise @ agreed[: parts.trunk])
-
-
-def test_a_head_starts_from_released_centres_for_their_share_of_the_price():
-    method, ledger = FiLM(**TINY | {"share": 0.5}), Ledger.in_memory()
-    model = fitted(method, ledger=ledger)
-    centres, steps = model.events
-    assert (centres.label, centres.times, steps.times) == ("class sums", 1, 12)
-    assert ledger.history()[0].events == model.events == method.plan(images().facts, BUDGET).events
-    (alone,) = fitted(METHODS["film"]).events
-    assert steps.noise_multiplier > alone.noise_multiplier
-    still = fitted(FiLM(**TINY | {"share": 0.5, "steps": 1, "reach": 1e-9, "pace": Pace(reach=1e-9)}))
-    pixels, labels = pictures(60, seed=5)
-    assert still.score(rows_of(still, pixels), labels) > 0.9  # by the centres alone
 
 
 def test_public_pictures_give_the_head_a_map_and_a_declared_number_gives_the_steps_a_rate():

@@ -18,14 +18,13 @@ from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, TRUNK_PACE, FineT
 class FiLM(FineTuning):
     """DP-SGD on the normalisation layers of a public network, and on a linear head.
 
-    Releases:      the class sums of the unchanged network's rows, once, for their share; then `steps` sums
-                   of clipped gradients, of all or over fresh Poisson samples: of the pictures, or of the
-                   people, who are in it with all of their pictures or with none.
-    Guarantee:     GaussianEvent(z₁) and GaussianEvent(z, steps), or SampledGaussianEvent(z, rate, steps),
-                   composed exactly; z is the smallest that fits, and z₁ follows from it by `share`.
+    Releases:      `steps` sums of clipped gradients, with noise, of all pictures or over fresh Poisson
+                   samples: of the pictures, or of the people, who are in one with all of theirs or with none.
+    Guarantee:     GaussianEvent(z, steps); with a sampling rate SampledGaussianEvent(z, rate, steps),
+                   accounted by its privacy loss distribution.
     Relation:      add/remove one unit, or replace one unit, an example or a person; the budget says which.
-    Sensitivity:   see `ClassSums`, and `NetworkGradient`: the clip, whatever was sampled; sums are not
-                   divided by the sample's realised size, which would be a private number.
+    Sensitivity:   see `NetworkGradient`: the clip, whatever was sampled; sums are not divided by the sample's
+                   realised size, which would be a private number.
     Assumes:       declared classes; a public network; that a picture's gradient in floats does not depend on
                    its neighbours in a micro-batch (see `NetworkGradient`); who was sampled is never told.
     Reference:     Perez et al. (2018) for the layers; Tobaben et al. (2023) for training them privately.

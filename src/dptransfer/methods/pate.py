@@ -26,7 +26,8 @@ class PATE(PictureVoting):
     Sensitivity:   see `VoteCounts` and `LargestVotes`: √(2·questions) and √questions, doubled under
                    replace-one, since one unit is with one teacher (`methods.partition`).
     Assumes:       declared classes; public pictures; a public number of teachers. A teacher's ballot is a
-                   function of its own pictures, as `PromPATE` says and measures.
+                   function of its own pictures, as `PromPATE` says and measures; teachers learn on the CPU
+                   whatever the device (`deep.small_teachers`).
     Reference:     Papernot et al. (2017, 2018), whose teachers are larger, and trained one after the other;
                    the ablation of Li et al. (2023), Table 3, E and F.
 
@@ -52,10 +53,10 @@ class PATE(PictureVoting):
         marker="*",
         options={"teachers": "How many teachers share the private pictures."},
     )
-    in_one_pass: ClassVar[tuple[int, int]] = (16, 128)
+    in_one_pass: ClassVar[tuple[int, int]] = (16, 16)
 
     def untaught_teachers(self, network: Network, classes: int) -> SmallTeachers:
-        """Networks of their own; the encoder's is the student's alone."""
+        """Networks of their own; the encoder's, and the device, are the student's alone."""
         from dptransfer.deep.small_teachers import SmallTeachers
 
-        return SmallTeachers(classes, network.device)
+        return SmallTeachers(classes)

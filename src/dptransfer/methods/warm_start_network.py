@@ -13,17 +13,18 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import Floats
 from dptransfer.compute.softmax_gradient import IntegerLogits, logit_steps
-from dptransfer.data import PrivateImages, PublicImages
+from dptransfer.data import Facts, PrivateImages, PublicImages
 from dptransfer.deep.network import Network
 from dptransfer.deep.picture_loss import Combination, PictureLoss
 from dptransfer.deep.trained_parts import TrainedParts
 from dptransfer.encoders.delta import BESIDE, EncoderDelta
 from dptransfer.encoders.in_memory import encode_pixels
 from dptransfer.features import FittedFeatures, UnitNorm
+from dptransfer.features.lattice import LARGEST_DIMENSION
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import BROWN, About
-from dptransfer.methods.base import Outcome, Plan
-from dptransfer.methods.centres_first import released_directions
+from dptransfer.methods.base import Outcome, Outline, Plan
+from dptransfer.methods.centres_first import released_directions, sums_before
 from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, TRUNK_PACE, FineTuning
 from dptransfer.methods.warm_start import LOSSES, PRIOR_OPTIONS, WarmStart, joined
 from dptransfer.noise import NoiseSource
@@ -59,12 +60,14 @@ class WarmStartNetwork(FineTuning):
         train: 'film', 'bias', 'low-rank', 'last' or 'all'; the paper's is 'all'.
         rank: of low-rank changes.
         axes: not used.
+        share: of the price, in μ², that the centres get.
         loss: 'logits' or 'average'.
         prior_temperature: what cosines are divided by to be the prior's logits.
     """
 
     train: str = "film"
     rank: int = 8
+    share: float = WarmStart.share
     loss: str = WarmStart.loss
     prior_temperature: float = WarmStart.prior_temperature
     name: ClassVar[str] = "warm-start-network"
@@ -106,10 +109,14 @@ class WarmStartNetwork(FineTuning):
     def map_of(self, network: Network, public: PublicImages) -> None:
         """None: the head sees rows of two networks side by side, of unit norm each."""
 
-    def first(
+    def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
+        """The class sums, for their share; a plan knows no network, so there is room for the widest rows."""
+        return [sums_before(rounds, Outline(LARGEST_DIMENSION), facts, self.share)]
+
+    def informed(
         self, loss: PictureLoss, before: Sequence[GaussianRounds], private: PrivateImages, noise: NoiseSource
-    ) -> tuple[PictureLoss, Floats]:
-        """The loss beside the prior that the released centres give, and a head of nothing."""
+    ) -> PictureLoss:
+        """The loss beside the prior that the released centres give."""
         import torch
 
         (paid,), network = before, loss.pictures.parts.network
@@ -120,7 +127,7 @@ class WarmStartNetwork(FineTuning):
         logits = IntegerLogits.of(prior, np.zeros(len(prior)), None, ROW_NORM)
         steps = logit_steps(features.lattice(rows, ROW_NORM).astype(np.float64), logits)
         fixed = torch.from_numpy((steps.T * 2.0**-10).astype(np.float32)).to(network.device)
-        return _BesidePrior(loss.pictures, fixed, cast(Combination, self.loss), prior), np.zeros_like(prior)
+        return _BesidePrior(loss.pictures, fixed, cast(Combination, self.loss), prior)
 
     def outcome(self, loss: PictureLoss, theta: Floats, plan: Plan) -> Outcome:
         """Both heads, on rows of the changed network and of the unchanged one, side by side."""
