@@ -16,7 +16,7 @@ SIDE = 8
 QUICK = {
     "encoder": PLACE,
     "steps": 2,
-    "sampling_rate": 0.5,
+    "sampling_rate": 1.0,  # samples take long to account for, and have tests of their own
     "micro_batch": 8,
     "rank": 2,
     "teachers": 4,
