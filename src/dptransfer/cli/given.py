@@ -56,8 +56,9 @@ def given_rows(
     out: Path,
     **about: Any,
 ) -> Iterator[Given]:
-    """Rows for a method on rows. Private images or texts are encoded beside, until the release is there; public
-    and test ones in memory.
+    """Rows for a method on rows; images and texts are encoded.
+
+    The rows of private ones lie beside them until the release is there; those of others are in memory alone.
     """
     from dptransfer.data import read_public
     from dptransfer.encoders import get_encoder

@@ -156,7 +156,8 @@ def _weakest(evaluation: Evaluation | None) -> str:
 
 def _method(model: PrivateClassifier) -> Iterator[Block]:
     provenance = model.provenance
-    unknown = f"The method named '{provenance.method}'. Accounting lists every step that saw private {seen(model)}s."
+    steps = f"Accounting lists every step that saw private {seen(model)}s."
+    unknown = f"The method named '{provenance.method}'. {steps}"
     yield Paragraph(provenance.summary or unknown)
     if provenance.reference:
         yield Paragraph(f"Reference: {provenance.reference}")
@@ -177,8 +178,8 @@ def _data(model: PrivateClassifier) -> Iterator[Block]:
         )
     elif model.encoder is not None and seen(model) == "picture":
         yield Paragraph(
-            f"The private examples are pictures. The encoder {model.encoder.name} is as it was; the data that "
-            "it was trained on are not protected here."
+            f"The private examples are pictures. The encoder {model.encoder.name} is as it was; the data "
+            "that it was trained on are not protected here."
         )
     elif model.facts.encoder is not None:
         yield Paragraph(

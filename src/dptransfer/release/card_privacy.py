@@ -262,9 +262,8 @@ def _accounting(model: PrivateClassifier) -> Iterator[Block]:
         )
         return
     relation = model.guarantee.relation.words(model.guarantee.unit)
-    yield Paragraph(
-        f"{count} noisy step{'s' * (count != 1)} saw private {seen(model)}s, all under one relation, {relation}:"
-    )
+    steps = f"{count} noisy step{'s' * (count != 1)}"
+    yield Paragraph(f"{steps} saw private {seen(model)}s, all under one relation, {relation}:")
     rows = tuple(
         (str(place), event.label or "(no label)", *map(typeset, event.table_row()))
         for place, event in enumerate(model.events[:_MOST_EVENTS], start=1)
