@@ -54,8 +54,8 @@ class Network:
         if self.encoder.pixel_map is None:
             raise ArgumentError(
                 "A method on pixels needs an encoder that squeezes pictures to a square and scales their "
-                f"values, no more; '{self.identity.name}' does otherwise (cuts an edge off, say), or does not "
-                "tell. Take another, or make one of a torch module with pixel_map=PixelMap(side, mean, scale)."
+                f"values, no more; '{self.identity.name}' does otherwise (cuts an edge off, say), or does "
+                "not tell. Take another, or make one with pixel_map=PixelMap(side, mean, scale)."
             )
         return int(self.encoder.pixel_map.side)
 
