@@ -56,7 +56,10 @@ def configured(method: PrivateMethod, given: Mapping[str, Any]) -> PrivateMethod
     own: dict[str, Any] = {}
     inner: dict[str, Any] = {}
     before = features = getattr(method, "features", None)
+    mapped = "features" in _settable(method)
     for name, value in given.items():
+        if name.partition(".")[0] not in _settable(method) and not mapped:
+            raise _no_such(f"'{method.name}'", name, setting_names(method))
         if name == "features":
             features = _feature_map(value)
         elif name.partition(".")[0] in _settable(method) - {"features"}:

@@ -31,7 +31,7 @@ def test_the_account_of_the_paper_is_the_exact_one(cli_json, cli):
     told = cli_json("pate", "account", *PAPER, "--delta", "1e-5")
     assert told["epsilon"] == pytest.approx(3.1776, abs=5e-5)
     assert [event["scale"] for event in told["events"]] == pytest.approx([200, 50])
-    assert "3.1776 at delta 1e-05" in cli("pate", "account", *PAPER).stdout
+    assert "3.1776 at delta 1e-5" in cli("pate", "account", *PAPER).stdout
 
 
 def test_the_account_of_plain_answers_and_of_replaced_rows(cli_json):

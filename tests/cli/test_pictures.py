@@ -138,6 +138,9 @@ def test_a_private_test_on_pictures_is_charged_and_leaves_nothing(cli_json, film
         (("{photos}/private", *FILM, "--set", "data.split=train"), "data.split is about files of rows"),
         (("{photos}/private", *FILM, "--set", "encoder=small-cnn"), "'encoder' is there twice"),
         (("{photos}/private", *FILM, "--set", "size=8"), "'size' is there twice"),
+        (("{photos}/private", *FILM, "--set", "whitening=0.1"), "'film' has no 'whitening'"),
+        (("{photos}/private", *FILM, "--set", "features=unit-norm"), "'film' has no 'features'"),
+        (("{photos}/private", *FILM, "--tune", "clip=0.1,0.3"), "--tune is for methods on rows"),
         (("{photos}/private/red/person 0", *FILM), "private pictures must have labels"),
         (("{photos}/private", "-m", "film", "--encoder", "no-such-thing"), "no-such-thing"),
         (("{photos}/private", *FILM, "--device", "cuda:7"), "cuda:7"),
@@ -215,6 +218,41 @@ def test_a_model_of_rows_is_tested_on_pictures_by_its_own_encoder(cli, cli_json,
     again = cli_json("evaluate", "model", photos / "test")
     assert told["evaluation"]["accuracy"] == again["accuracy"]
     assert "labels" in cli("evaluate", "model", next((photos / "test").rglob("*.png")), code=2).stderr
+
+
+def test_public_pictures_are_encoded_on_the_way_too(cli, cli_json, photos, ledger, tmp_path):
+    words = ("--encoder", "small-cnn", "--image-size", "8", *BUDGET, "--name", "photos", "-o", "model")
+    told = cli_json("fit", photos / "private", "-m", "public", *words, "--public", photos / "pool")
+    model = read_release(told["out"])
+    assert model.provenance.public["rows"] == 9
+    assert model.provenance.public["encoder"]["name"] == "small-cnn"
+    assert all(
+        name.endswith(".png") for names in model.provenance.prototypes["sources"].values() for name in names
+    )
+    victim = next(photographed(tmp_path / "open", 9, 4).rglob("*.png"))
+    victim.write_bytes(b"no picture")
+    again = ("-m", "public", *words, "--overwrite", "--public", tmp_path / "open")
+    assert victim.name in cli("fit", photos / "private", *again, code=2).stderr
+    assert len(charges(ledger)) == 1
+
+
+def test_a_release_of_pictures_is_attacked_with_pictures_that_leave_no_rows(cli, cli_json, film, photos):
+    told = cli_json("attack", film, "--members", photos / "private", "--others", photos / "test")
+    assert (told["members"], told["others"]) == (60, 15)
+    assert sorted(one.name for one in photos.iterdir()) == ["pool", "private", "test"]
+    words = ("--members", photos / "private", "--others", photos / "test", "--person", "folder")
+    assert "protects single rows" in cli("attack", film, *words, code=2).stderr
+
+
+def test_an_exported_head_says_whose_rows_it_takes(cli_json, film, tmp_path):
+    pytest.importorskip("onnx")
+    told = cli_json("export", film, "--onnx", tmp_path / "head.onnx")
+    assert "of small-cnn as this release changes it, which is not in the graph" in told["input"]
+
+
+def test_rows_of_the_encoder_as_it_was_are_refused_with_what_to_give(cli, film, photos):
+    cli("encode", photos / "test", "--encoder", "small-cnn", "--image-size", "8", "-o", "plain.emb")
+    assert "give the pictures themselves" in cli("predict", film, "plain.emb", code=2).stderr
 
 
 def test_pictures_are_read_once_into_a_file_without_a_name(photos, monkeypatch, tmp_path):

@@ -142,6 +142,12 @@ def test_what_is_public_and_wrong_is_refused_when_it_is_planned(given, said):
         planned(**given)
 
 
+def test_teachers_for_a_number_that_nobody_declared_are_told_of():
+    assert "declared, so that the number of teachers is one for about 5000" in planned().notes[1]
+    for said in ({"declared": facts(size=400)}, {"teachers": 100}):
+        assert len(planned(**said).notes) == 1
+
+
 def test_the_notes_tell_teachers_questions_and_noise():
     (note,) = planned(queries=1000, teachers=500).notes
     assert note == "500 teachers vote on 1000 public examples, with noise of 166.8 votes on each count."

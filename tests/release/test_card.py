@@ -154,6 +154,32 @@ def test_a_changed_encoder_is_named_with_how_much_of_it_was_changed():
     assert "were changed" not in card_of(make_model()).markdown()
 
 
+def test_a_card_of_pictures_speaks_of_pictures_and_of_the_encoder_that_is_public():
+    def of_pictures(model):
+        return replace(model, facts=replace(model.facts, shape=(8, 8, 3)))
+
+    plain = of_pictures(make_model())
+    delta = EncoderDelta(ENCODER, "state", {"norm.bias": np.ones(4, np.float32)})
+    changed = replace(plain, encoder_delta=delta)
+    text = card_of(plain).text(400)
+    for said in (
+        "one example (one picture and its label)",
+        "saw private pictures",
+        "A picture that cannot be read counts as a black one",
+        "pictures, as the encoder tiny-net sees them, into 3",
+        "The encoder tiny-net is as it was",
+        "It sorts pictures into the 3 declared classes",
+    ):
+        assert said in text
+    assert "private rows become" not in text.lower()
+    assert "rows from the same encoder" not in text
+    after = card_of(changed).text(400)
+    assert "as the encoder tiny-net sees them since it was changed here" in after
+    assert str(delta.identity) not in after  # it is no declared fact: the guarantee covers it
+    voted = replace(plain, provenance=replace(plain.provenance, answers={"rows": {}}))
+    assert "Votes of teachers are whole numbers, so sums" in card_of(voted).text(400)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_seeded_model_carries_the_warning_first(form):
     shown = FORMS[form](card_of(make_model(seeded=True)))

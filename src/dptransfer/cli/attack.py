@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.inputs import labelled_rows, private_rows, require_other_than, require_rows
+from dptransfer.cli.encoding import encoded_beside, is_table
+from dptransfer.cli.inputs import labelled_rows, private_rows, require_other_than
+from dptransfer.cli.model_encoder import encoder_behind
 from dptransfer.cli.screen import say, show_json, show_table
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
     from dptransfer.audit.membership import Given
-    from dptransfer.data import Facts
+    from dptransfer.release import PrivateClassifier
 
 
 def attack(
     model: options.Release,
-    members: Annotated[Path, typer.Option(help="Labelled rows it was fitted on.")],
-    others: Annotated[Path, typer.Option(help="Labelled rows from the same source, not fitted on.")],
+    members: Annotated[Path, typer.Option(help="Labelled rows or images it was fitted on.")],
+    others: Annotated[Path, typer.Option(help="Labelled ones from the same source, not fitted on.")],
     person: Annotated[
         str | None,
         typer.Option(
@@ -29,9 +31,13 @@ def attack(
             help="What tells whose each row is, in both files; for releases that protect persons.",
         ),
     ] = None,
+    encoder: options.EncoderName = None,
+    device: options.Device = "cpu",
     as_json: options.AsJson = False,
 ) -> None:
     """Try to tell the rows, or people, a release was fitted on from others; for the data owner's eyes only.
+
+    Images and texts go through the model's own encoder, and their rows are gone afterwards.
 
     Example: dptransfer attack model/ --members private.emb --others test.emb
     """
@@ -41,7 +47,22 @@ def attack(
 
     require_other_than(members, others, "--others", "A row cannot be told from itself.")
     released = read_release(model)
-    inside, outside = (_given(path, released.row_facts, person) for path in (members, others))
+    if person is not None and released.guarantee.unit is Unit.ROW:
+        raise ArgumentError(
+            "--person is for releases that protect persons; this one protects single rows, and says nothing "
+            "about somebody who has several. Leave it out."
+        )
+    seen_by = None
+    if not all(is_table(path) or not path.exists() for path in (members, others)):
+        seen_by = encoder_behind(released, encoder, device)
+
+    def given(path: Path) -> Given:
+        if seen_by is None or is_table(path):
+            return _given(path, path, released, person)
+        with encoded_beside(path, seen_by, released.classes, model, person) as rows:  # they keep the people
+            return _given(rows, path, released, None)
+
+    inside, outside = given(members), given(others)
     found = membership_attack(released, inside, outside)
     if as_json:
         return show_json({**found.to_dict(), "statement": found.statement})
@@ -84,21 +105,16 @@ def attack(
     say(f"{found.guarantee} {found.statement}", style="yellow")
 
 
-def _given(path: Path, facts: Facts, person: str | None) -> Given:
+def _given(path: Path, named: Path, released: PrivateClassifier, person: str | None) -> Given:
     """Rows and classes and, for a release that protects persons, whose each row is."""
     from dptransfer.data import Labelled
     from dptransfer.privacy import Unit
 
+    facts = released.row_facts
     if facts.unit is Unit.PERSON:
-        require_rows(path)
         rows = private_rows(path, person=person, of=facts)
         if rows.people is None:
             alone = "each was taken for somebody's only one. Say it with --person"
-            say(f"Note: '{path}' does not tell whose its rows are; {alone}.", err=True)
+            say(f"Note: '{named}' does not tell whose its rows are; {alone}.", err=True)
         return rows.rows, Labelled(rows.labels, facts.classes), rows.people
-    if person is not None:
-        raise ArgumentError(
-            "--person is for releases that protect persons; this one protects single rows, and says nothing "
-            "about somebody who has several. Leave it out."
-        )
     return labelled_rows(path, facts)[:2]

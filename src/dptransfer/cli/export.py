@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.screen import tell
 from dptransfer.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from dptransfer.release import PrivateClassifier
 
 
 def export(
@@ -34,8 +37,16 @@ def export(
     written = export_onnx(released, onnx, unsafe_for_publication=unsafe)
     facts = {
         "written": written,
-        "input": f"rows (n, {released.dimension})",
+        "input": f"rows (n, {released.dimension})" + _whose(released),
         "outputs": f"scores and probabilities (n, {len(released.classes)}), label_index (n)",
         "guarantee": str(released.guarantee),
     }
     tell(facts, as_json=as_json, classes=list(released.classes))
+
+
+def _whose(released: PrivateClassifier) -> str:
+    """Which encoder's rows it takes, where that is one of the release's own: the graph does not hold it."""
+    delta = released.encoder_delta
+    if delta is None:
+        return ""
+    return f" of {delta.base.name} as this release changes it, which is not in the graph"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dptransfer.cli.encoding import encoded_beside, is_table
 from dptransfer.cli.inputs import labelled_rows, note_open_folder, private_rows, require_rows, with_shots
-from dptransfer.cli.model_encoder import labelled_examples
+from dptransfer.cli.model_encoder import labelled_examples, public_examples
 from dptransfer.cli.pictures import private_pictures, public_pictures, require_pictures, tested_pictures
 from dptransfer.cli.spending import room_for
 from dptransfer.errors import ArgumentError
@@ -56,26 +56,36 @@ def given_rows(
     out: Path,
     **about: Any,
 ) -> Iterator[Given]:
-    """Rows for a method on rows; private images or texts are encoded beside, until the release is there."""
+    """Rows for a method on rows; images and texts are encoded.
+
+    The rows of private ones lie beside them until the release is there; those of others are in memory alone.
+    """
     from dptransfer.data import read_public
     from dptransfer.encoders import get_encoder
     from dptransfer.release import evaluate
 
-    pool = None if public is None else read_public(public)
+    loaded = None
+    if encoder is not None:
+        if is_table(private):
+            raise ArgumentError(f"--encoder is for images and texts; '{private}' holds rows. Leave it out.")
+        loaded = get_encoder(encoder, size=image_size, device=device or "cpu")
+    if public is None:
+        pool = None
+    elif loaded is None or is_table(public):
+        pool = read_public(public)
+    else:
+        pool = public_examples(public, loaded)
     with_shots(pool, shots, classes)
     source: AbstractContextManager[Path] = nullcontext(private)
-    if encoder is None:
+    if loaded is None:
         require_rows(private)
         note_open_folder(private)
-    elif is_table(private):
-        raise ArgumentError(f"--encoder is for images and texts; '{private}' holds rows. Leave it out.")
     else:
-        loaded = get_encoder(encoder, size=image_size, device=device or "cpu")
         source, person = encoded_beside(private, loaded, classes, out, person), None  # it keeps the people
     with source as table:
         rows = private_rows(table, person=person, classes=classes, **about)
         facts, tested = rows.facts, None
-        if test is not None and encoder is not None and not is_table(test):
+        if test is not None and loaded is not None and not is_table(test):
             tested = labelled_examples(test, loaded, facts.classes)
         elif test is not None:
             tested = labelled_rows(test, facts)

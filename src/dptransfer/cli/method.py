@@ -60,7 +60,9 @@ def _tuned(name: str, settings: Mapping[str, Any], tune: Sequence[str]) -> Priva
             "mean_trials is for tuning on private rows, tune_on_public tries all. Leave one of them out."
         )
     lists = _lists(tune, given)
-    named_method(name, given)  # what is wrong with the settings is not the tuning's fault
+    alone = named_method(name, given)  # what is wrong with the settings is not the tuning's fault
+    if sees_pictures(alone):
+        raise ArgumentError(f"--tune is for methods on rows; '{alone.name}' takes pictures. Leave it out.")
     found = every_combination(lambda one: named_method(name, {**given, **one}), lists, option="--tune ")
     return PrivateTuning(candidates=tuple(candidate for _, candidate in found), **own)
 

@@ -12,7 +12,7 @@ from dptransfer.errors import ArgumentError, DataError, Incompatible
 
 if TYPE_CHECKING:
     from dptransfer.arrays import EncodedRows
-    from dptransfer.data import ImageList, Labelled, TextList
+    from dptransfer.data import ImageList, Labelled, PublicEmbeddings, TextList
     from dptransfer.encoders import Encoder
     from dptransfer.release import PrivateClassifier
 
@@ -45,6 +45,16 @@ def labelled_examples(
     found = examples_in(path, encoder, classes)
     labelled = labels_of(found, path, "test examples")
     return encoded_here(found, encoder, batch), labelled, path.name
+
+
+def public_examples(path: Path, encoder: Encoder, *, batch: int = 32) -> PublicEmbeddings:
+    """Rows of public images or texts, with their labels if they have some."""
+    from dptransfer.data import ImageList, PublicEmbeddings
+
+    found = examples_in(path, encoder, None, labelled=False)
+    rows = encoded_here(found, encoder, batch)
+    sources = found.sources() if isinstance(found, ImageList) else None
+    return PublicEmbeddings(rows, found.labelled, encoder=encoder.identity, sources=sources, name=path.name)
 
 
 def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> EncodedRows:

@@ -22,7 +22,10 @@ LedgerFile = Annotated[Path | None, typer.Option(help="Ledger file; default your
 DataSetName = Annotated[str | None, typer.Option(help="What the ledger calls this data set.")]
 Title = Annotated[str | None, typer.Option(help="What the card calls the data, in public.")]
 Contact = Annotated[str | None, typer.Option(help="Whom the card says to ask.")]
-PublicPool = Annotated[Path | None, typer.Option(help="Public rows, such as pool.emb.")]
+PublicPool = Annotated[
+    Path | None,
+    typer.Option(help="Public rows, such as pool.emb; or images or texts, where the private ones are."),
+]
 LabelledShots = Annotated[Path | None, typer.Option(help="A few labelled public rows, such as shots.emb.")]
 Person = Annotated[
     str | None,

@@ -21,7 +21,7 @@ from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_even
 from dptransfer.cli.screen import say, show_facts, show_json
 from dptransfer.cli.spending import require_writable, told_if_interrupted
 from dptransfer.errors import ArgumentError, ReleaseError
-from dptransfer.privacy import Budget, Relation, Unit
+from dptransfer.privacy import Budget, Relation, Unit, number, rounded_up
 
 if TYPE_CHECKING:
     from dptransfer.methods.vote_aggregation import VoteAnswers
@@ -95,7 +95,9 @@ def account(
         )
     show_events(asked.events)
     say()
-    facts: dict[str, object] = {"Epsilon": f"{promise.epsilon:.4f} at delta {delta:g}, {relation.value}"}
+    facts: dict[str, object] = {
+        "Epsilon": f"{rounded_up(promise.epsilon, 5)} at delta {number(delta)}, {relation.value}"
+    }
     if epsilon is not None:
         facts["Noise"] = f"{asked.noise:.4g} votes on each count is the least that fits"
     show_facts(
@@ -255,9 +257,9 @@ def report(
     show_facts(
         {
             **charge[1],
-            "Labels": f"epsilon {found.epsilon_of_labels:.4f}, as these votes are",
-            "With report": f"epsilon {found.epsilon_with_report:.4f}, as these votes are",
-            "Any votes": f"epsilon {asked.guarantee(delta).epsilon:.4f}, the price of the answers",
+            "Labels": f"epsilon {rounded_up(found.epsilon_of_labels, 4)}, as these votes are",
+            "With report": f"epsilon {rounded_up(found.epsilon_with_report, 4)}, as these votes are",
+            "Any votes": f"epsilon {rounded_up(asked.guarantee(delta).epsilon, 4)}, the price of the answers",
         }
     )
     say(found.statement)

@@ -58,7 +58,9 @@ def require_same_encoder(
     """Raise unless both encoders agree; embeddings without an encoder on record match anything."""
     if first is None or second is None or first == second:
         return
+    remedy = "Encode both with the same encoder and the same transform."
+    if first.name.startswith(f"{second.name}+"):  # a release changes it, see `EncoderDelta.identity`
+        remedy = f"Rows of {second.name} as it was are of no use here: give the pictures themselves."
     raise Incompatible(
-        f"{names[0]} and {names[1]} must come from one encoder; got {first} and {second}. "
-        "Encode both with the same encoder and the same transform."
+        f"{names[0]} and {names[1]} must come from one encoder; got {first} and {second}. {remedy}"
     )

@@ -53,8 +53,9 @@ class Network:
         """Height and width of the pictures that it takes."""
         if self.encoder.pixel_map is None:
             raise ArgumentError(
-                f"A method on pixels must know what the encoder does to them; '{self.identity.name}' does "
-                "not say. Make it with pixel_map=PixelMap(side, mean, scale)."
+                "A method on pixels needs an encoder that squeezes pictures to a square and scales their "
+                f"values, no more; '{self.identity.name}' does otherwise (cuts an edge off, say), or does "
+                "not tell. Take another, or make one with pixel_map=PixelMap(side, mean, scale)."
             )
         return int(self.encoder.pixel_map.side)
 

@@ -74,7 +74,7 @@ def require_width(features: FittedFeatures, shape: tuple[int, ...]) -> None:
     if len(shape) != 2 or shape[1] != features.input_dimension:
         raise DataError(
             f"Rows must have shape (examples, {features.input_dimension}), as the model was fitted on; "
-            f"got shape {shape}."
+            f"got shape {shape}. Encode with the model's own encoder first."
         )
 
 

@@ -65,6 +65,10 @@ class PictureVoting(PictureStudent):
         "decay": _check.rate,
         "together": _check.or_none(_check.whole),
     }
+    assumptions: ClassVar[tuple[str, ...]] = (
+        *PictureStudent.assumptions,
+        "the network computes what a teacher learns and votes alike whatever teachers are beside it",
+    )
     in_one_pass: ClassVar[tuple[int, int]] = (2, 32)
     """Teachers that suit a CPU, and other devices."""
 

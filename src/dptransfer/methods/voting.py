@@ -140,7 +140,13 @@ class Voting(PrivateMethod):
                 f"Noise must stay below {MOST_NOISE:g} votes, which 64-bit integers hold; this is more. "
                 "Lower the noise that is given, ask less, or raise epsilon or delta."
             )
-        return replace(plan, notes=(settled._note(plan.mechanisms),))
+        notes = [settled._note(plan.mechanisms)]
+        if self.teachers is None and facts.declared_size is None:
+            notes.append(
+                "No number of examples is declared, so that the number of teachers is one for about "
+                f"{_ASSUMED_SIZE}; with many fewer, a declared size or number of teachers would suit better."
+            )
+        return replace(plan, notes=tuple(notes))
 
     def questions(self, pool: int) -> Integers:
         """The positions, in a pool of this many public examples, that are asked about, in order."""

@@ -75,8 +75,8 @@ class WarmStart(DPSGDProbe):
         f"{STEPS_SEE}, over a fresh Poisson sample. A row is given the class that both together find "
         "likeliest.",
         reference="Zhu, Zhang: Mean Estimation Strikes Back! An Efficient Solution to Private "
-        "Classification, Algorithm 2, with the mean of two softmaxes where their sum is printed, and both "
-        "stages composed exactly.",
+        "Classification, Algorithm 2, with the sum of two logits (or the mean of two softmaxes, as chosen) "
+        "where a sum of softmaxes is printed, and both stages composed exactly.",
         family="Linear heads",
         colour=BROWN,
         marker="p",

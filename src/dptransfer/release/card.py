@@ -32,6 +32,7 @@ from dptransfer.release.card_privacy import (
     give_or_take,
     percent_up,
     privacy_sections,
+    seen,
     up,
 )
 from dptransfer.release.classifier import PrivateClassifier
@@ -123,9 +124,8 @@ def _benefit_and_cost(model: PrivateClassifier, evaluation: Evaluation | None) -
     classes = first_few([str(name) for name in model.classes])
     one = ONE[guarantee.unit]
     likely = (f"With or without one {one}, no outcome is more than ", *factor(guarantee), " times as likely")
-    seen = "rows of numbers" if model.encoder is None else f"what the encoder {model.encoder.name} sees"
     gives = (
-        f"It sorts {seen} into {len(model.classes)} classes: {classes}.",
+        f"It sorts {_taken(model)} into {len(model.classes)} classes: {classes}.",
         f"{str(useful.name).capitalize()}: {useful.shown} ({useful.note}).",
         _weakest(evaluation) if model.charged is None else charged_weakest(model.charged),
     )
@@ -135,6 +135,15 @@ def _benefit_and_cost(model: PrivateClassifier, evaluation: Evaluation | None) -
         f"A guess whether one {one} was used is right at most {right} of the time; a coin flip, 50%.",
     )
     return Table(("What it gives", "What it costs in privacy"), tuple(zip(gives, costs, strict=True)))
+
+
+def _taken(model: PrivateClassifier) -> str:
+    """What it is given to sort."""
+    if seen(model) == "row" or model.encoder is None:
+        return "rows of numbers" if model.encoder is None else f"what the encoder {model.encoder.name} sees"
+    if model.encoder_delta is None:
+        return f"pictures, as the encoder {model.encoder.name} sees them,"
+    return f"pictures, as the encoder {model.encoder_delta.base.name} sees them since it was changed here,"
 
 
 def _weakest(evaluation: Evaluation | None) -> str:
@@ -147,7 +156,8 @@ def _weakest(evaluation: Evaluation | None) -> str:
 
 def _method(model: PrivateClassifier) -> Iterator[Block]:
     provenance = model.provenance
-    unknown = f"The method named '{provenance.method}'. Accounting lists every step that saw private rows."
+    steps = f"Accounting lists every step that saw private {seen(model)}s."
+    unknown = f"The method named '{provenance.method}'. {steps}"
     yield Paragraph(provenance.summary or unknown)
     if provenance.reference:
         yield Paragraph(f"Reference: {provenance.reference}")
@@ -166,6 +176,11 @@ def _data(model: PrivateClassifier) -> Iterator[Block]:
             f"The private examples are pictures. Parts of the encoder {delta.base} were changed, {changed} "
             "numbers, under the guarantee above; the data that it was trained on are not protected here."
         )
+    elif model.encoder is not None and seen(model) == "picture":
+        yield Paragraph(
+            f"The private examples are pictures. The encoder {model.encoder.name} is as it was; the data "
+            "that it was trained on are not protected here."
+        )
     elif model.facts.encoder is not None:
         yield Paragraph(
             "The private rows are embeddings from a frozen encoder trained on other data; its training data "
@@ -174,10 +189,10 @@ def _data(model: PrivateClassifier) -> Iterator[Block]:
     else:
         yield Paragraph("No encoder is on record: the private rows were given as numbers.")
     if provenance.public is None:
-        yield Paragraph("No public rows were used.")
+        yield Paragraph(f"No public {seen(model)}s were used.")
     else:
-        yield Paragraph("Public rows were given. They are not protected:")
-        yield Table(("Public rows", "Value"), _pairs(provenance.public))
+        yield Paragraph(f"Public {seen(model)}s were given. They are not protected:")
+        yield Table((f"Public {seen(model)}s", "Value"), _pairs(provenance.public))
     if provenance.prototypes is not None:
         yield Paragraph("The prototypes are public examples; release.json lists which.")
     if provenance.answers is not None:
@@ -224,10 +239,11 @@ def _utility(model: PrivateClassifier, evaluation: Evaluation | None) -> Iterato
 
 
 def _use(model: PrivateClassifier) -> Bullets:
+    what = "pictures" if seen(model) == "picture" else "rows from the same encoder"
     return Bullets(
         (
-            f"It sorts rows from the same encoder into the {len(model.classes)} declared classes, "
-            "and always answers with one of them.",
+            f"It sorts {what} into the {len(model.classes)} declared classes, and always answers with one of "
+            "them.",
             "Rare classes suffer most from noise; look at recall per class before use.",
             _of_probabilities(model.calibration),
             "Privacy says nothing about fairness, robustness or fitness for decisions about people.",

@@ -48,6 +48,11 @@ def up(amount: float, digits: int = 7) -> str:
     return typeset(rounded_up(amount, digits))
 
 
+def seen(model: PrivateClassifier) -> str:
+    """What the private examples were: 'picture' or 'row'."""
+    return "row" if len(model.facts.shape) == 1 else "picture"
+
+
 def percent_up(share: float) -> str:
     """An attacker's rate, never below what it is."""
     return f"{rounded_up(100 * min(1.0, max(0.0, share)), 3)}%"
@@ -122,7 +127,7 @@ def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
         ("epsilon", up(guarantee.epsilon)),
         ("delta", up(guarantee.delta)),
         ("relation", guarantee.relation.value),
-        ("privacy unit", f"one {unit.words}" + " (one row and its label)" * (unit is Unit.ROW)),
+        ("privacy unit", f"one {unit.words}" + f" (one {seen(model)} and its label)" * (unit is Unit.ROW)),
     ]
     if unit is Unit.PERSON:
         rows.append(("a person counts as", counted_as(model.facts.person_bound)))
@@ -211,7 +216,8 @@ def _of_one_example(model: PrivateClassifier) -> float | None:
 
 
 def _public_facts(model: PrivateClassifier) -> Iterator[Block]:
-    facts = model.facts
+    facts, delta = model.facts, model.encoder_delta
+    encoder = model.encoder if delta is None else delta.base  # what was changed in it is under the guarantee
     counts = None if facts.class_counts is None else first_few([str(count) for count in facts.class_counts])
     yield Paragraph("The data owner made these public; the guarantee does not protect them.")
     rows = (
@@ -220,7 +226,7 @@ def _public_facts(model: PrivateClassifier) -> Iterator[Block]:
         ("number of examples", "not declared" if facts.size is None else f"about {facts.size}"),
         ("class sizes", counts or "not declared"),
         *_about_people(model),
-        ("encoder", "not on record" if model.encoder is None else str(model.encoder)),
+        ("encoder", "not on record" if encoder is None else str(encoder)),
         ("hyper-parameters", _settings(model)),
     )
     yield Table(("Fact", "Value"), rows)
@@ -256,9 +262,8 @@ def _accounting(model: PrivateClassifier) -> Iterator[Block]:
         )
         return
     relation = model.guarantee.relation.words(model.guarantee.unit)
-    yield Paragraph(
-        f"{count} noisy step{'s' * (count != 1)} saw private rows, all under one relation, {relation}:"
-    )
+    steps = f"{count} noisy step{'s' * (count != 1)}"
+    yield Paragraph(f"{steps} saw private {seen(model)}s, all under one relation, {relation}:")
     rows = tuple(
         (str(place), event.label or "(no label)", *map(typeset, event.table_row()))
         for place, event in enumerate(model.events[:_MOST_EVENTS], start=1)
@@ -282,9 +287,13 @@ def _numerics(model: PrivateClassifier) -> Iterator[Block]:
         "scores. Both are fed by the operating system's cryptographic generator, or by AES-256 with a fresh "
         "key from it; no seed exists."
     )
+    odd = (
+        "A row with a NaN or an infinity counts as a row of zeros"
+        if seen(model) == "row"
+        else "A picture that cannot be read counts as a black one"
+    )
     items = [
-        "Private rows become integers before anything is summed, so sums and sensitivities are exact. A row "
-        "with a NaN or an infinity counts as a row of zeros; whether there was one is not told.",
+        f"{_summed(model)}, so sums and sensitivities are exact. {odd}; whether there was one is not told.",
         source,
         f"What the integer grid itself costs, ε = {up(numeric, 3)}, is included above.",
     ]
@@ -294,3 +303,12 @@ def _numerics(model: PrivateClassifier) -> Iterator[Block]:
             "made a difference; ε and δ include it, ρ and μ are those of noise with whole tails."
         )
     yield Bullets(tuple(items))
+
+
+def _summed(model: PrivateClassifier) -> str:
+    """What is exact before noise is added to it."""
+    if model.provenance.answers is not None:
+        return "Votes of teachers are whole numbers"
+    if seen(model) == "picture":
+        return "What a private picture adds becomes integers before anything is summed"
+    return "Private rows become integers before anything is summed"
