@@ -295,3 +295,20 @@ def on_gpu(method):
     from dataclasses import replace
 
     return replace(method, device="cuda")
+
+
+class Mixing(torch.nn.Module):
+    """Adds to each picture some of the one before."""
+
+    def forward(self, maps):
+        return maps + maps.roll(1, 0)
+
+
+def test_a_network_that_mixes_pictures_is_refused_before_the_charge(monkeypatch):
+    network = network_of("small-cnn", size=SIDE)
+    network.encoder.module = network.module = torch.nn.Sequential(*network.stages, Mixing())
+    monkeypatch.setattr("dptransfer.methods.fine_tuning.network_of", lambda *_, **__: network)
+    ledger, data = Ledger.in_memory(), images()
+    with pytest.raises(ArgumentError, match="must not depend on the pictures beside it"):
+        fitted(METHODS["film"], data, ledger=ledger)
+    assert not ledger.datasets()
