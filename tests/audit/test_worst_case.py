@@ -208,7 +208,17 @@ def test_votes_keep_their_promise_and_half_the_noise_is_caught():
     assert gaussian(over_runs("transfer-pate", ADD, 150, noise=Quieter, **asked)) > EPSILON
 
 
-AUDITED = {*OF_ROUNDS, *SAMPLED, *OF_RUNS, "only-public", "language", "transfer-pate"}
+SUMS_FIRST = {"warm-start": {"sampling_rate": 1.0, "steps": 1, "share": 0.9}, "projection": {"steps": 2}}
+
+
+@pytest.mark.parametrize("name", SUMS_FIRST)
+def test_sums_before_steps_keep_their_promise_and_half_the_noise_is_caught(name):
+    settings = SUMS_FIRST[name]
+    assert 0.3 * EPSILON < gaussian(over_runs(name, ADD, 250, **settings)) <= EPSILON
+    assert gaussian(over_runs(name, ADD, 250, noise=Quieter, **settings)) > EPSILON
+
+
+AUDITED = {*OF_ROUNDS, *SAMPLED, *OF_RUNS, *SUMS_FIRST, "only-public", "language", "transfer-pate"}
 ELSEWHERE = {"coinpress", "public", "top-k", "public-prior"}
 """In `tests/contracts/test_audit.py`."""
 

@@ -33,7 +33,6 @@ TINY = {
     "steps": 12,
     "sampling_rate": 0.5,
     "micro_batch": 16,
-    "share": 0.0,
 }
 METHODS = {
     "film": FiLM(**TINY),

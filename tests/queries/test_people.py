@@ -234,7 +234,10 @@ def test_order_numbers_chunks_and_threads_do_not_change_an_integer(name, monkeyp
     assert wanted.any()
 
 
-@pytest.mark.parametrize("name", [name for name in QUERIES if "gradient" in name and "and" not in name])
+@pytest.mark.parametrize(
+    "name",
+    [name for name in QUERIES if name.startswith("gradient") and not {"and", "of"} & set(name.split())],
+)
 def test_torch_rows_give_the_same_gradients(name):
     torch = pytest.importorskip("torch")
     x, y, whose = data_of(crowd(), seed=3)

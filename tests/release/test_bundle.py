@@ -177,7 +177,7 @@ FORGERIES = {
     "map with another root": lambda f: f["features"].update(root=True),
     "wrong width": lambda f: f["facts"].update(shape=[8]),
     "no width": lambda f: f["facts"].update(shape=[0]),
-    "pictures for a model of rows": lambda f: f["facts"].update(shape=[7, 7, 3]),
+    "pictures for a model of rows": lambda f: f["facts"].update(shape=[7, 7, 3], encoder=None),
     "one class too many": lambda f: f["facts"]["classes"].append("fox"),
     "a class twice": lambda f: f["facts"].update(classes=["cat", "cat", "dog"]),
     "counts for other classes": lambda f: f["facts"].update(class_counts=[1]),

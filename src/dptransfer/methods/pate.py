@@ -43,7 +43,7 @@ class PATE(PictureVoting):
     about: ClassVar[About] = About(
         summary="Small networks from scratch as teachers that vote on public pictures: for comparison.",
         card="The private pictures were shared out among teachers, each picture (or person) with one of "
-        "them. A teacher trained a small network from scratch. The number of teachers that vote for each "
+        "them, who trained a small network from scratch. The number of teachers that vote for each "
         "class was released with Gaussian noise, for a number of public pictures. The classifier learned "
         "from these answers and from public pictures alone.",
         reference="Papernot, Song, Mironov, Raghunathan, Talwar, Erlingsson: Scalable Private Learning with "

@@ -54,7 +54,7 @@ class PromPATE(PictureVoting):
         summary="Teachers that prompt a frozen classifier vote on public pictures, and a student learns from "
         "noisy votes.",
         card="The private pictures were shared out among teachers, each picture (or person) with one of "
-        "them. A teacher learned a frame of pixels and a label map around a frozen public classifier. The "
+        "them, who learned a frame of pixels and a label map around a frozen public classifier. The "
         "number of teachers that vote for each class was released with Gaussian noise, for a number of "
         "public pictures. The classifier learned from these answers and from public pictures alone.",
         reference=f"{TEACHERS}, Prom-PATE, with a price that depends on no data.",

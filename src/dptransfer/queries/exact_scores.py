@@ -39,6 +39,6 @@ def exact_scores(head: Any, norm: int, spread: float) -> tuple[Callable[[Floats]
 def _stretched(
     linear: Floats, offset: Floats, precision: Floats | None, norm: int, spread: float
 ) -> tuple[IntegerLogits, float]:
-    stretch = spread / max(largest_coefficient(linear, offset, precision), 1e-280)
+    stretch = spread / max(largest_coefficient(linear, offset, precision), 1e-300)
     bent = None if precision is None else precision * stretch
     return IntegerLogits.of(linear * stretch, offset * stretch, bent, norm), 2.0**-10 / stretch
