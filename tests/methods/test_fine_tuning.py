@@ -42,7 +42,7 @@ METHODS = {
 }
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def one_thread():
     """Networks as small as these are only slowed down by more."""
     before = torch.get_num_threads()
