@@ -303,11 +303,22 @@ class Mixing(torch.nn.Module):
         return maps + maps.roll(1, 0)
 
 
-def test_a_network_that_mixes_pictures_is_refused_before_the_charge(monkeypatch):
+class Active(torch.nn.GroupNorm):
+    """A normalisation with an activation behind it."""
+
+    def forward(self, maps):
+        return super().forward(maps).relu()
+
+
+@pytest.mark.parametrize(
+    ("layer", "why"),
+    [(Mixing(), "must not depend on the pictures beside it"), (Active(2, 128), "must be what is released")],
+)
+def test_a_network_that_cannot_be_trained_truly_is_refused_before_the_charge(monkeypatch, layer, why):
     network = network_of("small-cnn", size=SIDE)
-    network.encoder.module = network.module = torch.nn.Sequential(*network.stages, Mixing())
+    network.encoder.module = network.module = torch.nn.Sequential(*network.stages, layer)
     monkeypatch.setattr("dptransfer.methods.fine_tuning.network_of", lambda *_, **__: network)
-    ledger, data = Ledger.in_memory(), images()
-    with pytest.raises(ArgumentError, match="must not depend on the pictures beside it"):
-        fitted(METHODS["film"], data, ledger=ledger)
+    ledger = Ledger.in_memory()
+    with pytest.raises(ArgumentError, match=why):
+        fitted(METHODS["film"], ledger=ledger)
     assert not ledger.datasets()
