@@ -11,6 +11,8 @@ from dptransfer.arrays import Floats
 from dptransfer.compute.softmax_average import log_mean_softmax
 from dptransfer.compute.softmax_gradient import IntegerLogits, largest_coefficient, logit_steps
 
+_MOST_STRETCH = 2.0**1013  # below what a float holds, for heads of next to nothing
+
 
 def exact_scores(head: Any, norm: int, spread: float) -> tuple[Callable[[Floats], Floats], float]:
     """A function from integer rows of at most this norm to (classes, rows) scores, and a score's unit.
@@ -39,6 +41,7 @@ def exact_scores(head: Any, norm: int, spread: float) -> tuple[Callable[[Floats]
 def _stretched(
     linear: Floats, offset: Floats, precision: Floats | None, norm: int, spread: float
 ) -> tuple[IntegerLogits, float]:
-    stretch = spread / max(largest_coefficient(linear, offset, precision), 1e-300)
+    largest = largest_coefficient(linear, offset, precision)
+    stretch = min(spread / max(largest, 1e-307), _MOST_STRETCH)
     bent = None if precision is None else precision * stretch
     return IntegerLogits.of(linear * stretch, offset * stretch, bent, norm), 2.0**-10 / stretch
