@@ -6,6 +6,8 @@ from dptransfer.deep.network import Network, network_of
 from dptransfer.encoders import TorchModuleEncoder, get_encoder
 from dptransfer.errors import ArgumentError, Incompatible
 
+from .toys import tiny_network
+
 SIZES = {"small-cnn": 16, "efficientnet-lite0": 32}
 
 
@@ -71,3 +73,15 @@ def test_an_encoder_that_is_no_network_or_does_not_say_what_it_does_to_pixels_is
 
 def test_the_small_network_is_the_same_for_everyone():
     assert get_encoder("small-cnn").identity.weights.startswith("09b91e5a0dd6f0de")
+
+
+def test_a_layer_that_would_normalise_by_its_neighbours_is_refused():
+    layers = torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4, track_running_stats=False)
+    with pytest.raises(ArgumentError, match="must not depend on other pictures"):
+        tiny_network(*layers)
+
+
+def test_a_network_that_somebody_goes_on_training_is_in_evaluation_mode_here():
+    encoder = get_encoder("small-cnn", size=8)
+    encoder.module.train()
+    assert not any(one.training for one in Network(encoder).module.modules())

@@ -42,7 +42,7 @@ METHODS = {
 }
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def one_thread():
     """Networks as small as these are only slowed down by more."""
     before = torch.get_num_threads()
@@ -294,3 +294,31 @@ def on_gpu(method):
     from dataclasses import replace
 
     return replace(method, device="cuda")
+
+
+class Mixing(torch.nn.Module):
+    """Adds to each picture some of the one before."""
+
+    def forward(self, maps):
+        return maps + maps.roll(1, 0)
+
+
+class Active(torch.nn.GroupNorm):
+    """A normalisation with an activation behind it."""
+
+    def forward(self, maps):
+        return super().forward(maps).relu()
+
+
+@pytest.mark.parametrize(
+    ("layer", "why"),
+    [(Mixing(), "must not depend on the pictures beside it"), (Active(2, 128), "must be what is released")],
+)
+def test_a_network_that_cannot_be_trained_truly_is_refused_before_the_charge(monkeypatch, layer, why):
+    network = network_of("small-cnn", size=SIDE)
+    network.encoder.module = network.module = torch.nn.Sequential(*network.stages, layer)
+    monkeypatch.setattr("dptransfer.methods.fine_tuning.network_of", lambda *_, **__: network)
+    ledger = Ledger.in_memory()
+    with pytest.raises(ArgumentError, match=why):
+        fitted(METHODS["film"], ledger=ledger)
+    assert not ledger.datasets()

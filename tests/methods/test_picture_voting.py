@@ -285,3 +285,14 @@ def test_on_a_gpu_the_same_seed_gives_a_model_that_predicts_the_same(kind):
 def test_what_is_assumed_of_the_network_stands_in_the_guarantee(name):
     plan = METHODS[name].plan(Facts(tuple(CLASSES), (8, 8, 3)), BUDGET)
     assert "alike whatever teachers are beside it" in str(plan.guarantee)
+
+
+def test_teachers_that_see_each_others_pictures_are_refused_before_the_charge(monkeypatch):
+    method, ledger = METHODS["prom-pate"], dpt.Ledger.in_memory()
+    network = method.network()
+    network.module.append(torch.nn.BatchNorm2d(12).train())
+    network.module[-1].eval = lambda: network.module[-1]  # as one that somebody wrote may have it
+    monkeypatch.setattr(type(method), "network", lambda _: network)
+    with pytest.raises(ArgumentError, match="must not depend on the pictures beside it"):
+        fitted(method, ledger=ledger)
+    assert not ledger.datasets()

@@ -117,3 +117,9 @@ def test_bad_settings_are_refused():
     for bad in ({"train": "some"}, {"share": 0.0}, {"loss": "sum"}, {"prior_temperature": 0.0}, {"rank": 0}):
         with pytest.raises(ArgumentError, match=next(iter(bad))):
             method(**bad)
+
+
+def test_rows_that_are_too_wide_side_by_side_are_refused_before_the_charge(monkeypatch):
+    monkeypatch.setattr("dptransfer.deep.network.Network.dimension", 9000)
+    with pytest.raises(ArgumentError, match="at most 16384 dimensions for exact norms; got 18000"):
+        method().prepare(images().facts, None)

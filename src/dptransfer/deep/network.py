@@ -32,7 +32,8 @@ class Network:
                 f"A method that looks inside of its encoder needs a torch network; "
                 f"'{encoder.identity.name}' is none. Use 'efficientnet-lite0', or a TorchModuleEncoder."
             )
-        self.encoder, self.module = encoder, encoder.module.requires_grad_(False)
+        self.encoder, self.module = encoder, encoder.module.eval().requires_grad_(False)
+        _require_public_statistics(self)
         self.device = next(self.module.parameters()).device
         if encoder.source_head is not None:
             encoder.source_head.eval().requires_grad_(False).to(self.device)
@@ -121,3 +122,14 @@ def network_of(name: str, *, size: int | None = None, device: str = "cpu") -> Ne
     """The network behind the encoder of this name, as `get_encoder` finds it."""
     _check.installed("torch", "deep", "A method that looks inside of its encoder")
     return Network(get_encoder(name, size=size, device=device, kind="image"))
+
+
+def _require_public_statistics(network: Network) -> None:
+    """Raise for a layer that would normalise by the other pictures of a batch."""
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    if any(isinstance(one, _BatchNorm) and one.running_mean is None for one in network.module.modules()):
+        raise ArgumentError(
+            "What a network gives must not depend on other pictures, so batch normalisation needs public "
+            f"statistics; a layer of '{network.identity.name}' has none. Train it with running statistics."
+        )

@@ -37,10 +37,11 @@ class NetworkGradient(BoundedQuery):
                    (`deep.gradient_lattice`), the clip. Add/remove: 1. Replace: 2. Persons: the sum of one's
                    integers is scaled to a norm of at most bound·2³⁰ (`compute.people`), so bound and 2·bound.
     Assumes:       a picture's gradient in floats is a function of that picture, its label, θ and the size of
-                   a micro-batch, and not of the other pictures in it. No layer mixes pictures (batch
-                   statistics are refused) and kernels are deterministic; that they round alike in every
-                   slot, beside whatever pictures, is measured and not proved: `tests/deep/test_neighbours.py`
-                   finds the same bits on CPUs, and asks GPUs. From these floats on everything is exact.
+                   a micro-batch, and not of the other pictures in it. Kernels are deterministic, and a
+                   network that mixes pictures is refused before the charge, as is one whose gradients differ
+                   in a bit from slot to slot, on the CPU and threads that it runs on, for pictures of noise
+                   (`deep.neighbours`). That they do so on no others is not proved; for GPUs see
+                   `tests/deep/test_neighbours.py`. From these floats on everything is exact.
     Reference:     Abadi et al. (2016); De et al. (2022) for several views inside of one clip.
 
     Attributes:

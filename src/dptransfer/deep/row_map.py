@@ -35,7 +35,9 @@ def row_map(features: FittedFeatures, device: Any) -> Callable[[Any], Any]:
     )
 
     def mapped(rows: Any) -> Any:
-        return normalised((normalised(_signed_root(rows) if features.root else rows) - centre) @ axes)
+        centred = normalised(_signed_root(rows) if features.root else rows) - centre
+        # A product for each row: threads that share one product of all round some rows otherwise than others.
+        return normalised(torch.bmm(centred[:, None], axes.expand(len(rows), -1, -1))[:, 0])
 
     return mapped
 

@@ -75,7 +75,6 @@ class TrainedParts:
         import torch
 
         self.network, self.train, self.classes = network, _check.one_of("train", train, TRAINED), classes
-        _require_public_statistics(network)
         own = copy(network)
         own.module = deepcopy(network.module)
         stages = own.stages
@@ -274,14 +273,3 @@ def _sizes(module: Any, name: str) -> Any:
     if weight is None or len(weight) != len(value):
         return value.square().mean().sqrt().expand_as(value)
     return weight.abs() if weight.ndim == 1 else weight.flatten(1).norm(dim=1)
-
-
-def _require_public_statistics(network: Network) -> None:
-    """Raise for a layer that would normalise by the other pictures of a batch."""
-    from torch.nn.modules.batchnorm import _BatchNorm
-
-    if any(isinstance(one, _BatchNorm) and one.running_mean is None for one in network.module.modules()):
-        raise ArgumentError(
-            "A picture's gradient must not depend on other pictures, so batch normalisation needs public "
-            f"statistics; a layer of '{network.identity.name}' has none. Train it with running statistics."
-        )

@@ -13,6 +13,8 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import Floats
 from dptransfer.data import Facts, PrivateImages, PublicEmbeddings, PublicImages
+from dptransfer.deep.as_released import require_as_released
+from dptransfer.deep.neighbours import require_own_gradients
 from dptransfer.deep.network import Network, network_of
 from dptransfer.deep.network_gradient import NetworkGradient
 from dptransfer.deep.picture_loss import PictureLoss
@@ -153,11 +155,14 @@ class FineTuning(ImageMethod):
         return self.calibrated_plan(rounds, budget)
 
     def prepare(self, facts: Facts, public: PublicImages | None) -> TrainedParts:
-        """Load the network and find in it what is to be trained."""
+        """Load the network, find in it what is to be trained, and try both on pictures of noise."""
         network = network_of(self.encoder, size=self.size, device=self.device)
         network.require_shape(facts.shape)
         features = None if public is None else self.map_of(network, public)
-        return self.parts(network, len(facts.classes), features)
+        parts = self.parts(network, len(facts.classes), features)
+        require_own_gradients(parts, views=self.views, micro_batch=self.micro_batch)
+        require_as_released(parts)
+        return parts
 
     def map_of(self, network: Network, public: PublicImages) -> FittedFeatures | None:
         """The public map, of the unchanged network's rows."""

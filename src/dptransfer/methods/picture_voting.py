@@ -78,6 +78,7 @@ class PictureVoting(PictureStudent):
 
     def prepare(self, facts: Facts, public: PublicImages) -> Prepared:
         """Load the network, and refuse what cannot work: all of it is public."""
+        from dptransfer.deep.neighbours import require_own_ballots
         from dptransfer.deep.teachers import Course
 
         assert self.teachers is not None
@@ -88,6 +89,7 @@ class PictureVoting(PictureStudent):
         steps = max(1, math.ceil(self.epochs * own / self.batch))
         together = self.together or self.in_one_pass[network.device.type != "cpu"]
         course = Course(steps, self.batch, self.rate, self.decay, min(together, self.teachers))
+        require_own_ballots(teachers, course, network.side, network.identity.name)
         return Prepared(teachers, course, self.untaught_student(network, public))
 
     def run(

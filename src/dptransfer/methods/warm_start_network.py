@@ -20,7 +20,7 @@ from dptransfer.deep.trained_parts import TrainedParts
 from dptransfer.encoders.delta import BESIDE, EncoderDelta
 from dptransfer.encoders.in_memory import encode_pixels
 from dptransfer.features import FittedFeatures, UnitNorm
-from dptransfer.features.lattice import LARGEST_DIMENSION
+from dptransfer.features.lattice import LARGEST_DIMENSION, require_exact_norms
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import BROWN, About
 from dptransfer.methods.base import Outcome, Outline, Plan
@@ -95,7 +95,9 @@ class WarmStartNetwork(FineTuning):
     }
 
     def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
-        """As it is set."""
+        """As it is set; the released head will see both rows of a picture, side by side."""
+        if self.train != "last":
+            require_exact_norms(2 * network.dimension)
         return TrainedParts(
             network,
             self.train,
