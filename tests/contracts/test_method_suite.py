@@ -27,12 +27,15 @@ def names_without_a_model(monkeypatch):
 
 def small(name):
     """The method as it comes, but Auto with two candidates (it tries each of them on several tasks), and a
-    named tower for the method that has no default; and methods on pictures with a tiny network.
+    named tower for the method that has no default; methods on pictures with a tiny network, and sums before
+    steps without samples, which take long to account for together and have tests of their own.
     """
     if name == "language":
         return METHODS[name](start=FromNames(tower="toy"))
     if METHODS[name].takes is PrivateImages:
         return quick(METHODS[name])
+    if name in ("warm-start", "projection"):
+        return METHODS[name](sampling_rate=1.0)
     if name == "auto":
         return METHODS[name](candidates=(MeanPrototypes(), MeanPrototypes(features=PublicMap(axes=3))))
     return METHODS[name]()
