@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -94,8 +95,8 @@ def encode_images(
     partial = _partial(target, {"files": files}, encoder, len(images), batch, overwrite)
     resumed = partial.done
     todo = [(i, images.paths[i * batch : (i + 1) * batch]) for i in partial.todo]
-    with without_warnings():
-        _finish(partial, encoded_batches(todo, encoder, batch), progress)
+    with without_warnings(), closing(encoded_batches(todo, encoder, batch)) as batches:
+        _finish(partial, batches, progress)
     unreadable = partial.unreadable()
     kept = np.ones(len(images), dtype=bool)
     if drop_unreadable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,8 +44,8 @@ def encode_images_in_memory(
     rows = np.zeros((len(paths), encoder.dimension), dtype=np.float32)
     unreadable: list[int] = []
     pending = [(start, paths[start : start + batch]) for start in range(0, len(paths), batch)]
-    with without_warnings():
-        for start, part, missing in encoded_batches(pending, encoder, batch):
+    with without_warnings(), closing(encoded_batches(pending, encoder, batch)) as batches:
+        for start, part, missing in batches:
             rows[start : start + len(part)] = part
             unreadable += [start + place for place in missing]
             if progress is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -24,11 +24,12 @@ _WORKERS = 4
 
 def encoded_batches(
     batches: Sequence[tuple[int, Sequence[Path]]], encoder: Encoder, size: int
-) -> Iterator[Batch]:
+) -> Generator[Batch, None, None]:
     """For each (index, paths): the index, a row per path, and which places in the batch were unreadable.
 
     The encoder always sees exactly `size` pictures; blanks fill the gaps, and an unreadable picture's row is
-    set to zero.
+    set to zero. Whoever stops before the end closes it: left to the garbage collector, it might be closed by
+    one of its own threads, which cannot wait for itself.
     """
     in_halves = encoder if isinstance(encoder, ImageEncoder) else None
     prepare: Callable[[Any], Any] = (lambda image: image) if in_halves is None else in_halves.prepare
