@@ -317,7 +317,7 @@ class Active(torch.nn.GroupNorm):
 def test_a_network_that_cannot_be_trained_truly_is_refused_before_the_charge(monkeypatch, layer, why):
     network = network_of("small-cnn", size=SIDE)
     network.encoder.module = network.module = torch.nn.Sequential(*network.stages, layer)
-    monkeypatch.setattr("dptransfer.methods.fine_tuning.network_of", lambda *_, **__: network)
+    monkeypatch.setattr("dptransfer.deep.network.network_of", lambda *_, **__: network)
     ledger = Ledger.in_memory()
     with pytest.raises(ArgumentError, match=why):
         fitted(METHODS["film"], ledger=ledger)

@@ -15,7 +15,7 @@ from dptransfer.arrays import Floats
 from dptransfer.data import Facts, PrivateImages, PublicEmbeddings, PublicImages
 from dptransfer.deep.as_released import require_as_released
 from dptransfer.deep.neighbours import require_own_gradients
-from dptransfer.deep.network import Network, network_of
+from dptransfer.deep.network import Network
 from dptransfer.deep.network_gradient import NetworkGradient
 from dptransfer.deep.picture_loss import PictureLoss
 from dptransfer.deep.pictures import Pictures
@@ -68,9 +68,6 @@ class FineTuning(ImageMethod):
     """Base of the methods that step along noisy gradients of a network.
 
     Attributes:
-        encoder: the public network, by name.
-        size: side of the pictures that it takes; by default its own.
-        device: where it runs: 'cpu', 'cuda', ...
         steps: how many.
         sampling_rate: probability with which a step looks at an example, or at a person; None for all of
             them, up to 4,096 of a declared number. What a step costs in time is worth least in noise.
@@ -86,9 +83,6 @@ class FineTuning(ImageMethod):
             axes; without, rows of unit norm.
     """
 
-    encoder: str = "efficientnet-lite0"
-    size: int | None = None
-    device: str = "cpu"
     steps: int = 30
     sampling_rate: float | None = None
     clip: float = 0.3
@@ -138,8 +132,16 @@ class FineTuning(ImageMethod):
         return loss
 
     def outcome(self, loss: PictureLoss, theta: Floats, plan: Plan) -> Outcome:
-        """What is released of the last θ."""
-        return outcome_of(loss.pictures.parts, theta, plan)
+        """What is released of the last θ: the head, and what is changed in the encoder."""
+        parts = loss.pictures.parts
+        delta = parts.delta(theta)
+        return Outcome(
+            LinearHead(parts.head(theta), np.zeros(parts.classes)),
+            plan.events,
+            features=parts.features,
+            encoder_delta=delta,
+            encoder=parts.network.identity if delta is None else None,
+        )
 
     def plan(self, facts: Facts, budget: Budget, public: PublicImages | None = None) -> Plan:
         """Rounds of noisy gradients, with as little noise as the budget allows.
@@ -156,7 +158,7 @@ class FineTuning(ImageMethod):
 
     def prepare(self, facts: Facts, public: PublicImages | None) -> TrainedParts:
         """Load the network, find in it what is to be trained, and try both on pictures of noise."""
-        network = network_of(self.encoder, size=self.size, device=self.device)
+        network = self.network()
         network.require_shape(facts.shape)
         features = None if public is None else self.map_of(network, public)
         parts = self.parts(network, len(facts.classes), features)
@@ -233,15 +235,3 @@ class TwoDescents:
 
     def _joined(self, head_and_trunk: list[Floats]) -> Floats:
         return np.concatenate([part.ravel() for part in reversed(head_and_trunk)])
-
-
-def outcome_of(parts: TrainedParts, theta: Floats, plan: Plan) -> Outcome:
-    """The released head and what is changed in the encoder."""
-    delta = parts.delta(theta)
-    return Outcome(
-        LinearHead(parts.head(theta), np.zeros(parts.classes)),
-        plan.events,
-        features=parts.features,
-        encoder_delta=delta,
-        encoder=parts.network.identity if delta is None else None,
-    )

@@ -29,9 +29,7 @@ from dptransfer.queries import LargestVotes, VoteCounts
 _ASSUMED_SIZE = 5_000  # examples, where none are declared
 _MOST_TEACHERS = 10_000
 _MOST_QUERIES = 2_000
-_NOISE_SHARE = (
-    1 / 5
-)  # of the teachers: half of them agreeing on one of ten classes are then heard 3 of 4 times
+_NOISE_SHARE = 1 / 5  # of the teachers: half of them agreeing on one of ten classes are heard 3 of 4 times
 _ANSWERED_SHARE = 2 / 3  # of the questions of Confident-GNMax: 684 of 1,000 in the paper
 _TEST_SHARE = 1 / 20  # of μ² for its tests; in the paper 1000/200² of 1000/200² + 2·684/50², or 0.044
 NOBODY: Labels = np.zeros(0, dtype=np.int64)
