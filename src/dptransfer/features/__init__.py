@@ -5,15 +5,18 @@ from dptransfer.features.on_lattice import OnLattice
 from dptransfer.features.principal_axes import cache_folder
 from dptransfer.features.public_map import FittedPublicMap, PublicMap
 from dptransfer.features.unit_norm import FittedUnitNorm, UnitNorm
+from dptransfer.features.vocabulary_map import FittedVocabularyMap, VocabularyMap
 
 __all__ = [
     "Features",
     "FittedFeatures",
     "FittedPublicMap",
     "FittedUnitNorm",
+    "FittedVocabularyMap",
     "OnLattice",
     "PublicMap",
     "UnitNorm",
+    "VocabularyMap",
     "apply",
     "cache_folder",
     "describe",
