@@ -3,8 +3,8 @@
 What is known: the noisy sum Z_cj of each class in each word of the encoder (`features.VocabularyMap`), and
 the noisy counts. What is assumed: Z_cj = n_c · m_cj + noise, where m_cj ≥ 0 is how much of word j a row of
 class c has on average. Most are next to nothing and a few are large, in a way that no formula knows before:
-so m_cj is one of a few values, with probabilities that maximise the likelihood of all sums together
-(expectation-maximisation; Kiefer and Wolfowitz 1956). The values are
+so m_cj is one of a few values, give or take 10 %, with probabilities that maximise the likelihood of all sums
+together (expectation-maximisation; Kiefer and Wolfowitz 1956). The values are
 
     b_j times 0, 0.03, 0.1, 0.3, 1, 2, 4 or 8    as much as others have of it: b_j is the mean over classes
     0.01 … 0.95, twenty of them                  as much as only this class has
@@ -36,10 +36,11 @@ from dptransfer.methods.hierarchical import count_estimates
 _SHARED = np.array([0.0, 0.03, 0.1, 0.3, 1.0, 2.0, 4.0, 8.0])
 _OWN = np.geomspace(0.01, 0.95, 20)
 _BASES = np.array([0.0, *np.geomspace(1e-5, 0.9, 50)])
+_WIDTH = 0.1  # of a value, as a standard deviation in parts of it: about half the way to the next
 _LARGEST = 0.98  # of a mean: rows have unit norm
 _LEAST = 1e-7  # of a base rate, and of a share: a word that nobody has is still possible
 _ROUNDS = 50
-_MOST_FITTED = 2**17  # sums from which probabilities of values are learned; more change nothing
+_MOST_FITTED = 2**15  # sums from which probabilities of values are learned; more change nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +62,9 @@ class SparsePosterior:
     @property
     def shares(self) -> Floats:
         """(classes, words) q: the chance of each word among those of a class; rows add up to 1."""
-        found: Floats = self.means + _LEAST
-        return found / found.sum(axis=1, keepdims=True)
+        own = self.means + _LEAST
+        found: Floats = own / own.sum(axis=1, keepdims=True)
+        return found
 
     def scores(self) -> Floats:
         """(classes, words) weights of a linear score of rows in words, a log likelihood.
@@ -93,47 +95,27 @@ def sparse_posterior(sums: Floats, counts: Floats, sum_scale: float, count_scale
     base = _base_rates(sums, estimates, sum_scale)
     shared = np.minimum(np.multiply.outer(base, _SHARED), _LARGEST)
     values = np.hstack([shared, np.broadcast_to(_OWN, (len(base), len(_OWN)))])
-    size = estimates[:, None]
-    chances = _fitted(sums, size, values, sum_scale)
-    means, squares = np.empty(sums.shape), np.empty(sums.shape)
-    evidence = 0.0
-    for own in range(len(sums)):
-        ratios, peaks = _likelihood(sums[own], estimates[own], values, sum_scale)
-        ratios *= chances
-        total = ratios.sum(axis=1)
-        evidence += float((np.log(total) + peaks).sum())
-        ratios /= total[:, None]
-        means[own], squares[own] = (np.einsum("jg,jg->j", ratios, values**power) for power in (1, 2))
-    return SparsePosterior(means, np.maximum(squares - means**2, 0.0), estimates, evidence)
+    chances = _fitted(sums, estimates, values, sum_scale)
+    found = [_read(*row, values, sum_scale, chances) for row in zip(sums, estimates, strict=True)]
+    means, variances, evidence = (np.array(part) for part in zip(*found, strict=True))
+    return SparsePosterior(means, variances, estimates, float(evidence.sum()))
 
 
 def _base_rates(sums: Floats, counts: Floats, scale: float) -> Floats:
     """(words,) posterior mean of each word's mean over classes, of which none outweighs the typical one."""
     weights = class_weights(counts)
     total, size = weights @ sums, float(weights @ counts)
+    values = np.broadcast_to(_BASES, (len(total), len(_BASES)))
     noise = scale * float(np.linalg.norm(weights))
-    ratios, _ = _likelihood(total, size, np.broadcast_to(_BASES, (len(total), len(_BASES))), noise)
-    posterior = ratios * _chances(ratios)
-    rates: Floats = posterior @ _BASES / posterior.sum(axis=1)
-    return np.maximum(rates, _LEAST)
+    chances = _chances(_likelihood(total, size, values, noise)[0])
+    return np.maximum(_read(total, size, values, noise, chances)[0], _LEAST)
 
 
 def _fitted(sums: Floats, counts: Floats, values: Floats, scale: float) -> Floats:
-    """Probabilities of the values, from all sums or, where there are very many, from every so many of them."""
-    step = -(-sums.size // _MOST_FITTED)
-    chosen = np.arange(0, sums.size, step)
+    """Probabilities of the values, from all sums, or from every so many of them where there are very many."""
+    chosen = np.arange(0, sums.size, -(-sums.size // _MOST_FITTED))
     own, word = np.divmod(chosen, sums.shape[1])
-    ratios, _ = _likelihood(sums.reshape(-1)[chosen], counts[own, 0], values[word], scale)
-    return _chances(ratios)
-
-
-def _likelihood(sums: Floats, counts: Floats | float, values: Floats, scale: float) -> tuple[Floats, Floats]:
-    """Likelihood of each value against that of 0, over its largest; and the logarithm of that."""
-    means = (np.asarray(counts)[..., None] / scale) * values
-    ratios = means * ((sums / scale)[:, None] - 0.5 * means)
-    peaks: Floats = ratios.max(axis=1)
-    ratios -= peaks[:, None]
-    return np.exp(ratios, out=ratios), peaks
+    return _chances(_likelihood(sums.reshape(-1)[chosen], counts[own], values[word], scale)[0])
 
 
 def _chances(ratios: Floats) -> Floats:
@@ -144,3 +126,30 @@ def _chances(ratios: Floats) -> Floats:
         chances = chances * ((1 / (ratios @ chances)) @ ratios)
         chances /= chances.sum()
     return chances
+
+
+def _read(
+    sums: Floats, count: float, values: Floats, scale: float, chances: Floats
+) -> tuple[Floats, Floats, float]:
+    """Posterior means and variances of m in each word, and the log evidence of these sums against noise."""
+    ratios, peaks = _likelihood(sums, count, values, scale)
+    ratios *= chances
+    total = ratios.sum(axis=1)
+    ratios /= total[:, None]
+    own = (_WIDTH * values) ** 2
+    trusted = own / (own + (scale / count) ** 2)
+    centres = values + trusted * ((sums / count)[:, None] - values)
+    means: Floats = np.einsum("jg,jg->j", ratios, centres)
+    squares = np.einsum("jg,jg->j", ratios, centres**2 + own * (1 - trusted))
+    return np.maximum(means, 0.0), np.maximum(squares - means**2, 0.0), float((np.log(total) + peaks).sum())
+
+
+def _likelihood(sums: Floats, counts: Floats | float, values: Floats, scale: float) -> tuple[Floats, Floats]:
+    """Likelihood of each value against that of 0, over its largest; and the logarithm of that."""
+    means = (np.asarray(counts)[..., None] / scale) * values
+    observed = (sums / scale)[:, None]
+    spread = 1 + (_WIDTH * means) ** 2
+    ratios = 0.5 * (observed**2 - (observed - means) ** 2 / spread - np.log(spread))
+    peaks: Floats = ratios.max(axis=1)
+    ratios -= peaks[:, None]
+    return np.exp(ratios, out=ratios), peaks

@@ -29,9 +29,9 @@ class ConfidenceTotal(BoundedQuery):
     Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
     Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
     Sensitivity:   L2. Add/remove: a row adds (p, 1 − p) with p in [0, 1], whose squares add up to at most 1.
-                   Replace: (p − p′, p′ − p), of norm at most √2. Persons: one with m rows adds min(1, bound/m)
-                   of their sum: two numbers that are not negative and add up to at most bound, so bound and
-                   √2·bound.
+                   Replace: (p − p′, p′ − p), of norm at most √2. Persons: one with m rows adds their sum
+                   times min(1, bound/m): two numbers that are not negative and add up to at most bound, so
+                   bound and √2·bound.
     Assumes:       a map that works row by row, rows in exact integers: p is rounded toward zero, and 1 − p is
                    what it lacks of the grid.
     Reference:     docs/methods/public-prior.md says what it is used for.
@@ -58,7 +58,7 @@ class ConfidenceTotal(BoundedQuery):
         return answer
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
-        """The two sums, in steps of 2⁻³⁰; a person adds the mean of their rows times as much as they count."""
+        """The two sums, in steps of 2⁻³⁰; a person adds the mean of their rows, times what they count."""
         answer = np.zeros(2, dtype=np.int64)
 
         def part(groups: Groups) -> Integers:
