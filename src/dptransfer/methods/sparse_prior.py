@@ -66,14 +66,11 @@ class SparsePosterior:
         found: Floats = own / own.sum(axis=1, keepdims=True)
         return found
 
-    def scores(self) -> Floats:
-        """(classes, words) weights of a linear score of rows in words, a log likelihood.
-
-        They are log q less its mean over classes, which changes no difference of scores.
-        """
-        logs = np.log(self.shares)
-        centred: Floats = logs - logs.mean(axis=0)
-        return centred
+    @property
+    def weights(self) -> Floats:
+        """(classes, words) log q: weights of a linear score of rows in words, a log likelihood."""
+        logs: Floats = np.log(self.shares)
+        return logs
 
 
 def sparse_posterior(sums: Floats, counts: Floats, sum_scale: float, count_scale: float) -> SparsePosterior:
