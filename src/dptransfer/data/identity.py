@@ -67,8 +67,8 @@ def require_same_encoder(
         remedy = f"Rows of {second.name} as it was are of no use here: give the pictures themselves."
     if replace(first, runtime=second.runtime) == second:
         remedy = (
-            "They differ in their last digits alone, but an example has one row. Encode both the same way: "
-            "with runtime='torch' (--runtime torch), as versions up to 0.5 did, or with runtime='onnx'."
+            "They differ in their last digits alone, but an example has one row. Encode both the same way, "
+            "with 'dptransfer encode --runtime torch', as versions up to 0.5 did, or with --runtime onnx."
         )
     raise Incompatible(
         f"{names[0]} and {names[1]} must come from one encoder; got {first} and {second}. {remedy}"

@@ -17,7 +17,7 @@ from dptransfer.encoders.checkpoint import read_checkpoint
 from dptransfer.encoders.efficientnet_graph import DIMENSION, efficientnet_graph
 from dptransfer.encoders.kept_graph import kept_graph
 from dptransfer.encoders.onnx_session import one_by_one, onnx_session
-from dptransfer.encoders.registry import EncoderNote, Runtime
+from dptransfer.encoders.registry import EncoderNote
 from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder, state_digest
 from dptransfer.errors import ArgumentError
 
@@ -30,7 +30,7 @@ _GRAPH = 1  # counts the ways of making the graph: rows of another would differ 
 
 
 def efficientnet_lite0(
-    *, size: int = 224, device: str = "cpu", runtime: Runtime | None = None
+    *, size: int = 224, device: str = "cpu", runtime: str | None = None
 ) -> EfficientNetOnnx | TorchModuleEncoder:
     """The encoder: 1280 non-negative features, the mean over space of the last convolution.
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, cast
 
 from dptransfer import _check
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
@@ -14,8 +14,6 @@ from dptransfer.encoders.base import Encoder, Kind
 from dptransfer.encoders.delta import BESIDE, EncoderDelta
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.plugins import Registry, is_place
-
-Runtime: TypeAlias = Literal["onnx", "torch"]
 
 
 @dataclass(frozen=True)
@@ -53,9 +51,7 @@ class EncoderNote:
         """Whether ONNX Runtime or torch can run it."""
         return "runtime" in inspect.signature(self.load).parameters
 
-    def encoder(
-        self, *, size: int | None = None, device: str = "cpu", runtime: Runtime | None = None
-    ) -> Encoder:
+    def encoder(self, *, size: int | None = None, device: str = "cpu", runtime: str | None = None) -> Encoder:
         """The encoder itself, loaded.
 
         Args:
@@ -126,7 +122,7 @@ def get_encoder(
     size: int | None = None,
     device: str = "cpu",
     kind: Kind | None = None,
-    runtime: Runtime | None = None,
+    runtime: str | None = None,
 ) -> Encoder:
     """The encoder of that name.
 
@@ -194,7 +190,7 @@ def encoder_of(
     note = None if _is_model(asked) else ENCODERS.find(asked)
     kind: Kind = "image" if identity.transform.startswith("rgb") else "text"
     size = identity.picture_size if note is None or note.sized else None
-    runtime: Runtime | None = None
+    runtime: str | None = None
     if note is not None and note.has_runtimes:
         runtime = "torch" if identity.runtime is None else "onnx"
     encoder = get_encoder(asked, size=size, device=device, kind=kind, runtime=runtime)
