@@ -7,8 +7,8 @@
 The ways take turns, one round of each after the other, so that whatever else the machine does meets all of
 them alike; what counts are the ratios, of which the median over the rounds is shown. 'alone' is what ONNX
 Runtime does with pictures that are decoded and squeezed already, the faster of two ways to call it: all
-pictures of a batch with its own threads, or a picture a call on threads of ours. The rest are whole encodings,
-with decoding, squeezing and an `.emb` folder written.
+pictures of a batch with its own threads, or a picture a call on threads of ours. The others are whole
+encodings, with decoding, squeezing and an `.emb` folder written.
 """
 
 from __future__ import annotations
