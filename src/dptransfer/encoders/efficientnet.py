@@ -74,13 +74,16 @@ class EfficientNetOnnx(ImageEncoder):
     dimension = DIMENSION
 
     def __init__(self, size: int) -> None:
-        file, self._size = weights_file(), size
-        graph = kept_graph(
-            f"{NAME}-{size}-{_GRAPH}", file, lambda: efficientnet_graph(read_checkpoint(file), size)
-        )
-        self._session = onnx_session(graph, extra="images")
+        self._size = size
+        self._session = onnx_session(self.graph(), extra="images")
         digest = self._session.get_modelmeta().custom_metadata_map["weights"]
         self.identity = EncoderIdentity(NAME, digest, _transform(size), size, runtime="onnx")
+
+    def graph(self) -> bytes:
+        """The network as an ONNX model."""
+        file, size = weights_file(), self._size
+        named = f"{NAME}-{size}-{_GRAPH}"
+        return kept_graph(named, file, lambda: efficientnet_graph(read_checkpoint(file), size))
 
     def prepare(self, image: Image.Image) -> PixelArray:
         """Squeeze to the size; scaling is the graph's."""
