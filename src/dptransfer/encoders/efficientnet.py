@@ -61,6 +61,7 @@ class EfficientNetOnnx(ImageEncoder):
     """
 
     dimension = DIMENSION
+    one_by_one = True
 
     def __init__(self, size: int) -> None:
         self._size = size

@@ -55,6 +55,7 @@ class SentenceOnnx:
     """
 
     kind: Kind = "text"
+    one_by_one = True
 
     def __init__(self, folder: Path, *, name: str, longest: int) -> None:
         tokenizers = _check.installed("tokenizers", "text", f"The encoder {name}")
