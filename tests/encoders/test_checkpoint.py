@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptransfer.encoders.checkpoint import read_checkpoint
+from dptransfer.encoders.checkpoint import read_checkpoint, weights_digest
 from dptransfer.errors import DataError
 
 torch = pytest.importorskip("torch")
@@ -114,3 +114,13 @@ def test_a_damaged_file_is_refused(tmp_path, zipped):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(DataError, match=r"gone\.pth.*must be readable"):
         read_checkpoint(tmp_path / "gone.pth")
+
+
+def test_the_digest_of_weights_is_that_of_torch(tmp_path):
+    from dptransfer.encoders.torch_module import state_digest
+
+    state = {**torch.nn.BatchNorm2d(3).state_dict(), "none": torch.zeros(0, 3), "turned": torch.rand(4, 6).T}
+    found = read_checkpoint(saved(tmp_path / "weights.pth", state, zipped=True))
+    assert weights_digest(found) == state_digest(state)
+    found["weight"][0] += 1
+    assert weights_digest(found) != state_digest(state)

