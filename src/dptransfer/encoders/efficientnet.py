@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,6 +121,7 @@ def _in_torch(size: int, device: str) -> TorchModuleEncoder:
     )
 
 
+@cache
 def imagenet_vocabulary() -> Vocabulary:
     """The 1,000 classes that it was trained to tell apart, by its own last layer; read without torch."""
     state = read_checkpoint(weights_file())
