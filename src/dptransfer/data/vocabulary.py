@@ -37,7 +37,7 @@ class Vocabulary:
     (Vocabulary(2 words, dimension 3), 3)
 
     Attributes:
-        names: one for each word; they are shown on the card.
+        names: one for each word, or several with commas between them, of which the card shows the first.
         weights: (words, dimension), float32 and finite.
         offset: (words,).
         unit_rows: whether the classifier takes rows of unit norm, as models of pictures and texts do.

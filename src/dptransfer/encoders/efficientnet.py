@@ -129,7 +129,7 @@ def imagenet_vocabulary() -> Vocabulary:
 
 
 def imagenet_names() -> tuple[str, ...]:
-    """ImageNet's 1,000 classes in their usual order, that of their WordNet numbers, each by one noun."""
+    """ImageNet's 1,000 classes in their usual order, that of their WordNet numbers, each by its nouns."""
     return tuple(files("dptransfer.encoders").joinpath("imagenet_words.txt").read_text("utf-8").splitlines())
 
 

@@ -35,9 +35,14 @@ def top_words(shares: Floats, names: Sequence[str], most: int = _MOST_WORDS) -> 
     """
     order = np.argsort(-shares, axis=1, kind="stable")[:, :most]
     return tuple(
-        tuple((names[word], float(own[word])) for word in best if own[word] >= _LEAST_SHARE)
+        tuple((_first(names[word]), float(own[word])) for word in best if own[word] >= _LEAST_SHARE)
         for own, best in zip(shares, order, strict=True)
     )
+
+
+def _first(names: str) -> str:
+    """A word's first name; others may follow after commas."""
+    return names.partition(",")[0]
 
 
 def words_of(model: PrivateClassifier, most: int = _MOST_WORDS) -> tuple[Words, ...] | None:
