@@ -10,7 +10,7 @@ from dptransfer.arrays import AnyArray, Floats, Labels, People
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms.gaussian import GaussianMechanism
 from dptransfer.noise import NoiseSource, lattice_epsilon
-from dptransfer.privacy import GaussianEvent, Relation, Unit
+from dptransfer.privacy import GaussianEvent, Relation
 from dptransfer.queries.base import L2Query
 
 _ROUNDING = 1e-9  # shares are floats; a sum of 1 + 1e-9 is still 1, and is paid for by `_HAIR`
@@ -24,10 +24,7 @@ class GaussianShares:
     Releases:      the noisy answers of the queries it is asked, each at its share of the budget.
     Guarantee:     GaussianEvent(z) for all of them together: a release with share q has multiplier z/√q and
                    is √q/z-GDP, and releases whose shares add up to at most 1 are 1/z-GDP even if each share
-                   and query depends on earlier answers. Under replace-one a label either stays or changes,
-                   for the whole run; a query says how far either moves it, and shares weighted by the
-                   squares add up to at most 1 for either: that bounds every pair of neighbours. Of persons,
-                   who have several labels, every share is spent in full.
+                   and query depends on earlier answers.
     Relation:      the one it is built with; each query's sensitivity is taken under it.
     Sensitivity:   each query's own, L2; the event quotes that of the largest, `query`.
     Assumes:       every answer has at most as many coordinates as `query`, on a grid at least as fine
@@ -51,21 +48,18 @@ class GaussianShares:
         """What all shares cost together.
 
         The lattice costs 1/scale² per coordinate, so a share q of the budget costs q times what the whole
-        would: their sum is at most the whole's, with as many coordinates as the largest answer. Under
-        replace-one shares may add up to 2, as each is spent in full on labels that stay or on those that
-        change.
+        would: their sum is at most the whole's, with as many coordinates as the largest answer.
         """
         sensitivity = self.query.l2_sensitivity(self.relation)
         # A query's sensitivity in steps may be smaller than the largest query's, down to half of it (checked
         # by `SharesLeft`).
         scale = self.noise_multiplier * sensitivity * self.query.grid / 2
-        shares = 2 if self.relation is Relation.REPLACE_ONE else 1
         return GaussianEvent(
             noise_multiplier=self.noise_multiplier,
             relation=self.relation,
             sensitivity=sensitivity,
             label=self.label,
-            numeric_epsilon=shares * lattice_epsilon(scale, math.prod(self.query.shape)),
+            numeric_epsilon=lattice_epsilon(scale, math.prod(self.query.shape)),
             unit=self.query.unit,
         )
 
@@ -76,15 +70,11 @@ class GaussianShares:
 
 @dataclass
 class SharesLeft:
-    """What is left of a `GaussianShares` budget; refuses to spend more than it has.
-
-    `left` is what is left where the label of a replaced example stays, and where it changes; add/remove
-    spends both alike.
-    """
+    """What is left of a `GaussianShares` budget; refuses to spend more than it has."""
 
     budget: GaussianShares
     noise: NoiseSource
-    left: tuple[float, float] = (1.0, 1.0)
+    left: float = 1.0
 
     def release(
         self,
@@ -97,11 +87,9 @@ class SharesLeft:
         """The query's noisy answer on these rows, for `share` of the budget."""
         _check.positive("share", share)
         largest, relation = self.budget.query, self.budget.relation
-        spent = (share * part for part in _parts(query, relation))
-        stays, changes = (left - part for left, part in zip(self.left, spent, strict=True))
-        if min(stays, changes) < -_ROUNDING:
+        if share > self.left + _ROUNDING:
             raise BudgetError(
-                f"Shares must add up to at most 1; {share:g} was asked for and {min(self.left):g} is left."
+                f"Shares must add up to at most 1; {share:g} was asked for and {self.left:g} is left."
             )
         finest = largest.l2_sensitivity(relation) * largest.grid / 2
         if (
@@ -113,21 +101,11 @@ class SharesLeft:
                 "A query must not be larger or coarser than the one the shares were planned for, nor about "
                 "another unit."
             )
-        self.left = stays, changes
+        self.left -= share
         multiplier = self.budget.noise_multiplier / math.sqrt(share) * _HAIR
-        is_part = relation is Relation.REPLACE_ONE
-        mechanism = GaussianMechanism(query, multiplier, relation, is_part)
+        mechanism = GaussianMechanism(query, multiplier, relation)
         return mechanism.release(rows, labels, people, noise=self.noise)
 
     def scale(self, query: L2Query, share: float) -> float:
         """Standard deviation of the noise that `release` would add."""
         return self.budget.noise_multiplier / math.sqrt(share) * query.l2_sensitivity(self.budget.relation)
-
-
-def _parts(query: L2Query, relation: Relation) -> tuple[float, float]:
-    """Of a share, what is spent where the label of a replaced example stays, and where it changes."""
-    gaps: tuple[float, float] | None = getattr(query, "gaps_by_label", None)
-    if relation is Relation.ADD_REMOVE or query.unit is Unit.PERSON or gaps is None:
-        return 1.0, 1.0
-    whole = query.l2_sensitivity(relation)
-    return (gaps[0] / whole) ** 2, (gaps[1] / whole) ** 2
