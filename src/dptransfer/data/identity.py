@@ -9,6 +9,8 @@ from typing import Any
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.errors import Incompatible
 
+_NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+
 
 @dataclass(frozen=True)
 class EncoderIdentity:
@@ -47,7 +49,7 @@ class EncoderIdentity:
     @property
     def grey_range(self) -> GreyRange | None:
         """The declared black and white of pictures of more than bytes; None if files say it themselves."""
-        found = re.search(r", greys (-?[\d.e+-]+) to (-?[\d.e+-]+)$", self.transform)
+        found = re.search(rf", greys ({_NUMBER}) to ({_NUMBER})$", self.transform)
         return None if found is None else (float(found[1]), float(found[2]))
 
     def reading(self, grey_range: GreyRange) -> EncoderIdentity:

@@ -88,7 +88,13 @@ def reading(encoder: Encoder, grey_range: GreyRange | None) -> Encoder:
             f"A grey range is for pictures; the encoder '{encoder.identity.name}' is for texts. Leave it out."
         )
     changed: Any = copy(encoder)
-    changed.identity = encoder.identity.reading(declared)
+    try:
+        changed.identity = encoder.identity.reading(declared)
+    except AttributeError:
+        raise ArgumentError(
+            "An encoder whose pictures are read by a declared grey range has an identity that can be set; "
+            f"that of '{encoder.identity.name}' cannot. Make it a plain attribute."
+        ) from None
     made: Encoder = changed
     return made
 
