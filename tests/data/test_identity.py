@@ -61,3 +61,16 @@ def test_how_greys_are_read_is_part_of_the_identity_and_comes_back_out_of_it():
 )
 def test_a_transform_that_somebody_else_wrote_is_no_range_by_chance(end):
     assert EncoderIdentity("net", "ab" * 32, f"rgb 8{end}").grey_range is None
+
+
+def test_a_runtime_is_compared_and_is_written_only_where_it_is_known():
+    by_onnx = EncoderIdentity("net", "ab" * 32, SIZED.transform, 96, runtime="onnx")
+    assert by_onnx != SIZED
+    assert "runtime" not in SIZED.to_dict()
+    assert EncoderIdentity.from_dict(by_onnx.to_dict()) == by_onnx
+    assert str(by_onnx).endswith("mean pool; by onnx]")
+    with pytest.raises(Incompatible, match="--runtime torch"):
+        require_same_encoder(SIZED, by_onnx, names=("Old rows", "new rows"))
+    other = EncoderIdentity("net", "cd" * 32, SIZED.transform, 96)
+    with pytest.raises(Incompatible, match="the same encoder and the same transform"):
+        require_same_encoder(other, by_onnx, names=("Old rows", "new rows"))

@@ -29,6 +29,7 @@ def encode(
     grey_range: options.GreyRange = None,
     text_column: Annotated[str | None, typer.Option(help="Column of the texts; default text.")] = None,
     device: options.Device = "cpu",
+    runtime: options.Runtime = None,
     batch: options.Batch = 32,
     classes: options.Classes = None,
     person: options.Person = None,
@@ -54,8 +55,8 @@ def encode(
 
     from dptransfer.encoders import get_encoder
 
-    greys = grey_ends(grey_range)
-    model = get_encoder(encoder or "efficientnet-lite0", size=size, device=device, grey_range=greys)
+    greys, spec = grey_ends(grey_range), encoder or "efficientnet-lite0"
+    model = get_encoder(spec, size=size, device=device, runtime=runtime, grey_range=greys)
     found = examples_in(source, model, declared, text_column=text_column, person=person)
     strict = not (public or allow_unreadable)
     refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, {GREYS}, or {_ALLOW}")

@@ -77,6 +77,10 @@ GreyRange = Annotated[
     _encoding("--grey-range", metavar="LOW,HIGH", help="Black and white, where files have more than bytes."),
 ]
 Device = Annotated[str, _encoding(help="cpu, cuda, cuda:1 or mps.")]
+Runtime = Annotated[
+    str | None,
+    _encoding(help="onnx or torch, for encoders that both can run; default onnx on the cpu if installed."),
+]
 Batch = Annotated[int, _encoding(min=1, help="Examples encoded at a time.")]
 
 

@@ -8,8 +8,9 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dptransfer.arrays import EncodedRows, Floats32
+from dptransfer.arrays import EncodedRows
 from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import ArgumentError, DataError
@@ -57,11 +58,11 @@ class ImageEncoder(ABC):
     kind: Kind = "image"
 
     @abstractmethod
-    def prepare(self, image: Image.Image) -> Floats32:
+    def prepare(self, image: Image.Image) -> NDArray[Any]:
         """One RGB picture as the model's input array; may be called from several threads."""
 
     @abstractmethod
-    def forward(self, pixels: Floats32) -> EncodedRows:
+    def forward(self, pixels: NDArray[Any]) -> EncodedRows:
         """Rows for a stack of prepared pictures, shape (pictures, ...)."""
 
     def measured_dimension(self) -> int:
