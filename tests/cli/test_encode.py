@@ -422,7 +422,9 @@ def test_pictures_that_would_be_black_are_refused_until_a_grey_range_is_declared
 def test_sets_that_are_read_differently_do_not_mix(cli, photos, scans, encoder, ledger):
     words = ("--encoder", encoder, "--out")
     cli("encode", scans, *words, "p.emb", "--grey-range", "0,4095")
-    cli("encode", photos, *words, "pool.emb", "--public")
+    (photos / "red/deep.png").write_bytes((scans / "dark/0.png").read_bytes())
+    told = cli("encode", photos, *words, "pool.emb", "--public").stderr
+    assert "1 unreadable (left out): red/deep.png. A picture of sixteen bits" in told
     said = cli("fit", "p.emb", "--public", "pool.emb", "-m", "public", *FIT[2:], "--out", "m", code=2).stderr
     assert "greys 0.0 to 4095.0" in said
     assert Ledger(ledger).history() == []

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dptransfer.cli.encoding import examples_in, labels_of, unrecognised
+from dptransfer.cli.encoding import BREAKS_OFF, examples_in, labels_of, unrecognised
 from dptransfer.cli.screen import progress_bar
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 
@@ -67,7 +67,7 @@ def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> E
     _refuse_unreadable(unrecognised(found.paths, encoder.identity.grey_range))
     with progress_bar("Encoding") as step:
         rows, unreadable = encode_images_in_memory(found, encoder, batch=batch, progress=step)
-    _refuse_unreadable({str(found.paths[place]): "It breaks off." for place in unreadable})
+    _refuse_unreadable({str(found.paths[place]): BREAKS_OFF for place in unreadable})
     return rows
 
 

@@ -105,9 +105,14 @@ def _opened(path: Path, **how: Any) -> Any:
     return header
 
 
+def _has(header: Any, name: str) -> bool:
+    """Whether an element is there and says something; whoever removes names may leave others empty."""
+    return name in header and not header[name].is_empty
+
+
 def _depth_unstated(header: Any, grey_range: GreyRange | None) -> bool:
     """Whether nothing but the size of a number tells what is white."""
-    windowed = grey_range is not None or "VOILUTSequence" in header or "WindowCenter" in header
+    windowed = grey_range is not None or _has(header, "VOILUTSequence") or _has(header, "WindowCenter")
     return header.get("BitsStored") == 16 and header.PhotometricInterpretation in _GREYS and not windowed
 
 
@@ -127,14 +132,14 @@ def _shade(header: Any, grey_range: GreyRange | None) -> Shade | None:
 
     if grey_range is not None and not _are_bytes(header):
         shown = between(*grey_range)
-    elif "VOILUTSequence" in header:
+    elif _has(header, "VOILUTSequence"):
         white = 2.0 ** int(header.VOILUTSequence[0].LUTDescriptor[2]) - 1
 
         def shown(values: Floats) -> Floats:
             found: Floats = apply_voi(np.rint(values).astype(np.int64), header).astype(np.float64)
             return 255 * found / white
 
-    elif "WindowCenter" in header:
+    elif _has(header, "WindowCenter"):
         shown = _window(header)
     elif header.get("PixelRepresentation") == 0 and "ModalityLUTSequence" not in header:
         ends = np.array([0.0, 2.0 ** int(header.BitsStored) - 1])
