@@ -24,13 +24,21 @@ class DecodedFiles:
         resolution: height and width.
         private: whether an unreadable file counts as a black picture: refusing it would tell that it is
             there. A public one is an error that names it.
+        held: what the files go with, such as a temporary folder.
     """
 
     dtype = np.dtype(np.uint8)
 
-    def __init__(self, paths: Iterable[str | Path], resolution: tuple[int, int], *, private: bool) -> None:
+    def __init__(
+        self,
+        paths: Iterable[str | Path],
+        resolution: tuple[int, int],
+        *,
+        private: bool,
+        held: object = None,
+    ) -> None:
         self._paths = tuple(Path(path) for path in paths)
-        self._private = private
+        self._private, self._held = private, held
         self.shape = (len(self._paths), *resolution, 3)
 
     def __len__(self) -> int:
@@ -91,7 +99,9 @@ def pixels_of(
             )
         height, width = resolution if isinstance(resolution, tuple) else (resolution, resolution)
         size = _check.whole("resolution", height), _check.whole("resolution", width)
-        return DecodedFiles(x.paths if isinstance(x, ImageList) else x, size, private=private)
+        if isinstance(x, ImageList):
+            return DecodedFiles(x.paths, size, private=private, held=x.held)
+        return DecodedFiles(x, size, private=private)
     pixels = x if isinstance(x, np.ndarray) else array_or_none(x)
     if pixels is None:
         raise DataError("Pictures must all have one size; these differ. Squeeze them to one.")
