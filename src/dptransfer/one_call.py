@@ -192,8 +192,8 @@ class _Rows:
         if whose is None and people is not None:
             found = replace(found, people=person_positions(people, len(found)))
         labels_of(found, path, "private examples")
-        rows = self.kept.enter_context(kept_rows(found, encoder, path, self._purpose))
-        return read_private(rows, **declared)
+        kept = kept_rows(found, encoder, path, self._purpose)
+        return read_private(self.kept.enter_context(kept), **declared)
 
     def _required_encoder(self) -> Encoder:
         if self.encoder is None:
@@ -206,7 +206,7 @@ class _Rows:
     @property
     def _purpose(self) -> Path:
         """What rows that are kept a while are named after: the same for the same call."""
-        return Path(f"fit-{re.sub(chr(92) + 'W+', '-', self.name or 'unnamed')}")
+        return Path(f"fit-{re.sub(r'\W+', '-', self.name or 'unnamed')}")
 
 
 def _form(x: Any, text_column: str | None, features: str | None) -> Contents:

@@ -7,6 +7,7 @@ import shutil
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
@@ -96,14 +97,12 @@ def _members(archive: Path) -> Iterator[_Member]:
             for info in opened.infolist():
                 link = (info.external_attr >> 16) & 0o170000 == 0o120000
                 if not link:
-                    yield _Member(
-                        info.filename, info.is_dir(), info.file_size, lambda one=info: opened.open(one)
-                    )
+                    yield _Member(info.filename, info.is_dir(), info.file_size, partial(opened.open, info))
         return
     with tarfile.open(archive, "r:*") as tar:
         for one in tar:
             if one.isfile() or one.isdir():
-                yield _Member(one.name, one.isdir(), one.size, lambda one=one: tar.extractfile(one))
+                yield _Member(one.name, one.isdir(), one.size, partial(tar.extractfile, one))
 
 
 def _copy(source: IO[bytes], written: IO[bytes], size: int) -> None:

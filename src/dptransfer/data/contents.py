@@ -1,4 +1,4 @@
-"""What a path holds, by its ending and the names and types of its columns: rows of numbers, pictures, texts."""
+"""What a path holds, by its ending and the names and types of its columns: rows, pictures or texts."""
 
 from __future__ import annotations
 

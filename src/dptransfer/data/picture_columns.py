@@ -47,7 +47,7 @@ def unpack_pictures(
     examples, beside = read_examples(path, str(column), person)
     held = TemporaryFolder()
     stamp = path.stat().st_mtime_ns  # so that an interrupted encoding knows them again
-    names = []
+    names: list[str] = []
     with parsing(
         path, "pictures must be unpacked in the place for temporary files; they cannot.", "Set TMPDIR."
     ):
