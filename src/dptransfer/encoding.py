@@ -22,6 +22,7 @@ from dptransfer.progress import tell
 if TYPE_CHECKING:
     from dptransfer.data import ImageList, Labelled, TextList
     from dptransfer.encoders import Encoder, EncodeReport
+    from dptransfer.encoders.base import Kind
 
     Bar = Callable[..., AbstractContextManager[Callable[..., None]]]
 
@@ -31,10 +32,6 @@ _REPAIR = f"Repair or remove them, or encode first: {_ALLOWED}."
 
 NOBODY = "none"
 """What `--person` says where single examples are to be protected, whoever has several."""
-
-
-DEFAULTS = {"images": "efficientnet-lite0", "texts": "minilm"}
-"""The encoder that is taken where none is named, by what is to be encoded."""
 
 
 def is_table(path: Path, *, features: str | None = None, text_column: str | None = None) -> bool:
@@ -69,17 +66,30 @@ def examples_in(
         text_column: the column of the texts.
         person: what `--person` says.
     """
-    from dptransfer.data import find_images, find_texts
-
-    whose = None if person == NOBODY else person
-    if encoder.kind == "text":
-        column = text_column or "text"
-        return find_texts(path, classes=classes, labelled=labelled, column=column, person=whose)
-    if text_column is not None or path.suffix.lower() == ".txt":
+    if encoder.kind == "image" and (text_column is not None or path.suffix.lower() == ".txt"):
         what = "Texts need" if text_column is None else "--text-column needs"
         raise ArgumentError(
             f"{what} an encoder for texts; '{encoder.identity.name}' is for images. Example: --encoder minilm"
         )
+    return examples_at(path, encoder.kind, classes, labelled=labelled, text_column=text_column, person=person)
+
+
+def examples_at(
+    path: Path,
+    kind: Kind,
+    classes: Sequence[str | int] | None,
+    *,
+    labelled: bool = True,
+    text_column: str | None = None,
+    person: str | None = None,
+) -> ImageList | TextList:
+    """The images or the texts at `path`, whatever will encode them; arguments as for `examples_in`."""
+    from dptransfer.data import find_images, find_texts
+
+    whose = None if person == NOBODY else person
+    if kind == "text":
+        column = text_column or "text"
+        return find_texts(path, classes=classes, labelled=labelled, column=column, person=whose)
     return find_images(path, classes=classes, labelled=labelled, person=whose)
 
 

@@ -19,14 +19,15 @@ _ALLOW = "pass --allow-unreadable to count each as a row of zeros."
 
 def encode(
     source: Annotated[
-        Path, typer.Argument(help="A folder (of one per class), an image, or texts (.csv, .parquet, .txt).")
+        Path,
+        typer.Argument(help="Images: a folder, .zip, .tar, .parquet; or texts: .csv, .parquet, .txt."),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The .emb folder to write.")],
     encoder: options.EncoderName = None,
     size: Annotated[
         int | None, typer.Option("--size", "--image-size", help="Side of the pictures, such as 128.")
     ] = None,
-    text_column: Annotated[str | None, typer.Option(help="Column of the texts; default text.")] = None,
+    text_column: options.TextColumn = None,
     device: options.Device = "cpu",
     batch: options.Batch = 32,
     classes: options.Classes = None,
