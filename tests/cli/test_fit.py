@@ -123,7 +123,10 @@ def test_labels_and_splits(cli, data):
         (("{data}/private.npz", *FIT, "--delta", "1"), "delta must lie in [0, 1)"),
         (("{data}/private.npz", *FIT, "--epsilon", "0"), "epsilon must be a positive"),
         (("{data}/private.npz", *FIT, "--name", "a\nb"), "printable characters"),
-        (("{data}/private.npz", *FIT, "--encoder", "efficientnet-lite0"), "are rows of numbers. Leave it out"),
+        (
+            ("{data}/private.npz", *FIT, "--encoder", "efficientnet-lite0"),
+            "are rows of numbers. Leave it out",
+        ),
         (("{data}/private.npz", *FIT, "--seed", "1"), "--unsafe-for-publication"),
         (("{data}/private.npz", *FIT, "--method", "coinpress"), "--relation replace-one"),
         (("bad.npz", *FIT), "one label per row"),
