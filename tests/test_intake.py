@@ -123,6 +123,8 @@ def test_the_default_encoder_is_by_what_is_to_be_encoded(intake, tmp_path, monke
 
 def test_what_does_not_go_together_is_refused(intake, tmp_path):
     rows, labels = np.eye(2), ["a", "b"]
+    with pytest.raises(ArgumentError, match="has its own grey_range"):
+        intake(["a"], ["a"], classes=labels, encoder=WordLengths(), grey_range=(0, 9))
     with pytest.raises(ArgumentError, match="are rows of numbers"):
         intake(rows, labels, encoder=MeanColour())
     taken = intake(rows, labels, classes=labels)

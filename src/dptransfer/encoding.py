@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,14 +21,16 @@ from dptransfer.progress import tell
 
 if TYPE_CHECKING:
     from dptransfer.data import ImageList, Labelled, TextList
+    from dptransfer.data.grey_levels import GreyRange
     from dptransfer.encoders import Encoder, EncodeReport
     from dptransfer.encoders.base import Kind
 
     Bar = Callable[..., AbstractContextManager[Callable[..., None]]]
 
-_NAMED = 5
+GREYS = "declare --grey-range LOW,HIGH where that is the reason"
 _ALLOWED = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
-_REPAIR = f"Repair or remove them, or encode first: {_ALLOWED}."
+_REPAIR = f"Repair or remove them, {GREYS}, or encode first: {_ALLOWED}."
+_NAMED = 5  # of public pictures that cannot be read
 
 NOBODY = "none"
 """What `--person` says where single examples are to be protected, whoever has several."""
@@ -106,7 +108,7 @@ def encode_to(
     found: ImageList | TextList,
     encoder: Encoder,
     *,
-    refuse: Callable[[Sequence[str]], None] | None = None,
+    refuse: Callable[[Collection[str]], None] | None = None,
     public: bool = False,
     bar: Bar = told_to_listeners,
     **how: Any,
@@ -130,7 +132,11 @@ def encode_to(
         if not isinstance(found, ImageList):
             return encode_texts(found, encoder, out, progress=step, public=public, **how)
         if refuse is not None:
-            refuse(unrecognised(found.paths))
+            problems = unrecognised(found.paths, encoder.identity.grey_range)
+            if found.held is not None:  # what was unpacked is called by its name there
+                known_as = dict(zip(map(str, found.paths), found.sources(), strict=True))
+                problems = {known_as[name]: why for name, why in problems.items()}
+            refuse(problems)
         return encode_images(found, encoder, out, progress=step, drop_unreadable=public, public=public, **how)
 
 
@@ -198,25 +204,20 @@ def held_in(path: Path) -> Path:
     return path if archive is None else archive[0]
 
 
-def unrecognised(paths: Sequence[Path]) -> list[str]:
-    """Images that cannot even be recognised; a look at the first bytes of each, before the work."""
-    from PIL import Image
+def unrecognised(paths: Sequence[Path], grey_range: GreyRange | None) -> dict[str, str]:
+    """Images that would be refused, each with the reason; a look at their first bytes, before the work."""
+    from dptransfer.data.decode import problem_of, without_warnings
 
-    from dptransfer.data.decode import without_warnings
-
-    bad = []
     with without_warnings():
-        for path in paths:
-            try:
-                with Image.open(path):
-                    pass
-            except Exception:  # Pillow's readers raise many types on damaged files
-                bad.append(str(path))
-    return bad
+        found = {str(path): problem_of(path, grey_range) for path in paths}
+    return {name: problem for name, problem in found.items() if problem is not None}
 
 
-def note_problems(names: Sequence[str], beside: Path) -> Path | None:
-    """Write the names, one a line, where their owner alone can read them; without names, forget old ones."""
+def note_problems(names: Collection[str], beside: Path) -> Path | None:
+    """Write the names, one a line, where their owner alone can read them; without names, forget old ones.
+
+    Where they come with reasons, each has its own behind a tab.
+    """
     from dptransfer.data.owner_only import owner_only
 
     file = _beside(beside, ".problems.txt")
@@ -225,23 +226,27 @@ def note_problems(names: Sequence[str], beside: Path) -> Path | None:
         if not names:
             return None
         with open(file, "x", encoding="utf-8", errors="surrogateescape", opener=owner_only) as stream:
-            stream.writelines(f"{name!r}\n" if "\n" in name else f"{name}\n" for name in names)
+            for name in names:
+                why = f"\t{names[name]}" if isinstance(names, Mapping) else ""
+                stream.write((repr(name) if "\n" in name else name) + why + "\n")
     except OSError as problem:
         why = f"({problem.strerror or problem}). Make that place writable, and run again."
         raise DataError(f"Names of unreadable images go to '{file}', which failed {why}") from None
     return file
 
 
-def refuse_public(names: Sequence[str]) -> None:
-    """Raise if there are any, and name them, for they are nobody's secret."""
+def refuse_public(names: Collection[str]) -> None:
+    """Raise if there are any, and name them, for they are nobody's secret; the first one's reason is told."""
     if names:
-        rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        listed = ", ".join(f"'{name}'" for name in names[:_NAMED])
-        some = f"{len(names)} cannot be read: {listed}{rest}"
-        raise DataError(f"Images must be readable; {some}. Repair them, or leave them out.")
+        ordered = list(names)
+        rest = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
+        listed = ", ".join(f"'{name}'" for name in ordered[:_NAMED])
+        why = f" {names[ordered[0]]}" if isinstance(names, Mapping) else ""
+        some = f"{len(ordered)} cannot be read: {listed}{rest}.{why}"
+        raise DataError(f"Images must be readable; {some} Repair them, or leave them out.")
 
 
-def refuse_problems(names: Sequence[str], beside: Path, *, remedy: str) -> None:
+def refuse_problems(names: Collection[str], beside: Path, *, remedy: str) -> None:
     """Raise if there are any; the message says where their names are."""
     file = note_problems(names, beside)
     if file is not None:

@@ -56,7 +56,7 @@ class Intake:
         purpose: what the rows are for; its name is part of that of kept rows.
         kept: holds on to rows as long as they are needed.
         bar: shows how far the encoding is.
-        how: size and device of an encoder that is named, as `get_encoder` takes them.
+        how: size, device, grey range of an encoder that is named, as `get_encoder` takes them.
     """
 
     def __init__(
@@ -156,7 +156,13 @@ class Intake:
             kind: Kind = "text" if self.form == "texts" else "image"
             self._found = self._labelled(examples_at(path, kind, self._classes, **self._ways()))
         named = encoder or DEFAULT_ENCODERS[self.form]
-        return get_encoder(named, **how) if isinstance(named, str) else named
+        if isinstance(named, str):
+            return get_encoder(named, **how)
+        if how:
+            raise ArgumentError(
+                f"An encoder that is loaded has its own {', '.join(how)}. Leave that out, or give its name."
+            )
+        return named
 
     def _ways(self) -> dict[str, Any]:
         """How examples at a path are read, beside their classes."""

@@ -50,6 +50,7 @@ def fit(
     encoder: str | Encoder | None = None,
     text_column: str | None = None,
     features: str | None = None,
+    grey_range: tuple[float, float] | None = None,
     holdout: float | None = None,
     ledger: Ledger | None = None,
 ) -> PrivateClassifier:
@@ -86,6 +87,7 @@ def fit(
             'efficientnet-lite0' and 'minilm'.
         text_column: the column of the texts in a table.
         features: the columns of features in a table, as patterns such as 'f*'.
+        grey_range: black and white of pictures whose greys have more than bytes, as `open_image` takes it.
         holdout: the chance with which an example, or a person, is kept from the fit to check it.
         ledger: where the fit is charged; the user's default ledger file if None.
 
@@ -95,16 +97,18 @@ def fit(
     """
     chosen, budget = as_method(method), Budget(epsilon=epsilon, delta=delta)
     declared = {"name": name, "classes": classes}
+    greys_of: dict[str, Any] = {} if grey_range is None else {"grey_range": grey_range}
     pool: Any
     private: Any
     with ExitStack() as kept:
         if isinstance(x, PrivateData):
-            _require_bare(x, y, classes, name, people, encoder, text_column, features)
+            _require_bare(x, y, classes, name, people, encoder, text_column, features, grey_range)
             private, pool = x, _public_of(public, x)
         elif isinstance(chosen, ImageMethod):
-            side = chosen.network().side
-            pool = _public_pictures(public, side)
-            private = _private_pictures(x, y, side, people, **declared)
+            greys = chosen.grey_range if grey_range is None else grey_range
+            how: dict[str, Any] = {"resolution": chosen.network().side, "grey_range": greys}
+            pool = _public_pictures(public, **how)
+            private = _private_pictures(x, y, people, **declared, **how)
         else:
             intake = Intake(
                 x,
@@ -116,6 +120,7 @@ def fit(
                 features=features,
                 purpose=Path("fit-" + re.sub(r"\W+", "-", name or "unnamed")),
                 kept=kept,
+                **greys_of,
             )
             pool = public if _is_public(public) else intake.public(public)
             private = intake.private(name=name)
@@ -139,22 +144,22 @@ def _public_of(public: Any, private: PrivateData) -> PublicData | None:
     return PublicEmbeddings(public)
 
 
-def _private_pictures(x: Any, y: Any, side: int, people: Any, **declared: Any) -> PrivateImages:
+def _private_pictures(x: Any, y: Any, people: Any, **declared: Any) -> PrivateImages:
     """Private pictures at the size that a network takes."""
     by_path = isinstance(people, PATHS)
     if isinstance(x, PATHS):
         person = people if by_path and people != NOBODY else None
         x = find_images(x, classes=declared["classes"], labelled=y is None, person=person)
-    return PrivateImages(x, y, resolution=side, people=None if by_path else people, **declared)
+    return PrivateImages(x, y, people=None if by_path else people, **declared)
 
 
-def _public_pictures(x: Any, side: int) -> PublicData | None:
+def _public_pictures(x: Any, **how: Any) -> PublicData | None:
     """Public pictures at the size that a network takes."""
     if x is None or isinstance(x, PublicData):
         return x
     name = Path(x).name if isinstance(x, PATHS) else None
     found = x if name is None else find_images(x, labelled=False)
-    return PublicImages(found, resolution=side, name=name)
+    return PublicImages(found, name=name, **how)
 
 
 def _require_bare(private: PrivateData, *given: Any) -> None:

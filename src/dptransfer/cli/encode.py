@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.declared import class_list
+from dptransfer.cli.declared import class_list, grey_ends
 from dptransfer.cli.screen import progress_bar, say, show_facts, show_json
-from dptransfer.encoding import NOBODY, encode_to, examples_in, note_problems, refuse_problems
+from dptransfer.encoding import GREYS, NOBODY, encode_to, examples_in, note_problems, refuse_problems
 from dptransfer.errors import ArgumentError
 
 _ALLOW = "pass --allow-unreadable to count each as a row of zeros."
@@ -27,8 +27,10 @@ def encode(
     size: Annotated[
         int | None, typer.Option("--size", "--image-size", help="Side of the pictures, such as 128.")
     ] = None,
+    grey_range: options.GreyRange = None,
     text_column: options.TextColumn = None,
     device: options.Device = "cpu",
+    runtime: options.Runtime = None,
     batch: options.Batch = 32,
     classes: options.Classes = None,
     person: options.Person = None,
@@ -54,10 +56,11 @@ def encode(
 
     from dptransfer.encoders import get_encoder
 
-    model = get_encoder(encoder or "efficientnet-lite0", size=size, device=device)
+    greys, spec = grey_ends(grey_range), encoder or "efficientnet-lite0"
+    model = get_encoder(spec, size=size, device=device, runtime=runtime, grey_range=greys)
     found = examples_in(source, model, declared, text_column=text_column, person=person)
     strict = not (public or allow_unreadable)
-    refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, or {_ALLOW}")
+    refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, {GREYS}, or {_ALLOW}")
     how: dict[str, Any] = {"public": public, "batch": batch, "name": name, "overwrite": overwrite}
     report = encode_to(out, found, model, refuse=refuse if strict else None, bar=progress_bar, **how)
     if strict:

@@ -18,6 +18,7 @@ from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
     from dptransfer.data import PrivateData, PublicData
+    from dptransfer.data.grey_levels import GreyRange
     from dptransfer.methods import ImageMethod, PrivateMethod
     from dptransfer.release import Evaluation, PrivateClassifier
 
@@ -54,6 +55,7 @@ def given_rows(
     person: str | None,
     encoder: str | None,
     image_size: int | None,
+    grey_range: GreyRange | None,
     device: str | None,
     out: Path,
     text_column: str | None = None,
@@ -81,10 +83,15 @@ def given_rows(
             bar=progress_bar,
             size=image_size,
             device=device or "cpu",
+            grey_range=grey_range,
         )
         loaded = intake.encoder
         if loaded is None:
             note_open_folder(private)
+        if loaded is None and grey_range is not None:
+            raise ArgumentError(
+                "--grey-range is for images; these are rows already. Give it to 'dptransfer encode'."
+            )
         pool = None if public is None else intake.public(public)
         with_shots(pool, shots, classes, features)
         rows = intake.private(**about)
@@ -123,12 +130,12 @@ def given_pictures(
         raise ArgumentError(
             f"--shots are labelled public rows; the method '{method.name}' takes pictures. Leave them out."
         )
-    network = method.network()
-    pool = None if public is None else public_pictures(public, network.side)
-    pictures = private_pictures(private, network.side, **about)
+    network, greys = method.network(), method.grey_range
+    pool = None if public is None else public_pictures(public, network.side, greys)
+    pictures = private_pictures(private, network.side, grey_range=greys, **about)
     run_test = None
     if test is not None:
-        pixels, labels, name = tested_pictures(test, network.side, pictures.facts)
+        pixels, labels, name = tested_pictures(test, network.side, pictures.facts, greys)
 
         def run_test(model: PrivateClassifier) -> Evaluation:
             encoder = method.encoder_after(model.facts.encoder, model.encoder_delta)
