@@ -134,7 +134,6 @@ def test_a_private_test_on_pictures_is_charged_and_leaves_nothing(cli_json, film
         (("{photos}/private", *FILM, "--public", "{data}/pool.npz"), "'film' takes pictures"),
         (("{photos}/private", *FILM, "--test", "{data}/test.npz"), "'film' takes pictures"),
         (("{photos}/private", *FILM, "--shots", "{data}/shots.npz"), "--shots are labelled public rows"),
-        (("{photos}/private", "-m", "mean"), "Rows of numbers are needed; .* --encoder"),
         (("{photos}/private", *FILM, "--set", "data.split=train"), "data.split is about files of rows"),
         (("{photos}/private", *FILM, "--set", "encoder=small-cnn"), "'encoder' is there twice"),
         (("{photos}/private", *FILM, "--set", "size=8"), "'size' is there twice"),

@@ -10,7 +10,8 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.declared import class_list, grey_ends
-from dptransfer.cli.encoding import (
+from dptransfer.cli.screen import progress_bar, say, show_facts, show_json
+from dptransfer.encoding import (
     BREAKS_OFF,
     GREYS,
     NOBODY,
@@ -19,7 +20,6 @@ from dptransfer.cli.encoding import (
     note_problems,
     refuse_problems,
 )
-from dptransfer.cli.screen import say, show_facts, show_json
 from dptransfer.errors import ArgumentError
 
 _ALLOW = "pass --allow-unreadable to count each as a row of zeros."
@@ -27,7 +27,8 @@ _ALLOW = "pass --allow-unreadable to count each as a row of zeros."
 
 def encode(
     source: Annotated[
-        Path, typer.Argument(help="A folder (of one per class), an image, or texts (.csv, .parquet, .txt).")
+        Path,
+        typer.Argument(help="Images: a folder, .zip, .tar, .parquet; or texts: .csv, .parquet, .txt."),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The .emb folder to write.")],
     encoder: options.EncoderName = None,
@@ -35,7 +36,7 @@ def encode(
         int | None, typer.Option("--size", "--image-size", help="Side of the pictures, such as 128.")
     ] = None,
     grey_range: options.GreyRange = None,
-    text_column: Annotated[str | None, typer.Option(help="Column of the texts; default text.")] = None,
+    text_column: options.TextColumn = None,
     device: options.Device = "cpu",
     runtime: options.Runtime = None,
     batch: options.Batch = 32,
@@ -71,7 +72,7 @@ def encode(
     strict = not (public or allow_unreadable)
     refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, {GREYS}, or {_ALLOW}")
     how: dict[str, Any] = {"public": public, "batch": batch, "name": name, "overwrite": overwrite}
-    report = encode_to(out, found, model, refuse=refuse if strict else None, **how)
+    report = encode_to(out, found, model, refuse=refuse if strict else None, bar=progress_bar, **how)
     if strict:
         kept = f"'{out}' was written with a row of zeros for each; encode again without them, or {_ALLOW}"
         refuse_problems(report.unreadable, out, remedy=kept)

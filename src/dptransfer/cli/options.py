@@ -41,6 +41,11 @@ Holdout = Annotated[
         help="Keep each example, or person, from the fit with this chance, such as 0.2, to check the result.",
     ),
 ]
+FeatureColumns = Annotated[
+    str | None,
+    typer.Option(metavar="'f*,...'", help="Columns of a table that are features; default all of numbers."),
+]
+TextColumn = Annotated[str | None, typer.Option(help="Column of the texts; default text.")]
 Classes = Annotated[str | None, typer.Option(help="A number, a,b,c, or a file with one name per line.")]
 
 _budget = partial(typer.Option, rich_help_panel="Budget")

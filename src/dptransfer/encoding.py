@@ -1,4 +1,4 @@
-"""Images and texts on the command line: what is found, how it is encoded, and what cannot be read.
+"""Images and texts at a path: what is found, how it is encoded, and what cannot be read.
 
 Names of private images that cannot be read go to a file for the owner's eyes, never into a message: it may
 end up in a log, a ticket or a chat, and the name of a private file is as private as the file; so is how many
@@ -12,33 +12,43 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli.screen import progress_bar
 from dptransfer.errors import ArgumentError, DataError
+from dptransfer.progress import tell
 
 if TYPE_CHECKING:
     from dptransfer.data import ImageList, Labelled, TextList
     from dptransfer.data.grey_levels import GreyRange
     from dptransfer.encoders import Encoder, EncodeReport
+    from dptransfer.encoders.base import Kind
 
+    Bar = Callable[..., AbstractContextManager[Callable[..., None]]]
 
 BREAKS_OFF = "It breaks off in the middle."
 GREYS = "declare --grey-range LOW,HIGH where that is the reason"
+_ALLOWED = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
+_REPAIR = f"Repair or remove them, {GREYS}, or encode first: {_ALLOWED}."
+_NAMED = 5  # of public pictures that cannot be read
+
 NOBODY = "none"
 """What `--person` says where single examples are to be protected, whoever has several."""
 
 
-def is_table(path: Path) -> bool:
+def is_table(path: Path, *, features: str | None = None, text_column: str | None = None) -> bool:
     """Whether the path holds rows of numbers, rather than images or texts."""
-    from dptransfer.data.columns import is_dataset_folder
+    from dptransfer.data.contents import contents_of
 
-    if path.is_dir():
-        return path.suffix == ".emb" or (path / "manifest.json").is_file() or is_dataset_folder(path)
-    return path.suffix.lower() in {".emb", ".npy", ".npz", ".safetensors", ".pt", ".pth", ".parquet"}
+    return contents_of(path, features=features, text_column=text_column) == "rows"
+
+
+@contextmanager
+def told_to_listeners(what: str, *, count_is_private: bool = False) -> Iterator[Callable[..., None]]:
+    """Progress for whoever listens (`dptransfer.progress`), where the command line shows a bar."""
+    yield lambda done, total, unit="": tell(done, total, what)
 
 
 def examples_in(
@@ -60,17 +70,30 @@ def examples_in(
         text_column: the column of the texts.
         person: what `--person` says.
     """
-    from dptransfer.data import find_images, find_texts
-
-    whose = None if person == NOBODY else person
-    if encoder.kind == "text":
-        column = text_column or "text"
-        return find_texts(path, classes=classes, labelled=labelled, column=column, person=whose)
-    if text_column is not None or path.suffix.lower() == ".txt":
+    if encoder.kind == "image" and (text_column is not None or path.suffix.lower() == ".txt"):
         what = "Texts need" if text_column is None else "--text-column needs"
         raise ArgumentError(
             f"{what} an encoder for texts; '{encoder.identity.name}' is for images. Example: --encoder minilm"
         )
+    return examples_at(path, encoder.kind, classes, labelled=labelled, text_column=text_column, person=person)
+
+
+def examples_at(
+    path: Path,
+    kind: Kind,
+    classes: Sequence[str | int] | None,
+    *,
+    labelled: bool = True,
+    text_column: str | None = None,
+    person: str | None = None,
+) -> ImageList | TextList:
+    """The images or the texts at `path`, whatever will encode them; arguments as for `examples_in`."""
+    from dptransfer.data import find_images, find_texts
+
+    whose = None if person == NOBODY else person
+    if kind == "text":
+        column = text_column or "text"
+        return find_texts(path, classes=classes, labelled=labelled, column=column, person=whose)
     return find_images(path, classes=classes, labelled=labelled, person=whose)
 
 
@@ -89,6 +112,7 @@ def encode_to(
     *,
     refuse: Callable[[Collection[str]], None] | None = None,
     public: bool = False,
+    bar: Bar = told_to_listeners,
     **how: Any,
 ) -> EncodeReport:
     """Encode into an `.emb` folder; after a kill the same call goes on where it stopped.
@@ -100,40 +124,98 @@ def encode_to(
         refuse: raises if it is given names of images; asked about those that cannot even be recognised,
             before the work. Those that break off in the middle are in the report.
         public: nobody's data: unreadable images are left out.
+        bar: shows how far it is.
         how: batch, name and overwrite, as `encode_images` takes them.
     """
     from dptransfer.data import ImageList
     from dptransfer.encoders import encode_images, encode_texts
 
-    with progress_bar("Encoding", count_is_private=not public) as step:
+    with bar("Encoding", count_is_private=not public) as step:
         if not isinstance(found, ImageList):
             return encode_texts(found, encoder, out, progress=step, public=public, **how)
         if refuse is not None:
-            refuse(unrecognised(found.paths, encoder.identity.grey_range))
+            problems = unrecognised(found.paths, encoder.identity.grey_range)
+            if found.held is not None:  # what was unpacked is called by its name there
+                known_as = dict(zip(map(str, found.paths), found.sources(), strict=True))
+                problems = {known_as[name]: why for name, why in problems.items()}
+            refuse(problems)
         return encode_images(found, encoder, out, progress=step, drop_unreadable=public, public=public, **how)
 
 
 @contextmanager
 def encoded_beside(
-    path: Path, encoder: Encoder, classes: Sequence[str | int] | None, out: Path, person: str | None = None
+    path: Path,
+    encoder: Encoder,
+    classes: Sequence[str | int] | None,
+    out: Path,
+    person: str | None = None,
+    *,
+    text_column: str | None = None,
+    bar: Bar = told_to_listeners,
 ) -> Iterator[Path]:
     """Private examples as an `.emb` folder beside them, the owner's alone, until the release `out` is there.
 
-    It is gone afterwards. What a killed run had encoded stays, and the same command goes on from there.
+    The arguments are those of `examples_in` and `kept_rows`.
     """
-    found = examples_in(path, encoder, classes, person=person)
+    found = examples_in(path, encoder, classes, text_column=text_column, person=person)
     labels_of(found, path, "private examples")
-    allowed = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
-    remedy = f"Repair or remove them, {GREYS}, or encode first: {allowed}."
-    refuse = partial(refuse_problems, beside=path, remedy=remedy)
-    home = path if os.access(path.absolute().parent, os.W_OK) else out
+    with kept_rows(found, encoder, path, out, bar=bar) as rows:
+        yield rows
+
+
+@contextmanager
+def kept_rows(
+    found: ImageList | TextList,
+    encoder: Encoder,
+    path: Path,
+    out: Path,
+    *,
+    public: bool = False,
+    bar: Bar = told_to_listeners,
+) -> Iterator[Path]:
+    """Rows of images or texts in an `.emb` folder beside these, until whoever asked for them is done.
+
+    It is gone afterwards. What a killed run had encoded stays, and the same call goes on from there.
+
+    Args:
+        found: the images or texts.
+        encoder: what encodes them.
+        path: where they are.
+        out: what the rows are for; its name makes that of the folder, and its place is taken where that of
+            the examples cannot be written.
+        public: nobody's data; otherwise the folder is the owner's alone.
+        bar: shows how far it is.
+    """
+    home = held_in(path)
+    refuse = refuse_public if public else partial(refuse_problems, beside=home, remedy=_REPAIR)
+    home = home if os.access(home.absolute().parent, os.W_OK) else out
     rows = _beside(home, f".rows-of-{out.name}.emb")  # a name that is nobody else's
     try:
-        report = encode_to(rows, found, encoder, refuse=refuse, overwrite=True)
+        report = encode_to(rows, found, encoder, refuse=refuse, overwrite=True, public=public, bar=bar)
         refuse(report.unreadable)
         yield rows
     finally:
         shutil.rmtree(rows, ignore_errors=True)
+
+
+def held_in(path: Path) -> Path:
+    """The file or folder that is on the disk: for 'photos.zip/train', the archive."""
+    from dptransfer.data.archives import archive_in
+
+    archive = archive_in(path)
+    return path if archive is None else archive[0]
+
+
+def same_place(path: Path, other: Path) -> bool:
+    """Whether both are one file or folder, or parts of one archive of which one holds the other."""
+    from dptransfer.data.archives import archive_in
+
+    one, two = archive_in(path) or (path, None), archive_in(other) or (other, None)
+    if not (one[0].exists() and two[0].exists() and one[0].samefile(two[0])):
+        return False
+    if one[1] is None or two[1] is None:
+        return True
+    return one[1].is_relative_to(two[1]) or two[1].is_relative_to(one[1])
 
 
 def unrecognised(paths: Sequence[Path], grey_range: GreyRange | None) -> dict[str, str]:
@@ -166,6 +248,17 @@ def note_problems(names: Collection[str], beside: Path) -> Path | None:
         why = f"({problem.strerror or problem}). Make that place writable, and run again."
         raise DataError(f"Names of unreadable images go to '{file}', which failed {why}") from None
     return file
+
+
+def refuse_public(names: Collection[str]) -> None:
+    """Raise if there are any, and name them, for they are nobody's secret; the first one's reason is told."""
+    if names:
+        ordered = list(names)
+        rest = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
+        listed = ", ".join(f"'{name}'" for name in ordered[:_NAMED])
+        why = f" {names[ordered[0]]}" if isinstance(names, Mapping) else ""
+        some = f"{len(ordered)} cannot be read: {listed}{rest}.{why}"
+        raise DataError(f"Images must be readable; {some} Repair them, or leave them out.")
 
 
 def refuse_problems(names: Collection[str], beside: Path, *, remedy: str) -> None:
