@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     Bar = Callable[..., AbstractContextManager[Callable[..., None]]]
 
+BREAKS_OFF = "It breaks off in the middle."
 GREYS = "declare --grey-range LOW,HIGH where that is the reason"
 _ALLOWED = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
 _REPAIR = f"Repair or remove them, {GREYS}, or encode first: {_ALLOWED}."
@@ -218,11 +220,12 @@ def same_place(path: Path, other: Path) -> bool:
 
 def unrecognised(paths: Sequence[Path], grey_range: GreyRange | None) -> dict[str, str]:
     """Images that would be refused, each with the reason; a look at their first bytes, before the work."""
+    from dptransfer.compute.cores import usable_cores
     from dptransfer.data.decode import problem_of, without_warnings
 
-    with without_warnings():
-        found = {str(path): problem_of(path, grey_range) for path in paths}
-    return {name: problem for name, problem in found.items() if problem is not None}
+    with without_warnings(), ThreadPoolExecutor(usable_cores()) as threads:
+        found = zip(paths, threads.map(lambda path: problem_of(path, grey_range), paths), strict=True)
+        return {str(path): problem for path, problem in found if problem is not None}
 
 
 def note_problems(names: Collection[str], beside: Path) -> Path | None:

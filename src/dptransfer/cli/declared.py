@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from dptransfer.data.grey_levels import GreyRange
 
 SIZES = {
     "size": int,
@@ -62,6 +64,9 @@ def grey_ends(text: str | None) -> GreyRange | None:
     """
     if text is None:
         return None
+
+    from dptransfer.data.grey_levels import declared_range
+
     try:
         return declared_range(text.split(","))
     except ArgumentError:

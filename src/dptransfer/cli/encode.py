@@ -11,7 +11,15 @@ import typer
 from dptransfer.cli import options
 from dptransfer.cli.declared import class_list, grey_ends
 from dptransfer.cli.screen import progress_bar, say, show_facts, show_json
-from dptransfer.encoding import GREYS, NOBODY, encode_to, examples_in, note_problems, refuse_problems
+from dptransfer.encoding import (
+    BREAKS_OFF,
+    GREYS,
+    NOBODY,
+    encode_to,
+    examples_in,
+    note_problems,
+    refuse_problems,
+)
 from dptransfer.errors import ArgumentError
 
 _ALLOW = "pass --allow-unreadable to count each as a row of zeros."
@@ -54,6 +62,8 @@ def encode(
     if public and person not in (None, NOBODY):
         raise ArgumentError("--person tells whose each example is; --public says nobody's. Leave one out.")
 
+    from dptransfer.data import ImageList
+    from dptransfer.data.decode import problem_of
     from dptransfer.encoders import get_encoder
 
     greys, spec = grey_ends(grey_range), encoder or "efficientnet-lite0"
@@ -83,5 +93,7 @@ def encode(
     show_facts({name.capitalize(): value for name, value in facts.items() if name != "resumed" or value})
     if problems is not None:
         say(f"Some images cannot be read and are rows of zeros; their names are in '{problems}'.", err=True)
-    elif report.unreadable:
-        say(f"{len(report.unreadable)} unreadable (left out): {', '.join(report.unreadable[:5])}", err=True)
+    elif report.unreadable and isinstance(found, ImageList):
+        some, first = ", ".join(report.unreadable[:5]), report.unreadable[0]
+        why = problem_of(dict(zip(found.sources(), found.paths, strict=True))[first], greys)
+        say(f"{len(report.unreadable)} unreadable (left out): {some}. {why or BREAKS_OFF}", err=True)

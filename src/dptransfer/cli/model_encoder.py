@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dptransfer.cli.screen import progress_bar
-from dptransfer.encoding import examples_in, labels_of, refuse_public, unrecognised
+from dptransfer.encoding import BREAKS_OFF, examples_in, labels_of, refuse_public, unrecognised
 from dptransfer.errors import ArgumentError, Incompatible
 
 if TYPE_CHECKING:
@@ -60,5 +60,5 @@ def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> E
     refuse_public(unrecognised(found.paths, encoder.identity.grey_range))
     with progress_bar("Encoding") as step:
         rows, unreadable = encode_images_in_memory(found, encoder, batch=batch, progress=step)
-    refuse_public({str(found.paths[place]): "It breaks off." for place in unreadable})
+    refuse_public({str(found.paths[place]): BREAKS_OFF for place in unreadable})
     return rows

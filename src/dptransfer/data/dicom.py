@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.arrays import AnyArray, Floats, PixelArray
+from dptransfer.arrays import Floats, PixelArray
 from dptransfer.data.grey_levels import (
     DECLARE,
     GreyRange,
@@ -67,7 +67,7 @@ def read_dicom(path: Path, grey_range: GreyRange | None) -> PixelArray:
     shade = _shade(header, grey_range)
     from pydicom.pixels import apply_color_lut, pixel_array
 
-    samples = pixel_array(header)
+    samples = pixel_array(header)  # of the bits that are stored; others may hold an overlay
     if shade is None:
         if header.PhotometricInterpretation == "PALETTE COLOR":
             samples = apply_color_lut(samples, header)
@@ -75,7 +75,7 @@ def read_dicom(path: Path, grey_range: GreyRange | None) -> PixelArray:
         else:
             bits = header.BitsStored
         return as_bytes(samples, between(0, 2**bits - 1))
-    found = as_bytes(_stored(samples, header), shade)
+    found = as_bytes(samples, shade)
     if _depth_unstated(header, grey_range):
         require_not_dark(255 - found if header.PhotometricInterpretation == "MONOCHROME1" else found)
     return found
@@ -98,25 +98,21 @@ def _opened(path: Path, **how: Any) -> Any:
             "A DICOM file must hold one picture; this one is made for several frames. Save those that matter "
             "each in a file of its own, not an enhanced one."
         )
+    if "HighBit" in header and header.HighBit != header.BitsStored - 1:
+        raise DataError("A DICOM file's highest bit must be the last that is stored; it is not. Convert it.")
     if header.Rows * header.Columns > 2 * (Image.MAX_IMAGE_PIXELS or np.inf):  # as Pillow does
         raise DataError("A picture must have less than 179 million pixels; this one has more. Shrink it.")
     return header
 
 
-def _stored(samples: AnyArray, header: Any) -> AnyArray:
-    """The values of the bits that are stored; others may hold anything, such as an overlay."""
-    if samples.dtype.kind not in "iu":
-        return samples
-    spare = 8 * samples.dtype.itemsize - header.BitsStored
-    if header.HighBit != header.BitsStored - 1:
-        raise DataError("A DICOM file's highest bit must be its last; it is another one. Convert it.")
-    kept: AnyArray = (samples << spare) >> spare  # of signed values the sign is carried down
-    return kept
+def _has(header: Any, name: str) -> bool:
+    """Whether an element is there and says something; whoever removes names may leave others empty."""
+    return name in header and not header[name].is_empty
 
 
 def _depth_unstated(header: Any, grey_range: GreyRange | None) -> bool:
     """Whether nothing but the size of a number tells what is white."""
-    windowed = grey_range is not None or "VOILUTSequence" in header or "WindowCenter" in header
+    windowed = grey_range is not None or _has(header, "VOILUTSequence") or _has(header, "WindowCenter")
     return header.get("BitsStored") == 16 and header.PhotometricInterpretation in _GREYS and not windowed
 
 
@@ -136,14 +132,14 @@ def _shade(header: Any, grey_range: GreyRange | None) -> Shade | None:
 
     if grey_range is not None and not _are_bytes(header):
         shown = between(*grey_range)
-    elif "VOILUTSequence" in header:
+    elif _has(header, "VOILUTSequence"):
         white = 2.0 ** int(header.VOILUTSequence[0].LUTDescriptor[2]) - 1
 
         def shown(values: Floats) -> Floats:
             found: Floats = apply_voi(np.rint(values).astype(np.int64), header).astype(np.float64)
             return 255 * found / white
 
-    elif "WindowCenter" in header:
+    elif _has(header, "WindowCenter"):
         shown = _window(header)
     elif header.get("PixelRepresentation") == 0 and "ModalityLUTSequence" not in header:
         ends = np.array([0.0, 2.0 ** int(header.BitsStored) - 1])

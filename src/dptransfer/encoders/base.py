@@ -28,7 +28,8 @@ class Encoder(Protocol):
     A row must be a function of its own item and of the number of items in the call, never of the other items'
     content: no batch statistics, no padding to the longest neighbour. Otherwise two data sets that differ in
     one example would differ in several rows, and the sensitivity every guarantee rests on would be wrong.
-    `dptransfer.encoders.extract` calls `encode` with one fixed number of items for the same reason.
+    `dptransfer.encoders.extract` calls `encode` with one fixed number of items for the same reason; see
+    `blanks_for`.
     """
 
     @property
@@ -56,6 +57,8 @@ class ImageEncoder(ABC):
     identity: EncoderIdentity
     dimension: int
     kind: Kind = "image"
+    one_by_one: bool = False
+    """Whether a picture is computed alone, so that no other, nor how many there are, can reach its row."""
 
     @abstractmethod
     def prepare(self, image: Image.Image) -> NDArray[Any]:
@@ -98,6 +101,14 @@ def reading(encoder: Encoder, grey_range: GreyRange | None) -> Encoder:
         ) from None
     made: Encoder = changed
     return made
+
+
+def blanks_for(encoder: Encoder, items: int, batch: int) -> int:
+    """How many blanks fill up a call of the model: its kernels may round otherwise for another number.
+
+    An encoder that says `one_by_one` needs none.
+    """
+    return 0 if getattr(encoder, "one_by_one", False) else batch - items
 
 
 def blank_picture() -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,8 @@ from dptransfer.encoders.efficientnet_graph import DIMENSION, efficientnet_graph
 from dptransfer.encoders.kept_graph import kept_graph
 from dptransfer.encoders.onnx_session import one_by_one, onnx_session
 from dptransfer.encoders.registry import EncoderNote
+from dptransfer.encoders.runtime import runtime_for
 from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder, state_digest
-from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -42,20 +41,10 @@ def efficientnet_lite0(
             CPU, unless torch is installed and it is not.
     """
     _check.whole("size", size, at_least=32)
-    if runtime is None:
-        there = {
-            name: importlib.util.find_spec(name) is not None for name in ("onnx", "onnxruntime", "torch")
-        }
-        can = (there["onnx"] and there["onnxruntime"]) or not there["torch"]
-        runtime = "onnx" if can and device == "cpu" else "torch"
-    if runtime == "torch":
-        return _in_torch(size, device)
-    if device != "cpu":
-        raise ArgumentError(
-            f"Rows of {NAME} by ONNX Runtime are made on the cpu; got device={device!r}. Leave device out, "
-            "or make all rows with runtime='torch'."
-        )
-    return EfficientNetOnnx(size)
+    needs = ("onnx", "onnxruntime")
+    if runtime_for(NAME, device=device, asked=runtime, packages=needs) == "onnx":
+        return EfficientNetOnnx(size)
+    return _in_torch(size, device)
 
 
 def weights_file() -> Path:
@@ -72,6 +61,7 @@ class EfficientNetOnnx(ImageEncoder):
     """
 
     dimension = DIMENSION
+    one_by_one = True
 
     def __init__(self, size: int) -> None:
         self._size = size

@@ -37,6 +37,7 @@ from dptransfer.encoders.in_memory import Progress, encode_filled, require_kind
 from dptransfer.encoders.lookahead import Batch, encoded_batches
 from dptransfer.encoders.partial import PartialRows
 from dptransfer.errors import DataError
+from dptransfer.progress import tell
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ def encode_images(
         encoder: an image encoder.
         out: the `.emb` folder to write; unfinished work is kept in `<out>.partial` beside it.
         batch: pictures per call of the model, fixed for the whole run.
-        progress: called with (done, total) after each batch.
+        progress: called with (done, total) after each batch; default whoever listens, see
+            `dptransfer.progress.shown`.
         name: the data set's name, for the ledger.
         overwrite: replace `out` if it exists, and restart if another job's unfinished work is in the way.
         drop_unreadable: leave unreadable files out instead. For public pools only.
@@ -102,7 +104,10 @@ def encode_images(
     if drop_unreadable:
         kept[list(unreadable)] = False
         if not kept.any():
-            raise DataError("At least one image must be readable; none is. Check the files.")
+            raise DataError(
+                "At least one image must be readable; none is. Check the files; those of more than eight "
+                "bits may need a declared grey range."
+            )
     rows = partial.rows()
     write_embeddings(
         target,
@@ -172,7 +177,7 @@ def _partial(
 
 def _finish(partial: PartialRows, batches: Iterable[Batch], progress: Progress | None) -> None:
     """Put the batches that are missing on the disk, one by one."""
-    report = progress or (lambda done, total: None)
+    report = progress or (lambda done, total: tell(done, total, ""))
     report(partial.done, partial.count)
     for index, rows, missing in batches:
         partial.add(index, rows, tuple(index * partial.batch + place for place in missing))

@@ -14,7 +14,7 @@ import numpy as np
 from dptransfer.arrays import EncodedRows
 from dptransfer.compute.cores import usable_cores
 from dptransfer.data.decode import open_image
-from dptransfer.encoders.base import Encoder, ImageEncoder, blank_picture
+from dptransfer.encoders.base import Encoder, ImageEncoder, blank_picture, blanks_for
 
 Batch: TypeAlias = tuple[int, EncodedRows, tuple[int, ...]]
 """A batch's number, its rows, and which of its places were unreadable."""
@@ -28,10 +28,10 @@ def encoded_batches(
 ) -> Generator[Batch, None, None]:
     """For each (index, paths): the index, a row per path, and which places in the batch were unreadable.
 
-    The encoder always sees exactly `size` pictures; blanks fill the gaps, and an unreadable picture's row is
-    set to zero. It works on a thread of its own, a batch ahead of whoever takes the rows and writes them.
-    Whoever stops before the end closes it: left to the garbage collector, it might be closed by one of its
-    own threads, which cannot wait for itself.
+    The encoder always sees exactly `size` pictures, unless it sees each alone; blanks fill the gaps, and an
+    unreadable picture's row is set to zero. It works on a thread of its own, a batch ahead of whoever takes
+    the rows and writes them. Whoever stops before the end closes it: left to the garbage collector, it might
+    be closed by one of its own threads, which cannot wait for itself.
     """
     in_halves = encoder if isinstance(encoder, ImageEncoder) else None
     prepare: Callable[[Any], Any] = (lambda image: image) if in_halves is None else in_halves.prepare
@@ -45,7 +45,8 @@ def encoded_batches(
             return None
 
     def encoded(index: int, found: list[Any]) -> Batch:
-        filled = [blank if item is None else item for item in found] + [blank] * (size - len(found))
+        filled = [blank if item is None else item for item in found]
+        filled += [blank] * blanks_for(encoder, len(found), size)
         rows = encoder.encode(filled) if in_halves is None else in_halves.forward(np.stack(filled))
         rows = np.array(rows[: len(found)], dtype=np.float32)
         missing = tuple(place for place, item in enumerate(found) if item is None)

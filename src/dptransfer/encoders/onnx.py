@@ -68,7 +68,7 @@ class OnnxEncoder(ImageEncoder):
         height, width = _picture_size(file, shape[2:] if self._channels_first else shape[1:3], size)
         self._framing = _framing(file, self._session, height, width)
         self._takes_bytes = types[inputs[0].type]
-        self._one_by_one = device == "cpu" or shape[0] == 1
+        self.one_by_one = device == "cpu" or shape[0] == 1
         self._mean = np.asarray(mean, dtype=np.float32)
         self._std = np.asarray([_check.positive("std", value) for value in std], dtype=np.float32)
         with file.open("rb") as stream:
@@ -88,7 +88,7 @@ class OnnxEncoder(ImageEncoder):
 
     def forward(self, pixels: Floats32) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
-        parts = [pixels[i : i + 1] for i in range(len(pixels))] if self._one_by_one else [pixels]
+        parts = [pixels[i : i + 1] for i in range(len(pixels))] if self.one_by_one else [pixels]
         found = one_by_one(self._session, [{self._input: part} for part in parts])
         pairs = zip(found, parts, strict=True)
         return np.concatenate([self._pooled(output, len(part)) for output, part in pairs])
