@@ -4,16 +4,17 @@ Encoding happens before privacy, and the guarantees assume that adding, removing
 adds, removes or replaces one row. A frozen model in evaluation mode gives that in real arithmetic. In
 floating point a matrix product may be split differently for another batch size, and the last bits of a row
 then depend on how many pictures shared its batch: a neighbouring data set would differ in a handful of
-rows. So every call of the model has one fixed shape; the last batch is filled up with blanks, and an
+rows. In ONNX Runtime on a CPU, the default, every call of the model has one item, and there is no batch (see
+`onnx_session`). Elsewhere every call has one fixed shape; the last batch is filled up with blanks, and an
 unreadable picture's place is held by a blank.
 
-Measured on an Intel CPU with torch 2.13, batch 32: rows of efficientnet-lite0 (96, 128 and 224 pixels) and of
-minilm are bit-identical whatever their position in the batch and whatever their companions; one thread or two
-made no difference (96 pixels). A batch of one picture differs from a larger one in the last bits, by up to
-1.3e-5, and the fixed shape guards against that. On an H200 a ResNet-50 and a ViT-B/16 with random weights did
-as well (a lone picture through the ResNet differs by 1.6e-5). What remains is an assumption: that the kernels
-of the machine and library at hand treat the rows of one shape alike. `rows_depend_on_neighbours` checks it
-for any encoder on any machine.
+The second way, measured on an Intel CPU with torch 2.13, batch 32: rows of efficientnet-lite0 (96, 128 and
+224 pixels) and of minilm are bit-identical whatever their position in the batch and whatever their
+companions; one thread or two made no difference (96 pixels). A batch of one picture differs from a larger one
+in the last bits, by up to 1.3e-5, and the fixed shape guards against that. On an H200 a ResNet-50 and a
+ViT-B/16 with random weights did as well (a lone picture through the ResNet differs by 1.6e-5). What remains
+is an assumption: that the kernels of the machine and library at hand treat the rows of one shape alike.
+`rows_depend_on_neighbours` checks it for any encoder on any machine.
 """
 
 from __future__ import annotations
