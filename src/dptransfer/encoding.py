@@ -12,21 +12,19 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.progress import tell
+from dptransfer.progress import progress_bar
 
 if TYPE_CHECKING:
     from dptransfer.data import ImageList, Labelled, TextList
     from dptransfer.data.grey_levels import GreyRange
     from dptransfer.encoders import Encoder, EncodeReport
     from dptransfer.encoders.base import Kind
-
-    Bar = Callable[..., AbstractContextManager[Callable[..., None]]]
 
 BREAKS_OFF = "It breaks off in the middle."
 GREYS = "declare --grey-range LOW,HIGH where that is the reason"
@@ -43,12 +41,6 @@ def is_table(path: Path, *, features: str | None = None, text_column: str | None
     from dptransfer.data.contents import contents_of
 
     return contents_of(path, features=features, text_column=text_column) == "rows"
-
-
-@contextmanager
-def told_to_listeners(what: str, *, count_is_private: bool = False) -> Iterator[Callable[..., None]]:
-    """Progress for whoever listens (`dptransfer.progress`), where the command line shows a bar."""
-    yield lambda done, total, unit="": tell(done, total, what)
 
 
 def examples_in(
@@ -112,7 +104,6 @@ def encode_to(
     *,
     refuse: Callable[[Collection[str]], None] | None = None,
     public: bool = False,
-    bar: Bar = told_to_listeners,
     **how: Any,
 ) -> EncodeReport:
     """Encode into an `.emb` folder; after a kill the same call goes on where it stopped.
@@ -124,13 +115,12 @@ def encode_to(
         refuse: raises if it is given names of images; asked about those that cannot even be recognised,
             before the work. Those that break off in the middle are in the report.
         public: nobody's data: unreadable images are left out.
-        bar: shows how far it is.
         how: batch, name and overwrite, as `encode_images` takes them.
     """
     from dptransfer.data import ImageList
     from dptransfer.encoders import encode_images, encode_texts
 
-    with bar("Encoding", count_is_private=not public) as step:
+    with progress_bar("Encoding", count_is_private=not public) as step:
         if not isinstance(found, ImageList):
             return encode_texts(found, encoder, out, progress=step, public=public, **how)
         if refuse is not None:
@@ -151,7 +141,6 @@ def encoded_beside(
     person: str | None = None,
     *,
     text_column: str | None = None,
-    bar: Bar = told_to_listeners,
 ) -> Iterator[Path]:
     """Private examples as an `.emb` folder beside them, the owner's alone, until the release `out` is there.
 
@@ -159,7 +148,7 @@ def encoded_beside(
     """
     found = examples_in(path, encoder, classes, text_column=text_column, person=person)
     labels_of(found, path, "private examples")
-    with kept_rows(found, encoder, path, out, bar=bar) as rows:
+    with kept_rows(found, encoder, path, out) as rows:
         yield rows
 
 
@@ -171,7 +160,6 @@ def kept_rows(
     out: Path,
     *,
     public: bool = False,
-    bar: Bar = told_to_listeners,
 ) -> Iterator[Path]:
     """Rows of images or texts in an `.emb` folder beside these, until whoever asked for them is done.
 
@@ -184,14 +172,13 @@ def kept_rows(
         out: what the rows are for; its name makes that of the folder, and its place is taken where that of
             the examples cannot be written.
         public: nobody's data; otherwise the folder is the owner's alone.
-        bar: shows how far it is.
     """
     home = held_in(path)
     refuse = refuse_public if public else partial(refuse_problems, beside=home, remedy=_REPAIR)
     home = home if os.access(home.absolute().parent, os.W_OK) else out
     rows = _beside(home, f".rows-of-{out.name}.emb")  # a name that is nobody else's
     try:
-        report = encode_to(rows, found, encoder, refuse=refuse, overwrite=True, public=public, bar=bar)
+        report = encode_to(rows, found, encoder, refuse=refuse, overwrite=True, public=public)
         refuse(report.unreadable)
         yield rows
     finally:

@@ -13,14 +13,7 @@ import numpy as np
 from dptransfer.data import STORED, Labelled, PrivateEmbeddings, PublicEmbeddings, read_private, read_public
 from dptransfer.data.contents import Contents, contents_of
 from dptransfer.data.people import person_positions
-from dptransfer.encoding import (
-    NOBODY,
-    examples_at,
-    examples_in,
-    kept_rows,
-    labels_of,
-    told_to_listeners,
-)
+from dptransfer.encoding import NOBODY, examples_at, examples_in, kept_rows, labels_of
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
@@ -28,7 +21,6 @@ if TYPE_CHECKING:
     from dptransfer.data import ImageList, TextList
     from dptransfer.encoders import Encoder
     from dptransfer.encoders.base import Kind
-    from dptransfer.encoding import Bar
 
 DEFAULT_ENCODERS = {"images": "efficientnet-lite0", "texts": "minilm"}
 """The encoder that is taken where none is named, by what is to be encoded."""
@@ -55,7 +47,6 @@ class Intake:
         features: the columns of features in a table.
         purpose: what the rows are for; its name is part of that of kept rows.
         kept: holds on to rows as long as they are needed.
-        bar: shows how far the encoding is.
         how: size, device, grey range of an encoder that is named, as `get_encoder` takes them.
     """
 
@@ -71,12 +62,11 @@ class Intake:
         features: str | None,
         purpose: Path,
         kept: ExitStack,
-        bar: Bar = told_to_listeners,
         **how: Any,
     ) -> None:
         self._x, self._y, self._classes, self._people = x, y, classes, people
         self._text_column, self._features = text_column, features
-        self._purpose, self._kept, self._bar = purpose, kept, bar
+        self._purpose, self._kept = purpose, kept
         self._found: ImageList | TextList | None = None
         self.form: Contents = self._form(x)
         self.encoder = self._loaded(encoder, how)
@@ -115,7 +105,7 @@ class Intake:
             return PublicEmbeddings(_encoded(x, self.encoder), encoder=self.encoder.identity)
         path = Path(x)
         found = examples_in(path, self.encoder, None, labelled=False, text_column=self._text_column)
-        rows = kept_rows(found, self.encoder, path, self._purpose, public=True, bar=self._bar)
+        rows = kept_rows(found, self.encoder, path, self._purpose, public=True)
         return read_public(self._kept.enter_context(rows), name=path.name)
 
     def _encoded_private(self, **declared: Any) -> PrivateEmbeddings:
@@ -129,7 +119,7 @@ class Intake:
                 people=_ids(self._people),
                 **declared,
             )
-        rows = kept_rows(self._found, self.encoder, Path(self._x), self._purpose, bar=self._bar)
+        rows = kept_rows(self._found, self.encoder, Path(self._x), self._purpose)
         return read_private(self._kept.enter_context(rows), **declared)  # they keep classes and people
 
     def _form(self, x: Any) -> Contents:

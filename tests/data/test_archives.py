@@ -82,7 +82,9 @@ def test_a_path_may_lead_into_an_archive(tmp_path):
     path = packed(tmp_path / "p.zip", ["train/a/1.png", "train/b/1.png", "test/a/1.png"], "p/", ())
     with pytest.raises(DataError, match=r"look like splits .*for example '.*p\.zip/test'"):
         find_images(path)
-    assert find_images(path / "train").classes == ("a", "b")
+    found = find_images(path / "train")
+    assert found.classes == ("a", "b")
+    assert len([*found.held.path.rglob("*.png")]) == 2  # and nothing else was unpacked
     assert find_images(path / "p" / "train").classes == ("a", "b")
     assert archive_in(path / "train") == (path, PurePosixPath("train"))
     assert archive_in(tmp_path / "other") is None

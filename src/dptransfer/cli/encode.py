@@ -10,7 +10,7 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.declared import class_list, grey_ends
-from dptransfer.cli.screen import progress_bar, say, show_facts, show_json
+from dptransfer.cli.screen import say, show_facts, show_json
 from dptransfer.encoding import (
     BREAKS_OFF,
     GREYS,
@@ -72,7 +72,7 @@ def encode(
     strict = not (public or allow_unreadable)
     refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, {GREYS}, or {_ALLOW}")
     how: dict[str, Any] = {"public": public, "batch": batch, "name": name, "overwrite": overwrite}
-    report = encode_to(out, found, model, refuse=refuse if strict else None, bar=progress_bar, **how)
+    report = encode_to(out, found, model, refuse=refuse if strict else None, **how)
     if strict:
         kept = f"'{out}' was written with a row of zeros for each; encode again without them, or {_ALLOW}"
         refuse_problems(report.unreadable, out, remedy=kept)

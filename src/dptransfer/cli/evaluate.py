@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,7 @@ from dptransfer.cli.declared import ABOUT_DATA, settings_of
 from dptransfer.cli.inputs import labelled_rows, note_open_folder, private_rows
 from dptransfer.cli.ledger import open_ledger
 from dptransfer.cli.model_encoder import encoder_behind, labelled_examples
-from dptransfer.cli.screen import progress_bar, say, show_facts, show_json, show_table
+from dptransfer.cli.screen import say, show_facts, show_json, show_table
 from dptransfer.encoding import encoded_beside, held_in, is_table
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Relation
@@ -95,8 +95,8 @@ def evaluate(
             about["features"] = feature_columns
         else:
             seen_by = encoder_behind(released, encoder, device)
-            how: dict[str, Any] = {"text_column": text_column, "bar": progress_bar}
-            source, person = encoded_beside(test, seen_by, released.classes, model, person, **how), None
+            source = encoded_beside(test, seen_by, released.classes, model, person, text_column=text_column)
+            person = None  # it keeps the people
         with source as table:
             own = private_rows(table, person=person, of=released.row_facts, name=name, **about)
             return charged_test(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from dptransfer.cli.inputs import labelled_rows, note_open_folder, with_shots
 from dptransfer.cli.model_encoder import labelled_examples
 from dptransfer.cli.pictures import private_pictures, public_pictures, require_pictures, tested_pictures
-from dptransfer.cli.screen import progress_bar
 from dptransfer.cli.spending import room_for
 from dptransfer.encoding import is_table
 from dptransfer.errors import ArgumentError
@@ -80,7 +79,6 @@ def given_rows(
             features=features,
             purpose=out,
             kept=kept,
-            bar=progress_bar,
             size=image_size,
             device=device or "cpu",
             grey_range=grey_range,

@@ -54,7 +54,7 @@ def archive_in(path: Path) -> tuple[Path, PurePosixPath] | None:
 
 
 def unpack(archive: Path, inside: PurePosixPath, endings: frozenset[str]) -> Unpacked:
-    """Unpack the files of these endings, and folders, even empty ones; nothing leads out of the place.
+    """Unpack files of these endings, and folders, even empty ones; nothing leads out of the place.
 
     Links, devices, hidden names and names with '..' or a drive are passed over. An archive that holds one
     folder of its own name, as many tools pack it, stands for that folder. Files bear the archive's time, so
@@ -68,16 +68,19 @@ def unpack(archive: Path, inside: PurePosixPath, endings: frozenset[str]) -> Unp
     held = TemporaryFolder()
     root = held.path / "all"
     root.mkdir()
+    folders = (inside, _own_name(archive) / inside)
     stamp = archive.stat().st_mtime_ns
     room = shutil.disk_usage(root).free - _RESERVE
     with parsing(archive, *_DAMAGED):
         for number, member in enumerate(_members(archive)):
+            place = _place(member.name)
+            wanted = place is not None and any(place.is_relative_to(folder) for folder in folders)
+            if place is None or not wanted or not (member.is_folder or place.suffix.lower() in endings):
+                continue
             room -= max(0, member.size)
             fits = "an archive must fit, unpacked, in the place for temporary files; it does not."
             require(room >= 0 and number < _MOST, archive, fits, "Unpack it yourself, or set TMPDIR.")
-            target = _target(root, member.name)
-            if target is None or not (member.is_folder or target.suffix.lower() in endings):
-                continue
+            target = root / place
             if member.is_folder:
                 target.mkdir(parents=True, exist_ok=True)
                 continue
@@ -118,20 +121,26 @@ def _copy(source: IO[bytes], written: IO[bytes], size: int) -> None:
         left -= len(part)
 
 
-def _target(root: Path, name: str) -> Path | None:
+def _place(name: str) -> PurePosixPath | None:
     """Where a name leads below the root; None where it leads elsewhere, or is not shown."""
     path = PurePosixPath(name.replace("\\", "/"))
     odd = path.is_absolute() or not path.parts or any(_is_odd(part) for part in path.parts)
-    return None if odd else root.joinpath(*path.parts)
+    return None if odd else path
 
 
 def _is_odd(part: str) -> bool:
     return part.startswith(".") or part == "__MACOSX" or ":" in part or "\0" in part
 
 
+def _own_name(archive: Path) -> PurePosixPath:
+    """What many tools call the one folder that they pack: the archive's name without its ending."""
+    ending = next(one for one in ENDINGS if archive.name.lower().endswith(one))
+    return PurePosixPath(archive.name[: -len(ending)])
+
+
 def _folder(archive: Path, root: Path, inside: PurePosixPath) -> Path:
     """The folder that is wanted, in the archive or in the one folder of its name."""
-    own = root / next(archive.name[: -len(one)] for one in ENDINGS if archive.name.lower().endswith(one))
+    own = root / _own_name(archive)
     alone = own if own.is_dir() and [*root.iterdir()] == [own] else root
     known = ".." not in inside.parts and not inside.is_absolute()
     found = next((one / inside for one in (alone, root) if known and (one / inside).is_dir()), None)
