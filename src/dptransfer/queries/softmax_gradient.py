@@ -74,6 +74,8 @@ class SoftmaxGradient(BoundedQuery):
         prior: (classes, dimension) logits of a fixed second head; the loss is then that of the mean of both
             softmaxes, and a row's residual has the weight p/(p + r) before the clip, with p and r for what
             head and prior give its class. None for the softmax loss itself.
+        along: the gradient is taken along the first so many coordinates, and the others only score; None for
+            all. Part of a row is no longer than the row.
         weights: (classes,) of the rows of each class, after the clip and before a person's bound: who has
             rows of several classes then has not all of their one voice in the largest. None for ones.
     """
@@ -85,6 +87,7 @@ class SoftmaxGradient(BoundedQuery):
     clip: float = 1.0
     projection: Floats | None = None
     prior: Floats | None = None
+    along: int | None = None
     weights: Floats | None = None
 
     label = "softmax gradient"
@@ -105,8 +108,9 @@ class SoftmaxGradient(BoundedQuery):
     @property
     def shape(self) -> tuple[int, int]:
         """(classes, dimension), or (classes, axes)."""
-        width = self.features.dimension if self.projection is None else self.projection.shape[1]
-        return len(self.offset), width
+        if self.projection is not None:
+            return len(self.offset), self.projection.shape[1]
+        return len(self.offset), self.features.dimension if self.along is None else self.along
 
     @property
     def logits(self) -> IntegerLogits:
@@ -134,7 +138,7 @@ class SoftmaxGradient(BoundedQuery):
 
         def part(chunk: slice) -> Any:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
-            inputs = None if self.projection is None else self._projected(mapped)
+            inputs = self._inputs(mapped)
             return clipped_gradient(mapped, labels[chunk], logits, self.clip, inputs, self.weights)
 
         width = self.features.input_dimension
@@ -167,7 +171,7 @@ class SoftmaxGradient(BoundedQuery):
             mapped = rows[chosen]
             if isinstance(rows, np.ndarray):
                 mapped = lattice_floats(self.features, mapped, ROW_NORM)
-            return mapped, labels[chosen], mapped if self.projection is None else self._projected(mapped)
+            return mapped, labels[chosen], self._inputs(mapped)
 
         bound = self.bound.examples
         return PersonGradients(read, self.logits, clip, self.shape, ROW_NORM, bound, self.weights)
@@ -178,10 +182,9 @@ class SoftmaxGradient(BoundedQuery):
 
         def norms(chunk: slice) -> Floats:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
-            inputs = mapped if self.projection is None else self._projected(mapped)
             found = residuals(mapped, labels[chunk], logits)
             residual = residual_lattice(found, self.clip, weights=self.weights)
-            return whole_norms(residual.T) * whole_norms(inputs) / self.grid
+            return whole_norms(residual.T) * whole_norms(self._inputs(mapped)) / self.grid
 
         found = over_chunks(norms, len(rows), self.features.input_dimension)
         return np.concatenate([np.zeros(0), *found])
@@ -190,10 +193,16 @@ class SoftmaxGradient(BoundedQuery):
         gradient = np.zeros(self.shape, dtype=np.int64)
         for start in range(0, len(rows), MOST_ROWS):
             chunk = slice(start, start + MOST_ROWS)
-            inputs = None if self.projection is None else self._projected(rows[chunk])
+            inputs = self._inputs(rows[chunk])
             summand = clipped_gradient(rows[chunk], labels[chunk], logits, self.clip, inputs, self.weights)
             gradient += whole_numbers(summand)
         return gradient
+
+    def _inputs(self, mapped: Any) -> Any:
+        """What residuals are multiplied with: the rows, their first coordinates, or their projection."""
+        if self.projection is not None:
+            return self._projected(mapped)
+        return mapped if self.along is None else mapped[:, : self.along]
 
     @cached_property
     def _axes(self) -> Floats:
