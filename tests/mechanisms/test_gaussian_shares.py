@@ -7,9 +7,9 @@ from dptransfer.accounting import mu_of
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianMechanism, GaussianShares
-from dptransfer.noise import SeededNoise
-from dptransfer.privacy import Relation, Unit
-from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts, WeightedTotal
+from dptransfer.noise import SeededNoise, lattice_epsilon
+from dptransfer.privacy import Bound, Relation, Unit
+from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts, SoftmaxGradient, WeightedTotal
 
 from .test_gaussian import Listening
 
@@ -134,3 +134,16 @@ def test_half_the_sensitivity_in_steps_may_pass_and_a_hair_less_not(relation):
     left.release(OfGrid(2**29), 0.1, ROWS, LABELS)
     with pytest.raises(ArgumentError, match="coarser"):
         left.release(OfGrid(2**29 - 1), 0.1, ROWS, LABELS)
+
+
+def test_sums_are_released_beside_the_finer_gradients_of_persons_and_their_grid_is_paid_for():
+    """A gradient of persons is in steps of 2⁻³⁶, everything else in steps of 2⁻³⁰."""
+    bound = Bound(Unit.PERSON)
+    gradient = SoftmaxGradient(FEATURES, np.zeros((2, 3)), np.zeros(2), bound=bound)
+    made, noise = GaussianShares(gradient, 3.0, Relation.ADD_REMOVE, "all"), Listening(0)
+    left, spent = made.open(noise=noise), 0.0
+    for query in (ClassCounts(2, bound=bound), ClassSums(FEATURES, 2, bound=bound), gradient):
+        left.release(query, 1 / 3, ROWS, LABELS, np.array([0, 1, 1]))
+        spent += lattice_epsilon(noise.asked[0], math.prod(query.shape))
+    assert gradient.grid == 2**36
+    assert spent <= made.event.numeric_epsilon == lattice_epsilon(3.0 * 2**29, 6)

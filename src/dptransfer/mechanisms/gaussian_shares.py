@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Labels, People
 from dptransfer.errors import ArgumentError, BudgetError
+from dptransfer.features.lattice import SUM_BITS
 from dptransfer.mechanisms.gaussian import GaussianMechanism
 from dptransfer.noise import NoiseSource, lattice_epsilon
 from dptransfer.privacy import GaussianEvent, Relation
@@ -27,8 +28,8 @@ class GaussianShares:
                    and query depends on earlier answers.
     Relation:      the one it is built with; each query's sensitivity is taken under it.
     Sensitivity:   each query's own, L2; the event quotes that of the largest, `query`.
-    Assumes:       every answer has at most as many coordinates as `query`, on a grid at least as fine
-                   (checked).
+    Assumes:       every answer has at most as many coordinates as `query`, and a sensitivity of no fewer
+                   steps than `fewest_steps` (checked).
     Reference:     Smith and Thakurta (2022), fully adaptive composition for Gaussian differential privacy.
 
     Attributes:
@@ -50,18 +51,25 @@ class GaussianShares:
         The lattice costs 1/scale² per coordinate, so a share q of the budget costs q times what the whole
         would: their sum is at most the whole's, with as many coordinates as the largest answer.
         """
-        sensitivity = self.query.l2_sensitivity(self.relation)
-        # A query's sensitivity in steps may be smaller than the largest query's, down to half of it (checked
-        # by `SharesLeft`).
-        scale = self.noise_multiplier * sensitivity * self.query.grid / 2
+        scale = self.noise_multiplier * self.fewest_steps
         return GaussianEvent(
             noise_multiplier=self.noise_multiplier,
             relation=self.relation,
-            sensitivity=sensitivity,
+            sensitivity=self.query.l2_sensitivity(self.relation),
             label=self.label,
             numeric_epsilon=lattice_epsilon(scale, math.prod(self.query.shape)),
             unit=self.query.unit,
         )
+
+    @property
+    def fewest_steps(self) -> float:
+        """Steps of the grid that a query's sensitivity must be, at least (checked by `SharesLeft`).
+
+        Half of the largest query's, on its grid or on that of sums, whichever is coarser: gradients of
+        persons are on a finer one, and counts and sums are released beside them.
+        """
+        coarsest: int = min(self.query.grid, 2**SUM_BITS)
+        return self.query.l2_sensitivity(self.relation) * coarsest / 2
 
     def open(self, *, noise: NoiseSource) -> SharesLeft:
         """Start spending."""
@@ -91,10 +99,9 @@ class SharesLeft:
             raise BudgetError(
                 f"Shares must add up to at most 1; {share:g} was asked for and {self.left:g} is left."
             )
-        finest = largest.l2_sensitivity(relation) * largest.grid / 2
         if (
             math.prod(query.shape) > math.prod(largest.shape)
-            or query.l2_sensitivity(relation) * query.grid < finest
+            or query.l2_sensitivity(relation) * query.grid < self.budget.fewest_steps
             or query.unit is not largest.unit
         ):
             raise ArgumentError(
