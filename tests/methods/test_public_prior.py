@@ -24,7 +24,7 @@ from dptransfer.release import read_release
 from .samples import Watched
 
 CLASSES, WIDTH = 4, 96
-BUDGET = Budget(epsilon=1.0, delta=1e-5)
+BUDGET = Budget.gdp(0.27)  # ε = 1 at δ = 1e-5, about, and quickly accounted for
 REPLACE = replace(BUDGET, relation=Relation.REPLACE_ONE)
 SMALL = PublicPriorPrototypes(features=PublicMap(axes=96), steps=6)
 SPREAD = np.geomspace(1, 0.1, WIDTH)
@@ -36,7 +36,7 @@ def rows(labels, seed=0):
     return CENTRES[labels] + noise * SPREAD
 
 
-POOL = PublicEmbeddings(rows(np.arange(1000) % CLASSES, seed=1))
+POOL = PublicEmbeddings(rows(np.arange(300) % CLASSES, seed=1))
 # An encoder that has a word for each class and is sure of it, and one whose words say nothing.
 NAMES = tuple(f"word {number}" for number in range(12))
 SURE, UNSURE = (
@@ -50,7 +50,7 @@ def private(counts, seed=2):
     return PrivateEmbeddings(rows(labels, seed), labels, classes=range(CLASSES), name="samples")
 
 
-STRONG, WEAK, NONE = private([500] * CLASSES), private([8] * CLASSES), private([0] * CLASSES)
+STRONG, WEAK, NONE = private([200] * CLASSES), private([8] * CLASSES), private([0] * CLASSES)
 SHORT = private([38] * CLASSES)  # classes that words alone are read of
 PATHS = {
     "strong": (STRONG, POOL),
@@ -201,7 +201,7 @@ def test_steps_are_up_to_twice_as_many_and_never_longer_than_their_reach(spy):
     assert 6 < taken[2] < taken[3] < 12
 
 
-@pytest.mark.parametrize("budget", [BUDGET, REPLACE, Budget(epsilon=8.0, delta=1e-6)], ids=str)
+@pytest.mark.parametrize("budget", [BUDGET, REPLACE, Budget.gdp(2.0)], ids=str)
 @pytest.mark.parametrize("steps", [1, 7])
 def test_all_steps_together_leave_the_stated_noise_in_every_logit(budget, steps, monkeypatch):
     """Without rows weights are noise alone, each of that standard deviation; 20 % more or less is noticed."""
@@ -241,10 +241,9 @@ SETTINGS = (
 
 @pytest.mark.parametrize("method", SETTINGS, ids=range(len(SETTINGS)))
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("budget", [BUDGET, REPLACE], ids=["add or remove", "replace"])
-def test_the_shares_add_up_to_one_on_every_path(method, path, budget, spy):
+def test_the_shares_add_up_to_one_on_every_path(method, path, spy):
     data, public = PATHS[path]
-    fit(method, data, budget, public)
+    fit(method, data, public=public)
     assert math.fsum(made.share for made in spy) == pytest.approx(1.0, abs=1e-12)
 
 
@@ -276,10 +275,15 @@ def test_every_release_has_the_noise_its_share_and_relation_ask_for(budget, smal
         assert made.query.l2_sensitivity(budget.relation) == sensitivity
         wanted = event.noise_multiplier * sensitivity / math.sqrt(made.share)
         assert wanted <= made.scale <= wanted * (1 + 1e-6)
+    assert math.fsum(made.share for made in spy) == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("budget", [BUDGET, REPLACE, Budget.zcdp(0.05), Budget.gdp(0.4)], ids=str)
+OTHERS = (REPLACE, Budget.zcdp(0.05), Budget(epsilon=1.0, delta=1e-5))
+
+
+@pytest.mark.parametrize(
+    ("budget", "path"), [*((BUDGET, path) for path in PATHS), *((budget, "strong") for budget in OTHERS)]
+)
 def test_the_event_is_the_planned_one_on_every_path(budget, path):
     data, public = PATHS[path]
     model = fit(SMALL, data, budget, public)
@@ -445,7 +449,7 @@ def balanced_accuracy(method, counts, seed, budget=BUDGET, apart=0.3):
     labels, tests = np.repeat(np.arange(classes), counts), np.repeat(np.arange(classes), 40)
     own, test, public = (
         centres[of] + rng.normal(size=(len(of), width)) * spread
-        for of in (labels, tests, rng.integers(0, classes, 2000))
+        for of in (labels, tests, rng.integers(0, classes, 500))
     )
     data = PrivateEmbeddings(own, labels, classes=range(classes), name="task")
     # Noise from another seed: from the task's own, its first draws would be the centres themselves.
@@ -458,7 +462,6 @@ def test_small_classes_are_not_drowned_and_it_beats_mean_prototypes_on_a_long_ta
         [balanced_accuracy(method, counts, seed) for seed in range(2)]
         for method in (PublicPriorPrototypes(), MeanPrototypes())
     )
-    print(ours, mean)
     assert min(np.subtract(ours, mean)) > 0.25
 
 
@@ -467,21 +470,18 @@ def test_more_budget_costs_no_accuracy_beyond_noise():
     found = [
         np.mean(
             [
-                balanced_accuracy(
-                    PublicPriorPrototypes(), [60] * 4, seed, Budget(epsilon=epsilon, delta=1e-5), apart=0.2
-                )
+                balanced_accuracy(PublicPriorPrototypes(), [60] * 4, seed, Budget.gdp(mu), apart=0.2)
                 for seed in range(4)
             ]
         )
-        for epsilon in (0.5, 2.0, 8.0)
+        for mu in (0.15, 0.5, 1.5)
     ]
-    print(found)
     assert all(more > less - 0.03 for less, more in pairwise(found))
     assert found[-1] > found[0] + 0.1
 
 
 def test_steps_go_downhill(monkeypatch):
-    task = {"counts": [400] * 4, "seed": 0, "budget": Budget(epsilon=4.0, delta=1e-5), "apart": 0.15}
+    task = {"counts": [400] * 4, "seed": 0, "budget": Budget.gdp(0.9), "apart": 0.15}
     assert balanced_accuracy(PublicPriorPrototypes(), **task) > 0.6
     monkeypatch.setattr(
         SoftmaxGradient, "__call__", lambda self, *given: -SoftmaxGradient.of_rows(self, *given[:2])
@@ -505,7 +505,7 @@ def test_a_plan_needs_no_pool():
 
 
 def test_the_plan_is_for_the_largest_release():
-    """With three public rows gradients have 4 × 2 coordinates, the centre all 96, and sums in words 4 × 30."""
+    """With three public rows gradients have 4 × 2 coordinates, the centre all 96, and words 4 × 30."""
     few = PublicEmbeddings(POOL.rows[:3])
     names = tuple(f"word {number}" for number in range(30))
     wordy = PublicEmbeddings(POOL.rows[:3], vocabulary=Vocabulary(names, np.ones((30, WIDTH)), np.zeros(30)))
@@ -588,21 +588,21 @@ def test_a_release_in_words_predicts_the_same(path, tmp_path):
     assert (model.predict(fresh) == labels).mean() > 0.6
 
 
-BUDGETS = [Budget(epsilon=epsilon, delta=1e-5) for epsilon in (1e-6, 1.0, 700.0)]
+BUDGETS = [Budget(epsilon=epsilon, delta=1e-5) for epsilon in (1e-6, 700.0)]
 
 
 @pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")
-@pytest.mark.parametrize("budget", [*BUDGETS, REPLACE], ids=str)
+@pytest.mark.parametrize("budget", [*BUDGETS, BUDGET, REPLACE], ids=str)
 @pytest.mark.parametrize("features", [PublicMap(axes=16), PublicMap(axes=1), UnitNorm()], ids=repr)
 def test_odd_rows_and_budgets_give_a_finite_model(budget, features):
-    labels = np.arange(400) % 2
+    labels = np.arange(100) % 2
     huge = np.sign(rows(labels)) * 1e308
-    for public in (POOL, SURE):
-        for x in (rows(labels), np.full((400, WIDTH), np.nan), np.zeros((400, WIDTH)), huge):
-            data = PrivateEmbeddings(x, labels, classes=("no", "yes"), name="odd")
-            model = fit(PublicPriorPrototypes(features=features, steps=2), data, budget, public)
-            assert all(np.isfinite(array).all() for array in model.weights.values())
-            assert np.isfinite(model.predict_proba(POOL.rows[:20])).all()
+    for x in (rows(labels), np.full((100, WIDTH), np.nan), np.zeros((100, WIDTH)), huge):
+        data = PrivateEmbeddings(x, labels, classes=("no", "yes"), name="odd")
+        public = SURE if features == UnitNorm() else POOL
+        model = fit(PublicPriorPrototypes(features=features, steps=2), data, budget, public)
+        assert all(np.isfinite(array).all() for array in model.weights.values())
+        assert np.isfinite(model.predict_proba(POOL.rows[:20])).all()
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -615,11 +615,9 @@ def test_a_pool_smaller_than_the_axes_gives_fewer_axes(count):
 
 @pytest.mark.filterwarnings("ignore::dptransfer.errors.PrivacyWarning")
 def test_many_classes_work_with_few_axes():
-    labels = np.arange(2500) % 500
+    labels = np.arange(1000) % 500
     data = PrivateEmbeddings(rows(labels % CLASSES), labels, classes=range(500), name="many")
-    model = fit(
-        PublicPriorPrototypes(features=PublicMap(axes=4), steps=3), data, Budget(epsilon=600.0, delta=1e-5)
-    )
+    model = fit(PublicPriorPrototypes(features=PublicMap(axes=4), steps=3), data, Budget.gdp(15.0))
     assert model.weights["weights"].shape == (500, 4)
     assert np.isfinite(model.scores(POOL.rows[:5])).all()
 
@@ -669,15 +667,15 @@ def test_one_person_with_all_rows_works():
 
 def test_one_voice_each_costs_little_where_there_are_many_people():
     """Against group privacy for as many rows as a person has."""
-    labels = np.arange(1000) % CLASSES
+    labels = np.arange(400) % CLASSES
     test = rows(labels, seed=5)
 
     def accuracy(data, budget):
         return np.mean(
-            [(fit(SMALL, data, budget, seed=seed).predict(test) == labels).mean() for seed in range(3)]
+            [(fit(SMALL, data, budget, seed=seed).predict(test) == labels).mean() for seed in range(2)]
         )
 
     singly = PrivateEmbeddings(PERSONS.rows, PERSONS.labels, classes=range(CLASSES), name="rows")
-    persons = accuracy(PERSONS, Budget(epsilon=0.3, delta=1e-5))
-    assert persons > accuracy(singly, Budget(epsilon=0.3, delta=1e-5)) - 0.1
-    assert persons > accuracy(singly, Budget(epsilon=0.3 / 16, delta=1e-6)) + 0.02
+    persons = accuracy(PERSONS, Budget.gdp(0.1))
+    assert persons > accuracy(singly, Budget.gdp(0.1)) - 0.1
+    assert persons > accuracy(singly, Budget.gdp(0.1 / 4)) + 0.02
