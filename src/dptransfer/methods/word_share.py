@@ -9,11 +9,11 @@ where they lose; and 0.32 on CIFAR-10, where they win by far with the names of i
 small, and by a little without.
 
 *Is there still something to find out in words?* The sum of a class has a coordinate of about n·c in its own
-word, for n rows and the mean confidence c (on the five sets for development 0.7 to 1.4 times that), and noise of
-scale s in all J of them. The largest of J noises is about √(2 ln J), so a word stands out, nine times out of
-ten, once n·c/s ≥ √(2 ln J) + 1.28: for a thousand words, 5. Up to there all of the budget is for words. From
-there on what they can tell is known better and better, and the axes, which tell more in the end, get half;
-from twice that on, all.
+word, for n rows and the mean confidence c (0.7 to 1.4 times that on the five sets for development), and noise
+of scale s in all J of them. The largest of J noises is about √(2 ln J), so a word stands out, nine times out
+of ten, once n·c/s ≥ √(2 ln J) + 1.28: for a thousand words, 5. Up to there all of the budget is for words.
+From there on what they can tell is known better and better, and the axes, which tell more in the end, get
+half; from twice that on, all.
 
 On a grid of 56 cells (the five sets, two of them balanced and long-tailed, n/s from 1 to 32) this is 0.6
 points behind the best of four ways on average, 7.6 ahead of axes alone, and 8 behind at worst: textures at
