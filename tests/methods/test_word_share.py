@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dptransfer.methods.word_share import word_share
+from dptransfer.methods.word_share import word_share, words_may_pay
 
 
 def test_words_that_the_encoder_is_not_sure_of_get_nothing():
@@ -34,3 +34,11 @@ def test_a_word_stands_out_of_the_noise_of_all_nine_times_out_of_ten_where_axes_
 def test_noise_may_make_any_number_of_the_confidence(confidence):
     assert word_share(confidence, 5.0, 1000, named=0.5) in (0.0, 0.5, 1.0)
     assert word_share(0.5, -5.0, 1000, named=0.5) == 1
+
+
+@pytest.mark.parametrize("named", [0.0, 1.0])
+def test_confidence_need_not_be_measured_where_none_would_give_words_a_share(named):
+    levels = np.linspace(0, 1, 101)
+    for signal in np.geomspace(1, 100, 40):
+        could = any(word_share(level, signal, 1000, named) > 0 for level in levels)
+        assert words_may_pay(signal, 1000, named) == could

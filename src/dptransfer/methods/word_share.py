@@ -17,7 +17,8 @@ half; from twice that on, all.
 
 On a grid of 56 cells (the five sets, two of them balanced and long-tailed, n/s from 1 to 32) this is 0.6
 points behind the best of four ways on average, 7.6 ahead of axes alone, and 8 behind at worst: textures at
-n/s ≤ 2. The two levels of confidence are measured and not derived: they lie between sets, and that is all.
+n/s ≤ 2 (benchmarks/words.py). The two levels of confidence are measured and not derived: they lie between
+sets, and that is all.
 """
 
 from __future__ import annotations
@@ -47,3 +48,12 @@ def word_share(confidence: float, signal: float, words: int, named: float) -> fl
     stands_out = math.sqrt(2 * math.log(words)) + _MARGIN
     read = signal * confidence / stands_out
     return 1.0 if read <= 1 else 0.5 if read <= 2 else 0.0
+
+
+def words_may_pay(signal: float, words: int, named: float) -> bool:
+    """Whether some confidence would give words a share; where none would, it need not be measured.
+
+    >>> words_may_pay(20.0, 1000, named=0.5), words_may_pay(40.0, 1000, named=0.5)
+    (True, False)
+    """
+    return word_share(_HALF_SURE if named >= 0.5 else _SURE, signal, words, named) > 0
