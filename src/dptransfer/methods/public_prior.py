@@ -217,8 +217,8 @@ class PublicPriorPrototypes(EmbeddingMethod):
 
         A step adds rate · (gradient + noise). T steps that share a budget have noise of √T times that of one
         with all of it, and add up to rate · T times that: so whatever T is, the noise they leave in every
-        weight, and in the logit of a unit row, is what it should be if rate · T is that over the noise of one.
-        How many there are matters only where that is a long way: no step may be longer than `_STEP_REACH`.
+        weight, and in the logit of a unit row, is as asked for if rate · T is that over the noise of one. How
+        many there are matters only where that is a long way: no step may be longer than `_STEP_REACH`.
 
         While steps are taken classes are as frequent as their counts, which prediction leaves out again.
         """
