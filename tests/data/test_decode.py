@@ -1,8 +1,9 @@
 """Pictures of every depth and colour space, hostile ones among them: each right to 1/255, or refused."""
 
-import io
 import struct
+import warnings
 import zlib
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -271,10 +272,24 @@ def test_a_text_that_swells_is_refused(tmp_path):
         open_image(file)
 
 
-def test_nothing_is_said_while_pictures_are_opened(tmp_path, recwarn):
-    stream = io.BytesIO()
-    Image.new("P", (2, 2)).save(stream, "PNG", transparency=b"\0" * 4)
-    (tmp_path / "a.png").write_bytes(stream.getvalue())
+def test_nothing_is_said_while_pictures_are_opened(tmp_path, recwarn, caplog, capfd):
+    """Not by a warning (a palette), not by Pillow's log (217 channels), not by libtiff (damaged data)."""
+    Image.new("P", (2, 2)).save(tmp_path / "a.png", transparency=b"\0" * 4)
+    tiff(tmp_path / "b.tif", np.zeros((2, 2), np.uint8), t277=(3, 217))
+    damaged = bytearray(tiff(tmp_path / "c.tif", SIXTEEN, t259=(3, 8)).read_bytes())
+    damaged[10:14] = b"\xff" * 4
+    (tmp_path / "c.tif").write_bytes(damaged)
+
+    def look():
+        for name in ("a.png", "b.tif", "c.tif"):
+            with suppress(Exception):
+                open_image(tmp_path / name)
+
     with without_warnings():
-        open_image(tmp_path / "a.png")
+        look()
     assert not recwarn.list
+    assert not caplog.records
+    assert capfd.readouterr().err == ""
+    with warnings.catch_warnings(action="ignore"):
+        look()
+    assert "samples per pixel" in caplog.text  # what is set aside comes back

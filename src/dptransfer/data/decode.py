@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -169,13 +171,37 @@ def _require_one_page(opened: Image.Image) -> None:
 def without_warnings() -> Iterator[None]:
     """While pictures are opened, nothing is said about any of them: warnings tell sizes, tags and names.
 
-    Filters are the whole process's, so this covers the threads that open pictures, and is entered by one.
+    Nor by the logs of Pillow and pydicom, or by libtiff, which writes to the terminal past Python. Filters
+    are the whole process's, so this covers the threads that open pictures, and is entered by one.
     """
-    talker = logging.getLogger("pydicom")
-    before = talker.disabled
-    talker.disabled = True
+    talkers = [logging.getLogger(name) for name in ("PIL", "pydicom")]
+    passed_on = [talker.propagate for talker in talkers]
+    nobody = logging.NullHandler()
+    for talker in talkers:
+        talker.propagate = False
+        talker.addHandler(nobody)
+    libtiff = _libtiff()
+    printer = None if libtiff is None else libtiff.TIFFSetErrorHandler(None)
     try:
         with warnings.catch_warnings(action="ignore"):
             yield
     finally:
-        talker.disabled = before
+        if libtiff is not None:
+            libtiff.TIFFSetErrorHandler(printer)
+        for talker, before in zip(talkers, passed_on, strict=True):
+            talker.propagate = before
+            talker.removeHandler(nobody)
+
+
+@cache
+def _libtiff() -> Any:
+    """The library that Pillow reads TIFF with, if it is one of its own and can be asked to be silent."""
+    from PIL import _imaging
+
+    try:
+        library = ctypes.CDLL(_imaging.__file__)
+        library.TIFFSetErrorHandler.argtypes = [ctypes.c_void_p]
+        library.TIFFSetErrorHandler.restype = ctypes.c_void_p
+    except (OSError, AttributeError):  # linked otherwise, or built without it
+        return None
+    return library
