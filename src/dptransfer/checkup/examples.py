@@ -1,0 +1,252 @@
+"""Sets of examples as their owner has them: read like those of a fit, but with what a fit would refuse."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dptransfer.arrays import AnyArray, Labels, People
+from dptransfer.checkup.person_ids import column_of, ids_of
+from dptransfer.data import (
+    ROW_NAMES,
+    STORED,
+    EncoderIdentity,
+    PrivateEmbeddings,
+    PublicEmbeddings,
+    find_images,
+    find_texts,
+    read_table,
+)
+from dptransfer.data.class_names import declared_classes
+from dptransfer.data.columns import arrow_table, is_dataset_folder, read_text_columns
+from dptransfer.data.csv_files import read_csv
+from dptransfer.data.labelled import places
+from dptransfer.data.parsing import parsing
+from dptransfer.data.people import person_positions
+from dptransfer.data.person_files import FOLDER, is_person_file, people_by_folder, people_in_file
+from dptransfer.data.readers import read_labels
+from dptransfer.data.table import require
+
+Role: TypeAlias = Literal["private", "public", "test"]
+Kind: TypeAlias = Literal["rows", "pictures", "texts"]
+Source: TypeAlias = str | Path | PrivateEmbeddings | PublicEmbeddings
+Whose: TypeAlias = str | Path | ArrayLike | None
+_Classes: TypeAlias = tuple[str | int, ...] | None
+
+UNKNOWN = -1
+"""The position of a label that is none of the declared classes."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Examples:
+    """One set: every example by name, with its label and person; printing it shows none of them.
+
+    Attributes:
+        role: private, public or test.
+        source: where it is, as its owner named it.
+        kind: what the examples are; they are in the attribute of that name.
+        count: how many there are.
+        labels: of each, as a class where it is one and as the source has it where it is none; or None.
+        classes: the declared list, or what the source itself declares, or None.
+        people: whose each is, as a number from 0, or None.
+        ids: the same as the source writes it, where it can be compared with another set's.
+        names: what to call each example; without them, they are called by number.
+        encoder: behind the rows, if on record.
+        rows: (examples, width), for rows.
+        pictures: the files, for pictures.
+        texts: the texts, for texts.
+    """
+
+    role: Role
+    source: str
+    kind: Kind
+    count: int
+    labels: list[Any] | None = None
+    classes: _Classes = None
+    people: People | None = None
+    ids: list[Any] | None = None
+    names: Sequence[str] | None = None
+    encoder: EncoderIdentity | None = None
+    rows: AnyArray | None = None
+    pictures: tuple[Path, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    @cached_property
+    def positions(self) -> Labels | None:
+        """Each label's place among the classes, `UNKNOWN` where it has none; None without labels or list."""
+        return None if self.labels is None or self.classes is None else places(self.labels, self.classes)
+
+    def name(self, position: int) -> str:
+        """What the example is called: its file, or its number from 0."""
+        return f"{self.kind[:-1]} {position}" if self.names is None else self.names[position]
+
+    def __repr__(self) -> str:
+        return f"Examples({self.role} {self.kind})"
+
+
+def read_examples(
+    source: Source,
+    role: Role,
+    *,
+    classes: Sequence[str | int] | None = None,
+    people: Whose = STORED,
+    labels: str | Path | ArrayLike | None = None,
+    split: str | None = None,
+    text_column: str = "text",
+) -> Examples:
+    """Read a set, whatever a fit or an encoding takes, and refuse only what cannot be read at all.
+
+    Args:
+        source: a file or folder; or embeddings, as a fit takes them.
+        role: what the set is for.
+        classes: the declared list; without one, what the source declares.
+        people: whose each example is, as `read_private` takes it.
+        labels: of rows that come without, as `read_private` takes them.
+        split: which part of a file that has several.
+        text_column: the column of the texts.
+    """
+    listed = None if classes is None else declared_classes(classes)
+    if isinstance(source, PrivateEmbeddings | PublicEmbeddings):
+        return _given(source, role, listed)
+    path = Path(source)
+    require(path.exists(), path, "the file or folder must exist; it does not.", "Check the path.")
+    kind = kind_of(path, text_column)
+    by_reader = people if isinstance(people, str | Path) else None
+    if kind == "rows":
+        found = _rows(path, role, listed, by_reader, labels, split)
+    else:
+        person = None if by_reader == STORED else by_reader
+        found = (
+            _pictures(path, role, listed, person)
+            if kind == "pictures"
+            else _texts(path, role, listed, person, text_column)
+        )
+    if people is None:
+        return replace(found, people=None)
+    if by_reader is None:
+        return replace(found, people=person_positions(people, found.count), ids=np.asarray(people).tolist())
+    return replace(found, ids=ids_of(path, by_reader, found.names, found.count, split))
+
+
+def kind_of(path: Path, text_column: str = "text") -> Kind:
+    """What a file or folder holds, by its name and the names of its columns."""
+    ending = path.suffix.lower()
+    if path.is_dir():
+        stored = ending == ".emb" or (path / "manifest.json").is_file() or is_dataset_folder(path)
+        return "rows" if stored else "pictures"
+    if ending == ".parquet":
+        columns = arrow_table(path).column_names
+        return "texts" if text_column in columns and not set(columns) & set(ROW_NAMES) else "rows"
+    if ending == ".csv":
+        with (
+            parsing(path, "the file must be a CSV in UTF-8; it is not.", "Save it again."),
+            path.open(newline="", encoding="utf-8-sig") as stream,
+        ):
+            header = next(csv.reader(stream, strict=True), [])
+        return "pictures" if "path" in header else "texts" if text_column in header else "rows"
+    if ending == ".txt":
+        return "texts"
+    return "rows" if ending in (".npy", ".npz", ".safetensors", ".pt", ".pth") else "pictures"
+
+
+def _given(source: PrivateEmbeddings | PublicEmbeddings, role: Role, classes: _Classes) -> Examples:
+    """Embeddings, whose labels were found among their classes before."""
+    found = Examples(role, "the embeddings given", "rows", len(source.rows), rows=source.rows)
+    if isinstance(source, PublicEmbeddings):
+        found = replace(found, names=source.sources, encoder=source.encoder)
+    else:
+        found = replace(found, people=source.people, encoder=source.facts.encoder)
+    if source.labelled is None:
+        return replace(found, classes=classes)
+    return replace(found, labels=source.labelled.names.tolist(), classes=classes or source.labelled.classes)
+
+
+def _rows(
+    path: Path,
+    role: Role,
+    classes: _Classes,
+    people: str | Path | None,
+    labels: str | Path | ArrayLike | None,
+    split: str | None,
+) -> Examples:
+    table = read_table(path, split=split, person=column_of(people))
+    count, found, whose = len(table.rows), table.labels, table.people
+    if labels is not None:
+        require(found is None, path, "labels were given, and the file has its own.", "Leave labels out.")
+        found = read_labels(labels) if isinstance(labels, str | Path) else np.asarray(labels)
+        one_each = "labels must be one for each row; they are not."
+        require(found.shape == (count,), path, one_each, "Check them.")
+    if people is not None and is_person_file(people):
+        whose = people_in_file(Path(people), count, paths=table.sources)
+    elif people == FOLDER:
+        rule = "people by folder need the names of the pictures behind the rows; these are not on record."
+        require(table.sources is not None, path, rule, "Name a column, or a file that tells the people.")
+        whose = people_by_folder(path, table.sources or ())
+    listed = classes or table.classes
+    own = table.classes if table.labels_are_positions else listed
+    return Examples(
+        role,
+        str(path),
+        "rows",
+        count,
+        labels=None if found is None else _named(found, own),
+        classes=listed,
+        people=whose,
+        names=table.sources,
+        encoder=table.encoder,
+        rows=table.rows,
+    )
+
+
+def _named(labels: AnyArray, classes: _Classes) -> list[Any]:
+    """Labels by name: whole numbers beside a list of words are places in it, as they are for a fit."""
+    found: list[Any] = labels.tolist()
+    if not classes or not isinstance(classes[0], str) or labels.dtype.kind not in "iu":
+        return found
+    return [classes[place] if 0 <= place < len(classes) else place for place in found]
+
+
+def _pictures(path: Path, role: Role, classes: _Classes, person: str | Path | None) -> Examples:
+    found = find_images(path, labelled=False, person=person)
+    words: Sequence[str] | None = None if found.labelled is None else found.labelled.names.tolist()
+    if path.suffix.lower() == ".csv":
+        words = read_csv(path, "path").labels
+    return Examples(
+        role,
+        str(path),
+        "pictures",
+        len(found),
+        labels=_as_classes(words, classes),
+        classes=classes or found.classes,
+        people=found.people,
+        names=found.sources(),
+        pictures=found.paths,
+    )
+
+
+def _texts(path: Path, role: Role, classes: _Classes, person: str | Path | None, column: str) -> Examples:
+    found = find_texts(path, labelled=False, column=column, person=person)
+    listing = {".csv": read_csv, ".parquet": read_text_columns}.get(path.suffix.lower())
+    return Examples(
+        role,
+        str(path),
+        "texts",
+        len(found),
+        labels=_as_classes(None if listing is None else listing(path, column).labels, classes),
+        classes=classes,
+        people=found.people,
+        texts=found.texts,
+    )
+
+
+def _as_classes(words: Sequence[str] | None, classes: _Classes) -> list[Any] | None:
+    """Label words as classes, which may be whole numbers; a word that is none stays as it is."""
+    written = {str(name): name for name in classes or ()}
+    return None if words is None else [written.get(word.strip(), word) for word in words]
