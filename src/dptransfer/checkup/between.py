@@ -9,28 +9,29 @@ from dataclasses import dataclass
 import numpy as np
 
 from dptransfer.arrays import AnyArray, Floats32, Integers
+from dptransfer.checkup.advice import Finding
 from dptransfer.checkup.examples import Examples
-from dptransfer.checkup.findings import Finding, few
+from dptransfer.checkup.findings import found
 from dptransfer.checkup.person_ids import in_both
 from dptransfer.checkup.picture_looks import SIDE, Look
 from dptransfer.checkup.twins import NOBODY, equal_twins, near_twins
 
 SAME_PICTURE = 3.0
-"""Levels of 255 by which two small copies differ, root mean square, if they show the same picture.
+"""Levels of 255 by which small copies of the same picture differ, root mean square.
 
-Measured on 150 photos of 160 pixels (clothing-dataset-small): saved again as JPEG of quality 95, 75, 50 and 30 the
-worst was 1.0, 1.8, 1.8 and 3.0, at half the size 3.1, as WebP 1.3. Of 3,781 such photos one pair is as near, and of
-2,500 of Caltech-101 five; all are the same photo twice. At 6 levels it is the same pair, and one more of the five.
+Measured on 150 photos of 160 pixels (clothing-dataset-small): saved again as JPEG of quality 95, 75, 50 and
+30, the worst differed by 1.0, 1.8, 1.8 and 3.0; as WebP by 1.3; at half the size by 3.1. Of 3,781 such photos
+one other pair is as near, and of 2,500 of Caltech-101 five. With twice the levels there is one more.
 """
 
 SAME_ROW = 1e-3
-"""Share of a usual norm by which two rows differ if they are the same, stored or computed in another way.
+"""Share of a usual norm by which rows of the same example differ, stored or computed in another way.
 
-Half precision moves an entry by at most 2⁻¹¹ of it, so a row by at most 0.0005 of its norm; batch size and hardware
-move it by far less.
+Half precision moves an entry by at most 2⁻¹¹ of it, so a row by at most 0.0005 of its norm; batch size and
+hardware move it by far less.
 """
 
-_USUAL_CONTRAST = 30.0  # levels; fainter pictures are compared as if they had it, or they would all be alike
+_USUAL_CONTRAST = 30.0  # levels; fainter pictures are compared as if they had it, or all would be alike
 _MOST_NUMBERS = 2 * 10**8  # of all points that are compared for nearness: under a gigabyte
 _CHUNK = 4096
 
@@ -42,13 +43,20 @@ class Content:
     Attributes:
         examples: the set.
         equal: a digest each: of decoded pixels, of a row's numbers, of a text; empty where there is nothing.
-        near: a point each, close for examples that are nearly the same; or for texts a second digest, of the
-            words without case and blanks.
+        points: a point each, close for examples that are nearly the same; None for texts.
+        loosely: for texts a second digest, of their words without case and blanks.
     """
 
     examples: Examples
-    equal: Sequence[bytes]
-    near: AnyArray | Sequence[bytes]
+    equal: list[bytes]
+    points: AnyArray | None = None
+    loosely: list[bytes] | None = None
+
+    @property
+    def form(self) -> str:
+        """What kind of contents these are; only those of one form can be compared."""
+        rows = self.examples.rows
+        return self.examples.kind if rows is None else f"rows of width {rows.shape[1]}"
 
 
 def content_of(examples: Examples, looks: Sequence[Look]) -> Content:
@@ -56,15 +64,13 @@ def content_of(examples: Examples, looks: Sequence[Look]) -> Content:
     if examples.rows is not None:
         return Content(examples, _row_digests(examples.rows), examples.rows)
     if examples.kind == "texts":
-        plain = [" ".join(text.split()).casefold() for text in examples.texts]
+        words = [" ".join(text.split()).casefold() for text in examples.texts]
+        exact = [_digest(text.encode("utf-8", "surrogatepass")) for text in examples.texts]
         return Content(
-            examples, *([_digest(one.encode()) for one in texts] for texts in (examples.texts, plain))
+            examples, exact, loosely=[_digest(one.encode("utf-8", "surrogatepass")) for one in words]
         )
-    return Content(
-        examples,
-        [b"" if look.flat else look.digest for look in looks],
-        np.array([_point(look) for look in looks], dtype=np.float32).reshape(len(looks), 3 * SIDE**2),
-    )
+    points = np.array([_point(look) for look in looks], dtype=np.float32).reshape(len(looks), 3 * SIDE**2)
+    return Content(examples, [b"" if look.flat else look.digest for look in looks], points)
 
 
 def _digest(content: bytes) -> bytes:
@@ -72,85 +78,89 @@ def _digest(content: bytes) -> bytes:
 
 
 def _row_digests(rows: AnyArray) -> list[bytes]:
-    found: list[bytes] = []
+    digests: list[bytes] = []
     for start in range(0, len(rows), _CHUNK):
         with np.errstate(all="ignore"):
-            some = np.ascontiguousarray(rows[start : start + _CHUNK], dtype=np.float32)
-        some = some + np.float32(0)  # −0 is 0
-        tells = np.isfinite(some).all(axis=1) & some.any(axis=1)
-        found += [_digest(row.tobytes()) if told else b"" for row, told in zip(some, tells, strict=True)]
-    return found
+            some = np.asarray(rows[start : start + _CHUNK], dtype=np.float32) + np.float32(0)  # −0 is 0
+        tells = (np.isfinite(some).all(axis=1) & some.any(axis=1)).tolist()
+        digests += [_digest(row.tobytes()) if told else b"" for row, told in zip(some, tells, strict=True)]
+    return digests
 
 
 def _point(look: Look) -> Floats32:
     if look.small is None:
         return np.zeros(3 * SIDE**2, dtype=np.float32)
-    small = look.small.ravel().astype(np.float32)
+    small: Floats32 = look.small.ravel().astype(np.float32)
     mean, contrast = small.mean(), max(float(small.std()), 1.0)
-    return mean + (small - mean) * max(1.0, _USUAL_CONTRAST / contrast)
+    stretched: Floats32 = mean + (small - mean) * np.float32(max(1.0, _USUAL_CONTRAST / contrast))
+    return stretched
 
 
-def twins_in(mine: Content, theirs: Content | None = None) -> tuple[Integers, Integers] | None:
-    """For each example a place of its equal, and of its near twin if it has no equal; None if not comparable.
+def duplicates_within(content: Content) -> Iterator[Finding]:
+    """Contents that occur twice in a set, and those of them that have two labels."""
+    equal, near = _twins(content)
+    yield from _pairs("duplicates", content, content, equal)
+    yield from _pairs("near-duplicates", content, content, near)
+    labels = content.examples.labels
+    if labels is not None and content.examples.role != "public":
+        other = [twin != NOBODY and labels[place] != labels[twin] for place, twin in enumerate(equal)]
+        yield from _pairs("two-labels", content, content, np.where(other, equal, NOBODY))
 
-    Among the examples of one set, the twin is the one that comes first.
-    """
-    if theirs is not None and not _comparable(mine, theirs):
-        return None
-    equal = equal_twins(mine.equal, None if theirs is None else theirs.equal)
-    near = _near(mine, theirs)
-    return equal, np.where(equal == NOBODY, near, NOBODY)
+
+def duplicates_between(private: Content, other: Content) -> Iterator[Finding]:
+    """Private examples that are in the pool or in the test too."""
+    if private.form == other.form:
+        equal, near = _twins(private, other)
+        yield from _pairs(f"in-{other.examples.role}", private, other, equal)
+        yield from _pairs(f"nearly-in-{other.examples.role}", private, other, near)
+
+
+def _pairs(key: str, mine: Content, theirs: Content, twins: Integers) -> Iterator[Finding]:
+    places = np.flatnonzero(twins != NOBODY).tolist()
+    name, other = mine.examples.name, theirs.examples.name
+    return found(key, mine.examples, [f"{name(place)} = {other(int(twins[place]))}" for place in places])
 
 
 def not_compared(mine: Content, theirs: Content | None = None) -> Iterator[str]:
     """What could not be compared, or not cheaply."""
-    which = (
-        "within the private set"
-        if theirs is None
-        else f"between the private and the {theirs.examples.role} set"
-    )
-    if theirs is not None and not _comparable(mine, theirs):
-        forms = f"{_form(mine.examples)} and {_form(theirs.examples)}"
-        yield f"Duplicates {which}: these are {forms}. Check again when both are the same."
+    which = "within the private set"
+    if theirs is not None:
+        which = f"between the private and the {theirs.examples.role} set"
+    if theirs is not None and mine.form != theirs.form:
+        yield f"Duplicates {which}: they are {mine.form} and {theirs.form}. Check them when both are alike."
     elif not _near_is_cheap(mine, theirs):
         yield f"Near duplicates {which}: too many for a quick look. Equal ones were looked for."
 
 
-def _form(examples: Examples) -> str:
-    return examples.kind if examples.rows is None else f"rows of width {examples.rows.shape[1]}"
+def _near_is_cheap(mine: Content, theirs: Content | None) -> bool:
+    sets = (mine,) if theirs is None else (mine, theirs)
+    return sum(one.points.size for one in sets if one.points is not None) <= _MOST_NUMBERS
 
 
-def _comparable(mine: Content, theirs: Content) -> bool:
-    return _form(mine.examples) == _form(theirs.examples)
+def _twins(mine: Content, theirs: Content | None = None) -> tuple[Integers, Integers]:
+    """For each example a place of its equal, and of its near twin where it has no equal.
 
-
-def _near_is_cheap(mine: Content, theirs: Content | None = None) -> bool:
-    return sum(getattr(one.near, "size", 0) for one in (mine, theirs) if one is not None) <= _MOST_NUMBERS
-
-
-def _near(mine: Content, theirs: Content | None) -> Integers:
-    found: Integers = np.full(len(mine.equal), NOBODY, dtype=np.int64)
-    if not _near_is_cheap(mine, theirs):
-        return found
-    if not isinstance(mine.near, np.ndarray):
-        others = None if theirs is None else theirs.near
-        assert not isinstance(others, np.ndarray)
-        return equal_twins(mine.near, others)
-    # One of each content, and only of those that have some.
-    own = _once(mine.equal)
-    other = own if theirs is None else _once(theirs.equal)
-    points = _usable(mine.near, own)
-    if theirs is None:
-        twins = near_twins(points, _reach(mine, points))
-    else:
-        assert isinstance(theirs.near, np.ndarray)
-        twins = near_twins(points, _reach(mine, points), _usable(theirs.near, other))
-    found[own] = np.where(twins == NOBODY, NOBODY, other[twins] if len(other) else NOBODY)
-    return found
+    Among the examples of one set, twins are those that come first.
+    """
+    equal = equal_twins(mine.equal, None if theirs is None else theirs.equal)
+    near: Integers = np.full(len(equal), NOBODY, dtype=np.int64)
+    if mine.loosely is not None:
+        near = equal_twins(mine.loosely, None if theirs is None else theirs.loosely)
+    elif mine.points is not None and _near_is_cheap(mine, theirs):
+        own = _once(mine.equal)
+        points = _at(mine.points, own)
+        if theirs is None or theirs.points is None:
+            other, twins = own, near_twins(points, _reach(mine, points))
+        else:
+            other = _once(theirs.equal)
+            twins = near_twins(points, _reach(mine, points), _at(theirs.points, other))
+        has = twins != NOBODY
+        near[own[has]] = other[twins[has]]
+    return equal, np.where(equal == NOBODY, near, NOBODY)
 
 
 def _once(contents: Sequence[bytes]) -> Integers:
-    """Places of contents that occur there first; empty ones are none."""
+    """Places at which contents occur first; an empty one is none."""
     first: dict[bytes, int] = {}
     for place, content in enumerate(contents):
         first.setdefault(content, place)
@@ -158,7 +168,7 @@ def _once(contents: Sequence[bytes]) -> Integers:
     return np.fromiter(first.values(), np.int64, len(first))
 
 
-def _usable(points: AnyArray, places: Integers) -> Floats32:
+def _at(points: AnyArray, places: Integers) -> Floats32:
     with np.errstate(all="ignore"):
         return np.asarray(points[places], dtype=np.float32)
 
@@ -169,103 +179,26 @@ def _reach(content: Content, points: Floats32) -> float:
     return SAME_ROW * float(np.median(np.linalg.norm(points, axis=1))) if len(points) else 0.0
 
 
-_NEARLY = {
-    "pictures": "small copies differ by less than a scaling or saving again changes",
-    "rows": "numbers differ in the third place or later",
-    "texts": "words differ in case and blanks alone",
-}
-
-
-def duplicates_within(content: Content) -> Iterator[Finding]:
-    """Contents that occur twice in a set, and those of them that have two labels."""
-    examples = content.examples
-    equal, near = twins_in(content) or ((), ())
-    why = {
-        "private": "Who is in the set twice has two voices, and a promise about one example covers them half.",
-        "public": "They count twice as public knowledge; no harm but the time.",
-        "test": "They count twice in the accuracy.",
-    }[examples.role]
-    fix = "Keep one of each; or, if they are several examples of one person, tell people with --person."
-    fix = fix if examples.role == "private" else "Keep one of each."
-    yield from _found("duplicates", f"{examples.kind} that occur before", content, content, equal, why, fix)
-    nearly = f"{why} (Their {_NEARLY[examples.kind]}.)"
-    yield from _found(
-        "near-duplicates", f"{examples.kind} nearly as before", content, content, near, nearly, fix
-    )
-    labels = examples.labels
-    if labels is not None and examples.role != "public":
-        two = [p for p, twin in enumerate(equal) if twin != NOBODY and labels[p] != labels[twin]]
-        if two:
-            told = few([f"{_pair(content, content, p, equal)}: {labels[p]}, {labels[equal[p]]}" for p in two])
-            why = "One content with two classes is wrong in at least one of them."
-            fix = "Look at them, and correct the labels."
-            yield Finding("two-labels", examples.role, "contents with two labels", len(two), told, why, fix)
-
-
-def duplicates_between(private: Content, other: Content) -> Iterator[Finding]:
-    """Private examples that are in the pool or in the test too."""
-    found = twins_in(private, other)
-    if found is None:
-        return
-    role, kind = other.examples.role, private.examples.kind
-    if role == "public":
-        why = "Whatever is in the pool is taken for public: it is used without noise, and prototypes may show it."
-        fix = "Take them out of the pool; it must hold nobody's secret."
-    else:
-        why = "A model that has seen its test scores too well; and test examples are not protected."
-        fix = "Take them out of one of the two, with all other examples of the same people."
-    for key, nearly, twins in zip(("in-{}", "nearly-in-{}"), ("", "nearly "), found, strict=True):
-        note = why if not nearly else f"{why} (Their {_NEARLY[kind]}.)"
-        title = f"private {kind} that are {nearly}in the {role} set"
-        yield from _found(key.format(role), title, private, other, twins, note, fix)
-
-
-def _found(
-    key: str, title: str, mine: Content, theirs: Content, twins: Sequence[int] | Integers, why: str, fix: str
-) -> Iterator[Finding]:
-    places = [place for place, twin in enumerate(twins) if twin != NOBODY]
-    if places:
-        told = few([_pair(mine, theirs, place, twins) for place in places])
-        yield Finding(key, mine.examples.role, title, len(places), told, why, fix)
-
-
-def _pair(mine: Content, theirs: Content, place: int, twins: Sequence[int] | Integers) -> str:
-    return f"{mine.examples.name(place)} and {theirs.examples.name(int(twins[place]))}"
-
-
 def people_in_both(private: Examples, test: Examples) -> Iterator[Finding]:
     """People of the private set who are in the test as well, where both tell ids."""
     if private.ids is None or test.ids is None or private.people is None:
         return
-    places = in_both(private.ids, test.ids)
-    whose = {int(private.people[place]): place for place in reversed(places)}
-    if whose:
-        told = few([f"whose is {private.name(place)}" for place in sorted(whose.values())])
-        why = "A model that knows a person scores too well on their other examples; and these are not protected."
-        fix = "Split by person: take each out of one of the two sets, with all their examples."
-        yield Finding(
-            "people-in-test", "private", "people who are in the test too", len(whose), told, why, fix
-        )
+    first = {int(private.people[place]): place for place in reversed(in_both(private.ids, test.ids))}
+    told = [f"who has {private.name(place)}" for place in sorted(first.values())]
+    yield from found("people-in-test", private, told)
 
 
-def mismatches(private: Examples, other: Examples) -> Iterator[Finding]:
-    """Rows that do not live in one space, by what is on record."""
+def mismatches(
+    private: Examples, other: Examples, looks: Sequence[Look], other_looks: Sequence[Look]
+) -> Iterator[Finding]:
+    """Sets that do not go together: of two encoders, of two widths, or pictures of another depth."""
+    both = private, other
     if private.encoder is not None and other.encoder is not None and private.encoder != other.encoder:
-        told = tuple(f"{one.role}: {one.encoder}" for one in (private, other))
-        why = "Rows of two encoders, or of one with two transforms, are numbers that have nothing in common. A fit refuses."
-        fix = "Encode both sets with one encoder and one transform."
-        yield Finding(
-            "encoders", other.role, "rows of another encoder than the private ones", 1, told, why, fix
-        )
-    if private.rows is not None and other.rows is not None and private.rows.shape[1] != other.rows.shape[1]:
-        told = tuple(f"{one.role}: {one.rows.shape[1]}" for one in (private, other) if one.rows is not None)
-        fix = "Encode both sets with one encoder."
-        yield Finding(
-            "widths",
-            other.role,
-            "rows of another width than the private ones",
-            1,
-            told,
-            "A fit refuses.",
-            fix,
-        )
+        told = tuple(f"{one.role}: {one.encoder}" for one in both)
+        yield Finding("encoders", other.role, 1, told)
+    widths = {one.role: one.rows.shape[1] for one in both if one.rows is not None}
+    if len(set(widths.values())) > 1:
+        yield Finding("widths", other.role, 1, tuple(f"{role}: {width}" for role, width in widths.items()))
+    if looks:
+        new = {look.bits for look in other_looks} - {look.bits for look in looks} - {0}
+        yield from found("forms", other, [f"{bits} bits" for bits in sorted(new)])

@@ -158,13 +158,14 @@ def kind_of(path: Path, text_column: str = "text") -> Kind:
 
 def _given(source: PrivateEmbeddings | PublicEmbeddings, role: Role, classes: _Classes) -> Examples:
     """Embeddings, whose labels were found among their classes before."""
-    found = Examples(role, "the embeddings given", "rows", len(source.rows), rows=source.rows)
-    if isinstance(source, PublicEmbeddings):
-        found = replace(found, names=source.sources, encoder=source.encoder)
-    else:
-        found = replace(found, people=source.people, encoder=source.facts.encoder)
+    found = Examples(role, "embeddings", "rows", len(source.rows), classes=classes, rows=source.rows)
+    if isinstance(source, PrivateEmbeddings):
+        facts, labels = source.facts, [source.facts.classes[place] for place in source.labels]
+        listed = classes or facts.classes
+        return replace(found, labels=labels, classes=listed, people=source.people, encoder=facts.encoder)
+    found = replace(found, names=source.sources, encoder=source.encoder)
     if source.labelled is None:
-        return replace(found, classes=classes)
+        return found
     return replace(found, labels=source.labelled.names.tolist(), classes=classes or source.labelled.classes)
 
 

@@ -1,4 +1,4 @@
-"""What to expect of a fit, from public data alone: how long an encoding takes, and how well a model may do."""
+"""What to expect of a fit, from public data alone: the time to encode, and how well a model may do."""
 
 from __future__ import annotations
 
@@ -61,8 +61,9 @@ class EncodingTime:
         minutes = self.seconds / 60
         total = f"{minutes:.0f} min" if minutes >= 2 else f"{max(1, round(self.seconds))} s"
         return (
-            f"About {total} for {self.examples:,} examples with '{self.encoder}' on this machine: {self.each:.2g} s "
-            f"each, measured on {_BATCH} blank ones, and {self.opening:.2g} s to open pictures, as this check did."
+            f"About {total} for {self.examples:,} examples with '{self.encoder}' on this machine: "
+            f"{self.each:.2g} s each, measured on {_BATCH} blank ones, and {self.opening:.2g} s to open all "
+            "pictures, as this check did."
         )
 
 
@@ -105,8 +106,8 @@ def public_rows(pool: Examples) -> PublicEmbeddings:
 def expected_accuracy(facts: Facts, public: PublicEmbeddings, budgets: Sequence[Budget]) -> list[Expected]:
     """What the default method reaches on tasks of the declared size that are made of public rows.
 
-    No private row, label or count goes in: the tasks have the declared number of classes and the declared size, or
-    what `Auto` assumes where none is, and their rows are mixed from the pool's.
+    No private row, label or count goes in: the tasks have the declared number of classes and the declared
+    size, or what `Auto` assumes where none is, and their rows are mixed from the pool's.
     """
     found = []
     for turn, budget in enumerate(budgets):

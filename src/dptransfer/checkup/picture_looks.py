@@ -27,17 +27,17 @@ class Look:
 
     Attributes:
         form: how its file has it, such as 'RGB, 8 bits'; empty if it cannot be opened.
+        bits: of a value of that form.
         digest: of its decoded pixels; empty if there are none.
         small: SIDE × SIDE × 3 means of its pixels.
-        darkest: its lowest value of 255, over all colours.
-        brightest: its highest.
+        brightest: its highest value of 255, over all colours.
         flat: whether every pixel has one colour.
     """
 
     form: str = ""
+    bits: int = 0
     digest: bytes = b""
     small: AnyArray | None = None
-    darkest: int = 0
     brightest: int = 0
     flat: bool = False
 
@@ -57,7 +57,7 @@ def look_at(path: Path) -> Look:
     from PIL import Image
 
     try:
-        form = _form(path)
+        mode, bits = _form(path)
         image = open_image(path)
         small = image.resize((SIDE, SIDE), Image.Resampling.BOX)
         pixels = np.asarray(image)
@@ -67,17 +67,23 @@ def look_at(path: Path) -> Look:
     content.update(np.ascontiguousarray(pixels).data)
     low, high = pixels.min(axis=(0, 1)), pixels.max(axis=(0, 1))
     return Look(
-        form, content.digest(), np.asarray(small), int(low.min()), int(high.max()), bool((low == high).all())
+        f"{mode}, {bits} bits",
+        bits,
+        content.digest(),
+        np.asarray(small),
+        int(high.max()),
+        bool((low == high).all()),
     )
 
 
-def _form(path: Path) -> str:
+def _form(path: Path) -> tuple[str, int]:
+    """How the file has its pixels: the colours and the bits of each value."""
     from PIL import Image
 
     with Image.open(path) as opened:
         mode = opened.mode
     bits = {"1": 1, "I": 32, "F": 32}.get(mode, 16 if mode.startswith("I;16") else 8)
-    return f"{_COLOURS.get(mode.split(';')[0], mode)}, {bits} bits"
+    return _COLOURS.get(mode.split(";")[0], mode), bits
 
 
 _COLOURS = {"1": "black and white", "L": "grey", "I": "grey", "F": "grey, floats", "P": "palette"}

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
+from dptransfer.checkup.advice import Finding
 from dptransfer.checkup.examples import Examples, Role
-from dptransfer.checkup.findings import Finding, class_sizes
+from dptransfer.checkup.findings import class_sizes
 from dptransfer.checkup.forecast import EncodingTime, Expected
 from dptransfer.checkup.picture_looks import Look
 from dptransfer.data import Facts
-from dptransfer.methods.surrogate import FAMILIES
 from dptransfer.document import Block, Bullets, Document, Paragraph, Section, Strong, Table, Words
+from dptransfer.methods.surrogate import FAMILIES
 from dptransfer.privacy import Unit
 
 PRIVATE = "PRIVATE: for the eyes of the data's owner alone. Do not publish, send or log any of this."
@@ -69,7 +70,9 @@ class Checkup:
         )
 
     def _facts(self) -> Iterator[Section]:
-        sizes = {one.role: class_sizes(one) for one in self.sets if one.role != "public"}
+        sizes: dict[Role, dict[str, int]] = {
+            one.role: class_sizes(one) for one in self.sets if one.role != "public"
+        }
         if any(sizes.values()):
             yield Section("Classes", (_table("Class", sizes),))
         people = self.sets[0].people
@@ -78,10 +81,11 @@ class Checkup:
             row = (f"{len(each):,}", f"{np.median(each):g}", f"{each.mean():.3g}", f"{each.max():,}")
             header = ("People", "Examples each, usual", "on average", "at most")
             yield Section("People", (Table(header, (row,), align="rrrr"),))
-        forms = {
-            role: Counter(one.form or "unreadable" for one in looks) for role, looks in self.looks.items()
+        forms: dict[Role, dict[str, int]] = {
+            role: dict(Counter(look.form or "unreadable" for look in looks).most_common())
+            for role, looks in self.looks.items()
+            if looks
         }
-        forms = {role: dict(found.most_common()) for role, found in forms.items() if found}
         if forms:
             yield Section("Pictures", (_table("Form", forms),))
         if self.encoding is not None:
@@ -94,10 +98,10 @@ class Checkup:
 
 
 _WHAT = (
-    "A look at data by their owner, without noise: every number and name here is as private as the data. Correct the "
-    "data by it, before a fit. Choose neither ε nor a method nor settings by it, for the release would then depend on "
-    "private examples in a way that no budget covers; only the accuracies to expect are free to use, since they are "
-    "made from public rows and declared facts."
+    "A look at data by their owner, without noise: every number and name here is as private as the data. "
+    "Correct the data by it, before a fit. Choose neither ε nor a method nor settings by it, for the release "
+    "would then depend on private examples in a way that no budget covers; only the accuracies to expect are "
+    "free to use, since they are made from public rows and declared facts."
 )
 
 
@@ -113,11 +117,12 @@ def _in_words(examples: Examples) -> str:
 
 
 def _finding(finding: Finding) -> Section:
-    blocks: list[Block] = [Paragraph(finding.why)]
+    advice = finding.advice
+    blocks: list[Block] = [Paragraph(advice.why)]
     if finding.examples:
         blocks.append(Bullets(finding.examples))
-    blocks.append(Paragraph(Words((Strong("What to do: "), finding.remedy))))
-    return Section(f"{finding.role.capitalize()}: {finding.count:,} {finding.title}", tuple(blocks))
+    blocks.append(Paragraph(Words((Strong("What to do: "), advice.remedy))))
+    return Section(f"{finding.role.capitalize()}: {finding.count:,} {advice.title}", tuple(blocks))
 
 
 def _table(what: str, counts: Mapping[Role, Mapping[str, int]]) -> Table:
@@ -147,15 +152,16 @@ def _accuracies(expected: Sequence[Expected], facts: Facts) -> Iterator[Block]:
         else f"100 {units} a class, as no size is declared"
     )
     yield Paragraph(
-        f"Balanced accuracy of 'public-prior' on {len(FAMILIES)} tasks of {len(facts.classes)} classes and {size}, mixed "
-        "from the pool's rows. At the last ε noise is next to none."
+        f"Balanced accuracy of 'public-prior' on {len(FAMILIES)} tasks of {len(facts.classes)} classes and "
+        f"{size}, mixed from the pool's rows. At the last ε noise is next to none."
     )
     yield Paragraph(_CAN_AND_CANNOT)
 
 
 _CAN_AND_CANNOT = (
-    "Such tasks know how many classes and examples are declared and what noise does to that many; they do not know how "
-    "hard your classes are. On nine public data sets of 4 to 101 classes the accuracy itself was wrong by up to 39 points "
-    "in either direction, so take none of it for a promise. What was kept of the accuracy without noise is a rough floor: "
-    "at ε = 1 the real models kept 1 to 38 points more than the tasks, at ε = 4 from 5 points less to 19 more."
+    "Such tasks know how many classes and examples are declared, and what noise does to that many; they do "
+    "not know how hard your classes are. On nine public data sets of 4 to 101 classes the accuracy itself "
+    "was wrong by up to 39 points in either direction, so take none of it for a promise. The share that is "
+    "kept of the accuracy without noise is a rough floor: at ε = 1 real models kept 1 to 38 points more of "
+    "theirs than the tasks did, at ε = 4 from 5 points less to 19 more."
 )

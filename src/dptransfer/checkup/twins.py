@@ -73,7 +73,7 @@ def _squared(some: Floats32, others: Floats32, squares: Floats32) -> Floats32:
 
 
 def _widest(points: Floats32) -> Floats32:
-    """A unit vector near the direction of largest spread: three turns of the power method from the widest axis."""
+    """A unit vector near the direction of largest spread: the power method, from the widest axis."""
     few = points[:: max(1, len(points) // 2000)]
     direction = np.zeros(points.shape[1], dtype=np.float32)
     direction[few.std(axis=0).argmax()] = 1
@@ -81,5 +81,5 @@ def _widest(points: Floats32) -> Floats32:
         turned = few.T @ (few @ direction)
         length = float(np.linalg.norm(turned))
         if length > 0:
-            direction = turned / length
+            direction = (turned / length).astype(np.float32)
     return direction

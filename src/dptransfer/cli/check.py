@@ -105,7 +105,7 @@ def _numbers(text: str) -> list[float]:
 def _encoder(
     name: str | None, size: int | None, device: str, text_column: str, *paths: Path | None
 ) -> Encoder | None:
-    """What would encode the sets that are not rows yet: the one that is named, or the default if it is there."""
+    """What would encode sets that are not rows yet: the one that is named, or the default if it is there."""
     from dptransfer.checkup.examples import kind_of
     from dptransfer.encoders import get_encoder
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from numpy.typing import ArrayLike
 
+from dptransfer.checkup.advice import ADVICE, Finding
 from dptransfer.checkup.between import (
     Content,
     content_of,
@@ -19,7 +21,7 @@ from dptransfer.checkup.between import (
     people_in_both,
 )
 from dptransfer.checkup.examples import Examples, Role, Source, Whose, read_examples
-from dptransfer.checkup.findings import Finding, findings_in
+from dptransfer.checkup.findings import findings_in
 from dptransfer.checkup.forecast import (
     ALMOST_NO_NOISE,
     EncodingTime,
@@ -27,7 +29,7 @@ from dptransfer.checkup.forecast import (
     public_rows,
     why_no_forecast,
 )
-from dptransfer.checkup.picture_looks import looks_of
+from dptransfer.checkup.picture_looks import Look, looks_of
 from dptransfer.checkup.report import Checkup
 from dptransfer.data import STORED, Facts
 from dptransfer.encoders.base import Encoder
@@ -54,10 +56,10 @@ def check(
 ) -> Checkup:
     """Look for what is wrong with data before a fit is paid for; the answer is as private as the data.
 
-    It charges nothing, releases nothing, opens no ledger and writes no file about the data. Correct what it finds
-    in them; but choose neither ε nor a method nor its settings by it, for a release would then depend on private
-    rows in a way that no budget covers. The accuracies to expect are made from public rows and declared facts
-    alone, so those may guide a choice.
+    It charges nothing, releases nothing, opens no ledger and writes no file about the data. Correct what it
+    finds in them; but choose neither ε nor a method nor its settings by it, for a release would then depend
+    on private rows in a way that no budget covers. The accuracies to expect are made from public rows and
+    declared facts alone, so those may guide a choice.
 
     >>> import numpy as np, dptransfer as dpt
     >>> rows = np.random.default_rng(0).normal(size=(80, 4))
@@ -67,7 +69,7 @@ def check(
     [('non-finite', 1, ('row 7',))]
 
     Args:
-        private: what a fit or an encoding takes: a folder of pictures, a file of rows or texts, or embeddings.
+        private: what a fit or an encoding takes: a folder of pictures, a file of rows or texts, embeddings.
         public: the public pool, likewise.
         test: the labelled test, likewise.
         classes: the full public list of classes; without one, what the data declare.
@@ -80,7 +82,7 @@ def check(
         size: about how many private examples there are, only if declared public; for the accuracies.
         person_bound: as how many examples a person counts, at most.
         rows_per_person: about how many examples a person has, only if declared public; for the accuracies.
-        encoder: what would encode pictures or texts: for the time that takes, and to compare with rows on disk.
+        encoder: what would encode pictures or texts, for the time that takes; rows on disk should be its.
     """
     budgets = [Budget(epsilon=one, delta=delta) for one in (*epsilons, ALMOST_NO_NOISE)]
     mine = read_examples(
@@ -108,15 +110,16 @@ def check(
     looks = {role: looks_of(one.pictures, f"{role} picture") for role, one in sets.items()}
     opening = time.perf_counter() - started
     contents = {role: content_of(one, looks[role]) for role, one in sets.items()}
-    findings = list(_between(contents, encoder))
+    findings = list(_between(contents, looks, encoder))
     for role, one in sets.items():
         findings += findings_in(one, looks[role])
         findings += duplicates_within(contents[role])
+    worst_first = list(ADVICE)
     to_encode = sum(one.count for one in sets.values() if one.rows is None)
     return Checkup(
         sets=tuple(sets.values()),
         looks=looks,
-        findings=tuple(findings),
+        findings=tuple(sorted(findings, key=lambda one: worst_first.index(one.key))),
         encoding=EncodingTime.of(encoder, to_encode, opening) if encoder is not None and to_encode else None,
         expected=tuple(expected_accuracy(facts, pool, budgets))
         if facts is not None and pool is not None
@@ -130,16 +133,15 @@ def _read_test(
     test: Source, classes: Sequence[str | int] | None, people: Whose, text_column: str
 ) -> Examples:
     """The test, with whose each example is if it tells that in the same way."""
-    how = {"classes": classes, "text_column": text_column}
     if isinstance(people, str):
-        try:
-            return read_examples(test, "test", people=people, **how)
-        except DataError:  # it has no such column; if it is the rest that cannot be read, it is told below
-            pass
-    return read_examples(test, "test", people=None, **how)
+        with suppress(DataError):  # it has no such column; if the rest cannot be read, the next line says so
+            return read_examples(test, "test", classes=classes, people=people, text_column=text_column)
+    return read_examples(test, "test", classes=classes, people=None, text_column=text_column)
 
 
-def _between(contents: Mapping[Role, Content], encoder: Encoder | None) -> Iterator[Finding]:
+def _between(
+    contents: Mapping[Role, Content], looks: Mapping[Role, Sequence[Look]], encoder: Encoder | None
+) -> Iterator[Finding]:
     """What is found of two sets, the private and another."""
     private = contents["private"]
     for role, other in contents.items():
@@ -148,7 +150,8 @@ def _between(contents: Mapping[Role, Content], encoder: Encoder | None) -> Itera
         yield from duplicates_between(private, other)
         if role == "test":
             yield from people_in_both(private.examples, other.examples)
-        yield from mismatches(*(_encoded(one.examples, encoder) for one in (private, other)))
+        mine, theirs = _encoded(private.examples, encoder), _encoded(other.examples, encoder)
+        yield from mismatches(mine, theirs, looks["private"], looks[role])
 
 
 def _encoded(examples: Examples, encoder: Encoder | None) -> Examples:
