@@ -25,7 +25,7 @@ class Advice:
     """What is said about a finding, beside how many and which.
 
     Attributes:
-        title: what was found, in a few words that follow a number.
+        title: what was found, in a few words.
         why: why it matters.
         remedy: what to do.
     """
@@ -62,12 +62,12 @@ ADVICE = {
         "Split by person: take each out of one of the two sets, with all their examples.",
     ),
     "encoders": Advice(
-        "set of another encoder than the private one",
+        "rows of another encoder than the private ones",
         "Rows of two encoders, or of one with two transforms, have nothing in common. A fit refuses them.",
         "Encode both sets with one encoder and one transform.",
     ),
     "widths": Advice(
-        "set of rows of another width than the private ones",
+        "rows of another width than the private ones",
         "They come from two encoders, or one was cut. A fit refuses them.",
         "Encode both sets with one encoder.",
     ),
@@ -94,7 +94,7 @@ ADVICE = {
         "If the file does not tell its depth, export with eight bits, or declare the range of greys.",
     ),
     "depths": Advice(
-        "depths of pictures in one set",
+        "several depths of pictures",
         "Pictures of another depth may be read at another brightness.",
         "Look at some of each, and export all in one way.",
     ),
@@ -135,7 +135,7 @@ ADVICE = {
         "Use a folder per class, a column 'label', or --set data.labels=labels.npy for rows.",
     ),
     "label-types": Advice(
-        "types of labels in one set",
+        "several types of labels",
         "A list of classes is all words or all whole numbers, so that some of these match none.",
         "Write all in one way; fill those that are missing, or take them out.",
     ),
@@ -145,7 +145,7 @@ ADVICE = {
         "Convert them. If they are measurements, choose public borders between classes.",
     ),
     "undeclared": Advice(
-        "labels occur, and no list of classes is declared",
+        "labels without a declared list of classes",
         "The list is public, so it is declared and never read off private labels: a rare class in it would "
         "tell that somebody has it.",
         "Pass the full list, with classes that nobody has: --classes cat,dog",

@@ -103,8 +103,9 @@ def duplicates_within(content: Content) -> Iterator[Finding]:
     yield from _pairs("near-duplicates", content, content, near)
     labels = content.examples.labels
     if labels is not None and content.examples.role != "public":
-        other = [twin != NOBODY and labels[place] != labels[twin] for place, twin in enumerate(equal)]
-        yield from _pairs("two-labels", content, content, np.where(other, equal, NOBODY))
+        twins = np.where(equal == NOBODY, near, equal)
+        other = [twin != NOBODY and labels[place] != labels[twin] for place, twin in enumerate(twins)]
+        yield from _pairs("two-labels", content, content, np.where(other, twins, NOBODY))
 
 
 def duplicates_between(private: Content, other: Content) -> Iterator[Finding]:

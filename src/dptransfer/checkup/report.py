@@ -122,7 +122,7 @@ def _finding(finding: Finding) -> Section:
     if finding.examples:
         blocks.append(Bullets(finding.examples))
     blocks.append(Paragraph(Words((Strong("What to do: "), advice.remedy))))
-    return Section(f"{finding.role.capitalize()}: {finding.count:,} {advice.title}", tuple(blocks))
+    return Section(f"{finding.role.capitalize()}: {advice.title} ({finding.count:,})", tuple(blocks))
 
 
 def _table(what: str, counts: Mapping[Role, Mapping[str, int]]) -> Table:
