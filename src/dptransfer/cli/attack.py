@@ -27,7 +27,7 @@ def attack(
     person: Annotated[
         str | None,
         typer.Option(
-            metavar="COLUMN|folder",
+            metavar="COLUMN|folder|dicom",
             help="What tells whose each row is, in both files; for releases that protect persons.",
         ),
     ] = None,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.errors import ArgumentError
 
 SIZES = {
@@ -51,6 +52,23 @@ def settings_of(
             known = f"one of {', '.join(about)} here; got '{name}'"
             raise ArgumentError(f"--set data.FIELD takes {known}. Example: --set data.size=5000")
     return method, data
+
+
+def grey_ends(text: str | None) -> GreyRange | None:
+    """What `--grey-range` says: the values that are black and white.
+
+    >>> grey_ends("-150,250")
+    (-150.0, 250.0)
+    """
+    if text is None:
+        return None
+    try:
+        return declared_range(text.split(","))
+    except ArgumentError:
+        raise ArgumentError(
+            f"--grey-range takes two numbers, black and then white, the lower first; got '{text}'. "
+            "Example: --grey-range 0,4095"
+        ) from None
 
 
 def class_list(text: str) -> tuple[str | int, ...]:

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.declared import class_list
-from dptransfer.cli.encoding import NOBODY, encode_to, examples_in, note_problems, refuse_problems
+from dptransfer.cli.declared import class_list, grey_ends
+from dptransfer.cli.encoding import GREYS, NOBODY, encode_to, examples_in, note_problems, refuse_problems
 from dptransfer.cli.screen import say, show_facts, show_json
 from dptransfer.errors import ArgumentError
 
@@ -26,6 +26,7 @@ def encode(
     size: Annotated[
         int | None, typer.Option("--size", "--image-size", help="Side of the pictures, such as 128.")
     ] = None,
+    grey_range: options.GreyRange = None,
     text_column: Annotated[str | None, typer.Option(help="Column of the texts; default text.")] = None,
     device: options.Device = "cpu",
     batch: options.Batch = 32,
@@ -53,10 +54,11 @@ def encode(
 
     from dptransfer.encoders import get_encoder
 
-    model = get_encoder(encoder or "efficientnet-lite0", size=size, device=device)
+    greys = grey_ends(grey_range)
+    model = get_encoder(encoder or "efficientnet-lite0", size=size, device=device, grey_range=greys)
     found = examples_in(source, model, declared, text_column=text_column, person=person)
     strict = not (public or allow_unreadable)
-    refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, or {_ALLOW}")
+    refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, {GREYS}, or {_ALLOW}")
     how: dict[str, Any] = {"public": public, "batch": batch, "name": name, "overwrite": overwrite}
     report = encode_to(out, found, model, refuse=refuse if strict else None, **how)
     if strict:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,9 +21,11 @@ from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
     from dptransfer.data import ImageList, Labelled, TextList
+    from dptransfer.data.grey_levels import GreyRange
     from dptransfer.encoders import Encoder, EncodeReport
 
 
+GREYS = "declare --grey-range LOW,HIGH where that is the reason"
 NOBODY = "none"
 """What `--person` says where single examples are to be protected, whoever has several."""
 
@@ -83,7 +85,7 @@ def encode_to(
     found: ImageList | TextList,
     encoder: Encoder,
     *,
-    refuse: Callable[[Sequence[str]], None] | None = None,
+    refuse: Callable[[Collection[str]], None] | None = None,
     public: bool = False,
     **how: Any,
 ) -> EncodeReport:
@@ -105,7 +107,7 @@ def encode_to(
         if not isinstance(found, ImageList):
             return encode_texts(found, encoder, out, progress=step, public=public, **how)
         if refuse is not None:
-            refuse(unrecognised(found.paths))
+            refuse(unrecognised(found.paths, encoder.identity.grey_range))
         return encode_images(found, encoder, out, progress=step, drop_unreadable=public, public=public, **how)
 
 
@@ -120,7 +122,7 @@ def encoded_beside(
     found = examples_in(path, encoder, classes, person=person)
     labels_of(found, path, "private examples")
     allowed = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
-    remedy = f"Repair or remove them, or encode first: {allowed}."
+    remedy = f"Repair or remove them, {GREYS}, or encode first: {allowed}."
     refuse = partial(refuse_problems, beside=path, remedy=remedy)
     home = path if os.access(path.absolute().parent, os.W_OK) else out
     rows = _beside(home, f".rows-of-{out.name}.emb")  # a name that is nobody else's
@@ -132,25 +134,20 @@ def encoded_beside(
         shutil.rmtree(rows, ignore_errors=True)
 
 
-def unrecognised(paths: Sequence[Path]) -> list[str]:
-    """Images that cannot even be recognised; a look at the first bytes of each, before the work."""
-    from PIL import Image
+def unrecognised(paths: Sequence[Path], grey_range: GreyRange | None) -> dict[str, str]:
+    """Images that would be refused, each with the reason; a look at their first bytes, before the work."""
+    from dptransfer.data.decode import problem_of, without_warnings
 
-    from dptransfer.data.decode import without_warnings
-
-    bad = []
     with without_warnings():
-        for path in paths:
-            try:
-                with Image.open(path):
-                    pass
-            except Exception:  # Pillow's readers raise many types on damaged files
-                bad.append(str(path))
-    return bad
+        found = {str(path): problem_of(path, grey_range) for path in paths}
+    return {name: problem for name, problem in found.items() if problem is not None}
 
 
-def note_problems(names: Sequence[str], beside: Path) -> Path | None:
-    """Write the names, one a line, where their owner alone can read them; without names, forget old ones."""
+def note_problems(names: Collection[str], beside: Path) -> Path | None:
+    """Write the names, one a line, where their owner alone can read them; without names, forget old ones.
+
+    Where they come with reasons, each has its own behind a tab.
+    """
     from dptransfer.data.owner_only import owner_only
 
     file = _beside(beside, ".problems.txt")
@@ -159,14 +156,16 @@ def note_problems(names: Sequence[str], beside: Path) -> Path | None:
         if not names:
             return None
         with open(file, "x", encoding="utf-8", errors="surrogateescape", opener=owner_only) as stream:
-            stream.writelines(f"{name!r}\n" if "\n" in name else f"{name}\n" for name in names)
+            for name in names:
+                why = f"\t{names[name]}" if isinstance(names, Mapping) else ""
+                stream.write((repr(name) if "\n" in name else name) + why + "\n")
     except OSError as problem:
         why = f"({problem.strerror or problem}). Make that place writable, and run again."
         raise DataError(f"Names of unreadable images go to '{file}', which failed {why}") from None
     return file
 
 
-def refuse_problems(names: Sequence[str], beside: Path, *, remedy: str) -> None:
+def refuse_problems(names: Collection[str], beside: Path, *, remedy: str) -> None:
     """Raise if there are any; the message says where their names are."""
     file = note_problems(names, beside)
     if file is not None:

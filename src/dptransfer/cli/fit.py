@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.declared import ABOUT_DATA, class_list, settings_of
+from dptransfer.cli.declared import ABOUT_DATA, class_list, grey_ends, settings_of
 from dptransfer.cli.evaluate import with_interval
 from dptransfer.cli.given import Given, Test, given_pictures, given_rows
 from dptransfer.cli.inputs import require_other_than
@@ -61,6 +61,7 @@ def fit(
     device: options.MethodDevice = None,
     encoder: options.EncoderName = None,
     image_size: options.ImageSize = None,
+    grey_range: options.GreyRange = None,
 ) -> None:
     """Charge the ledger, fit a classifier, write a release.
 
@@ -92,7 +93,9 @@ def fit(
     require_other_than(private, test, "--test", "The card would tell how private rows were classified.")
     of_method, about = settings_of(settings, ABOUT_DATA)
     strict_names, new_data_set = about.pop("strict_names", False), about.pop("new_data_set", False)
-    chosen = method_from(method, of_method, tune, device=device, encoder=encoder, image_size=image_size)
+    greys = grey_ends(grey_range)
+    how: dict[str, Any] = {"encoder": encoder, "image_size": image_size, "grey_range": greys}
+    chosen = method_from(method, of_method, tune, device=device, **how)
     about |= {"classes": None if classes is None else class_list(classes), "person": person, "name": name}
     book = open_ledger(ledger, strict_names=strict_names)  # like the above, before minutes of encoding
     paths = private, public, shots, test
@@ -100,7 +103,7 @@ def fit(
     if isinstance(chosen, ImageMethod):
         source = given_pictures(chosen, *paths, **about)
     else:
-        about |= {"encoder": encoder, "image_size": image_size, "device": device, "out": out}
+        about |= {**how, "device": device, "out": out}
         source = given_rows(chosen, *paths, **about)
     with source as given:
         require_writable(out, overwrite=overwrite, room=given.room)

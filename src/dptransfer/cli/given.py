@@ -17,6 +17,7 @@ from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
     from dptransfer.data import PrivateData, PublicData
+    from dptransfer.data.grey_levels import GreyRange
     from dptransfer.methods import ImageMethod, PrivateMethod
     from dptransfer.release import Evaluation, PrivateClassifier
 
@@ -52,6 +53,7 @@ def given_rows(
     person: str | None,
     encoder: str | None,
     image_size: int | None,
+    grey_range: GreyRange | None,
     device: str | None,
     out: Path,
     **about: Any,
@@ -68,7 +70,12 @@ def given_rows(
     if encoder is not None:
         if is_table(private):
             raise ArgumentError(f"--encoder is for images and texts; '{private}' holds rows. Leave it out.")
-        loaded = get_encoder(encoder, size=image_size, device=device or "cpu")
+        loaded = get_encoder(encoder, size=image_size, device=device or "cpu", grey_range=grey_range)
+    elif grey_range is not None:
+        raise ArgumentError(
+            "--grey-range is for images; these are not encoded here. Give it to 'dptransfer encode', or name "
+            "an --encoder."
+        )
     if public is None:
         pool = None
     elif loaded is None or is_table(public):
@@ -115,12 +122,12 @@ def given_pictures(
         raise ArgumentError(
             f"--shots are labelled public rows; the method '{method.name}' takes pictures. Leave them out."
         )
-    network = method.network()
-    pool = None if public is None else public_pictures(public, network.side)
-    pictures = private_pictures(private, network.side, **about)
+    network, greys = method.network(), method.grey_range
+    pool = None if public is None else public_pictures(public, network.side, greys)
+    pictures = private_pictures(private, network.side, grey_range=greys, **about)
     run_test = None
     if test is not None:
-        pixels, labels, name = tested_pictures(test, network.side, pictures.facts)
+        pixels, labels, name = tested_pictures(test, network.side, pictures.facts, greys)
 
         def run_test(model: PrivateClassifier) -> Evaluation:
             encoder = method.encoder_after(model.facts.encoder, model.encoder_delta)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,17 +64,18 @@ def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> E
 
     if isinstance(found, TextList):
         return encode_texts_in_memory(found.texts, encoder, batch=batch)
-    _refuse_unreadable(unrecognised(found.paths))
+    _refuse_unreadable(unrecognised(found.paths, encoder.identity.grey_range))
     with progress_bar("Encoding") as step:
         rows, unreadable = encode_images_in_memory(found, encoder, batch=batch, progress=step)
-    _refuse_unreadable([str(found.paths[place]) for place in unreadable])
+    _refuse_unreadable({str(found.paths[place]): "It breaks off." for place in unreadable})
     return rows
 
 
-def _refuse_unreadable(names: Sequence[str]) -> None:
-    """Raise if there are any, and name them: the answers would name them too."""
-    if names:
+def _refuse_unreadable(problems: Mapping[str, str]) -> None:
+    """Raise if there are any, and name them, as the answers would too; the first one's reason is told."""
+    if problems:
+        names = list(problems)
         rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         listed = ", ".join(f"'{name}'" for name in names[:_NAMED])
-        some = f"{len(names)} cannot be read: {listed}{rest}"
-        raise DataError(f"Images must be readable; {some}. Repair them, or leave them out.")
+        some = f"{len(names)} cannot be read: {listed}{rest}. {problems[names[0]]}"
+        raise DataError(f"Images must be readable; {some} Repair them, or leave them out.")

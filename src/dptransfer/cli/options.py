@@ -30,7 +30,7 @@ LabelledShots = Annotated[Path | None, typer.Option(help="A few labelled public 
 Person = Annotated[
     str | None,
     typer.Option(
-        metavar="COLUMN|folder|FILE",
+        metavar="COLUMN|folder|dicom|FILE",
         help="Protect persons: what tells whose each example is. 'none': single examples alone.",
     ),
 ]
@@ -72,6 +72,10 @@ EncoderName = Annotated[
     _encoding(help="Such as efficientnet-lite0, minilm, hf:ORG/NAME, a model folder or an .onnx file."),
 ]
 ImageSize = Annotated[int | None, _encoding("--image-size", help="Side of the pictures, such as 128.")]
+GreyRange = Annotated[
+    str | None,
+    _encoding("--grey-range", metavar="LOW,HIGH", help="Black and white, where files have more than bytes."),
+]
 Device = Annotated[str, _encoding(help="cpu, cuda, cuda:1 or mps.")]
 Batch = Annotated[int, _encoding(min=1, help="Examples encoded at a time.")]
 

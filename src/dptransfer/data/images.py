@@ -12,10 +12,13 @@ import numpy as np
 from dptransfer.arrays import People
 from dptransfer.data.class_names import declared_classes
 from dptransfer.data.csv_files import declared_labels, read_csv
+from dptransfer.data.dicom import DICOM_ENDINGS, require_reader
 from dptransfer.data.labelled import Labelled, LabelledList, places
 from dptransfer.data.person_files import (
+    DICOM,
     FOLDER,
     is_person_file,
+    people_by_dicom,
     people_by_folder,
     people_in_file,
     person_column,
@@ -24,7 +27,7 @@ from dptransfer.data.table import require
 
 IMAGE_ENDINGS = frozenset(
     ".jpg .jpeg .jfif .png .webp .bmp .gif .tif .tiff .ppm .pgm .pbm .jp2 .avif".split()  # what Pillow reads
-)
+).union(DICOM_ENDINGS)
 _SPLIT_NAMES = frozenset("train training val valid validation dev test testing".split())
 
 
@@ -83,17 +86,21 @@ def find_images(
         classes: the full public list of classes, for a folder per class or a CSV.
         labelled: False to pass over a CSV's column of labels, as for a prediction.
         person: what tells whose each image is: a CSV's column; 'folder', for a folder of
-            class/person/picture, where one name under several classes is one person; or a file of its own
-            (see `people_in_file`).
+            class/person/picture, where one name under several classes is one person; 'dicom', for the Patient
+            ID in DICOM files; or a file of its own (see `people_in_file`).
     """
     if not isinstance(source, str | Path):
         found = ImageList(tuple(Path(path) for path in source))
     else:
-        found = _from_path(Path(source), classes, labelled, person_column(person))
+        column = None if person == DICOM else person_column(person)
+        found = _from_path(Path(source), classes, labelled, column)
+    require_reader(found.paths)
     if person is None or found.people is not None:
         return found
     if is_person_file(person):
         people = people_in_file(Path(person), len(found), paths=found.paths, root=found.root)
+    elif person == DICOM:
+        people = people_by_dicom(found.root or Path(), found.paths)
     else:
         by_folder = person == FOLDER and found.root is not None and found.labelled is not None
         rule = f"a folder tells people by 'folder', as class/person/picture; got '{person}'."

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
-from dptransfer.encoders.base import Encoder, Kind
+from dptransfer.encoders.base import Encoder, Kind, reading
 from dptransfer.encoders.delta import BESIDE, EncoderDelta
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.plugins import Registry, is_place
@@ -105,7 +106,12 @@ def available_encoders() -> tuple[EncoderNote, ...]:
 
 
 def get_encoder(
-    spec: str, *, size: int | None = None, device: str = "cpu", kind: Kind | None = None
+    spec: str,
+    *,
+    size: int | None = None,
+    device: str = "cpu",
+    kind: Kind | None = None,
+    grey_range: GreyRange | None = None,
 ) -> Encoder:
     """The encoder of that name.
 
@@ -117,7 +123,14 @@ def get_encoder(
         size: picture size, for encoders that leave it open.
         device: 'cpu', 'cuda', 'cuda:1', ...
         kind: 'image' or 'text', for Hugging Face models that do both.
+        grey_range: the stored values that are black and white in greys of more than bytes; by default what
+            each file says. Part of the identity: sets that are read differently do not mix.
     """
+    return reading(_found(spec, size, device, kind), grey_range)
+
+
+def _found(spec: str, size: int | None, device: str, kind: Kind | None) -> Encoder:
+    """The encoder, of pictures as their files say that they are to be read."""
     if spec not in ENCODERS.names and _is_model(spec):
         if spec.lower().endswith(".onnx"):
             from dptransfer.encoders.onnx import OnnxEncoder
@@ -165,7 +178,7 @@ def encoder_of(
     takes_size = _is_model(asked) or ENCODERS.find(asked).sized
     kind: Kind = "image" if identity.transform.startswith("rgb") else "text"
     size = identity.picture_size if takes_size else None
-    encoder = get_encoder(asked, size=size, device=device, kind=kind)
+    encoder = get_encoder(asked, size=size, device=device, kind=kind, grey_range=identity.grey_range)
     require_same_encoder(identity, encoder.identity, names=("The recorded rows", "the encoder found"))
     return encoder if delta is None else adapted(encoder, delta)
 
