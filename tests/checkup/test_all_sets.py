@@ -1,6 +1,5 @@
 """Every fault that a checkup knows is planted and found; in sets without a fault nothing is."""
 
-import io
 import shutil
 
 import numpy as np
@@ -67,8 +66,13 @@ def flat(root):
 
 
 def dark(root):
-    twelve_bits = np.random.default_rng(0).integers(0, 4096, (12, 12)).astype(np.uint16)
-    Image.fromarray(twelve_bits).save(root / "private/cat/00.png")
+    faint = np.random.default_rng(0).integers(0, 16, (12, 12, 3), dtype=np.uint8)
+    Image.fromarray(faint).save(root / "private/cat/00.png")
+
+
+def refused(root):
+    floats = np.random.default_rng(0).normal(size=(12, 12)).astype(np.float32)
+    Image.fromarray(floats).save(root / "private/cat/00.tif")
 
 
 def depths(root):
@@ -135,6 +139,7 @@ IN_PHOTOS = {
     "unreadable": (unreadable, "cat/00.png"),
     "flat": (flat, "cat/00.png"),
     "dark": (dark, "cat/00.png"),
+    "refused": (refused, "cat/00.tif: Greys of floating point need a range"),
     "depths": (depths, "16 bits: 1"),
     "duplicates": (duplicates, "cat/99.bmp = cat/00.png"),
     "near-duplicates": (near_duplicates, "cat/99.jpg = cat/98.png"),
@@ -154,7 +159,7 @@ def test_a_fault_of_pictures_is_found(photos, key):
     plant, shown = IN_PHOTOS[key]
     plant(photos)
     found = the(in_photos(photos), key)
-    assert shown in found.examples
+    assert any(one.startswith(shown) for one in found.examples)
 
 
 # --- faults of rows ---
@@ -284,7 +289,8 @@ def test_rows_of_another_encoder_are_found(tmp_path):
 def test_rows_without_labels_and_a_test_without_labels_are_found(tables):
     np.save(tables / "rows.npy", rows_of(tables / "private.npz"))
     found = check(tables / "rows.npy", test=tables / "rows.npy", classes=[0, 1])
-    assert "no-labels" in keys(found) and "no-labels" in keys(found, "test")
+    assert "no-labels" in keys(found)
+    assert "no-labels" in keys(found, "test")
     labelled = check(tables / "rows.npy", classes=[0, 1], labels=np.arange(80) % 2)
     assert labelled.findings == ()
 
@@ -308,7 +314,8 @@ def test_faults_of_public_and_test_sets_are_told_of_these(tables):
         rows[1] = np.nan
         rewrite(tables / f"{name}.npz", x=rows)
     found = in_tables(tables)
-    assert [(one.key, one.role) for one in found.findings] == [("non-finite", "test"), ("non-finite", "public")]
+    assert [one.key for one in found.findings] == ["non-finite", "non-finite"]
+    assert [one.role for one in found.findings] == ["test", "public"]
 
 
 def test_embeddings_in_memory_are_checked_as_well():
@@ -320,7 +327,7 @@ def test_embeddings_in_memory_are_checked_as_well():
 
 def test_pictures_are_not_compared_with_rows_and_that_is_said(photos, tables):
     found = check(photos / "private", tables / "public.npz")
-    assert any("they are pictures and rows of width 6" in one for one in found.unchecked)
+    assert any("they are images and rows of width 6" in one for one in found.unchecked)
 
 
 def test_a_test_that_tells_no_people_is_read_without(tables):
@@ -353,4 +360,5 @@ def test_names_are_text_wherever_they_are_shown(photos):
     (photos / "private/cat/00.png").rename(photos / "private/cat/<b>\x1b[31m.png")
     (photos / "private/cat/<b>\x1b[31m.png").write_bytes(b"broken")
     found = in_photos(photos)
-    assert "\x1b" not in str(found) and "<b>" not in found.document().html()
+    assert "\x1b" not in str(found)
+    assert "<b>" not in found.document().html()

@@ -14,7 +14,7 @@ that a small public map keeps, its norm is about 8 · 3.73 = 30; n rows of norm 
 """
 
 DARK = 16
-"""Of 255: twelve bits that are read as sixteen end at 4095 ÷ 257, which is below."""
+"""Of 255: twelve bits that were written as if they were sixteen end at 4095 ÷ 257, which is below."""
 
 MANY_TIMES = 10
 """A person has many examples with more than so many times what is usual in the set."""
@@ -82,6 +82,12 @@ ADVICE = {
         "public ones out, and a test refuses them.",
         "Open one in a viewer; export them again, or take them out.",
     ),
+    "refused": Advice(
+        "pictures that cannot be interpreted",
+        "Which of their values is black and which is white is not known, or they are several in one file. A "
+        "private one counts as a row of zeros; others are refused.",
+        "Declare the range for all sets, such as --grey-range 0,4095, or export them as the reason says.",
+    ),
     "flat": Advice(
         "pictures of one colour",
         "There is nothing in them to learn from: often a failed export, a cover or a blank page.",
@@ -89,9 +95,9 @@ ADVICE = {
     ),
     "dark": Advice(
         "pictures that are almost black",
-        f"Nothing in them is brighter than {DARK - 1} of 255. Twelve bits that are read as sixteen look like "
-        "this, and a fit would pay full price for noise.",
-        "If the file does not tell its depth, export with eight bits, or declare the range of greys.",
+        f"Nothing in them is brighter than {DARK - 1} of 255. A wrong range of greys looks like this, and a "
+        "fit would pay full price for noise.",
+        "Look at the originals: export them again, or declare another range, such as --grey-range 0,4095.",
     ),
     "depths": Advice(
         "several depths of pictures",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from numpy.typing import ArrayLike
@@ -32,6 +33,7 @@ from dptransfer.checkup.forecast import (
 from dptransfer.checkup.picture_looks import Look, looks_of
 from dptransfer.checkup.report import Checkup
 from dptransfer.data import STORED, Facts
+from dptransfer.data.grey_levels import GreyRange
 from dptransfer.encoders.base import Encoder
 from dptransfer.errors import DataError
 from dptransfer.privacy import Budget, Unit
@@ -46,7 +48,9 @@ def check(
     people: Whose = STORED,
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,
-    text_column: str = "text",
+    text_column: str | None = None,
+    features: str | None = None,
+    grey_range: GreyRange | None = None,
     epsilons: Sequence[float] = (1.0, 4.0),
     delta: float = 1e-5,
     size: int | None = None,
@@ -76,7 +80,9 @@ def check(
         people: whose each private example is, as `read_private` takes it.
         labels: of private rows that come without, as `read_private` takes them.
         split: which part of the private file, if it has several.
-        text_column: the column of texts.
+        text_column: the column of texts, if it is not 'text'.
+        features: the columns of features in tables, as patterns such as 'f*'.
+        grey_range: black and white of greys of more than bytes, as `open_image` takes it.
         epsilons: for which an accuracy is wanted.
         delta: that goes with them.
         size: about how many private examples there are, only if declared public; for the accuracies.
@@ -85,20 +91,13 @@ def check(
         encoder: what would encode pictures or texts, for the time that takes; rows on disk should be its.
     """
     budgets = [Budget(epsilon=one, delta=delta) for one in (*epsilons, ALMOST_NO_NOISE)]
-    mine = read_examples(
-        private,
-        "private",
-        classes=classes,
-        people=people,
-        labels=labels,
-        split=split,
-        text_column=text_column,
-    )
+    how = partial(read_examples, text_column=text_column, features=features)
+    mine = how(private, "private", classes=classes, people=people, labels=labels, split=split)
     sets: dict[Role, Examples] = {"private": mine}
     if test is not None:
-        sets["test"] = _read_test(test, mine.classes, people, text_column)
+        sets["test"] = _read_test(partial(how, test, "test", classes=mine.classes), people)
     if public is not None:
-        sets["public"] = read_examples(public, "public", people=None, text_column=text_column)
+        sets["public"] = how(public, "public", people=None)
     why_not, pool, facts = why_no_forecast(sets.get("public"), mine.classes), None, None
     if not why_not and mine.classes is not None:
         pool = public_rows(sets["public"])
@@ -107,7 +106,7 @@ def check(
             mine.classes, (pool.dimension,), size, None, pool.encoder, unit, person_bound, rows_per_person
         )
     started = time.perf_counter()
-    looks = {role: looks_of(one.pictures, f"{role} picture") for role, one in sets.items()}
+    looks = {role: looks_of(one.images, f"{role} picture", grey_range) for role, one in sets.items()}
     opening = time.perf_counter() - started
     contents = {role: content_of(one, looks[role]) for role, one in sets.items()}
     findings = list(_between(contents, looks, encoder))
@@ -129,14 +128,12 @@ def check(
     )
 
 
-def _read_test(
-    test: Source, classes: Sequence[str | int] | None, people: Whose, text_column: str
-) -> Examples:
+def _read_test(read: Callable[..., Examples], people: Whose) -> Examples:
     """The test, with whose each example is if it tells that in the same way."""
     if isinstance(people, str):
         with suppress(DataError):  # it has no such column; if the rest cannot be read, the next line says so
-            return read_examples(test, "test", classes=classes, people=people, text_column=text_column)
-    return read_examples(test, "test", classes=classes, people=None, text_column=text_column)
+            return read(people=people)
+    return read(people=None)
 
 
 def _between(

@@ -175,7 +175,7 @@ def _at(points: AnyArray, places: Integers) -> Floats32:
 
 
 def _reach(content: Content, points: Floats32) -> float:
-    if content.examples.kind == "pictures":
+    if content.examples.kind == "images":
         return SAME_PICTURE * float(np.sqrt(points.shape[1]))
     return SAME_ROW * float(np.median(np.linalg.norm(points, axis=1))) if len(points) else 0.0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +14,6 @@ from numpy.typing import ArrayLike
 from dptransfer.arrays import AnyArray, Labels, People
 from dptransfer.checkup.person_ids import column_of, ids_of
 from dptransfer.data import (
-    ROW_NAMES,
     STORED,
     EncoderIdentity,
     PrivateEmbeddings,
@@ -24,18 +22,21 @@ from dptransfer.data import (
     find_texts,
     read_table,
 )
+from dptransfer.data.archives import archive_in
+from dptransfer.data.arrow_files import is_columnar, schema_of
 from dptransfer.data.class_names import declared_classes
-from dptransfer.data.columns import arrow_table, is_dataset_folder, read_text_columns
+from dptransfer.data.columns import read_examples as read_column
+from dptransfer.data.columns import read_text_columns
+from dptransfer.data.contents import Contents, contents_of
 from dptransfer.data.csv_files import read_csv
-from dptransfer.data.labelled import places
-from dptransfer.data.parsing import parsing
+from dptransfer.data.labelled import places, whole_word
 from dptransfer.data.people import person_positions
 from dptransfer.data.person_files import FOLDER, is_person_file, people_by_folder, people_in_file
+from dptransfer.data.picture_columns import picture_column
 from dptransfer.data.readers import read_labels
 from dptransfer.data.table import require
 
 Role: TypeAlias = Literal["private", "public", "test"]
-Kind: TypeAlias = Literal["rows", "pictures", "texts"]
 Source: TypeAlias = str | Path | PrivateEmbeddings | PublicEmbeddings
 Whose: TypeAlias = str | Path | ArrayLike | None
 _Classes: TypeAlias = tuple[str | int, ...] | None
@@ -60,13 +61,14 @@ class Examples:
         names: what to call each example; without them, they are called by number.
         encoder: behind the rows, if on record.
         rows: (examples, width), for rows.
-        pictures: the files, for pictures.
+        images: the files, for images.
         texts: the texts, for texts.
+        held: what the files go with, such as a temporary folder.
     """
 
     role: Role
     source: str
-    kind: Kind
+    kind: Contents
     count: int
     labels: list[Any] | None = None
     classes: _Classes = None
@@ -75,8 +77,9 @@ class Examples:
     names: Sequence[str] | None = None
     encoder: EncoderIdentity | None = None
     rows: AnyArray | None = None
-    pictures: tuple[Path, ...] = ()
+    images: tuple[Path, ...] = ()
     texts: tuple[str, ...] = ()
+    held: object = None
 
     @cached_property
     def positions(self) -> Labels | None:
@@ -99,7 +102,8 @@ def read_examples(
     people: Whose = STORED,
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,
-    text_column: str = "text",
+    text_column: str | None = None,
+    features: str | None = None,
 ) -> Examples:
     """Read a set, whatever a fit or an encoding takes, and refuse only what cannot be read at all.
 
@@ -110,50 +114,31 @@ def read_examples(
         people: whose each example is, as `read_private` takes it.
         labels: of rows that come without, as `read_private` takes them.
         split: which part of a file that has several.
-        text_column: the column of the texts.
+        text_column: the column of the texts, if it is not 'text'.
+        features: the columns of features in a table, as `read_private` takes them.
     """
     listed = None if classes is None else declared_classes(classes)
     if isinstance(source, PrivateEmbeddings | PublicEmbeddings):
         return _given(source, role, listed)
     path = Path(source)
-    require(path.exists(), path, "the file or folder must exist; it does not.", "Check the path.")
-    kind = kind_of(path, text_column)
+    there = path.exists() or archive_in(path) is not None
+    require(there, path, "the file or folder must exist; it does not.", "Check the path.")
+    kind = contents_of(path, text_column=text_column, features=features)
     by_reader = people if isinstance(people, str | Path) else None
     if kind == "rows":
-        found = _rows(path, role, listed, by_reader, labels, split)
+        found = _rows(path, role, listed, by_reader, labels, split, features)
     else:
         person = None if by_reader == STORED else by_reader
         found = (
-            _pictures(path, role, listed, person)
-            if kind == "pictures"
-            else _texts(path, role, listed, person, text_column)
+            _images(path, role, listed, person)
+            if kind == "images"
+            else _texts(path, role, listed, person, text_column or "text")
         )
     if people is None:
         return replace(found, people=None)
     if by_reader is None:
         return replace(found, people=person_positions(people, found.count), ids=np.asarray(people).tolist())
-    return replace(found, ids=ids_of(path, by_reader, found.names, found.count, split))
-
-
-def kind_of(path: Path, text_column: str = "text") -> Kind:
-    """What a file or folder holds, by its name and the names of its columns."""
-    ending = path.suffix.lower()
-    if path.is_dir():
-        stored = ending == ".emb" or (path / "manifest.json").is_file() or is_dataset_folder(path)
-        return "rows" if stored else "pictures"
-    if ending == ".parquet":
-        columns = arrow_table(path).column_names
-        return "texts" if text_column in columns and not set(columns) & set(ROW_NAMES) else "rows"
-    if ending == ".csv":
-        with (
-            parsing(path, "the file must be a CSV in UTF-8; it is not.", "Save it again."),
-            path.open(newline="", encoding="utf-8-sig") as stream,
-        ):
-            header = next(csv.reader(stream, strict=True), [])
-        return "pictures" if "path" in header else "texts" if text_column in header else "rows"
-    if ending == ".txt":
-        return "texts"
-    return "rows" if ending in (".npy", ".npz", ".safetensors", ".pt", ".pth") else "pictures"
+    return replace(found, ids=ids_of(path, by_reader, found.names, found.images, found.count, split))
 
 
 def _given(source: PrivateEmbeddings | PublicEmbeddings, role: Role, classes: _Classes) -> Examples:
@@ -176,8 +161,9 @@ def _rows(
     people: str | Path | None,
     labels: str | Path | ArrayLike | None,
     split: str | None,
+    features: str | None,
 ) -> Examples:
-    table = read_table(path, split=split, person=column_of(people))
+    table = read_table(path, split=split, person=column_of(people), features=features)
     count, found, whose = len(table.rows), table.labels, table.people
     if labels is not None:
         require(found is None, path, "labels were given, and the file has its own.", "Leave labels out.")
@@ -207,47 +193,61 @@ def _rows(
 
 
 def _named(labels: AnyArray, classes: _Classes) -> list[Any]:
-    """Labels by name: whole numbers beside a list of words are places in it, as they are for a fit."""
+    """Labels as classes, by the rules of `class_positions`; one that is none stays as it is."""
     found: list[Any] = labels.tolist()
-    if not classes or not isinstance(classes[0], str) or labels.dtype.kind not in "iu":
+    if not classes:
         return found
-    return [classes[place] if 0 <= place < len(classes) else place for place in found]
+    if isinstance(classes[0], str) and labels.dtype.kind in "iuf":
+        by_place = dict(enumerate(classes))  # where 1.0 is 1
+        return [by_place.get(place, place) for place in found]
+    return _written(found, classes) if labels.dtype.kind == "U" else found
 
 
-def _pictures(path: Path, role: Role, classes: _Classes, person: str | Path | None) -> Examples:
+def _written(words: Sequence[str], classes: _Classes) -> list[Any]:
+    """Label words as classes, which may be whole numbers; a word that is none stays as it is."""
+    listed = {str(name): name for name in classes or ()}
+    return [listed.get(word.strip(), listed.get(whole_word(word), word)) for word in words]
+
+
+def _images(path: Path, role: Role, classes: _Classes, person: str | Path | None) -> Examples:
     found = find_images(path, labelled=False, person=person)
     words: Sequence[str] | None = None if found.labelled is None else found.labelled.names.tolist()
-    if path.suffix.lower() == ".csv":
+    own = found.classes
+    if is_columnar(path):
+        column = picture_column(schema_of(path))
+        beside = read_column(path, str(column))[1]
+        words, own = beside.labels, beside.classes
+    elif path.suffix.lower() == ".csv":
         words = read_csv(path, "path").labels
     return Examples(
         role,
         str(path),
-        "pictures",
+        "images",
         len(found),
-        labels=_as_classes(words, classes),
-        classes=classes or found.classes,
+        labels=None if words is None else _written(words, classes or own),
+        classes=classes or own,
         people=found.people,
         names=found.sources(),
-        pictures=found.paths,
+        images=found.paths,
+        held=found.held,
     )
 
 
 def _texts(path: Path, role: Role, classes: _Classes, person: str | Path | None, column: str) -> Examples:
     found = find_texts(path, labelled=False, column=column, person=person)
-    listing = {".csv": read_csv, ".parquet": read_text_columns}.get(path.suffix.lower())
+    words, own = None, None
+    if is_columnar(path):
+        beside = read_text_columns(path, column)
+        words, own = beside.labels, beside.classes
+    elif path.suffix.lower() == ".csv":
+        words = read_csv(path, column).labels
     return Examples(
         role,
         str(path),
         "texts",
         len(found),
-        labels=_as_classes(None if listing is None else listing(path, column).labels, classes),
-        classes=classes,
+        labels=None if words is None else _written(words, classes or own),
+        classes=classes or own,
         people=found.people,
         texts=found.texts,
     )
-
-
-def _as_classes(words: Sequence[str] | None, classes: _Classes) -> list[Any] | None:
-    """Label words as classes, which may be whole numbers; a word that is none stays as it is."""
-    written = {str(name): name for name in classes or ()}
-    return None if words is None else [written.get(word.strip(), word) for word in words]

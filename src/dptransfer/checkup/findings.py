@@ -49,10 +49,12 @@ def found_at(key: str, examples: Examples, places: Iterable[int]) -> Iterator[Fi
 
 def _pictures(examples: Examples, looks: Sequence[Look]) -> Iterator[Finding]:
     seen = [(place, look) for place, look in enumerate(looks) if look.digest]
-    yield from found_at("unreadable", examples, [p for p, look in enumerate(looks) if not look.digest])
+    yield from found_at("unreadable", examples, [p for p, look in enumerate(looks) if not look.form])
+    refused = [f"{examples.name(p)}: {look.refused}" for p, look in enumerate(looks) if look.refused]
+    yield from found("refused", examples, refused)
     yield from found_at("flat", examples, [p for p, look in seen if look.flat])
     yield from found_at("dark", examples, [p for p, look in seen if look.brightest < DARK and not look.flat])
-    depths = Counter(look.bits for _, look in seen)
+    depths = Counter(look.bits for look in looks if look.form)
     if len(depths) > 1:
         yield from found("depths", examples, [f"{bits} bits: {n:,}" for bits, n in depths.most_common()])
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.declared import SIZES, class_list, settings_of
-from dptransfer.cli.encoding import NOBODY
+from dptransfer.cli.declared import SIZES, class_list, grey_ends, settings_of
 from dptransfer.cli.inputs import require_new, require_other_than
 from dptransfer.cli.screen import console, on_terminal, progress_bar, say, show_json
+from dptransfer.encoding import DEFAULTS, NOBODY
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.progress import reported_to
 
 if TYPE_CHECKING:
+    from dptransfer.data.contents import Contents
     from dptransfer.encoders import Encoder
 
 _ABOUT = {
@@ -41,9 +44,13 @@ def check(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="data.FIELD=VALUE", help="Such as data.size=5000.")
     ] = None,
-    text_column: Annotated[str, typer.Option(help="Column of the texts.")] = "text",
+    text_column: Annotated[str | None, typer.Option(help="Column of the texts; default text.")] = None,
+    features: Annotated[
+        str | None, typer.Option("--feature-columns", help="Columns of features in a table, such as 'f*'.")
+    ] = None,
     encoder: options.EncoderName = None,
     image_size: options.ImageSize = None,
+    grey_range: options.GreyRange = None,
     device: options.Device = "cpu",
     as_json: options.AsJson = False,
 ) -> None:
@@ -70,7 +77,14 @@ def check(
 
     from dptransfer.checkup import check as checked
     from dptransfer.data import STORED
+    from dptransfer.data.contents import contents_of
 
+    greys = grey_ends(grey_range)
+    kinds = {
+        contents_of(path, text_column=text_column, features=features)
+        for path in (data, public, test)
+        if path is not None
+    }
     with progress_bar("Checking", count_is_private=True) as step, reported_to(step):
         found = checked(
             data,
@@ -81,7 +95,9 @@ def check(
             epsilons=_numbers(epsilon),
             delta=delta,
             text_column=text_column,
-            encoder=_encoder(encoder, image_size, device, text_column, data, public, test),
+            features=features,
+            grey_range=greys,
+            encoder=_encoder(encoder, kinds, size=image_size, device=device, grey_range=greys),
             **about,
         )
     document = found.document()
@@ -102,23 +118,18 @@ def _numbers(text: str) -> list[float]:
         raise ArgumentError(f"--epsilon takes a number or several; got '{text}'. Example: 1,4") from None
 
 
-def _encoder(
-    name: str | None, size: int | None, device: str, text_column: str, *paths: Path | None
-) -> Encoder | None:
+def _encoder(name: str | None, kinds: Collection[Contents], **how: Any) -> Encoder | None:
     """What would encode sets that are not rows yet: the one that is named, or the default if it is there."""
-    from dptransfer.checkup.examples import kind_of
     from dptransfer.encoders import get_encoder
 
-    kinds = {kind_of(path, text_column) for path in paths if path is not None and path.exists()} - {"rows"}
-    if not kinds:
+    default = next((DEFAULTS[kind] for kind in ("images", "texts") if kind in kinds), None)
+    if default is None:
         return None
     if name is not None:
-        return get_encoder(name, size=size, device=device)
-    try:
-        default = "efficientnet-lite0" if "pictures" in kinds else "minilm"
-        return get_encoder(default, size=size, device=device)
-    except DPTransferError:  # it is not installed, and nobody asked for it
-        return None
+        return get_encoder(name, **how)
+    with suppress(DPTransferError):  # it is not installed, and nobody asked for it
+        return get_encoder(default, **how)
+    return None
 
 
 def _write(out: Path, page: str) -> None:

@@ -10,8 +10,8 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.declared import class_list, grey_ends
-from dptransfer.cli.encoding import GREYS, NOBODY, encode_to, examples_in, note_problems, refuse_problems
-from dptransfer.cli.screen import say, show_facts, show_json
+from dptransfer.cli.screen import progress_bar, say, show_facts, show_json
+from dptransfer.encoding import GREYS, NOBODY, encode_to, examples_in, note_problems, refuse_problems
 from dptransfer.errors import ArgumentError
 
 _ALLOW = "pass --allow-unreadable to count each as a row of zeros."
@@ -60,7 +60,7 @@ def encode(
     strict = not (public or allow_unreadable)
     refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, {GREYS}, or {_ALLOW}")
     how: dict[str, Any] = {"public": public, "batch": batch, "name": name, "overwrite": overwrite}
-    report = encode_to(out, found, model, refuse=refuse if strict else None, **how)
+    report = encode_to(out, found, model, refuse=refuse if strict else None, bar=progress_bar, **how)
     if strict:
         kept = f"'{out}' was written with a row of zeros for each; encode again without them, or {_ALLOW}"
         refuse_problems(report.unreadable, out, remedy=kept)

@@ -12,11 +12,11 @@ import typer
 from dptransfer.cli import options
 from dptransfer.cli.charged_test import charged_test
 from dptransfer.cli.declared import ABOUT_DATA, settings_of
-from dptransfer.cli.encoding import encoded_beside, is_table
 from dptransfer.cli.inputs import labelled_rows, note_open_folder, private_rows
 from dptransfer.cli.ledger import open_ledger
 from dptransfer.cli.model_encoder import encoder_behind, labelled_examples
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
+from dptransfer.encoding import encoded_beside, is_table
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Relation
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli.encoding import encoded_beside, is_table
 from dptransfer.cli.inputs import labelled_rows, note_open_folder, private_rows, require_rows, with_shots
 from dptransfer.cli.model_encoder import labelled_examples, public_examples
 from dptransfer.cli.pictures import private_pictures, public_pictures, require_pictures, tested_pictures
 from dptransfer.cli.spending import room_for
+from dptransfer.encoding import encoded_beside, is_table
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli.encoding import NOBODY, is_table
 from dptransfer.cli.screen import say
+from dptransfer.encoding import NOBODY, is_table
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 
 if TYPE_CHECKING:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dptransfer.cli.encoding import examples_in, labels_of, unrecognised
 from dptransfer.cli.screen import progress_bar
-from dptransfer.errors import ArgumentError, DataError, Incompatible
+from dptransfer.encoding import examples_in, labels_of, refuse_public, unrecognised
+from dptransfer.errors import ArgumentError, Incompatible
 
 if TYPE_CHECKING:
     from dptransfer.arrays import EncodedRows
     from dptransfer.data import ImageList, Labelled, PublicEmbeddings, TextList
     from dptransfer.encoders import Encoder
     from dptransfer.release import PrivateClassifier
-
-_NAMED = 5
 
 
 def encoder_behind(released: PrivateClassifier, spec: str | None, device: str) -> Encoder:
@@ -64,18 +62,8 @@ def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> E
 
     if isinstance(found, TextList):
         return encode_texts_in_memory(found.texts, encoder, batch=batch)
-    _refuse_unreadable(unrecognised(found.paths, encoder.identity.grey_range))
+    refuse_public(unrecognised(found.paths, encoder.identity.grey_range))
     with progress_bar("Encoding") as step:
         rows, unreadable = encode_images_in_memory(found, encoder, batch=batch, progress=step)
-    _refuse_unreadable({str(found.paths[place]): "It breaks off." for place in unreadable})
+    refuse_public({str(found.paths[place]): "It breaks off." for place in unreadable})
     return rows
-
-
-def _refuse_unreadable(problems: Mapping[str, str]) -> None:
-    """Raise if there are any, and name them, as the answers would too; the first one's reason is told."""
-    if problems:
-        names = list(problems)
-        rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        listed = ", ".join(f"'{name}'" for name in names[:_NAMED])
-        some = f"{len(names)} cannot be read: {listed}{rest}. {problems[names[0]]}"
-        raise DataError(f"Images must be readable; {some} Repair them, or leave them out.")

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli.encoding import NOBODY, is_table, labels_of
 from dptransfer.cli.screen import progress_bar
+from dptransfer.encoding import NOBODY, is_table, labels_of
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:

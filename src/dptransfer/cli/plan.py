@@ -9,12 +9,12 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.declared import SIZES, class_list, grey_ends, settings_of
-from dptransfer.cli.encoding import NOBODY
 from dptransfer.cli.inputs import with_shots
 from dptransfer.cli.method import method_from
 from dptransfer.cli.pictures import public_pictures, require_pictures, sees_pictures
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json, working
+from dptransfer.encoding import NOBODY
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Relation, Unit
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.encoding import examples_in, is_table
 from dptransfer.cli.inputs import require_new
 from dptransfer.cli.model_encoder import encoded_here, encoder_behind
 from dptransfer.cli.screen import on_terminal, say, show_json, show_table
+from dptransfer.encoding import examples_in, is_table
 from dptransfer.errors import ArgumentError, Incompatible
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ class DecodedFiles:
         private: whether an unreadable file counts as a black picture: refusing it would tell that it is
             there. A public one is an error that names it.
         grey_range: black and white of greys of more than bytes, as `open_image` takes it.
+        held: what the files go with, such as a temporary folder.
     """
 
     dtype = np.dtype(np.uint8)
@@ -38,9 +39,10 @@ class DecodedFiles:
         *,
         private: bool,
         grey_range: GreyRange | None = None,
+        held: object = None,
     ) -> None:
         self._paths = tuple(Path(path) for path in paths)
-        self._private, self._grey_range = private, declared_range(grey_range)
+        self._private, self._grey_range, self._held = private, declared_range(grey_range), held
         require_reader(self._paths)
         self.shape = (len(self._paths), *resolution, 3)
 
@@ -109,8 +111,9 @@ def pixels_of(
             )
         height, width = resolution if isinstance(resolution, tuple) else (resolution, resolution)
         size = _check.whole("resolution", height), _check.whole("resolution", width)
-        paths = x.paths if isinstance(x, ImageList) else x
-        return DecodedFiles(paths, size, private=private, grey_range=grey_range)
+        if isinstance(x, ImageList):
+            return DecodedFiles(x.paths, size, private=private, grey_range=grey_range, held=x.held)
+        return DecodedFiles(x, size, private=private, grey_range=grey_range)
     pixels = x if isinstance(x, np.ndarray) else array_or_none(x)
     if pixels is None:
         raise DataError("Pictures must all have one size; these differ. Squeeze them to one.")

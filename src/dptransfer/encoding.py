@@ -1,4 +1,4 @@
-"""Images and texts on the command line: what is found, how it is encoded, and what cannot be read.
+"""Images and texts at a path: what is found, how it is encoded, and what cannot be read.
 
 Names of private images that cannot be read go to a file for the owner's eyes, never into a message: it may
 end up in a log, a ticket or a chat, and the name of a private file is as private as the file; so is how many
@@ -11,32 +11,44 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli.screen import progress_bar
 from dptransfer.errors import ArgumentError, DataError
+from dptransfer.progress import tell
 
 if TYPE_CHECKING:
     from dptransfer.data import ImageList, Labelled, TextList
     from dptransfer.data.grey_levels import GreyRange
     from dptransfer.encoders import Encoder, EncodeReport
 
+    Bar = Callable[..., AbstractContextManager[Callable[..., None]]]
 
+_NAMED = 5
+_ALLOWED = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
 GREYS = "declare --grey-range LOW,HIGH where that is the reason"
+_REPAIR = f"Repair or remove them, {GREYS}, or encode first: {_ALLOWED}."
 NOBODY = "none"
 """What `--person` says where single examples are to be protected, whoever has several."""
 
 
-def is_table(path: Path) -> bool:
-    """Whether the path holds rows of numbers, rather than images or texts."""
-    from dptransfer.data.columns import is_dataset_folder
+DEFAULTS = {"images": "efficientnet-lite0", "texts": "minilm"}
+"""The encoder that is taken where none is named, by what is to be encoded."""
 
-    if path.is_dir():
-        return path.suffix == ".emb" or (path / "manifest.json").is_file() or is_dataset_folder(path)
-    return path.suffix.lower() in {".emb", ".npy", ".npz", ".safetensors", ".pt", ".pth", ".parquet"}
+
+def is_table(path: Path, *, features: str | None = None, text_column: str | None = None) -> bool:
+    """Whether the path holds rows of numbers, rather than images or texts."""
+    from dptransfer.data.contents import contents_of
+
+    return contents_of(path, features=features, text_column=text_column) == "rows"
+
+
+@contextmanager
+def told_to_listeners(what: str, *, count_is_private: bool = False) -> Iterator[Callable[..., None]]:
+    """Progress for whoever listens (`dptransfer.progress`), where the command line shows a bar."""
+    yield lambda done, total, unit="": tell(done, total, what)
 
 
 def examples_in(
@@ -87,6 +99,7 @@ def encode_to(
     *,
     refuse: Callable[[Collection[str]], None] | None = None,
     public: bool = False,
+    bar: Bar = told_to_listeners,
     **how: Any,
 ) -> EncodeReport:
     """Encode into an `.emb` folder; after a kill the same call goes on where it stopped.
@@ -98,12 +111,13 @@ def encode_to(
         refuse: raises if it is given names of images; asked about those that cannot even be recognised,
             before the work. Those that break off in the middle are in the report.
         public: nobody's data: unreadable images are left out.
+        bar: shows how far it is.
         how: batch, name and overwrite, as `encode_images` takes them.
     """
     from dptransfer.data import ImageList
     from dptransfer.encoders import encode_images, encode_texts
 
-    with progress_bar("Encoding", count_is_private=not public) as step:
+    with bar("Encoding", count_is_private=not public) as step:
         if not isinstance(found, ImageList):
             return encode_texts(found, encoder, out, progress=step, public=public, **how)
         if refuse is not None:
@@ -113,25 +127,66 @@ def encode_to(
 
 @contextmanager
 def encoded_beside(
-    path: Path, encoder: Encoder, classes: Sequence[str | int] | None, out: Path, person: str | None = None
+    path: Path,
+    encoder: Encoder,
+    classes: Sequence[str | int] | None,
+    out: Path,
+    person: str | None = None,
+    *,
+    text_column: str | None = None,
+    bar: Bar = told_to_listeners,
 ) -> Iterator[Path]:
     """Private examples as an `.emb` folder beside them, the owner's alone, until the release `out` is there.
 
-    It is gone afterwards. What a killed run had encoded stays, and the same command goes on from there.
+    The arguments are those of `examples_in` and `kept_rows`.
     """
-    found = examples_in(path, encoder, classes, person=person)
+    found = examples_in(path, encoder, classes, text_column=text_column, person=person)
     labels_of(found, path, "private examples")
-    allowed = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
-    remedy = f"Repair or remove them, {GREYS}, or encode first: {allowed}."
-    refuse = partial(refuse_problems, beside=path, remedy=remedy)
-    home = path if os.access(path.absolute().parent, os.W_OK) else out
+    with kept_rows(found, encoder, path, out, bar=bar) as rows:
+        yield rows
+
+
+@contextmanager
+def kept_rows(
+    found: ImageList | TextList,
+    encoder: Encoder,
+    path: Path,
+    out: Path,
+    *,
+    public: bool = False,
+    bar: Bar = told_to_listeners,
+) -> Iterator[Path]:
+    """Rows of images or texts in an `.emb` folder beside these, until whoever asked for them is done.
+
+    It is gone afterwards. What a killed run had encoded stays, and the same call goes on from there.
+
+    Args:
+        found: the images or texts.
+        encoder: what encodes them.
+        path: where they are.
+        out: what the rows are for; its name makes that of the folder, and its place is taken where that of
+            the examples cannot be written.
+        public: nobody's data; otherwise the folder is the owner's alone.
+        bar: shows how far it is.
+    """
+    home = held_in(path)
+    refuse = refuse_public if public else partial(refuse_problems, beside=home, remedy=_REPAIR)
+    home = home if os.access(home.absolute().parent, os.W_OK) else out
     rows = _beside(home, f".rows-of-{out.name}.emb")  # a name that is nobody else's
     try:
-        report = encode_to(rows, found, encoder, refuse=refuse, overwrite=True)
+        report = encode_to(rows, found, encoder, refuse=refuse, overwrite=True, public=public, bar=bar)
         refuse(report.unreadable)
         yield rows
     finally:
         shutil.rmtree(rows, ignore_errors=True)
+
+
+def held_in(path: Path) -> Path:
+    """The file or folder that is on the disk: for 'photos.zip/train', the archive."""
+    from dptransfer.data.archives import archive_in
+
+    archive = archive_in(path)
+    return path if archive is None else archive[0]
 
 
 def unrecognised(paths: Sequence[Path], grey_range: GreyRange | None) -> dict[str, str]:
@@ -163,6 +218,17 @@ def note_problems(names: Collection[str], beside: Path) -> Path | None:
         why = f"({problem.strerror or problem}). Make that place writable, and run again."
         raise DataError(f"Names of unreadable images go to '{file}', which failed {why}") from None
     return file
+
+
+def refuse_public(names: Collection[str]) -> None:
+    """Raise if there are any, and name them, for they are nobody's secret; one's reason is told if known."""
+    if names:
+        listed = list(names)
+        rest = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+        shown = ", ".join(f"'{name}'" for name in listed[:_NAMED])
+        reason = f" {names[listed[0]]}" if isinstance(names, Mapping) else ""
+        some = f"{len(listed)} cannot be read: {shown}{rest}.{reason}"
+        raise DataError(f"Images must be readable; {some} Repair them, or leave them out.")
 
 
 def refuse_problems(names: Collection[str], beside: Path, *, remedy: str) -> None:
