@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+
+from dptransfer.checkup.twins import NOBODY, equal_twins, near_twins
+
+
+def by_all_pairs(points, others, reach):
+    """The first within reach, by comparing all with all."""
+    found = []
+    for place, point in enumerate(points.astype(np.float64)):
+        there = others[:place] if others is points else others
+        close = np.flatnonzero(np.linalg.norm(there - point, axis=1) <= reach)
+        found.append(int(close[0]) if len(close) else NOBODY)
+    return found
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e4])
+@pytest.mark.parametrize("within", [True, False])
+def test_near_twins_are_those_of_all_pairs(within, spread):
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(1500, 3)) + spread * np.arange(3)
+    others = points if within else rng.normal(size=(700, 3)) + spread * np.arange(3)
+    found = near_twins(points, 0.1, None if within else others)
+    expected = by_all_pairs(points.astype(np.float32), points if within else others, 0.1)
+    assert 50 < sum(one != NOBODY for one in expected) < 1400  # there are some, and others
+    assert np.mean(found == expected) > 0.99  # on the border, single precision decides otherwise
+
+
+def test_many_points_in_one_place_are_twins_of_the_first():
+    assert near_twins(np.ones((6000, 2)), 0.1).tolist() == [NOBODY, *[0] * 5999]
+
+
+def test_nobody_has_twins_among_none():
+    assert near_twins(np.zeros((2, 3)), 1.0, np.zeros((0, 3))).tolist() == [NOBODY] * 2
+    assert near_twins(np.zeros((0, 3)), 1.0).tolist() == []
+
+
+def test_an_empty_content_has_no_twin():
+    assert equal_twins([b"", b"a", b""]).tolist() == [NOBODY] * 3
+    assert equal_twins([b""], [b""]).tolist() == [NOBODY]
