@@ -48,10 +48,10 @@ def open_image(path: str | Path, grey_range: GreyRange | None = None) -> Image.I
     declared = declared_range(grey_range)
     if is_dicom(path):
         return Image.fromarray(read_dicom(Path(path), declared)).convert("RGB")
-    with Image.open(path) as opened:
+    # By a stream: a file that Pillow has the name of it maps into memory, and garbles a turned TIFF then.
+    with open(path, "rb") as stream, Image.open(stream) as opened:
         _require_one_page(opened)
-        greys = _greys(opened, declared)
-        deep_colour = opened.mode in ("RGB", "RGBA", "LA") and ";16" in str(opened.tile)
+        greys, deep_colour = _greys(opened, declared), _is_deep_colour(opened)
         opened.load()
         image: Image.Image = opened
         try:
@@ -60,7 +60,7 @@ def open_image(path: str | Path, grey_range: GreyRange | None = None) -> Image.I
             image = opened
         if greys is not None:
             return Image.fromarray(greys.levels(np.asarray(image), image.info)).convert("RGB")
-        if deep_colour:  # of which Pillow has kept the upper eight bits
+        if deep_colour:
             require_not_dark(np.asarray(image)[..., : len(image.mode.rstrip("A"))])
         if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
             layered = image.convert("RGBA")
@@ -72,8 +72,8 @@ def open_image(path: str | Path, grey_range: GreyRange | None = None) -> Image.I
 def problem_of(path: str | Path, grey_range: GreyRange | None = None) -> str | None:
     """Why a file would be refused, as far as its first bytes tell; None if they tell nothing.
 
-    A grey picture of sixteen bits whose values decide is read whole, so that a set of them is not found out
-    about at the end of an encoding.
+    A picture of sixteen bits whose values decide is read whole: that a set is of such ones must not show at
+    the end of its encoding.
     """
     from PIL import Image
 
@@ -85,7 +85,8 @@ def problem_of(path: str | Path, grey_range: GreyRange | None = None) -> str | N
         with Image.open(path) as opened:
             _require_one_page(opened)
             greys = _greys(opened, declared)
-        if greys is not None and not greys.stated:
+            values_decide = _is_deep_colour(opened) if greys is None else not greys.stated
+        if values_decide:
             open_image(path, declared)
     except DataError as problem:
         return str(problem)
@@ -114,11 +115,9 @@ class _Greys(NamedTuple):
     def levels(self, samples: AnyArray, info: dict[Any, Any]) -> PixelArray:
         """Bytes of the picture's values; a value that PNG has for transparent is white, as the paper is."""
         values = samples if self.dtype is None else samples.view(self.dtype)
-        found = as_bytes(values, between(self.low, self.high))
+        found = as_bytes(values, between(self.low, self.high, inverted=self.inverted))
         if not self.stated:
-            require_not_dark(found)
-        if self.inverted:
-            found = 255 - found
+            require_not_dark(255 - found if self.inverted else found)
         if isinstance(info.get("transparency"), int):
             found[values == info["transparency"]] = 255
         return found
@@ -146,6 +145,11 @@ def _greys(opened: Image.Image, declared: GreyRange | None) -> _Greys | None:
         return _Greys(0, 65535, inverted, stated=False)
     kind = "of floating point" if mode == "F" else "that are signed, or of 32 bits,"
     raise DataError(f"Greys {kind} need a range; the file does not say which. {DECLARE}")
+
+
+def _is_deep_colour(opened: Image.Image) -> bool:
+    """Whether colours are of sixteen bits in the file; Pillow hands out the upper eight of them."""
+    return opened.mode in ("RGB", "RGBA", "LA") and ";16" in str(opened.tile)
 
 
 def _first(value: Any) -> Any:

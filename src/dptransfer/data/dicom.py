@@ -48,8 +48,11 @@ def patient_of(path: Path) -> str | None:
 
 
 def require_readable(path: Path, grey_range: GreyRange | None) -> None:
-    """Raise for a file whose header tells that `read_dicom` would refuse it; the pixels are not looked at."""
-    _shade(_opened(path, stop_before_pixels=True), grey_range)
+    """Raise for a file that `read_dicom` would refuse; its pixels are read only where they decide."""
+    header = _opened(path, stop_before_pixels=True)
+    _shade(header, grey_range)
+    if _depth_unstated(header, grey_range):
+        read_dicom(path, grey_range)
 
 
 def read_dicom(path: Path, grey_range: GreyRange | None) -> PixelArray:
@@ -58,6 +61,7 @@ def read_dicom(path: Path, grey_range: GreyRange | None) -> PixelArray:
     Greys go through the modality's table or slope, and then through the declared range, which is in the
     units behind the slope (Hounsfield's in a CT), or else what the file has for a screen: its table (VOI
     LUT), its first window, or, of unsigned values, all that its bits can store. MONOCHROME1 is inverted.
+    Bytes that no slope makes into something else need no declared range, as in other formats.
     """
     header = _opened(path)
     shade = _shade(header, grey_range)
@@ -72,7 +76,7 @@ def read_dicom(path: Path, grey_range: GreyRange | None) -> PixelArray:
             bits = header.BitsStored
         return as_bytes(samples, between(0, 2**bits - 1))
     found = as_bytes(_stored(samples, header), shade)
-    if header.get("BitsStored") == 16 and not (grey_range or _has_window(header)):
+    if _depth_unstated(header, grey_range):
         require_not_dark(255 - found if header.PhotometricInterpretation == "MONOCHROME1" else found)
     return found
 
@@ -81,16 +85,18 @@ def _opened(path: Path, **how: Any) -> Any:
     from PIL import Image
 
     pydicom = _check.installed("pydicom", "medical", "Reading DICOM files")
+    if pydicom.filereader.read_file_meta_info(path).TransferSyntaxUID.is_deflated:
+        raise DataError("A DICOM file must not be deflated, as it may be of any size then. Inflate it.")
     header = pydicom.dcmread(path, **how)
     kind = header.get("PhotometricInterpretation")
     if kind not in _GREYS + _COLOURS:
         raise DataError(
             f"A DICOM file must hold a grey or colour picture; this one is {kind or 'none'}. Convert it."
         )
-    if int(header.get("NumberOfFrames") or 1) > 1:
+    if int(header.get("NumberOfFrames") or 1) > 1 or "SharedFunctionalGroupsSequence" in header:
         raise DataError(
-            "A DICOM file must hold one picture; this one has several frames. Save those that matter each "
-            "in a file of its own."
+            "A DICOM file must hold one picture; this one is made for several frames. Save those that matter "
+            "each in a file of its own, not an enhanced one."
         )
     if header.Rows * header.Columns > 2 * (Image.MAX_IMAGE_PIXELS or np.inf):  # as Pillow does
         raise DataError("A picture must have less than 179 million pixels; this one has more. Shrink it.")
@@ -108,8 +114,17 @@ def _stored(samples: AnyArray, header: Any) -> AnyArray:
     return kept
 
 
-def _has_window(header: Any) -> bool:
-    return "VOILUTSequence" in header or "WindowCenter" in header
+def _depth_unstated(header: Any, grey_range: GreyRange | None) -> bool:
+    """Whether nothing but the size of a number tells what is white."""
+    windowed = grey_range is not None or "VOILUTSequence" in header or "WindowCenter" in header
+    return header.get("BitsStored") == 16 and header.PhotometricInterpretation in _GREYS and not windowed
+
+
+def _are_bytes(header: Any) -> bool:
+    """Whether values are brightness from 0 to 255 at most, and nothing else."""
+    slope, intercept = header.get("RescaleSlope") or 1, header.get("RescaleIntercept") or 0
+    plain = (slope, intercept) == (1, 0) and "ModalityLUTSequence" not in header
+    return plain and header.get("PixelRepresentation") == 0 and header.BitsStored <= 8
 
 
 def _shade(header: Any, grey_range: GreyRange | None) -> Shade | None:
@@ -119,19 +134,19 @@ def _shade(header: Any, grey_range: GreyRange | None) -> Shade | None:
         return None
     from pydicom.pixels import apply_modality_lut, apply_voi
 
-    if grey_range is not None:
+    if grey_range is not None and not _are_bytes(header):
         shown = between(*grey_range)
     elif "VOILUTSequence" in header:
-        bits = header.VOILUTSequence[0].LUTDescriptor[2]
+        white = 2.0 ** int(header.VOILUTSequence[0].LUTDescriptor[2]) - 1
 
         def shown(values: Floats) -> Floats:
             found: Floats = apply_voi(np.rint(values).astype(np.int64), header).astype(np.float64)
-            return 255 * found / (2**bits - 1)
+            return 255 * found / white
 
     elif "WindowCenter" in header:
         shown = _window(header)
     elif header.get("PixelRepresentation") == 0 and "ModalityLUTSequence" not in header:
-        ends = np.array([0.0, 2.0**header.BitsStored - 1])
+        ends = np.array([0.0, 2.0 ** int(header.BitsStored) - 1])
         shown = between(*sorted(apply_modality_lut(ends, header).tolist()))
     else:
         raise DataError(f"Greys in a DICOM file that are not plain need a window; these have none. {DECLARE}")

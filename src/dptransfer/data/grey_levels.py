@@ -25,7 +25,8 @@ DECLARE = (
     "Declare black and white for the whole set (--grey-range LOW,HIGH, or grey_range=(low, high)), or save "
     "pictures of eight bits."
 )
-_DARK = 1 / 4
+_DARK = 256 // 4
+_AT_A_TIME = 2**20  # values
 
 
 def declared_range(given: Any) -> GreyRange | None:
@@ -63,7 +64,8 @@ def between(low: float, high: float, *, inverted: bool = False) -> Shade:
 def as_bytes(samples: AnyArray, shade: Shade) -> PixelArray:
     """Each value's brightness as a byte, rounded down; what is no number is black.
 
-    Of sixteen bits and fewer there is a table of all values, which takes less memory than the picture.
+    Of sixteen bits and fewer there is a table of all values; others go a part at a time: a large picture as
+    doubles would take more memory than the machine may have.
     """
     if samples.dtype.kind in "iu" and samples.dtype.itemsize <= 2:
         samples = samples.astype(samples.dtype.newbyteorder("="), copy=False)
@@ -72,9 +74,13 @@ def as_bytes(samples: AnyArray, shade: Shade) -> PixelArray:
         table = as_bytes(every.astype(np.float64), shade)
         found: PixelArray = table[samples.view(unsigned)]
         return found
+    made = np.empty(samples.shape, dtype=np.uint8)
+    step = max(1, _AT_A_TIME * len(samples) // max(1, samples.size))
     with np.errstate(all="ignore"):
-        levels = np.clip(shade(samples.astype(np.float64)), 0, 255)
-        return np.nan_to_num(levels, nan=0.0).astype(np.uint8)
+        for start in range(0, len(samples), step):
+            levels = np.clip(shade(samples[start : start + step].astype(np.float64)), 0, 255)
+            made[start : start + step] = np.nan_to_num(levels, nan=0.0)
+    return made
 
 
 def require_not_dark(levels: AnyArray) -> None:
@@ -83,7 +89,7 @@ def require_not_dark(levels: AnyArray) -> None:
     Scanners store 10, 12 or 14 bits in 16, which is black, or nearly, to whoever takes 65535 for white. A
     picture without a value above 2¹⁴ is one of these or too dark to be of use.
     """
-    if not levels.size or levels.max() < 256 * _DARK:
+    if not levels.size or levels.max() < _DARK:
         raise DataError(
             "A picture of sixteen bits must use them, or say how many it has; this one does neither, as "
             f"those of 10, 12 or 14 bits do. {DECLARE}"
