@@ -362,3 +362,19 @@ def test_names_are_text_wherever_they_are_shown(photos):
     found = in_photos(photos)
     assert "\x1b" not in str(found)
     assert "<b>" not in found.document().html()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [0.0, 1e-300, 1e-40, 1e30, 1e300])
+def test_rows_of_any_size_are_looked_at_without_a_word(tmp_path, scale):
+    rows = scale * np.random.default_rng(0).normal(size=(60, 4))
+    np.savez(tmp_path / "a.npz", x=rows, y=[0, 1] * 30, who=np.arange(60))
+    found = check(tmp_path / "a.npz", test=tmp_path / "a.npz", classes=[0, 1], people="who")
+    assert ("zeros" in keys(found)) == (scale == 0)
+
+
+def test_a_set_without_examples_is_looked_at_too(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.zeros((0, 4)), y=np.zeros(0, dtype=int), who=np.zeros(0, dtype=int))
+    found = check(tmp_path / "a.npz", test=tmp_path / "a.npz", classes=[0, 1], people="who")
+    assert keys(found) == {"empty-classes"}
+    assert "0 rows" in str(found)

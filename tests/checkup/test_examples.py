@@ -62,8 +62,12 @@ def test_parquet_of_rows_and_of_texts(tmp_path):
     import pyarrow.parquet as parquet
 
     who = ["ann", None]
-    parquet.write_table(pa.table({"x": [[1.0], [2.0]], "label": ["a", "b"], "who": who}), tmp_path / "r.parquet")
-    parquet.write_table(pa.table({"text": ["one", "two"], "label": ["a", "c"], "who": who}), tmp_path / "t.parquet")
+    parquet.write_table(
+        pa.table({"x": [[1.0], [2.0]], "label": ["a", "b"], "who": who}), tmp_path / "r.parquet"
+    )
+    parquet.write_table(
+        pa.table({"text": ["one", "two"], "label": ["a", "c"], "who": who}), tmp_path / "t.parquet"
+    )
     rows = read_examples(tmp_path / "r.parquet", "private", classes=["a", "b"], people="who")
     texts = read_examples(tmp_path / "t.parquet", "private", classes=["a", "b"], people="who")
     assert (rows.kind, rows.ids, rows.positions.tolist()) == ("rows", who, [0, 1])
@@ -86,7 +90,12 @@ def test_parquet_of_pictures(tmp_path):
 
 def test_a_store_tells_people_by_numbers_that_no_other_file_shares(tmp_path):
     write_embeddings(
-        tmp_path / "a.emb", np.ones((2, 3)), ["x", "y"], classes=["x", "y"], people=["ann", "bob"], sources="ab"
+        tmp_path / "a.emb",
+        np.ones((2, 3)),
+        ["x", "y"],
+        classes=["x", "y"],
+        people=["ann", "bob"],
+        sources="ab",
     )
     found = read_examples(tmp_path / "a.emb", "private")
     assert (found.labels, found.people.tolist(), found.ids) == (["x", "y"], [0, 1], None)

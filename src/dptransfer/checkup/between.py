@@ -177,7 +177,8 @@ def _at(points: AnyArray, places: Integers) -> Floats32:
 def _reach(content: Content, points: Floats32) -> float:
     if content.examples.kind == "images":
         return SAME_PICTURE * float(np.sqrt(points.shape[1]))
-    return SAME_ROW * float(np.median(np.linalg.norm(points, axis=1))) if len(points) else 0.0
+    norms = np.linalg.norm(points.astype(np.float64), axis=1)
+    return SAME_ROW * float(np.median(norms)) if len(norms) else 0.0
 
 
 def people_in_both(private: Examples, test: Examples) -> Iterator[Finding]:

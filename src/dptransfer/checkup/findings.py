@@ -135,6 +135,8 @@ def _people(examples: Examples) -> Iterator[Finding]:
         inner = {name.split("/")[1] for name in examples.names or () if name.count("/") > 1}
         yield from found("folders", examples, sorted(inner) if examples.labels is not None else ())
         return
+    if not len(examples.people):
+        return
     _, first, each = np.unique(examples.people, return_index=True, return_counts=True)
     many = np.flatnonzero(each > MANY_TIMES * np.median(each))
     many = many[np.argsort(-each[many], kind="stable")]

@@ -29,6 +29,7 @@ def equal_twins(contents: Sequence[bytes], others: Sequence[bytes] | None = None
     return found if others is not None else np.where(found == np.arange(len(found)), NOBODY, found)
 
 
+@np.errstate(all="ignore")  # numbers that are too large are near nobody, and nobody need hear of them
 def near_twins(points: AnyArray, reach: float, others: AnyArray | None = None) -> Integers:
     """For each point, the first of the others within `reach` of it; among themselves, the first before it.
 
