@@ -159,17 +159,20 @@ ADVICE = {
     "unknown-labels": Advice(
         "labels that are no declared class",
         "A fit refuses the whole set over one of them.",
-        "Correct them, declare the missing classes, or take these examples out.",
+        "Correct them, or take these examples out. Declare a further class only if it is public knowledge "
+        "that somebody may have it.",
     ),
     "empty-classes": Advice(
         "classes without examples",
         "An empty class gets noise alone, and takes predictions from the others.",
-        "Fine if it is meant. Otherwise look for its examples, perhaps under another spelling.",
+        "Fine if it is meant; to drop it now would tell that nobody has it. Otherwise look for its examples, "
+        "perhaps under another spelling.",
     ),
     "small-classes": Advice(
         f"classes of fewer than {FEW} examples",
-        f"At ε = 1 noise weighs about as much as {FEW} examples, so that smaller classes are mostly guessed.",
-        "Collect more, join classes that may be joined, or expect little of them.",
+        f"At ε = 1 noise weighs about as much as {FEW} examples, so that little is learned of smaller "
+        "classes beyond what public data tell.",
+        "Collect more, or expect little of them. To drop or join classes by their sizes would tell these.",
     ),
     "folders": Advice(
         "folders within those of classes",

@@ -61,9 +61,9 @@ def check(
     """Look for what is wrong with data before a fit is paid for; the answer is as private as the data.
 
     It charges nothing, releases nothing, opens no ledger and writes no file about the data. Correct what it
-    finds in them; but choose neither ε nor a method nor its settings by it, for a release would then depend
-    on private rows in a way that no budget covers. The accuracies to expect are made from public rows and
-    declared facts alone, so those may guide a choice.
+    finds in them; but choose neither ε nor classes, a method or settings by it, for a release would then
+    depend on private rows in a way that no budget covers. The accuracies to expect are made from public
+    rows and declared facts alone, so those may guide a choice.
 
     >>> import numpy as np, dptransfer as dpt
     >>> rows = np.random.default_rng(0).normal(size=(80, 4))

@@ -99,9 +99,9 @@ class Checkup:
 
 _WHAT = (
     "A look at data by their owner, without noise: every number and name here is as private as the data. "
-    "Correct the data by it, before a fit. Choose neither ε nor a method nor settings by it, for the release "
-    "would then depend on private examples in a way that no budget covers; only the accuracies to expect are "
-    "free to use, since they are made from public rows and declared facts."
+    "Correct the data by it, before a fit. Choose neither ε nor classes, a method or settings by it, for the "
+    "release would then depend on private examples in a way that no budget covers; only the accuracies to "
+    "expect are free to use, since they are made from public rows and declared facts."
 )
 
 
