@@ -23,19 +23,17 @@ if TYPE_CHECKING:
     from dptransfer.data import ImageList, Labelled, TextList
     from dptransfer.data.grey_levels import GreyRange
     from dptransfer.encoders import Encoder, EncodeReport
+    from dptransfer.encoders.base import Kind
 
     Bar = Callable[..., AbstractContextManager[Callable[..., None]]]
 
-_NAMED = 5
-_ALLOWED = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
 GREYS = "declare --grey-range LOW,HIGH where that is the reason"
+_ALLOWED = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
 _REPAIR = f"Repair or remove them, {GREYS}, or encode first: {_ALLOWED}."
+_NAMED = 5  # of public pictures that cannot be read
+
 NOBODY = "none"
 """What `--person` says where single examples are to be protected, whoever has several."""
-
-
-DEFAULTS = {"images": "efficientnet-lite0", "texts": "minilm"}
-"""The encoder that is taken where none is named, by what is to be encoded."""
 
 
 def is_table(path: Path, *, features: str | None = None, text_column: str | None = None) -> bool:
@@ -70,17 +68,30 @@ def examples_in(
         text_column: the column of the texts.
         person: what `--person` says.
     """
-    from dptransfer.data import find_images, find_texts
-
-    whose = None if person == NOBODY else person
-    if encoder.kind == "text":
-        column = text_column or "text"
-        return find_texts(path, classes=classes, labelled=labelled, column=column, person=whose)
-    if text_column is not None or path.suffix.lower() == ".txt":
+    if encoder.kind == "image" and (text_column is not None or path.suffix.lower() == ".txt"):
         what = "Texts need" if text_column is None else "--text-column needs"
         raise ArgumentError(
             f"{what} an encoder for texts; '{encoder.identity.name}' is for images. Example: --encoder minilm"
         )
+    return examples_at(path, encoder.kind, classes, labelled=labelled, text_column=text_column, person=person)
+
+
+def examples_at(
+    path: Path,
+    kind: Kind,
+    classes: Sequence[str | int] | None,
+    *,
+    labelled: bool = True,
+    text_column: str | None = None,
+    person: str | None = None,
+) -> ImageList | TextList:
+    """The images or the texts at `path`, whatever will encode them; arguments as for `examples_in`."""
+    from dptransfer.data import find_images, find_texts
+
+    whose = None if person == NOBODY else person
+    if kind == "text":
+        column = text_column or "text"
+        return find_texts(path, classes=classes, labelled=labelled, column=column, person=whose)
     return find_images(path, classes=classes, labelled=labelled, person=whose)
 
 
@@ -121,7 +132,11 @@ def encode_to(
         if not isinstance(found, ImageList):
             return encode_texts(found, encoder, out, progress=step, public=public, **how)
         if refuse is not None:
-            refuse(unrecognised(found.paths, encoder.identity.grey_range))
+            problems = unrecognised(found.paths, encoder.identity.grey_range)
+            if found.held is not None:  # what was unpacked is called by its name there
+                known_as = dict(zip(map(str, found.paths), found.sources(), strict=True))
+                problems = {known_as[name]: why for name, why in problems.items()}
+            refuse(problems)
         return encode_images(found, encoder, out, progress=step, drop_unreadable=public, public=public, **how)
 
 
@@ -221,13 +236,13 @@ def note_problems(names: Collection[str], beside: Path) -> Path | None:
 
 
 def refuse_public(names: Collection[str]) -> None:
-    """Raise if there are any, and name them, for they are nobody's secret; one's reason is told if known."""
+    """Raise if there are any, and name them, for they are nobody's secret; the first one's reason is told."""
     if names:
-        listed = list(names)
-        rest = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
-        shown = ", ".join(f"'{name}'" for name in listed[:_NAMED])
-        reason = f" {names[listed[0]]}" if isinstance(names, Mapping) else ""
-        some = f"{len(listed)} cannot be read: {shown}{rest}.{reason}"
+        ordered = list(names)
+        rest = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
+        listed = ", ".join(f"'{name}'" for name in ordered[:_NAMED])
+        why = f" {names[ordered[0]]}" if isinstance(names, Mapping) else ""
+        some = f"{len(ordered)} cannot be read: {listed}{rest}.{why}"
         raise DataError(f"Images must be readable; {some} Repair them, or leave them out.")
 
 

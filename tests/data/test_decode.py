@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from contracts.picture_files import COLOUR, COLOUR_ALPHA, GREY, GREY_ALPHA, PALETTE, png, tiff
 from dptransfer.data.decode import open_image, problem_of, without_warnings
 from dptransfer.errors import DataError
-
-from .picture_files import COLOUR, COLOUR_ALPHA, GREY, GREY_ALPHA, PALETTE, png, tiff
 
 SIXTEEN = np.array([[0, 32768, 65535]], np.uint16)
 TWELVE = np.array([[0, 2048, 4095]], np.uint16)

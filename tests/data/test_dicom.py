@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from contracts.dicom_files import dicom, table
 from dptransfer.data import find_images
 from dptransfer.data.decode import open_image, problem_of, without_warnings
 from dptransfer.data.dicom import patient_of
 from dptransfer.errors import DataError, MissingDependency
-
-from .dicom_files import dicom, table
 
 pytest.importorskip("pydicom")
 

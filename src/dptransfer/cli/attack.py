@@ -11,7 +11,7 @@ import typer
 from dptransfer.cli import options
 from dptransfer.cli.inputs import labelled_rows, private_rows, require_other_than
 from dptransfer.cli.model_encoder import encoder_behind
-from dptransfer.cli.screen import say, show_json, show_table
+from dptransfer.cli.screen import progress_bar, say, show_json, show_table
 from dptransfer.encoding import encoded_beside, is_table
 from dptransfer.errors import ArgumentError
 
@@ -59,7 +59,8 @@ def attack(
     def given(path: Path) -> Given:
         if seen_by is None or is_table(path):
             return _given(path, path, released, person)
-        with encoded_beside(path, seen_by, released.classes, model, person) as rows:  # they keep the people
+        encoded = encoded_beside(path, seen_by, released.classes, model, person, bar=progress_bar)
+        with encoded as rows:  # they keep the people
             return _given(rows, path, released, None)
 
     inside, outside = given(members), given(others)

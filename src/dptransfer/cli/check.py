@@ -13,7 +13,7 @@ from dptransfer.cli import options
 from dptransfer.cli.declared import SIZES, class_list, grey_ends, settings_of
 from dptransfer.cli.inputs import require_new, require_other_than
 from dptransfer.cli.screen import console, on_terminal, progress_bar, say, show_json
-from dptransfer.encoding import DEFAULTS, NOBODY
+from dptransfer.encoding import NOBODY
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.progress import reported_to
 
@@ -44,14 +44,13 @@ def check(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="data.FIELD=VALUE", help="Such as data.size=5000.")
     ] = None,
-    text_column: Annotated[str | None, typer.Option(help="Column of the texts; default text.")] = None,
-    features: Annotated[
-        str | None, typer.Option("--feature-columns", help="Columns of features in a table, such as 'f*'.")
-    ] = None,
+    text_column: options.TextColumn = None,
+    feature_columns: options.FeatureColumns = None,
     encoder: options.EncoderName = None,
     image_size: options.ImageSize = None,
     grey_range: options.GreyRange = None,
     device: options.Device = "cpu",
+    runtime: options.Runtime = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Look for what is wrong with data, before anything is spent; for the owner's eyes only.
@@ -81,7 +80,7 @@ def check(
 
     greys = grey_ends(grey_range)
     kinds = {
-        contents_of(path, text_column=text_column, features=features)
+        contents_of(path, text_column=text_column, features=feature_columns)
         for path in (data, public, test)
         if path is not None
     }
@@ -95,9 +94,11 @@ def check(
             epsilons=_numbers(epsilon),
             delta=delta,
             text_column=text_column,
-            features=features,
+            features=feature_columns,
             grey_range=greys,
-            encoder=_encoder(encoder, kinds, size=image_size, device=device, grey_range=greys),
+            encoder=_encoder(
+                encoder, kinds, size=image_size, device=device, runtime=runtime, grey_range=greys
+            ),
             **about,
         )
     document = found.document()
@@ -121,8 +122,9 @@ def _numbers(text: str) -> list[float]:
 def _encoder(name: str | None, kinds: Collection[Contents], **how: Any) -> Encoder | None:
     """What would encode sets that are not rows yet: the one that is named, or the default if it is there."""
     from dptransfer.encoders import get_encoder
+    from dptransfer.intake import DEFAULT_ENCODERS
 
-    default = next((DEFAULTS[kind] for kind in ("images", "texts") if kind in kinds), None)
+    default = next((DEFAULT_ENCODERS[kind] for kind in ("images", "texts") if kind in kinds), None)
     if default is None:
         return None
     if name is not None:

@@ -19,7 +19,8 @@ _ALLOW = "pass --allow-unreadable to count each as a row of zeros."
 
 def encode(
     source: Annotated[
-        Path, typer.Argument(help="A folder (of one per class), an image, or texts (.csv, .parquet, .txt).")
+        Path,
+        typer.Argument(help="Images: a folder, .zip, .tar, .parquet; or texts: .csv, .parquet, .txt."),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The .emb folder to write.")],
     encoder: options.EncoderName = None,
@@ -27,8 +28,9 @@ def encode(
         int | None, typer.Option("--size", "--image-size", help="Side of the pictures, such as 128.")
     ] = None,
     grey_range: options.GreyRange = None,
-    text_column: Annotated[str | None, typer.Option(help="Column of the texts; default text.")] = None,
+    text_column: options.TextColumn = None,
     device: options.Device = "cpu",
+    runtime: options.Runtime = None,
     batch: options.Batch = 32,
     classes: options.Classes = None,
     person: options.Person = None,
@@ -54,8 +56,8 @@ def encode(
 
     from dptransfer.encoders import get_encoder
 
-    greys = grey_ends(grey_range)
-    model = get_encoder(encoder or "efficientnet-lite0", size=size, device=device, grey_range=greys)
+    greys, spec = grey_ends(grey_range), encoder or "efficientnet-lite0"
+    model = get_encoder(spec, size=size, device=device, runtime=runtime, grey_range=greys)
     found = examples_in(source, model, declared, text_column=text_column, person=person)
     strict = not (public or allow_unreadable)
     refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, {GREYS}, or {_ALLOW}")

@@ -12,7 +12,7 @@ from dptransfer.errors import ArgumentError, Incompatible
 
 if TYPE_CHECKING:
     from dptransfer.arrays import EncodedRows
-    from dptransfer.data import ImageList, Labelled, PublicEmbeddings, TextList
+    from dptransfer.data import ImageList, Labelled, TextList
     from dptransfer.encoders import Encoder
     from dptransfer.release import PrivateClassifier
 
@@ -37,22 +37,17 @@ def encoder_behind(released: PrivateClassifier, spec: str | None, device: str) -
 
 
 def labelled_examples(
-    path: Path, encoder: Encoder, classes: Sequence[str | int], *, batch: int = 32
+    path: Path,
+    encoder: Encoder,
+    classes: Sequence[str | int],
+    *,
+    batch: int = 32,
+    text_column: str | None = None,
 ) -> tuple[EncodedRows, Labelled, str]:
     """Rows of labelled test images or texts, which are nobody's secret; their labels; and a name."""
-    found = examples_in(path, encoder, classes)
+    found = examples_in(path, encoder, classes, text_column=text_column)
     labelled = labels_of(found, path, "test examples")
     return encoded_here(found, encoder, batch), labelled, path.name
-
-
-def public_examples(path: Path, encoder: Encoder, *, batch: int = 32) -> PublicEmbeddings:
-    """Rows of public images or texts, with their labels if they have some."""
-    from dptransfer.data import ImageList, PublicEmbeddings
-
-    found = examples_in(path, encoder, None, labelled=False)
-    rows = encoded_here(found, encoder, batch)
-    sources = found.sources() if isinstance(found, ImageList) else None
-    return PublicEmbeddings(rows, found.labelled, encoder=encoder.identity, sources=sources, name=path.name)
 
 
 def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> EncodedRows:

@@ -41,6 +41,11 @@ Holdout = Annotated[
         help="Keep each example, or person, from the fit with this chance, such as 0.2, to check the result.",
     ),
 ]
+FeatureColumns = Annotated[
+    str | None,
+    typer.Option(metavar="'f*,...'", help="Columns of a table that are features; default all of numbers."),
+]
+TextColumn = Annotated[str | None, typer.Option(help="Column of the texts; default text.")]
 Classes = Annotated[str | None, typer.Option(help="A number, a,b,c, or a file with one name per line.")]
 
 _budget = partial(typer.Option, rich_help_panel="Budget")
@@ -77,6 +82,10 @@ GreyRange = Annotated[
     _encoding("--grey-range", metavar="LOW,HIGH", help="Black and white, where files have more than bytes."),
 ]
 Device = Annotated[str, _encoding(help="cpu, cuda, cuda:1 or mps.")]
+Runtime = Annotated[
+    str | None,
+    _encoding(help="onnx or torch, for encoders that both can run; default onnx on the cpu if installed."),
+]
 Batch = Annotated[int, _encoding(min=1, help="Examples encoded at a time.")]
 
 

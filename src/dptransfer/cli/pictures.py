@@ -77,7 +77,7 @@ def private_pictures(
     return PrivateImages(pixels, labelled, people=found.people, grey_range=grey_range, **declared)
 
 
-def public_pictures(path: Path, side: int, grey_range: GreyRange | None) -> PublicImages:
+def public_pictures(path: Path, side: int, grey_range: GreyRange | None = None) -> PublicImages:
     """Public pictures, squeezed to side × side; one that cannot be read is an error that names it."""
     from dptransfer.data import PublicImages, find_images
 

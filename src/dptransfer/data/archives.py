@@ -18,6 +18,7 @@ from dptransfer.data.unpacked import TemporaryFolder
 ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 _LARGEST = 2**30  # bytes of one picture; one that is larger is there, and cannot be read
 _MOST = 10**7  # names in one archive
+_BLOCK = tarfile.BLOCKSIZE  # one of zeros ends a tar
 _RESERVE = 2**28  # bytes that stay free in the place for temporary files
 _DAMAGED = ("the archive must be complete and without a password; it is not.", "Pack it again.")
 
@@ -103,6 +104,10 @@ def _members(archive: Path) -> Iterator[_Member]:
         for one in tar:
             if one.isfile() or one.isdir():
                 yield _Member(one.name, one.isdir(), one.size, partial(tar.extractfile, one))
+        assert tar.fileobj is not None
+        tar.fileobj.seek(tar.offset)
+        # Python takes a tar that breaks off between two files for a whole one.
+        require(tar.fileobj.read(_BLOCK) == bytes(_BLOCK), archive, *_DAMAGED)
 
 
 def _copy(source: IO[bytes], written: IO[bytes], size: int) -> None:

@@ -40,8 +40,8 @@ def declared_classes(classes: Sequence[str | int]) -> tuple[str | int, ...]:
         )
     if len({_spelt(name) for name in names}) < len(names):
         raise DataError(
-            "Class names must differ, in more than the blanks around them and the way in which an accent is "
-            "stored; two do not. Rename one of them, or leave it out."
+            "Class names must be distinct, by more than the blanks around them and the way an accent is "
+            "stored; two are not. Rename one of them, or leave it out."
         )
     return names
 

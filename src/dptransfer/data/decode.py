@@ -149,7 +149,7 @@ def _greys(opened: Image.Image, declared: GreyRange | None) -> _Greys | None:
 
 def _is_deep_colour(opened: Image.Image) -> bool:
     """Whether colours are of sixteen bits in the file; Pillow hands out the upper eight of them."""
-    return opened.mode in ("RGB", "RGBA", "LA") and ";16" in str(opened.tile)
+    return opened.mode in ("RGB", "RGBA", "LA") and ";16" in str(getattr(opened, "tile", ""))
 
 
 def _first(value: Any) -> Any:

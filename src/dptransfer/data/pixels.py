@@ -111,9 +111,8 @@ def pixels_of(
             )
         height, width = resolution if isinstance(resolution, tuple) else (resolution, resolution)
         size = _check.whole("resolution", height), _check.whole("resolution", width)
-        if isinstance(x, ImageList):
-            return DecodedFiles(x.paths, size, private=private, grey_range=grey_range, held=x.held)
-        return DecodedFiles(x, size, private=private, grey_range=grey_range)
+        paths, held = (x.paths, x.held) if isinstance(x, ImageList) else (x, None)
+        return DecodedFiles(paths, size, private=private, grey_range=grey_range, held=held)
     pixels = x if isinstance(x, np.ndarray) else array_or_none(x)
     if pixels is None:
         raise DataError("Pictures must all have one size; these differ. Squeeze them to one.")

@@ -124,7 +124,8 @@ def network_of(
 ) -> Network:
     """The network behind the encoder of this name, as `get_encoder` finds it."""
     _check.installed("torch", "deep", "A method that looks inside of its encoder")
-    return Network(get_encoder(name, size=size, device=device, kind="image", grey_range=grey_range))
+    how: dict[str, Any] = {"size": size, "device": device, "grey_range": grey_range}
+    return Network(get_encoder(name, kind="image", runtime="torch", **how))
 
 
 def _require_public_statistics(network: Network) -> None:

@@ -12,6 +12,7 @@ from dptransfer.encoders.in_memory import (
     rows_depend_on_neighbours,
 )
 from dptransfer.encoders.onnx import OnnxEncoder
+from dptransfer.encoders.onnx_export import export_encoder
 from dptransfer.encoders.registry import (
     ENCODERS,
     EncoderNote,
@@ -41,6 +42,7 @@ __all__ = [
     "encode_texts",
     "encode_texts_in_memory",
     "encoder_of",
+    "export_encoder",
     "get_encoder",
     "reachable",
     "rows_depend_on_neighbours",

@@ -8,8 +8,9 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dptransfer.arrays import EncodedRows, Floats32
+from dptransfer.arrays import EncodedRows
 from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import ArgumentError, DataError
@@ -57,11 +58,11 @@ class ImageEncoder(ABC):
     kind: Kind = "image"
 
     @abstractmethod
-    def prepare(self, image: Image.Image) -> Floats32:
+    def prepare(self, image: Image.Image) -> NDArray[Any]:
         """One RGB picture as the model's input array; may be called from several threads."""
 
     @abstractmethod
-    def forward(self, pixels: Floats32) -> EncodedRows:
+    def forward(self, pixels: NDArray[Any]) -> EncodedRows:
         """Rows for a stack of prepared pictures, shape (pictures, ...)."""
 
     def measured_dimension(self) -> int:
@@ -88,7 +89,13 @@ def reading(encoder: Encoder, grey_range: GreyRange | None) -> Encoder:
             f"A grey range is for pictures; the encoder '{encoder.identity.name}' is for texts. Leave it out."
         )
     changed: Any = copy(encoder)
-    changed.identity = encoder.identity.reading(declared)
+    try:
+        changed.identity = encoder.identity.reading(declared)
+    except AttributeError:
+        raise ArgumentError(
+            "An encoder whose pictures are read by a declared grey range has an identity that can be set; "
+            f"that of '{encoder.identity.name}' cannot. Make it a plain attribute."
+        ) from None
     made: Encoder = changed
     return made
 

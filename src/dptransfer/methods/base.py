@@ -75,6 +75,14 @@ class Plan:
     guarantee: Guarantee
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"Plan('{self.method.name}', noisy steps: {len(self.mechanisms)}, {self.guarantee!r})"
+
+    def _repr_html_(self) -> str:
+        from dptransfer.methods.plan_summary import plan_summary
+
+        return plan_summary(self).fragment()
+
     @property
     def events(self) -> tuple[Event, ...]:
         """What the steps cost, as events."""
