@@ -1,5 +1,6 @@
 """Sets without a fault, to plant faults in."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +20,19 @@ def write_pictures(folder, each, seed):
             Image.fromarray(noise_picture(rng)).save(folder / name / f"{number:02}.png")
 
 
-@pytest.fixture
-def photos(tmp_path) -> Path:
-    """Folders of pictures: private, pool and test, two classes each."""
+@pytest.fixture(scope="session")
+def whole_photos(tmp_path_factory) -> Path:
+    """Folders of pictures: private, public and test, two classes each."""
+    root = tmp_path_factory.mktemp("whole") / "photos"
     for seed, (name, each) in enumerate((("private", 30), ("public", 10), ("test", 5))):
-        write_pictures(tmp_path / name, each, seed)
-    return tmp_path
+        write_pictures(root / name, each, seed)
+    return root
+
+
+@pytest.fixture
+def photos(whole_photos, tmp_path) -> Path:
+    """A copy of them."""
+    return shutil.copytree(whole_photos, tmp_path / "photos")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from contracts.dicom_files import dicom
 from dptransfer.checkup.examples import UNKNOWN, read_examples
 from dptransfer.data import write_embeddings
 from dptransfer.errors import DataError
@@ -133,3 +134,13 @@ def test_labels_that_are_not_one_each_are_an_error(tables):
         read_examples(tables / "rows.npy", "private", labels=[1, 2])
     with pytest.raises(DataError, match="has its own"):
         read_examples(tables / "private.npz", "private", labels=[1] * 80)
+
+
+def test_people_by_dicom_have_ids(tmp_path):
+    pytest.importorskip("pydicom")
+    samples = np.random.default_rng(0).integers(0, 256, (4, 4)).astype(np.uint8)
+    (tmp_path / "cat").mkdir()
+    dicom(tmp_path / "cat" / "1.dcm", samples, PatientID="ann")
+    dicom(tmp_path / "cat" / "2.dcm", samples)
+    found = read_examples(tmp_path, "private", people="dicom")
+    assert (found.ids, found.people.tolist()) == (["ann", None], [0, 1])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from data.dicom_files import dicom
+from contracts.dicom_files import dicom
 from dptransfer.checkup.between import SAME_PICTURE, content_of
 from dptransfer.checkup.examples import Examples
 from dptransfer.checkup.picture_looks import look_at, looks_of
