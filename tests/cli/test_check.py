@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,14 @@ def test_only_public_rows_are_kept_in_the_cache(cli, data, tmp_path, monkeypatch
     assert len(kept) == 1  # the axes of the pool
     cli("check", data / "test.npz", *words)
     assert files_under(tmp_path / "cache") == kept
+
+
+def test_progress_in_a_log_tells_no_count(cli, photos, monkeypatch):
+    monkeypatch.setattr("dptransfer.cli.screen._HALF_MINUTE", -1.0)  # every step is told
+    monkeypatch.setattr("dptransfer.checkup.picture_looks._AT_A_TIME", 20)
+    told = cli("check", photos).stderr.splitlines()
+    assert told
+    assert all(re.fullmatch(r"Checking, \d+%, \d+ s left", line) for line in told)
 
 
 def test_json_has_findings_and_the_warning(cli, photos):
