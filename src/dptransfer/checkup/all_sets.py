@@ -114,17 +114,18 @@ def check(
         findings += findings_in(one, looks[role])
         findings += duplicates_within(contents[role])
     worst_first = list(ADVICE)
+    unchecked = list(_unchecked(contents, encoder))
+    if why_not:
+        unchecked.append(f"Accuracy to expect: {why_not}.")
     to_encode = sum(one.count for one in sets.values() if one.rows is None)
     return Checkup(
+        findings=tuple(sorted(findings, key=lambda one: worst_first.index(one.key))),
+        expected=() if facts is None or pool is None else expected_accuracy(facts, pool, budgets),
+        encoding=EncodingTime.of(encoder, to_encode, opening) if encoder is not None and to_encode else None,
+        unchecked=tuple(unchecked),
+        facts=facts,
         sets=tuple(sets.values()),
         looks=looks,
-        findings=tuple(sorted(findings, key=lambda one: worst_first.index(one.key))),
-        encoding=EncodingTime.of(encoder, to_encode, opening) if encoder is not None and to_encode else None,
-        expected=tuple(expected_accuracy(facts, pool, budgets))
-        if facts is not None and pool is not None
-        else (),
-        facts=facts,
-        unchecked=(*_unchecked(contents, encoder), *([f"Accuracy to expect: {why_not}."] if why_not else ())),
     )
 
 
@@ -153,8 +154,9 @@ def _between(
 
 def _encoded(examples: Examples, encoder: Encoder | None) -> Examples:
     """The set as it will be: pictures and texts will be rows of this encoder."""
-    to_encode = examples.rows is None and encoder is not None
-    return replace(examples, encoder=encoder.identity) if to_encode and encoder is not None else examples
+    if encoder is None or examples.rows is not None:
+        return examples
+    return replace(examples, encoder=encoder.identity)
 
 
 def _unchecked(contents: Mapping[Role, Content], encoder: Encoder | None) -> Iterator[str]:

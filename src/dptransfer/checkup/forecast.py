@@ -103,13 +103,15 @@ def public_rows(pool: Examples) -> PublicEmbeddings:
     return PublicEmbeddings(rows[np.isfinite(rows).all(axis=1)], encoder=pool.encoder)
 
 
-def expected_accuracy(facts: Facts, public: PublicEmbeddings, budgets: Sequence[Budget]) -> list[Expected]:
+def expected_accuracy(
+    facts: Facts, public: PublicEmbeddings, budgets: Sequence[Budget]
+) -> tuple[Expected, ...]:
     """What the default method reaches on tasks of the declared size that are made of public rows.
 
     No private row, label or count goes in: the tasks have the declared number of classes and the declared
     size, or what `Auto` assumes where none is, and their rows are mixed from the pool's.
     """
-    found = []
+    found: list[Expected] = []
     for turn, budget in enumerate(budgets):
         tasks, scaled = tasks_like(facts, budget, public)
         reached = []
@@ -118,4 +120,4 @@ def expected_accuracy(facts: Facts, public: PublicEmbeddings, budgets: Sequence[
             reached.append(float((model.scores(task.test_rows).argmax(axis=1) == task.test_labels).mean()))
             tell(turn * len(tasks) + len(reached), len(budgets) * len(tasks), "public task")
         found.append(Expected(budget.amount, float(np.mean(reached)), min(reached), max(reached)))
-    return found
+    return tuple(found)
