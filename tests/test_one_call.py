@@ -80,7 +80,7 @@ def test_pictures_for_a_method_on_pictures(ledger, tmp_path, one_thread):
     x = np.zeros((6, 8, 8, 3), dtype=np.uint8)
     by_path = dpt.fit(folder, epsilon=1, method=film, name="p", ledger=ledger, people=[0, 0, 1, 1, 2, 2])
     in_memory = dpt.fit(
-        x, [0, 1] * 3, epsilon=1, classes=CLASSES, method=film, name="q", ledger=ledger, public=x
+        x, [0, 1] * 3, epsilon=1, classes=CLASSES, method=film, name="q", ledger=ledger, public=x.copy()
     )
     assert (by_path.classes, in_memory.classes) == (("cat", "dog"), ("a", "b"))
     assert "one person" in str(by_path.guarantee)
@@ -94,6 +94,15 @@ def test_data_that_are_made_already_are_taken_as_they_are(ledger):
     with pytest.raises(ArgumentError, match="PrivateEmbeddings has its labels"):
         dpt.fit(private, y, epsilon=1, ledger=ledger)
     assert len(ledger.history()) == 2
+
+
+def test_private_examples_are_never_taken_for_public_ones(ledger, tmp_path):
+    x, y = rows(60)
+    folder = pictures(tmp_path / "photos", 4)
+    for private, public in ((x, x), (folder, f"{folder}/../photos")):
+        with pytest.raises(ArgumentError, match="other examples than the private ones"):
+            dpt.fit(private, y, public=public, epsilon=1, classes=CLASSES, ledger=ledger)
+    assert ledger.history() == []
 
 
 def test_a_calibration_that_is_interrupted_costs_no_model(ledger, monkeypatch):

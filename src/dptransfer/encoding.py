@@ -204,6 +204,18 @@ def held_in(path: Path) -> Path:
     return path if archive is None else archive[0]
 
 
+def same_place(path: Path, other: Path) -> bool:
+    """Whether both are one file or folder, or parts of one archive of which one holds the other."""
+    from dptransfer.data.archives import archive_in
+
+    one, two = archive_in(path) or (path, None), archive_in(other) or (other, None)
+    if not (one[0].exists() and two[0].exists() and one[0].samefile(two[0])):
+        return False
+    if one[1] is None or two[1] is None:
+        return True
+    return one[1].is_relative_to(two[1]) or two[1].is_relative_to(one[1])
+
+
 def unrecognised(paths: Sequence[Path], grey_range: GreyRange | None) -> dict[str, str]:
     """Images that would be refused, each with the reason; a look at their first bytes, before the work."""
     from dptransfer.data.decode import problem_of, without_warnings

@@ -19,7 +19,7 @@ from dptransfer.data import (
     find_images,
     read_public,
 )
-from dptransfer.encoding import NOBODY
+from dptransfer.encoding import NOBODY, same_place
 from dptransfer.errors import ArgumentError
 from dptransfer.intake import PATHS, Intake
 from dptransfer.methods import ImageMethod, PrivateMethod
@@ -96,6 +96,7 @@ def fit(
         DataError: the examples cannot be used as they are; nothing was charged.
     """
     chosen, budget = as_method(method), Budget(epsilon=epsilon, delta=delta)
+    _require_others(x, public)
     declared = {"name": name, "classes": classes}
     greys_of: dict[str, Any] = {} if grey_range is None else {"grey_range": grey_range}
     pool: Any
@@ -128,6 +129,16 @@ def fit(
         with suppress(KeyboardInterrupt):  # who has no time for it keeps the model, which is paid for
             model = calibrated_on_public(model, pool, budget=budget)
         return model
+
+
+def _require_others(x: Any, public: Any) -> None:
+    """Raise where the private examples are given for public ones, too."""
+    paths = isinstance(x, PATHS) and isinstance(public, PATHS)
+    if public is not None and (public is x or (paths and same_place(Path(public), Path(x)))):
+        raise ArgumentError(
+            "public must be other examples than the private ones, which would be taken for public and "
+            "published; both are the same. Give a pool of its own."
+        )
 
 
 def _is_public(public: Any) -> bool:

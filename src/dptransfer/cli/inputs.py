@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dptransfer.cli.screen import say
-from dptransfer.encoding import NOBODY, is_table
+from dptransfer.encoding import NOBODY, is_table, same_place
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 
 if TYPE_CHECKING:
@@ -99,21 +99,9 @@ def require_new(out: Path) -> None:
 
 def require_other_than(private: Path, path: Path | None, option: str, why: str) -> None:
     """Raise if an option names the private data themselves."""
-    if path is not None and _is_within(path, private):
+    if path is not None and same_place(path, private):
         same = f"'{path}' is the same. {why} Give a file of its own."
         raise ArgumentError(f"{option} must name other data than the private ones; {same}")
-
-
-def _is_within(path: Path, other: Path) -> bool:
-    """Whether both are one place, or parts of one archive of which one holds the other."""
-    from dptransfer.data.archives import archive_in
-
-    one, two = archive_in(path) or (path, None), archive_in(other) or (other, None)
-    if not (one[0].exists() and two[0].exists() and one[0].samefile(two[0])):
-        return False
-    if one[1] is None or two[1] is None:
-        return True
-    return one[1].is_relative_to(two[1]) or two[1].is_relative_to(one[1])
 
 
 def require_rows(path: Path, *, features: str | None = None) -> None:

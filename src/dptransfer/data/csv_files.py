@@ -30,9 +30,7 @@ def read_csv(path: Path, column: str, person: str | None = None) -> Listed:
             texts = "; for texts choose an encoder of texts" if "text" in header else ""
             begin = f"Begin the file with the line: {column},{person or 'label'}{texts}"
             require(column in header, path, named, begin)
-            absent = f"people must be in the column '{person}'; the first line names none of that name."
-            # Without the names that are there: without a header they are somebody's.
-            require(person is None or person in header, path, absent, "Name the column that has them.")
+            _require_people(path, header, person)
             lines = list(reader)
     require(lines, path, "the CSV must list at least one example; it lists none.", "Check the file.")
     labelled = "label" in header
@@ -72,8 +70,7 @@ def read_feature_csv(
     named = header and not any(_number(name) is not None for name in header)
     begin = "Begin the file with a line such as: f0,f1,label"
     require(named, path, "the first line must name the columns, with words; it does not.", begin)
-    absent = f"people must be in the column '{person}'; the first line names none of that name."
-    require(person is None or person in header, path, absent, "Name the column that has them.")
+    _require_people(path, header, person)
     chosen = feature_names(path, header, features, person)
     none = "a table must have a column per feature; there is none beside labels and people."
     require(chosen, path, none, "Check the first line.")
@@ -97,6 +94,12 @@ def read_feature_csv(
         None if label is None else np.array(words),
         people=None if person is None else person_positions(ids, len(rows)),
     )
+
+
+def _require_people(path: Path, header: Sequence[str], person: str | None) -> None:
+    absent = f"people must be in the column '{person}'; the first line names none of that name."
+    # Without the names that are there: without a header they are somebody's.
+    require(person is None or person in header, path, absent, "Name the column that has them.")
 
 
 def _numbers(path: Path, cells: list[str]) -> Floats:

@@ -21,7 +21,7 @@ from dptransfer.data.grey_levels import (
     declared_range,
     require_not_dark,
 )
-from dptransfer.errors import DataError
+from dptransfer.errors import DataError, DPTransferError
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -88,7 +88,7 @@ def problem_of(path: str | Path, grey_range: GreyRange | None = None) -> str | N
             values_decide = _is_deep_colour(opened) if greys is None else not greys.stated
         if values_decide:
             open_image(path, declared)
-    except DataError as problem:
+    except DPTransferError as problem:
         return str(problem)
     except Exception as problem:  # readers raise many types on damaged files
         return f"It cannot be read ({type(problem).__name__})."

@@ -31,13 +31,12 @@ def feature_names(path: Path, columns: Sequence[str], patterns: str | None, pers
             people, those of labels, and row numbers that pandas wrote.
         person: the column that tells people, if one does.
     """
-    if len(set(columns)) < len(columns):
-        require(False, path, "each column must have a name of its own; two have one.", "Rename one of them.")
+    own_name = "each column must have a name of its own; two have one."
+    require(len(set(columns)) == len(columns), path, own_name, "Rename one of them.")
     if patterns is None:
         others = {*LABEL_NAMES, person}
-        return sorted(
-            (one for one in columns if one not in others and not one.startswith(_INDEX)), key=_order
-        )
+        features = (one for one in columns if one not in others and not one.startswith(_INDEX))
+        return sorted(features, key=_order)
     chosen: set[str] = set()
     for pattern in filter(None, map(str.strip, patterns.split(","))):
         found = {one for one in columns if fnmatchcase(one, pattern)}
