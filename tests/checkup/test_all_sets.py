@@ -308,6 +308,14 @@ def test_every_kind_of_finding_is_planted_here():
 # --- the call itself ---
 
 
+def test_copies_of_what_is_nearly_in_the_pool_are_found_with_it(photos):
+    nearly_in_public(photos)
+    shutil.copy(photos / "private/cat/98.png", photos / "private/cat/99.png")
+    found = in_photos(photos)
+    assert the(found, "nearly-in-public").examples == ("cat/98.png = cat/99.jpg", "cat/99.png = cat/99.jpg")
+    assert the(found, "duplicates").examples == ("cat/99.png = cat/98.png",)
+
+
 def test_faults_of_public_and_test_sets_are_told_of_these(tables):
     for name in ("public", "test"):
         rows = rows_of(tables / f"{name}.npz")

@@ -157,6 +157,8 @@ def _twins(mine: Content, theirs: Content | None = None) -> tuple[Integers, Inte
             twins = near_twins(points, _reach(mine, points), _at(theirs.points, other))
         has = twins != NOBODY
         near[own[has]] = other[twins[has]]
+        before = equal_twins(mine.equal)
+        near = np.where(before == NOBODY, near, near[before])  # what is equal is near to the same
     return equal, np.where(equal == NOBODY, near, NOBODY)
 
 
