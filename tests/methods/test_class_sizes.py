@@ -4,10 +4,10 @@ import inspect
 
 import numpy as np
 import pytest
+from dptransfer.methods.hierarchical import count_estimates, posterior
 from scipy import stats
 
 from dptransfer.methods import hierarchical
-from dptransfer.methods.hierarchical import count_estimates, posterior
 
 AXES = 48
 MOMENT = np.geomspace(1, 0.02, AXES)
