@@ -92,7 +92,9 @@ class Pictures:
     def rows(self, part: str):
         """The encoder's rows of one part."""
         if part not in self._rows:
-            encoder = get_encoder(ENCODER, size=self._options.size, device=self._options.device)
+            encoder = get_encoder(
+                ENCODER, size=self._options.size, device=self._options.device, runtime="torch"
+            )
             self._rows[part] = encode_pixels(getattr(self, part), encoder)
         return self._rows[part]
 
