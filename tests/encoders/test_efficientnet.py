@@ -71,7 +71,7 @@ def test_both_runtimes_give_one_row_up_to_rounding_and_find_the_same_classes(siz
 
 def test_a_row_does_not_depend_on_place_or_companions_in_the_batch(encoder):
     torch = pytest.importorskip("torch")
-    images = random_images(8)
+    images = random_images(4)
     alone = encoder.encode(images)
     torch.set_num_threads(2)
     try:
