@@ -117,7 +117,7 @@ def main() -> None:
     if args.rows is not None:
         kept = np.random.default_rng(1).permutation(len(x))[: args.rows]
         x, y = x[kept], y[kept]
-    encoder = get_encoder(args.encoder, size=args.size, device=args.device, runtime="torch")
+    encoder = get_encoder(args.encoder, size=args.size, device=args.device)
     x_rows, test_rows, pool_rows = (rows_of(encoder, one, args.device) for one in (x, x_test, pool))
     names = list(range(len(classes)))
     done = (

@@ -27,7 +27,7 @@ from PIL import Image
 
 import dptransfer as dpt
 from dptransfer.encoders import encode_pixels, encoder_of, get_encoder
-from dptransfer.methods.base import ImageMethod
+from dptransfer.methods.image_method import ImageMethod
 
 DELTA = 1e-5
 ENCODER = "efficientnet-lite0"
@@ -92,9 +92,7 @@ class Pictures:
     def rows(self, part: str):
         """The encoder's rows of one part."""
         if part not in self._rows:
-            encoder = get_encoder(
-                ENCODER, size=self._options.size, device=self._options.device, runtime="torch"
-            )
+            encoder = get_encoder(ENCODER, size=self._options.size, device=self._options.device)
             self._rows[part] = encode_pixels(getattr(self, part), encoder)
         return self._rows[part]
 

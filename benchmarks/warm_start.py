@@ -106,7 +106,7 @@ def pictures_in(source: str, side: int, rows: int | None):
 def on_pixels(source: str, args: argparse.Namespace) -> None:
     pixels, labels, test, truth = pictures_in(source, args.size, args.rows)
     private = PrivateImages(pixels, labels, classes=range(int(labels.max()) + 1), name="pictures")
-    plain = get_encoder(args.encoder, size=args.size, device=args.device, runtime="torch")
+    plain = get_encoder(args.encoder, size=args.size, device=args.device)
     print(f"\n{source}, {args.encoder}, {args.train}\n\n| method, passes | accuracy | ± |\n|---|---|---|")
 
     def score(method, seed):
