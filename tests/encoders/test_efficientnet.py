@@ -157,3 +157,11 @@ def test_grey_and_transparent_pictures_are_encoded_as_rgb(encoder):
     rows = encoder.encode([plain, plain.convert("L"), plain.convert("RGBA")])
     assert np.array_equal(rows[0], rows[1])
     assert np.array_equal(rows[0], rows[2])
+
+
+@pytest.mark.gpu
+def test_a_gpu_is_torch_and_its_rows_are_those_of_the_cpu_up_to_rounding(in_torch):
+    there, images = get_encoder(NAME, size=SIZE, device="cuda"), random_images(8)
+    assert there.identity == in_torch.identity
+    assert np.abs(there.encode(images) - in_torch.encode(images)).max() < 1e-3
+    assert not rows_depend_on_neighbours(there, images)
