@@ -11,17 +11,22 @@ from dptransfer import methods as _methods
 from dptransfer.plugins import imported as _imported
 
 if TYPE_CHECKING:
+    from dptransfer.checkup import check as check
     from dptransfer.data import PrivateEmbeddings as PrivateEmbeddings
     from dptransfer.data import PrivateImages as PrivateImages
     from dptransfer.data import PublicEmbeddings as PublicEmbeddings
     from dptransfer.data import PublicImages as PublicImages
+    from dptransfer.data import Vocabulary as Vocabulary
+    from dptransfer.encoders import vocabulary as vocabulary
     from dptransfer.features import PublicMap as PublicMap
     from dptransfer.features import UnitNorm as UnitNorm
+    from dptransfer.features import VocabularyMap as VocabularyMap
     from dptransfer.ledger import Ledger as Ledger
     from dptransfer.methods import *  # noqa: F403
     from dptransfer.methods.replan import verify_release
     from dptransfer.noise import SecureNoise as SecureNoise
     from dptransfer.noise import SeededNoise as SeededNoise
+    from dptransfer.one_call import fit as fit
     from dptransfer.privacy import Budget as Budget
     from dptransfer.privacy import Guarantee as Guarantee
     from dptransfer.privacy import Relation as Relation
@@ -32,17 +37,20 @@ if TYPE_CHECKING:
     load, verify = read_release, verify_release
 
 _HOMES = {
-    "data": ("PrivateEmbeddings", "PrivateImages", "PublicEmbeddings", "PublicImages"),
-    "features": ("PublicMap", "UnitNorm"),
+    "checkup": ("check",),
+    "data": ("PrivateEmbeddings", "PrivateImages", "PublicEmbeddings", "PublicImages", "Vocabulary"),
+    "features": ("PublicMap", "UnitNorm", "VocabularyMap"),
     "ledger": ("Ledger",),
     "methods": tuple(dir(_methods)),
     "noise": ("SecureNoise", "SeededNoise"),
+    "one_call": ("fit",),
     "privacy": ("Budget", "Guarantee", "Relation"),
     "release": ("PrivateClassifier", "evaluate"),
 }
 _PLACES = {
     **{name: f"dptransfer.{home}:{name}" for home, names in _HOMES.items() for name in names},
     "load": "dptransfer.release:read_release",
+    "vocabulary": "dptransfer.encoders:vocabulary",
     "verify": "dptransfer.methods.replan:verify_release",
 }
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from dptransfer.cli.failures import printable
-from dptransfer.progress import progress_bar
+from dptransfer.progress import progress_bar as progress_bar
 
 if TYPE_CHECKING:
     from rich.console import Console

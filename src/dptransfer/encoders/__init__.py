@@ -23,6 +23,7 @@ from dptransfer.encoders.registry import (
 )
 from dptransfer.encoders.torch_module import TorchModuleEncoder
 from dptransfer.encoders.transformers import transformers_encoder
+from dptransfer.encoders.vocabularies import known_vocabulary, vocabulary, with_known_vocabulary
 
 __all__ = [
     "ENCODERS",
@@ -44,7 +45,10 @@ __all__ = [
     "encoder_of",
     "export_encoder",
     "get_encoder",
+    "known_vocabulary",
     "reachable",
     "rows_depend_on_neighbours",
     "transformers_encoder",
+    "vocabulary",
+    "with_known_vocabulary",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, cached_property, partial
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from dptransfer import _check
 from dptransfer.arrays import EncodedRows, PixelArray
 from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.base import ImageEncoder
 from dptransfer.encoders.checkpoint import read_checkpoint
 from dptransfer.encoders.efficientnet_graph import DIMENSION, efficientnet_graph
@@ -19,7 +21,7 @@ from dptransfer.encoders.kept_graph import kept_graph
 from dptransfer.encoders.onnx_session import one_by_one, onnx_session
 from dptransfer.encoders.registry import EncoderNote
 from dptransfer.encoders.runtime import runtime_for
-from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder, state_digest
+from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder, state_digest, words_of_layer
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -70,6 +72,11 @@ class EfficientNetOnnx(ImageEncoder):
         digest = self._session.get_modelmeta().custom_metadata_map["weights"]
         self.identity = EncoderIdentity(NAME, digest, _transform(size), size, runtime="onnx")
 
+    @cached_property
+    def vocabulary(self) -> Vocabulary:  # type: ignore[override]  # read when it is asked for
+        """The words that it has for its rows."""
+        return imagenet_vocabulary()
+
     def graph(self) -> bytes:
         """The network as an ONNX model."""
         file, size = weights_file(), self._size
@@ -106,7 +113,20 @@ def _in_torch(size: int, device: str) -> TorchModuleEncoder:
         size=size,
         pixel_map=PixelMap(size, 127.0, 128.0),
         source_head=network._fc,
+        vocabulary=words_of_layer(network._fc, imagenet_names()),
     )
+
+
+@cache
+def imagenet_vocabulary() -> Vocabulary:
+    """The 1,000 classes that it was trained to tell apart, by its own last layer; read without torch."""
+    state = read_checkpoint(weights_file())
+    return Vocabulary(imagenet_names(), state["_fc.weight"], state["_fc.bias"])
+
+
+def imagenet_names() -> tuple[str, ...]:
+    """ImageNet's 1,000 classes in their usual order, that of their WordNet numbers, each by its nouns."""
+    return tuple(files("dptransfer.encoders").joinpath("imagenet_words.txt").read_text("utf-8").splitlines())
 
 
 def _transform(size: int) -> str:
@@ -128,6 +148,7 @@ NOTE = EncoderNote(
     install="pip install 'dptransfer[images]'",
     licence="Apache-2.0",
     training_data="ImageNet-1k (1.3 million labelled photographs from the web)",
+    vocabulary=imagenet_vocabulary,
 )
 
 

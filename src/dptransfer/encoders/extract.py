@@ -105,7 +105,10 @@ def encode_images(
     if drop_unreadable:
         kept[list(unreadable)] = False
         if not kept.any():
-            raise DataError("At least one image must be readable; none is. Check the files.")
+            raise DataError(
+                "At least one image must be readable; none is. Check the files; those of more than eight "
+                "bits may need a declared grey range."
+            )
     rows = partial.rows()
     write_embeddings(
         target,

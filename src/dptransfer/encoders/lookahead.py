@@ -45,7 +45,7 @@ def encoded_batches(
 
     def prepared(path: Path) -> Any:
         try:
-            return prepare(open_image(path))
+            return prepare(open_image(path, encoder.identity.grey_range))
         except Exception:  # the blank went through, so it is this file; Pillow's readers raise many types
             return None
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from dptransfer import _check
+from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
-from dptransfer.encoders.base import Encoder, Kind
+from dptransfer.data.vocabulary import Vocabulary
+from dptransfer.encoders.base import Encoder, Kind, reading
 from dptransfer.encoders.delta import BESIDE, EncoderDelta
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.plugins import Registry, is_place
@@ -30,6 +32,7 @@ class EncoderNote:
         install: how to get it.
         licence: of the weights.
         training_data: what it has seen. Privacy covers the private data only if they are not among this.
+        vocabulary: gives the words that it has for its rows, without loading the encoder.
     """
 
     name: str
@@ -40,6 +43,7 @@ class EncoderNote:
     install: str = ""
     licence: str = "not stated"
     training_data: str = "not stated"
+    vocabulary: Callable[[], Vocabulary] | None = None
 
     @property
     def sized(self) -> bool:
@@ -123,6 +127,7 @@ def get_encoder(
     device: str = "cpu",
     kind: Kind | None = None,
     runtime: str | None = None,
+    grey_range: GreyRange | None = None,
 ) -> Encoder:
     """The encoder of that name.
 
@@ -137,7 +142,14 @@ def get_encoder(
         runtime: 'onnx' or 'torch', for encoders that both can run, such as efficientnet-lite0. Default ONNX
             Runtime where it is installed and the device is 'cpu'. Part of the identity: the two round
             differently.
+        grey_range: the stored values that are black and white in greys of more than bytes; by default what
+            each file says. Part of the identity: sets that are read differently do not mix.
     """
+    return reading(_found(spec, size, device, kind, runtime), grey_range)
+
+
+def _found(spec: str, size: int | None, device: str, kind: Kind | None, runtime: str | None) -> Encoder:
+    """The encoder, of pictures as their files say that they are to be read."""
     if spec not in ENCODERS.names and _is_model(spec):
         if spec.lower().endswith(".onnx"):
             from dptransfer.encoders.onnx import OnnxEncoder
@@ -193,7 +205,8 @@ def encoder_of(
     runtime: str | None = None
     if note is not None and note.has_runtimes:
         runtime = "torch" if identity.runtime is None else "onnx"
-    encoder = get_encoder(asked, size=size, device=device, kind=kind, runtime=runtime)
+    how: dict[str, Any] = {"device": device, "runtime": runtime, "grey_range": identity.grey_range}
+    encoder = get_encoder(asked, size=size, kind=kind, **how)
     require_same_encoder(identity, encoder.identity, names=("The recorded rows", "the encoder found"))
     return encoder if delta is None else adapted(encoder, delta)
 

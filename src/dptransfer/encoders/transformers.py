@@ -14,13 +14,14 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
+from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.base import Encoder, ImageEncoder, Kind, require_rows
 from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.device import repeatable, torch_device
 from dptransfer.encoders.framing import Framing
 from dptransfer.encoders.hub import load_classifier, load_model, load_part, model_folder, require_transformers
 from dptransfer.encoders.text import TransformersText
-from dptransfer.encoders.torch_module import PixelMap, changed_module
+from dptransfer.encoders.torch_module import PixelMap, changed_module, words_of_layer
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -126,6 +127,15 @@ class TransformersImage(ImageEncoder):
             )
         return layers[-1] if same else None
 
+    @cached_property
+    def vocabulary(self) -> Vocabulary | None:  # type: ignore[override]  # read when it is asked for
+        """The words of the classifier that the model was saved with, where it takes the rows as they are."""
+        if self.source_head is None:
+            return None
+        told = json.loads((self._folder / "config.json").read_text()).get("id2label") or {}
+        names = tuple(str(told[key]) for key in sorted(told, key=int))
+        return words_of_layer(self.source_head, names)
+
     def adapted(self, delta: EncoderDelta) -> TransformersImage:
         """The same encoder with some of its parameters changed; this one stays as it is.
 
@@ -135,6 +145,7 @@ class TransformersImage(ImageEncoder):
         changed = copy(self)
         changed.module, changed.identity = changed_module(self.module, delta), delta.identity
         changed._squeezes_first = True
+        vars(changed)["vocabulary"] = None  # it was trained with the rows as they were
         return changed
 
 

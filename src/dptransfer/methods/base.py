@@ -12,7 +12,7 @@ ledger is charged before an example is read for an answer (a data set without a 
 account), and what comes out is checked to have cost what was charged.
 
 Methods on the rows of an encoder derive from `EmbeddingMethod`, those that must see pixels from
-`ImageMethod`.
+`image_method.ImageMethod`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from dptransfer.data import (
     public_record,
 )
 from dptransfer.errors import ArgumentError, DPTransferError
-from dptransfer.features import Features, FittedFeatures, UnitNorm
+from dptransfer.features import Features, FittedFeatures, UnitNorm, VocabularyMap
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step
 from dptransfer.methods.about import About
@@ -55,8 +55,6 @@ from dptransfer.release.manifest import current_versions
 
 if TYPE_CHECKING:
     from dptransfer.data.identity import EncoderIdentity
-    from dptransfer.deep.network import Network
-    from dptransfer.encoders import Encoder
     from dptransfer.encoders.delta import EncoderDelta
     from dptransfer.methods.holdout import HoldOut
 
@@ -76,6 +74,14 @@ class Plan:
     mechanisms: tuple[Step, ...]
     guarantee: Guarantee
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Plan('{self.method.name}', noisy steps: {len(self.mechanisms)}, {self.guarantee!r})"
+
+    def _repr_html_(self) -> str:
+        from dptransfer.methods.plan_summary import plan_summary
+
+        return plan_summary(self).fragment()
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -170,6 +176,10 @@ class PrivateMethod(ABC):
     def plan(self, facts: Facts, budget: Budget, public: Any = None) -> Plan:
         """Pick mechanisms and noise for this budget; sees public facts only."""
 
+    def described(self, public: Any) -> Any:
+        """The public data with what the method also takes from their encoder; `run` gets these."""
+        return public
+
     def prepare(self, facts: Facts, public: Any) -> Any:
         """All public work, done before anything is charged; what it returns is handed to `run`."""
         return None
@@ -228,6 +238,7 @@ class PrivateMethod(ABC):
         method = plan.method
         method._require_data(private, public)
         method.require_public(private.facts, public)
+        public = method.described(public)
         prepared = method.prepare(private.facts, public)
         told = None if public is None else public.record  # here, as it may read public files
         space = None if workspace is None else opened_workspace(workspace, noise)
@@ -361,48 +372,25 @@ class EmbeddingMethod(PrivateMethod):
     checks: ClassVar[_check.Checks] = {"features": _feature_map}
     takes: ClassVar[type[Any]] = PrivateEmbeddings
     takes_public: ClassVar[type[Any]] = PublicEmbeddings
+    reads_words: ClassVar[bool] = False
+    """Whether it uses the words of the rows' encoder where it has some, whatever its feature map."""
+
+    def described(self, public: PublicEmbeddings | None) -> PublicEmbeddings | None:
+        """With the words of the encoder on record, for methods that read them."""
+        if public is None or not (self.reads_words or isinstance(self.features, VocabularyMap)):
+            return public
+        from dptransfer.encoders import with_known_vocabulary
+
+        return with_known_vocabulary(public)
 
     def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> Any:
         """Fit the feature map."""
-        return self.features.fit(facts.dimension, public)
+        return self.features.fit(facts.dimension, self.described(public))
 
     def outline(self, facts: Facts, public: PublicEmbeddings | None) -> Outline:
         """The feature map's width, for planning."""
-        return Outline(self.features.output_dimension(facts.dimension, public), facts.dimension)
-
-
-@dataclass(frozen=True)
-class ImageMethod(PrivateMethod):
-    """Base of the methods that must see pixels; their outcome brings its own feature map.
-
-    Attributes:
-        encoder: the public encoder whose network it works with, as `get_encoder` takes it.
-        size: side of the pictures, for encoders that leave it open.
-        device: where it computes: 'cpu', 'cuda', ...
-    """
-
-    encoder: str = "efficientnet-lite0"
-    size: int | None = None
-    device: str = "cpu"
-
-    takes: ClassVar[type[Any]] = PrivateImages
-    takes_public: ClassVar[type[Any]] = PublicImages
-
-    def network(self) -> Network:
-        """The public network, loaded; its `side` is that of the pictures."""
-        from dptransfer.deep.network import network_of
-
-        return network_of(self.encoder, size=self.size, device=self.device)
-
-    def encoder_after(self, base: EncoderIdentity | None, delta: EncoderDelta | None) -> Encoder:
-        """The encoder whose rows a run's result takes: this one, as the run has left it."""
-        from dptransfer.encoders import adapted, encoder_of
-
-        base = base if delta is None else delta.base
-        own: Encoder = self.network().encoder  # first, as it may be one that is found by its place alone
-        if base is not None and base != own.identity:
-            return encoder_of(base, device=self.device, delta=delta)
-        return own if delta is None else adapted(own, delta)
+        width = self.features.output_dimension(facts.dimension, self.described(public))
+        return Outline(width, facts.dimension)
 
 
 def require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
