@@ -82,7 +82,7 @@ people = st.lists(st.integers(0, 11), min_size=1, max_size=40)
 
 @steady
 @given(whose=people, seed=st.integers(0, 2**32 - 1))
-def test_whoever_comes_or_goes_changes_one_ballot_and_whoever_is_replaced_two(whose, seed):
+def test_whoever_comes_or_goes_or_is_replaced_in_place_changes_one_ballot_and_elsewhere_two(whose, seed):
     """Persons with all their rows; the others' draws stay, as `methods.partition` says they may."""
     whose = np.array(whose)
     rng = np.random.default_rng(seed)
@@ -93,6 +93,7 @@ def test_whoever_comes_or_goes_changes_one_ballot_and_whoever_is_replaced_two(wh
     assert changed(every, ballots(x[~leaving], y[~leaving], drawn[whose][~leaving])) <= 1
     elsewhere = np.where(leaving, rng.integers(0, TEACHERS), drawn[whose])
     others = np.where(leaving[:, None], -x, x)
+    assert changed(every, ballots(others, y, drawn[whose])) <= 1
     assert changed(every, ballots(others, y, elsewhere)) <= 2
 
 
