@@ -57,9 +57,10 @@ class Plain(FineTuning):
     train: str = "all"
     name: ClassVar[str] = "plain"
 
-    def parts(self, network, classes, features):
-        """As a warm start without public pictures has them."""
-        return WarmStartNetwork(train=self.train, blocks=self.blocks).parts(network, classes, features)
+    @property
+    def trained(self):
+        """As a warm start has it."""
+        return {"train": self.train}
 
 
 def method_of(cell: dict, args: argparse.Namespace):
