@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from contracts.rows import steady
 from dptransfer.compute import linear_teachers
 from dptransfer.compute.linear_teachers import RIDGE, linear_ballots
+from dptransfer.progress import reported_to
 from dptransfer.queries.votes import ABSTAINS
 
 CLASSES, WIDTH, TEACHERS = 4, 6, 8
@@ -117,3 +118,12 @@ def test_neither_threads_nor_the_other_teachers_change_a_ballot(monkeypatch):
     for one in (0, 7, 199):
         own = teacher == one
         assert (ballots(x[own], y[own], np.zeros(own.sum(), dtype=np.int64), 1, asked)[0] == cast[one]).all()
+
+
+def test_how_far_it_is_is_told_by_teachers_whatever_rows_they_have():
+    x, y = rows_of(50)
+    for teacher in (np.zeros(50, dtype=np.int64), np.arange(50)):
+        heard = []
+        with reported_to(lambda *told, heard=heard: heard.append(told)):
+            ballots(x, y, teacher, 70)
+        assert heard == [(32, 70, "teacher"), (64, 70, "teacher"), (70, 70, "teacher")]
