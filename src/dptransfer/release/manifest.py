@@ -13,7 +13,9 @@ import hashlib
 import json
 import math
 import platform
+import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
@@ -266,6 +268,12 @@ def _current(fields: Any) -> Any:
 
 
 def _installed(package: str) -> str:
+    return _found_on(package, tuple(sys.path))
+
+
+@cache
+def _found_on(package: str, path: tuple[str, ...]) -> str:
+    """Looked up once: to read what is installed takes longer than many a fit."""
     try:
         return version(package)
     except (PackageNotFoundError, ValueError):  # the latter for a name that cannot be one
