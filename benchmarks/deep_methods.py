@@ -20,7 +20,7 @@ from pictures import parts_in, rows_of
 
 import dptransfer as dpt
 from dptransfer.cli.declared import settings_of
-from dptransfer.encoders import get_encoder
+from dptransfer.deep.network import network_of
 from dptransfer.named import named_method
 from dptransfer.noise import SeededNoise
 
@@ -29,7 +29,7 @@ METHODS = ("public-prior", "transfer-pate", "prom-pate", "film", "lora", "warm-s
 
 
 def fitted(args, cells):
-    encoder = get_encoder(args.encoder, size=args.size, device=args.device)
+    encoder = network_of(args.encoder, size=args.size, device=args.device).encoder
     parts = parts_in(args.private, args.size, args.rows)
     (x, y), test = parts["train"], parts["test"]
     pool = next(iter(parts_in(args.public, args.size).values())).pixels

@@ -29,7 +29,7 @@ from pictures import parts_in, rows_of, squeezed
 from PIL import Image
 
 import dptransfer as dpt
-from dptransfer.encoders import get_encoder
+from dptransfer.deep.network import network_of
 from dptransfer.features import apply
 from dptransfer.methods.base import ImageMethod
 
@@ -140,9 +140,9 @@ def fitted(options, cells):
     on_pixels = {"encoder": ENCODER, "size": options.size, "device": options.device}
     on_pixels |= {"student_steps": options.student_steps, **own}
     images = issubclass(kind, ImageMethod)
-    network = partial(get_encoder, size=options.size, device=options.device)
-    private, public = pictures.data(None if images else network(ENCODER))
-    students = network(own.get("student_encoder", on_pixels["encoder"]))
+    network = partial(network_of, size=options.size, device=options.device)
+    private, public = pictures.data(None if images else network(ENCODER).encoder)
+    students = network(own.get("student_encoder", on_pixels["encoder"])).encoder
     for cell in cells:
         method = kind(**{**asked, **(on_pixels if images else {})})
         started = time.perf_counter()

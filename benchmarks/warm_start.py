@@ -26,7 +26,7 @@ from cells import fill
 from pictures import parts_in, rows_of
 
 from dptransfer.data import PrivateEmbeddings, PrivateImages
-from dptransfer.encoders import get_encoder
+from dptransfer.deep.network import network_of
 from dptransfer.ledger import Ledger
 from dptransfer.methods import (
     DPSGDProbe,
@@ -91,7 +91,7 @@ def fitted(args, cells):
             encoder = None
             x, y, test, truth = embeddings(cell["source"])
         else:
-            encoder = get_encoder(args.encoder, size=args.size, device=args.device)
+            encoder = network_of(args.encoder, size=args.size, device=args.device).encoder
             parts = parts_in(cell["source"], args.size, args.rows)
             (x, y), (test, truth) = parts["train"], parts["test"]
         kind = PrivateEmbeddings if encoder is None else PrivateImages
