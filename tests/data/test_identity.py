@@ -1,6 +1,7 @@
 import pytest
 
 from dptransfer.data import EncoderIdentity, Facts, read_store, require_same_encoder, write_embeddings
+from dptransfer.errors import Incompatible
 
 SIZED = EncoderIdentity("net", "ab" * 32, "rgb 96 bicubic (x-127)/128, mean pool", 96)
 OLDER = EncoderIdentity("net", "ab" * 32, "rgb 96 bicubic (x-127)/128, mean pool")
@@ -38,3 +39,16 @@ def test_a_size_travels_through_files_and_one_that_is_unknown_is_not_written(tmp
 def test_the_size_of_an_older_identity_is_the_one_in_its_transform(transform, size):
     assert EncoderIdentity("net", "ab" * 32, transform).picture_size == size
     assert EncoderIdentity("net", "ab" * 32, transform, 32).picture_size == 32
+
+
+def test_a_runtime_is_compared_and_is_written_only_where_it_is_known():
+    by_onnx = EncoderIdentity("net", "ab" * 32, SIZED.transform, 96, runtime="onnx")
+    assert by_onnx != SIZED
+    assert "runtime" not in SIZED.to_dict()
+    assert EncoderIdentity.from_dict(by_onnx.to_dict()) == by_onnx
+    assert str(by_onnx).endswith("mean pool; by onnx]")
+    with pytest.raises(Incompatible, match="--runtime torch"):
+        require_same_encoder(SIZED, by_onnx, names=("Old rows", "new rows"))
+    other = EncoderIdentity("net", "cd" * 32, SIZED.transform, 96)
+    with pytest.raises(Incompatible, match="the same encoder and the same transform"):
+        require_same_encoder(other, by_onnx, names=("Old rows", "new rows"))

@@ -20,7 +20,8 @@ def test_its_rows_are_those_of_the_encoder(name):
     from PIL import Image
 
     side = SIZES[name]
-    network, encoder, pixels = network_of(name, size=side), get_encoder(name, size=side), pictures(side)
+    network, pixels = network_of(name, size=side), pictures(side)
+    encoder = get_encoder(name, size=side, runtime="torch")
     with torch.no_grad():
         rows = network.rows(network.inputs(pixels)).numpy()
     assert np.allclose(rows, encoder.encode([Image.fromarray(one) for one in pixels]), atol=1e-5)

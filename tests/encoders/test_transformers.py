@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from dptransfer.deep.network import network_of
-from dptransfer.encoders import encoder_of, get_encoder, rows_depend_on_neighbours, transformers_encoder
+from dptransfer.encoders import (
+    encoder_of,
+    get_encoder,
+    rows_depend_on_neighbours,
+    transformers_encoder,
+    vocabulary,
+)
 from dptransfer.encoders.hub import quiet
 from dptransfer.errors import ArgumentError, DataError
 
@@ -213,6 +219,30 @@ def test_the_classifier_that_a_model_was_saved_with_is_its_source_head(kind, tmp
         logits = network.classify(network.rows(inputs))
         assert torch.allclose(logits, whole(pixel_values=inputs).logits, atol=1e-4)
     assert network.source_classes == 5
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_an_image_classifier_brings_its_classes_as_words(kind, tmp_path):
+    torch.manual_seed(0)
+    names = ["cat", "dog", "eel", "fox", "gnu"]
+    with quiet():
+        whole = CLASSIFIERS[kind]().eval()
+        whole.config.id2label = dict(enumerate(names))
+        whole.save_pretrained(tmp_path)
+    processor(tmp_path, "ViTImageProcessor")
+    encoder, words = get_encoder(str(tmp_path)), vocabulary(str(tmp_path))
+    assert words.names == tuple(names)
+    assert encoder.vocabulary.identity == words.identity
+    image = random_images(1)[0]
+    with torch.no_grad():
+        logits = whole(pixel_values=torch.from_numpy(encoder.prepare(image))[None]).logits.numpy()
+    assert np.allclose(encoder.encode([image]) @ words.weights.T + words.offset, logits, atol=1e-3)
+
+
+def test_a_model_without_a_classifier_has_no_words(models):
+    assert get_encoder(str(models / "vit")).vocabulary is None
+    with pytest.raises(ArgumentError, match="has none"):
+        vocabulary(str(models / "clip"))
 
 
 def test_a_model_saved_without_a_classifier_or_with_one_of_other_rows_has_no_source_head(models, tmp_path):

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from contracts.rows import row, rows
-from dptransfer.data import PublicEmbeddings
-from dptransfer.features import PublicMap, UnitNorm
+from dptransfer.data import PublicEmbeddings, Vocabulary
+from dptransfer.features import FittedVocabularyMap, PublicMap, UnitNorm
 from dptransfer.privacy import Relation
 
 WIDTH = 3
@@ -18,6 +18,7 @@ MAPS = {
     "pooled": UnitNorm(pool=2).fit(WIDTH, None),
     "public map": PublicMap(axes=2).fit(WIDTH, POOL),
     "rooted public map": PublicMap(axes=2).fit(WIDTH, PublicEmbeddings(np.abs(POOL.rows))),
+    "words": FittedVocabularyMap.of(Vocabulary(("a", "b", "c"), 30 * np.eye(WIDTH), np.zeros(WIDTH))),
 }
 
 

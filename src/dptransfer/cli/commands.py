@@ -96,7 +96,7 @@ _STORY = (
     "methods", "plan", "encode", "fit", "predict", "evaluate", "attack", "card", "verify", "export",
 )  # fmt: skip
 _OWN = {name: f"dptransfer.cli.{name}:{name}" for name in _STORY}
-_OWN |= {name: f"dptransfer.cli.{name}:app" for name in ("pate", "ledger")}
+_OWN |= {name: f"dptransfer.cli.{name}:app" for name in ("encoder", "pate", "ledger")}
 _COMMANDS: Registry[Any] = Registry("command", "dptransfer.commands", _OWN, _command)
 
 

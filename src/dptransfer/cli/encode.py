@@ -28,6 +28,7 @@ def encode(
     ] = None,
     text_column: Annotated[str | None, typer.Option(help="Column of the texts; default text.")] = None,
     device: options.Device = "cpu",
+    runtime: options.Runtime = None,
     batch: options.Batch = 32,
     classes: options.Classes = None,
     person: options.Person = None,
@@ -53,7 +54,7 @@ def encode(
 
     from dptransfer.encoders import get_encoder
 
-    model = get_encoder(encoder or "efficientnet-lite0", size=size, device=device)
+    model = get_encoder(encoder or "efficientnet-lite0", size=size, device=device, runtime=runtime)
     found = examples_in(source, model, declared, text_column=text_column, person=person)
     strict = not (public or allow_unreadable)
     refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, or {_ALLOW}")

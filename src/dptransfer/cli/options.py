@@ -73,6 +73,10 @@ EncoderName = Annotated[
 ]
 ImageSize = Annotated[int | None, _encoding("--image-size", help="Side of the pictures, such as 128.")]
 Device = Annotated[str, _encoding(help="cpu, cuda, cuda:1 or mps.")]
+Runtime = Annotated[
+    str | None,
+    _encoding(help="onnx or torch, for encoders that both can run; default onnx on the cpu if installed."),
+]
 Batch = Annotated[int, _encoding(min=1, help="Examples encoded at a time.")]
 
 

@@ -14,6 +14,7 @@ from dptransfer.data.readers import read_table
 from dptransfer.data.store import read_store, write_embeddings
 from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable
 from dptransfer.data.texts import TextList, find_texts
+from dptransfer.data.vocabulary import Vocabulary
 
 __all__ = [
     "LABEL_NAMES",
@@ -31,6 +32,7 @@ __all__ = [
     "PublicImages",
     "RawTable",
     "TextList",
+    "Vocabulary",
     "content_digest",
     "find_images",
     "find_texts",

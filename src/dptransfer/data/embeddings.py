@@ -16,6 +16,7 @@ from dptransfer.data.examples import PrivateData, PublicData
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.labelled import Labelled
+from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import DataError, Incompatible
 from dptransfer.privacy.unit import Unit
 
@@ -95,6 +96,8 @@ class PublicEmbeddings(PublicData):
         encoder: identity of the encoder behind the rows.
         sources: where each row came from, for example its image file, so that prototypes can be shown.
         fingerprint: SHA-256 of the content where a store has it on record already.
+        vocabulary: the words that the encoder has for its rows, which are then as it gave them. That of an
+            encoder on record that we know is found without it.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class PublicEmbeddings(PublicData):
         encoder: EncoderIdentity | None = None,
         sources: Sequence[str | Path] | None = None,
         fingerprint: str | None = None,
+        vocabulary: Vocabulary | None = None,
     ) -> None:
         self.rows = rows_of(x, "x")
         super().__init__(self.rows, None if y is None else Labelled.of(y, classes), name, sources)
@@ -118,6 +122,7 @@ class PublicEmbeddings(PublicData):
                 f"Public rows must be finite; {int(bad.sum())} are not (first: row {int(bad.argmax())}). "
                 "Remove them from the pool."
             )
+        self._describe(vocabulary)
 
     def __deepcopy__(self, memo: object) -> PublicEmbeddings:
         """Itself: public rows never change, and scikit-learn copies the settings of whatever it clones."""
@@ -148,10 +153,29 @@ class PublicEmbeddings(PublicData):
         joined._known_fingerprint = self.fingerprint
         return joined
 
+    def with_vocabulary(self, vocabulary: Vocabulary | None) -> PublicEmbeddings:
+        """The same pool with these words for its rows; the pool itself is not copied."""
+        joined = copy(self)
+        joined._describe(vocabulary)
+        joined._known_fingerprint = self.fingerprint
+        return joined
+
+    def _describe(self, vocabulary: Vocabulary | None) -> None:
+        if vocabulary is not None and vocabulary.dimension != self.dimension:
+            raise Incompatible(
+                f"A vocabulary must take rows of the pool's dimension; got {vocabulary.dimension} and "
+                f"{self.dimension}. Pass that of the encoder that made the rows."
+            )
+        self.vocabulary = vocabulary
+
     @property
     def record(self) -> Mapping[str, Any]:
         """What a release tells about these rows, and about shots at their side."""
-        return {**super().record, **({} if self._shots is None else {"shots": self._shots.record})}
+        return {
+            **super().record,
+            **({} if self._shots is None else {"shots": self._shots.record}),
+            **({} if self.vocabulary is None else {"vocabulary": self.vocabulary.record}),
+        }
 
     def require_match(self, facts: Facts) -> None:
         """Raise unless these rows live in the space the private facts describe."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from dptransfer.errors import Incompatible
@@ -10,9 +10,9 @@ from dptransfer.errors import Incompatible
 
 @dataclass(frozen=True)
 class EncoderIdentity:
-    """Name, weights and preprocessing of the encoder behind a set of embeddings.
+    """Name, weights, preprocessing and runtime of the encoder behind a set of embeddings.
 
-    Two sets of embeddings live in one space only when all three agree, so all three are compared.
+    Two sets of embeddings live in one space only when all four agree, so all four are compared.
 
     Attributes:
         name: what a user calls it, for example 'efficientnet-lite0'.
@@ -20,15 +20,19 @@ class EncoderIdentity:
         transform: the preprocessing in words and numbers, such as 'rgb 224 bicubic (x-127)/128, mean pool'.
         size: the side of the pictures, for encoders that are made for a size of the user's choice. It is not
             compared: `transform` says it too, and older files say it there alone.
+        runtime: 'onnx' where ONNX Runtime made the rows of an encoder that torch can run as well: the two
+            round differently, so that one picture has a row by each. None is torch, or an encoder's only way.
     """
 
     name: str
     weights: str
     transform: str
     size: int | None = field(default=None, compare=False)
+    runtime: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.name} [{self.weights[:12]}; {self.transform}]"
+        by = "" if self.runtime is None else f"; by {self.runtime}"
+        return f"{self.name} [{self.weights[:12]}; {self.transform}{by}]"
 
     @property
     def picture_size(self) -> int | None:
@@ -61,6 +65,11 @@ def require_same_encoder(
     remedy = "Encode both with the same encoder and the same transform."
     if first.name.startswith(f"{second.name}+"):  # a release changes it, see `EncoderDelta.identity`
         remedy = f"Rows of {second.name} as it was are of no use here: give the pictures themselves."
+    if replace(first, runtime=second.runtime) == second:
+        remedy = (
+            "They differ in their last digits alone, but an example has one row. Encode both the same way, "
+            "with 'dptransfer encode --runtime torch', as versions up to 0.5 did, or with --runtime onnx."
+        )
     raise Incompatible(
         f"{names[0]} and {names[1]} must come from one encoder; got {first} and {second}. {remedy}"
     )

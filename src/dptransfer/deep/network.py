@@ -121,7 +121,7 @@ class Network:
 def network_of(name: str, *, size: int | None = None, device: str = "cpu") -> Network:
     """The network behind the encoder of this name, as `get_encoder` finds it."""
     _check.installed("torch", "deep", "A method that looks inside of its encoder")
-    return Network(get_encoder(name, size=size, device=device, kind="image"))
+    return Network(get_encoder(name, size=size, device=device, kind="image", runtime="torch"))
 
 
 def _require_public_statistics(network: Network) -> None:

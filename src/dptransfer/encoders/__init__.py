@@ -12,6 +12,7 @@ from dptransfer.encoders.in_memory import (
     rows_depend_on_neighbours,
 )
 from dptransfer.encoders.onnx import OnnxEncoder
+from dptransfer.encoders.onnx_export import export_encoder
 from dptransfer.encoders.registry import (
     ENCODERS,
     EncoderNote,
@@ -22,6 +23,7 @@ from dptransfer.encoders.registry import (
 )
 from dptransfer.encoders.torch_module import TorchModuleEncoder
 from dptransfer.encoders.transformers import transformers_encoder
+from dptransfer.encoders.vocabularies import known_vocabulary, vocabulary, with_known_vocabulary
 
 __all__ = [
     "ENCODERS",
@@ -41,8 +43,12 @@ __all__ = [
     "encode_texts",
     "encode_texts_in_memory",
     "encoder_of",
+    "export_encoder",
     "get_encoder",
+    "known_vocabulary",
     "reachable",
     "rows_depend_on_neighbours",
     "transformers_encoder",
+    "vocabulary",
+    "with_known_vocabulary",
 ]

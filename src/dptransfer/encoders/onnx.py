@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.encoders.base import ImageEncoder, require_rows
+from dptransfer.encoders.framing import Framing
+from dptransfer.encoders.onnx_session import one_by_one, onnx_session
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
@@ -25,8 +29,11 @@ IMAGENET_STD: Triple = (0.229, 0.224, 0.225)
 class OnnxEncoder(ImageEncoder):
     """An ONNX model with one image input, (batch, 3, height, width) or (batch, height, width, 3).
 
+    It takes floats, which are scaled as `mean` and `std` say, or bytes, which it scales itself; a file that
+    `export_encoder` wrote is of the second kind, and tells how pictures are framed.
     Input name, layout and size are read from the model. Its first output must be rows, or feature maps in the
-    layout of the input, which are averaged over space. A model made for one picture at a time is called so.
+    layout of the input, which are averaged over space. On a CPU it is called for one picture at a time; see
+    `onnx_session`.
 
     Args:
         path: the `.onnx` file.
@@ -48,68 +55,65 @@ class OnnxEncoder(ImageEncoder):
         device: str = "cpu",
     ) -> None:
         file = Path(path)
-        self._session = _session(file, device)
+        self._session = onnx_session(file, extra="onnx", device=device)
         inputs = self._session.get_inputs()
-        if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type != "tensor(float)":
+        types = {"tensor(float)": False, "tensor(uint8)": True}
+        if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type not in types:
             raise DataError(
-                f"'{file}': an image model must have one float32 input of four dimensions; this has "
+                f"'{file}': an image model must have one float32 or uint8 input of four dimensions; this has "
                 f"{len(inputs)} input(s), the first of type {inputs[0].type}. Export the image tower alone."
             )
         self._input, shape = inputs[0].name, inputs[0].shape
         self._channels_first = shape[1] == 3 or shape[3] != 3
-        self._size = _picture_size(file, shape[2:] if self._channels_first else shape[1:3], size)
-        self._one_by_one = shape[0] == 1
+        height, width = _picture_size(file, shape[2:] if self._channels_first else shape[1:3], size)
+        self._framing = _framing(file, self._session, height, width)
+        self._takes_bytes = types[inputs[0].type]
+        self.one_by_one = device == "cpu" or shape[0] == 1
         self._mean = np.asarray(mean, dtype=np.float32)
         self._std = np.asarray([_check.positive("std", value) for value in std], dtype=np.float32)
-        height, width = self._size
         with file.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        scaling = f"mean {tuple(map(float, mean))} std {tuple(map(float, std))}"
-        transform = f"rgb {height}x{width} bicubic x/255, {scaling}"
+        scaling = f"x/255, mean {tuple(map(float, mean))} std {tuple(map(float, std))}"
+        transform = f"rgb {self._framing} {'bytes' if self._takes_bytes else scaling}"
         square = height if height == width else None
         self.identity = EncoderIdentity(name or file.stem, digest, transform, square)
         self.dimension = self.measured_dimension()
 
-    def prepare(self, image: Image.Image) -> Floats32:
-        """Squeeze to the model's size and normalise."""
-        from PIL import Image
-
-        height, width = self._size
-        small = image.convert("RGB").resize((width, height), Image.Resampling.BICUBIC)
-        pixels = (np.asarray(small, dtype=np.float32) / np.float32(255) - self._mean) / self._std
-        return pixels.transpose(2, 0, 1) if self._channels_first else pixels
+    def prepare(self, image: Image.Image) -> NDArray[Any]:
+        """Frame as the model takes it, and normalise unless the model does."""
+        small: NDArray[Any] = self._framing(image)
+        if not self._takes_bytes:
+            small = (small.astype(np.float32) / np.float32(255) - self._mean) / self._std
+        return small.transpose(2, 0, 1) if self._channels_first else small
 
     def forward(self, pixels: Floats32) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
-        parts = [pixels[i : i + 1] for i in range(len(pixels))] if self._one_by_one else [pixels]
-        return np.concatenate([self._rows(part) for part in parts])
+        parts = [pixels[i : i + 1] for i in range(len(pixels))] if self.one_by_one else [pixels]
+        found = one_by_one(self._session, [{self._input: part} for part in parts])
+        pairs = zip(found, parts, strict=True)
+        return np.concatenate([self._pooled(output, len(part)) for output, part in pairs])
 
-    def _rows(self, pixels: Floats32) -> EncodedRows:
-        output = np.asarray(self._session.run(None, {self._input: pixels})[0], dtype=np.float32)
-        if output.ndim == 4:
-            output = output.mean(axis=(2, 3) if self._channels_first else (1, 2))
-        return require_rows(output, len(pixels))
+    def _pooled(self, output: NDArray[Any], pictures: int) -> EncodedRows:
+        rows = np.asarray(output, dtype=np.float32)
+        if rows.ndim == 4:
+            rows = rows.mean(axis=(2, 3) if self._channels_first else (1, 2))
+        return require_rows(rows, pictures)
 
 
-def _session(file: Path, device: str) -> Any:
-    onnxruntime = _check.installed("onnxruntime", "onnx", "An ONNX encoder")
-    if not file.is_file():
-        raise DataError(f"'{file}': the ONNX file must exist; it does not. Check the path.")
-    kind = device.partition(":")[0]
-    provider = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(kind)
-    built = onnxruntime.get_available_providers()
-    if provider not in built:
-        raise ArgumentError(
-            f"device={device!r} must be one this ONNX Runtime was built for ({', '.join(built)}). "
-            "Use device='cpu'."
-        )
-    try:
-        return onnxruntime.InferenceSession(str(file), providers=[provider])
-    except Exception as error:  # ONNX Runtime's own errors share no public base class
+def _framing(file: Path, session: Any, height: int, width: int) -> Framing:
+    """What the file tells, if it does, of the size that the model takes."""
+    told = session.get_modelmeta().custom_metadata_map.get("framing")
+    framing = Framing(height, width)
+    if told is not None:
+        try:
+            framing = Framing(**json.loads(told))
+        except (ValueError, TypeError):
+            framing = Framing(1, 1)
+    if (framing.height, framing.width) != (height, width):
         raise DataError(
-            f"'{file}': the file must be an ONNX model that ONNX Runtime can load; it is not "
-            f"({type(error).__name__}). Export it again."
-        ) from None
+            f"'{file}': how pictures are framed must fit the model; it does not. Export it again."
+        )
+    return framing
 
 
 def _picture_size(file: Path, sides: Any, asked: int | None) -> tuple[int, int]:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from dptransfer import _check
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
+from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.base import Encoder, Kind
 from dptransfer.encoders.delta import BESIDE, EncoderDelta
 from dptransfer.errors import ArgumentError, DataError
@@ -21,13 +23,15 @@ class EncoderNote:
 
     Attributes:
         name: what to pass to `get_encoder`; the encoder's identity bears it too, so that a release finds it.
-        load: makes the encoder, a class or a function; `device` and `size` are passed if it takes them.
+        load: makes the encoder, a class or a function; `device`, `size` and `runtime` are passed if it takes
+            them.
         summary: what it is, in one line.
         kind: images or texts.
         dimension: width of its rows; None if that depends on settings.
         install: how to get it.
         licence: of the weights.
         training_data: what it has seen. Privacy covers the private data only if they are not among this.
+        vocabulary: gives the words that it has for its rows, without loading the encoder.
     """
 
     name: str
@@ -38,20 +42,31 @@ class EncoderNote:
     install: str = ""
     licence: str = "not stated"
     training_data: str = "not stated"
+    vocabulary: Callable[[], Vocabulary] | None = None
 
     @property
     def sized(self) -> bool:
         """Whether it leaves the size of pictures open."""
         return "size" in inspect.signature(self.load).parameters
 
-    def encoder(self, *, size: int | None = None, device: str = "cpu") -> Encoder:
+    @property
+    def has_runtimes(self) -> bool:
+        """Whether ONNX Runtime or torch can run it."""
+        return "runtime" in inspect.signature(self.load).parameters
+
+    def encoder(self, *, size: int | None = None, device: str = "cpu", runtime: str | None = None) -> Encoder:
         """The encoder itself, loaded.
 
         Args:
             size: picture size, for encoders that leave it open.
             device: 'cpu', 'cuda', 'cuda:1', ...
+            runtime: 'onnx' or 'torch', for encoders that both can run.
         """
         given: dict[str, int | str] = {}
+        if runtime is not None and self.has_runtimes:
+            given["runtime"] = _check.one_of("runtime", runtime, ("onnx", "torch"))
+        elif runtime not in (None, "torch"):
+            raise ArgumentError(f"runtime does not apply to the encoder '{self.name}'. Leave it out.")
         if "device" in inspect.signature(self.load).parameters:
             given["device"] = device
         elif device != "cpu":
@@ -105,7 +120,12 @@ def available_encoders() -> tuple[EncoderNote, ...]:
 
 
 def get_encoder(
-    spec: str, *, size: int | None = None, device: str = "cpu", kind: Kind | None = None
+    spec: str,
+    *,
+    size: int | None = None,
+    device: str = "cpu",
+    kind: Kind | None = None,
+    runtime: str | None = None,
 ) -> Encoder:
     """The encoder of that name.
 
@@ -117,18 +137,26 @@ def get_encoder(
         size: picture size, for encoders that leave it open.
         device: 'cpu', 'cuda', 'cuda:1', ...
         kind: 'image' or 'text', for Hugging Face models that do both.
+        runtime: 'onnx' or 'torch', for encoders that both can run, such as efficientnet-lite0. Default ONNX
+            Runtime where it is installed and the device is 'cpu'. Part of the identity: the two round
+            differently.
     """
     if spec not in ENCODERS.names and _is_model(spec):
         if spec.lower().endswith(".onnx"):
             from dptransfer.encoders.onnx import OnnxEncoder
 
             return OnnxEncoder(spec, size=size, device=device)
+        if runtime == "onnx":
+            raise ArgumentError(
+                f"runtime='onnx' is for encoders that are graphs; '{spec}' is run by torch. Make a graph of "
+                "it with 'dptransfer encoder export', and name that file."
+            )
         if size is not None:
             raise ArgumentError(f"size does not apply to the encoder '{spec}'; it has its own. Leave it out.")
         from dptransfer.encoders.transformers import transformers_encoder
 
         return transformers_encoder(spec, kind=kind, device=device)
-    found = ENCODERS.find(spec).encoder(size=size, device=device)
+    found = ENCODERS.find(spec).encoder(size=size, device=device, runtime=runtime)
     if spec in ENCODERS.names and found.identity.name != spec:
         raise ArgumentError(
             f"An encoder's identity must bear the name that it is found by; that of '{spec}' says "
@@ -162,10 +190,13 @@ def encoder_of(
             "package that has it, or say where it is: a folder with config.json, an .onnx file, hf:ORG/NAME "
             "or package.module:Name."
         )
-    takes_size = _is_model(asked) or ENCODERS.find(asked).sized
+    note = None if _is_model(asked) else ENCODERS.find(asked)
     kind: Kind = "image" if identity.transform.startswith("rgb") else "text"
-    size = identity.picture_size if takes_size else None
-    encoder = get_encoder(asked, size=size, device=device, kind=kind)
+    size = identity.picture_size if note is None or note.sized else None
+    runtime: str | None = None
+    if note is not None and note.has_runtimes:
+        runtime = "torch" if identity.runtime is None else "onnx"
+    encoder = get_encoder(asked, size=size, device=device, kind=kind, runtime=runtime)
     require_same_encoder(identity, encoder.identity, names=("The recorded rows", "the encoder found"))
     return encoder if delta is None else adapted(encoder, delta)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +59,8 @@ class TransformersText:
         self._clip_like = hasattr(self._model, "get_text_features")
         self.dimension = int(self.encode([""]).shape[1])
         pooling = ("text features" if self._clip_like else "mean pool") + (", unit norm" if unit_norm else "")
-        self.identity = EncoderIdentity(
-            name, digest, f"{self._longest} tokens of vocabulary {_vocabulary(self._tokenizer)}, {pooling}"
-        )
+        transform = transform_of_text(self._longest, self._tokenizer.get_vocab(), pooling)
+        self.identity = EncoderIdentity(name, digest, transform)
 
     def encode(self, batch: Sequence[str]) -> EncodedRows:
         """Rows for a batch of texts."""
@@ -117,6 +116,7 @@ def _allowed(tokenizer: Any, config: Any) -> int:
     return int(min(tokenizer.model_max_length, positions - 1))  # one is kept for the padding
 
 
-def _vocabulary(tokenizer: Any) -> str:
-    listed = json.dumps(sorted(tokenizer.get_vocab().items()), ensure_ascii=False)
-    return hashlib.sha256(listed.encode()).hexdigest()[:12]
+def transform_of_text(longest: int, vocabulary: Mapping[str, int], pooling: str) -> str:
+    """What an identity says of how texts are read: how many tokens, of which words, pooled how."""
+    listed = json.dumps(sorted(vocabulary.items()), ensure_ascii=False)
+    return f"{longest} tokens of vocabulary {hashlib.sha256(listed.encode()).hexdigest()[:12]}, {pooling}"

@@ -12,6 +12,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
+from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.base import ImageEncoder, require_rows
 from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.device import repeatable, torch_device
@@ -55,6 +56,7 @@ class TorchModuleEncoder(ImageEncoder):
         size: the side of the pictures, where the user chose it; see `EncoderIdentity`.
         pixel_map: what `transform` does, where it can be told in three numbers.
         source_head: the public classifier that the network was trained with, from rows to its own classes.
+        vocabulary: the same with names, where that is linear.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class TorchModuleEncoder(ImageEncoder):
         size: int | None = None,
         pixel_map: PixelMap | None = None,
         source_head: torch.nn.Module | None = None,
+        vocabulary: Vocabulary | None = None,
     ) -> None:
         self._torch = _check.installed("torch", "torch", "A torch encoder")
         self._device = torch_device(device)
@@ -78,7 +81,7 @@ class TorchModuleEncoder(ImageEncoder):
         digest = weights or state_digest(module.state_dict())
         placed: Any = module.eval().to(self._device)
         self.module = placed.to(memory_format=self._layout) if channels_last else placed
-        self.pixel_map, self.source_head = pixel_map, source_head
+        self.pixel_map, self.source_head, self.vocabulary = pixel_map, source_head, vocabulary
         self.identity = EncoderIdentity(name, digest, transform_name, size)
         self.dimension = self.measured_dimension()
 
@@ -104,6 +107,7 @@ class TorchModuleEncoder(ImageEncoder):
         require_same_encoder(delta.base, self.identity, names=("The change of an encoder", "the encoder"))
         changed = copy(self)
         changed.module, changed.identity = changed_module(self.module, delta), delta.identity
+        changed.vocabulary = None  # it was trained with the rows as they were
         return changed
 
 
@@ -158,3 +162,12 @@ def state_digest(state: Mapping[str, Any]) -> str:
         if tensor.numel():
             digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def words_of_layer(layer: Any, names: tuple[str, ...]) -> Vocabulary | None:
+    """The vocabulary in a torch linear layer, or None if it has another number of outputs than names."""
+    weights = layer.weight.detach().float().cpu().numpy()
+    if weights.ndim != 2 or len(weights) != len(names):
+        return None
+    bias = weights[:, 0] * 0 if layer.bias is None else layer.bias.detach().float().cpu().numpy()
+    return Vocabulary(names, weights, bias)

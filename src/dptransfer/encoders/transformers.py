@@ -14,12 +14,14 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
+from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.base import Encoder, ImageEncoder, Kind, require_rows
 from dptransfer.encoders.delta import EncoderDelta
 from dptransfer.encoders.device import repeatable, torch_device
+from dptransfer.encoders.framing import Framing
 from dptransfer.encoders.hub import load_classifier, load_model, load_part, model_folder, require_transformers
 from dptransfer.encoders.text import TransformersText
-from dptransfer.encoders.torch_module import PixelMap, changed_module
+from dptransfer.encoders.torch_module import PixelMap, changed_module, words_of_layer
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -98,6 +100,12 @@ class TransformersImage(ImageEncoder):
         """Rows for input tensors, as a tensor that gradients flow through."""
         return self.module(inputs)
 
+    def preprocessing(self) -> tuple[Framing, tuple[float, ...], tuple[float, ...]] | None:
+        """How pictures are framed, what is subtracted from their bytes and what divides them, if so."""
+        told = self._processor.to_dict()
+        framing = Framing.of_processor(told)
+        return None if framing is None or not told.get("do_rescale") else (framing, *_scaling(told))
+
     @cached_property
     def source_head(self) -> Any:
         """The public classifier of rows that the model was saved with, or None.
@@ -119,6 +127,15 @@ class TransformersImage(ImageEncoder):
             )
         return layers[-1] if same else None
 
+    @cached_property
+    def vocabulary(self) -> Vocabulary | None:  # type: ignore[override]  # read when it is asked for
+        """The words of the classifier that the model was saved with, where it takes the rows as they are."""
+        if self.source_head is None:
+            return None
+        told = json.loads((self._folder / "config.json").read_text()).get("id2label") or {}
+        names = tuple(str(told[key]) for key in sorted(told, key=int))
+        return words_of_layer(self.source_head, names)
+
     def adapted(self, delta: EncoderDelta) -> TransformersImage:
         """The same encoder with some of its parameters changed; this one stays as it is.
 
@@ -128,6 +145,7 @@ class TransformersImage(ImageEncoder):
         changed = copy(self)
         changed.module, changed.identity = changed_module(self.module, delta), delta.identity
         changed._squeezes_first = True
+        vars(changed)["vocabulary"] = None  # it was trained with the rows as they were
         return changed
 
 
@@ -180,10 +198,15 @@ def _pixel_map(processor: Any) -> PixelMap | None:
     cuts = told.get("do_center_crop") or told.get("do_pad")
     if not square or len(sides) != 1 or cuts or not told.get("do_rescale"):
         return None
+    return PixelMap(sides.pop(), *_scaling(told))
+
+
+def _scaling(told: dict[str, Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """What is subtracted from a channel's bytes, and what they are divided by then."""
     unit = 1 / told["rescale_factor"]
     plain = (0.0,) * 3, (1.0,) * 3
     means, widths = (told["image_mean"], told["image_std"]) if told.get("do_normalize") else plain
-    return PixelMap(sides.pop(), tuple(unit * one for one in means), tuple(unit * one for one in widths))
+    return tuple(unit * one for one in means), tuple(unit * one for one in widths)
 
 
 def _settings(processor: Any) -> str:

@@ -41,7 +41,7 @@ from dptransfer.data import (
     public_record,
 )
 from dptransfer.errors import ArgumentError, DPTransferError
-from dptransfer.features import Features, FittedFeatures, UnitNorm
+from dptransfer.features import Features, FittedFeatures, UnitNorm, VocabularyMap
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step
 from dptransfer.methods.about import About
@@ -170,6 +170,10 @@ class PrivateMethod(ABC):
     def plan(self, facts: Facts, budget: Budget, public: Any = None) -> Plan:
         """Pick mechanisms and noise for this budget; sees public facts only."""
 
+    def described(self, public: Any) -> Any:
+        """The public data with what the method also takes from their encoder; `run` gets these."""
+        return public
+
     def prepare(self, facts: Facts, public: Any) -> Any:
         """All public work, done before anything is charged; what it returns is handed to `run`."""
         return None
@@ -228,6 +232,7 @@ class PrivateMethod(ABC):
         method = plan.method
         method._require_data(private, public)
         method.require_public(private.facts, public)
+        public = method.described(public)
         prepared = method.prepare(private.facts, public)
         told = None if public is None else public.record  # here, as it may read public files
         space = None if workspace is None else opened_workspace(workspace, noise)
@@ -361,14 +366,25 @@ class EmbeddingMethod(PrivateMethod):
     checks: ClassVar[_check.Checks] = {"features": _feature_map}
     takes: ClassVar[type[Any]] = PrivateEmbeddings
     takes_public: ClassVar[type[Any]] = PublicEmbeddings
+    reads_words: ClassVar[bool] = False
+    """Whether it uses the words of the rows' encoder where it has some, whatever its feature map."""
+
+    def described(self, public: PublicEmbeddings | None) -> PublicEmbeddings | None:
+        """With the words of the encoder on record, for methods that read them."""
+        if public is None or not (self.reads_words or isinstance(self.features, VocabularyMap)):
+            return public
+        from dptransfer.encoders import with_known_vocabulary
+
+        return with_known_vocabulary(public)
 
     def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> Any:
         """Fit the feature map."""
-        return self.features.fit(facts.dimension, public)
+        return self.features.fit(facts.dimension, self.described(public))
 
     def outline(self, facts: Facts, public: PublicEmbeddings | None) -> Outline:
         """The feature map's width, for planning."""
-        return Outline(self.features.output_dimension(facts.dimension, public), facts.dimension)
+        width = self.features.output_dimension(facts.dimension, self.described(public))
+        return Outline(width, facts.dimension)
 
 
 @dataclass(frozen=True)

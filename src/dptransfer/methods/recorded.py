@@ -12,12 +12,12 @@ from dataclasses import fields
 from typing import Any
 
 from dptransfer.errors import DPTransferError, ReleaseError
-from dptransfer.features import PublicMap, UnitNorm
+from dptransfer.features import PublicMap, UnitNorm, VocabularyMap
 from dptransfer.methods import METHODS, PrivateTuning
 from dptransfer.methods.base import PrivateMethod
 from dptransfer.methods.parts import parts_of
 
-_OF_EVERY_METHOD: tuple[type[Any], ...] = (PrivateTuning, UnitNorm, PublicMap)
+_OF_EVERY_METHOD: tuple[type[Any], ...] = (PrivateTuning, UnitNorm, PublicMap, VocabularyMap)
 
 
 def method_from_configuration(configuration: Mapping[str, Any]) -> PrivateMethod:

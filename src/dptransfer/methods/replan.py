@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from dptransfer.data import PublicEmbeddings
 from dptransfer.document import one_line
@@ -135,7 +135,7 @@ def _planned_again(method: PrivateMethod, model: PrivateClassifier) -> Plan:
     if len(model.facts.shape) == 1:
         require_exact_norms(model.facts.dimension)  # as a fit does; a plan may make room for that width
     record = model.provenance.public
-    pool = None if record is None else _RecordedPool(record["rows"])
+    pool = None if record is None else _RecordedPool(record["rows"], record.get("vocabulary"))
     return _on_cpu(method).plan(model.facts, _budget_of(model), pool)
 
 
@@ -207,17 +207,22 @@ def _not_checked(why: str) -> Check:
     return Check(STEPS, False, one_line(f"not checked: {why}"), required=False)
 
 
+def _counted(count: Any, what: str) -> int:
+    if type(count) is not int or count < 1:
+        raise ValueError(f"the recorded number of {what} is {count!r}")
+    return count
+
+
 class _RowsNeeded(DPTransferError):
     """A plan asked for more than the number of public rows."""
 
 
 class _RecordedPool(PublicEmbeddings):
-    """Stands in for public rows of which a release records the number."""
+    """Stands in for public rows of which a release records the number, and that of their encoder's words."""
 
-    def __init__(self, count: int) -> None:
-        if type(count) is not int or count < 1:
-            raise ValueError(f"the recorded number of public rows is {count!r}")
-        self._count = count
+    def __init__(self, count: int, words: Mapping[str, Any] | None) -> None:
+        self._count = _counted(count, "public rows")
+        self.vocabulary = None if words is None else cast(Any, range(_counted(words["words"], "words")))
 
     def __len__(self) -> int:
         return self._count

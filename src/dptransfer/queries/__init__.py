@@ -2,6 +2,7 @@
 
 from dptransfer.queries.base import L2Query, ScoreQuery
 from dptransfer.queries.class_sums import ClassCounts, ClassSums, ClassSumsAndCounts
+from dptransfer.queries.confidence import ConfidenceTotal
 from dptransfer.queries.correct_count import CorrectCount
 from dptransfer.queries.evaluation_counts import EvaluationCounts
 from dptransfer.queries.gradient_and_excess import GradientAndExcess
@@ -17,6 +18,7 @@ __all__ = [
     "ClassCounts",
     "ClassSums",
     "ClassSumsAndCounts",
+    "ConfidenceTotal",
     "CorrectCount",
     "EvaluationCounts",
     "GradientAndExcess",

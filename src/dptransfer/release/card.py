@@ -37,6 +37,7 @@ from dptransfer.release.card_privacy import (
 )
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.evaluation import Evaluation
+from dptransfer.release.words import word_blocks
 
 Card = Document
 
@@ -68,6 +69,7 @@ def card_of(model: PrivateClassifier, evaluation: Evaluation | None = None) -> C
             *privacy_sections(model),
             Section("Method", tuple(_method(model))),
             Section("Data and encoder", tuple(_data(model))),
+            *(Section("Classes in the encoder's words", words) for words in [word_blocks(model)] if words),
             Section("Utility", tuple(_utility(model, evaluation))),
             Section("Intended use and limits", (_use(model),)),
             Section("Record, and how to check it", tuple(_record(model))),

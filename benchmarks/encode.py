@@ -1,0 +1,112 @@
+"""Pictures a second from files to rows: ONNX Runtime, torch, and ONNX Runtime alone on prepared tensors.
+
+    python benchmarks/encode.py photos/
+    python benchmarks/encode.py caltech101-sample.zip --size 128 --pictures 500
+    python benchmarks/encode.py photos/ --device cuda              # torch on a GPU, and its share of the time
+
+The ways take turns, one round of each after the other, so that whatever else the machine does meets all of
+them alike; what counts are the ratios, of which the median over the rounds is shown. 'alone' is what ONNX
+Runtime does with pictures that are decoded and squeezed already, the faster of two ways to call it: all
+pictures of a batch with its own threads, or a picture a call on threads of ours. The others are whole
+encodings, with decoding, squeezing and an `.emb` folder written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from dptransfer.compute.cores import usable_cores
+from dptransfer.data import find_images
+from dptransfer.data.decode import open_image
+from dptransfer.encoders import encode_images, get_encoder
+from dptransfer.encoders.checkpoint import read_checkpoint
+from dptransfer.encoders.efficientnet import NAME, weights_file
+from dptransfer.encoders.efficientnet_graph import efficientnet_graph
+
+_BATCH = 32
+
+
+def bare_ways(pixels: np.ndarray, size: int) -> dict:
+    """ONNX Runtime alone on prepared pictures."""
+    import onnxruntime
+
+    graph, cores = efficientnet_graph(read_checkpoint(weights_file()), size), usable_cores()
+    sessions = []
+    for threads in (cores, 1):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        sessions.append(onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"]))
+    starts = range(0, len(pixels), _BATCH)
+    pool = ThreadPoolExecutor(cores)
+
+    def in_batches() -> None:
+        for start in starts:
+            sessions[0].run(None, {"pixels": pixels[start : start + _BATCH]})
+
+    def one_by_one() -> None:
+        list(pool.map(lambda i: sessions[1].run(None, {"pixels": pixels[i : i + 1]}), range(len(pixels))))
+
+    return {"alone, batches": in_batches, "alone, one by one": one_by_one}
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("pictures_in", type=Path, help="a folder of pictures, or a zip of one")
+    arguments.add_argument("--device", default="cpu", help="of torch")
+    arguments.add_argument("--size", type=int, default=224)
+    arguments.add_argument("--pictures", type=int, default=192)
+    arguments.add_argument("--rounds", type=int, default=5)
+    options = arguments.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        source = options.pictures_in
+        if source.suffix == ".zip":
+            with zipfile.ZipFile(source) as packed:
+                packed.extractall(folder)
+            source = Path(folder)
+        every = find_images(source, labelled=False)
+        step = max(1, len(every) // options.pictures)
+        images = find_images(every.paths[::step][: options.pictures], labelled=False)
+        measure(images, options, Path(folder))
+
+
+def measure(images, options, folder: Path) -> None:
+    encoders = {
+        "ours": get_encoder(NAME, size=options.size, runtime="onnx"),
+        f"torch, {options.device}": get_encoder(
+            NAME, size=options.size, device=options.device, runtime="torch"
+        ),
+    }
+    pixels = np.stack([encoders["ours"].prepare(open_image(path)) for path in images.paths])
+    ways = {
+        name: lambda encoder=encoder: encode_images(images, encoder, folder / "x.emb", overwrite=True)
+        for name, encoder in encoders.items()
+    } | bare_ways(pixels, options.size)
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(options.rounds + 1):  # the first is not counted
+        for name, work in ways.items():
+            started = time.perf_counter()
+            work()
+            if turn:
+                seconds[name].append(time.perf_counter() - started)
+    print(f"{len(images)} pictures at {options.size} px, {usable_cores()} cores, {options.rounds} rounds\n")
+    print("| | pictures a second, median | best |\n|---|---|---|")
+    for name, found in seconds.items():
+        median, best = statistics.median(found), min(found)
+        print(f"| {name} | {len(images) / median:.1f} | {len(images) / best:.1f} |")
+    alone = [min(pair) for pair in zip(*(seconds[name] for name in ways if "alone" in name), strict=True)]
+    other = next(name for name in ways if name.startswith("torch"))
+    for told, against in ((f"ours ÷ {other}", seconds[other]), ("ours ÷ alone", alone)):
+        ratios = [there / here for there, here in zip(against, seconds["ours"], strict=True)]
+        print(f"\n{told}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""An ONNX graph that is made once from public weights and kept in the cache folder, under its own digest."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from dptransfer.features.principal_axes import cache_folder
+
+
+def kept_graph(name: str, weights: Path, make: Callable[[], bytes]) -> bytes:
+    """The graph from the cache folder, or made and kept there.
+
+    The file's name ends in the digest of what is in it, so a damaged file is known and made again; and the
+    digest of the weights stands before it, so other weights have a graph of their own.
+
+    Args:
+        name: of the graph; another for each way of making it.
+        weights: the file that it is made from.
+        make: makes it.
+    """
+    with weights.open("rb") as stream:
+        source = hashlib.file_digest(stream, "sha256").hexdigest()[:16]
+    beginning = f"{name}-{source}-"
+    with suppress(OSError):
+        for file in sorted(cache_folder().glob(f"{beginning}*.onnx")):
+            graph = file.read_bytes()
+            if file.name == _named(beginning, graph):
+                return graph
+    graph = make()
+    _keep(cache_folder() / _named(beginning, graph), graph)
+    return graph
+
+
+def _named(beginning: str, graph: bytes) -> str:
+    return f"{beginning}{hashlib.sha256(graph).hexdigest()}.onnx"
+
+
+def _keep(file: Path, graph: bytes) -> None:
+    """All of it or nothing; a cache that cannot be written costs time, nothing else."""
+    partial = file.with_name(f"{file.name}.{os.getpid()}")
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            partial.write_bytes(graph)
+            partial.replace(file)
+        finally:
+            partial.unlink(missing_ok=True)

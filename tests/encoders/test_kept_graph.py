@@ -1,0 +1,62 @@
+import pytest
+
+from dptransfer.encoders.kept_graph import kept_graph
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPTRANSFER_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def weights(tmp_path):
+    (tmp_path / "weights").write_bytes(b"public")
+    return tmp_path / "weights"
+
+
+class Maker:
+    def __init__(self):
+        self.made = 0
+
+    def __call__(self):
+        self.made += 1
+        return b"a graph"
+
+
+def test_a_graph_is_made_once_for_a_name_and_its_weights(cache, weights):
+    make = Maker()
+    assert [kept_graph("net", weights, make) for _ in range(3)] == [b"a graph"] * 3
+    assert make.made == 1
+    kept_graph("net-2", weights, make)
+    weights.write_bytes(b"other")
+    kept_graph("net", weights, make)
+    assert make.made == 3
+    assert len(list(cache.iterdir())) == 3
+
+
+@pytest.mark.parametrize("left", [b"", b"a grapf", b"a graph and more"])
+def test_a_damaged_graph_is_made_again(cache, weights, left):
+    kept_graph("net", weights, Maker())
+    next(cache.iterdir()).write_bytes(left)
+    make = Maker()
+    assert kept_graph("net", weights, make) == b"a graph"
+    assert make.made == 1
+    assert kept_graph("net", weights, make) == b"a graph"
+    assert make.made == 1
+
+
+def test_a_cache_that_cannot_be_written_costs_time_alone(weights, monkeypatch):
+    monkeypatch.setenv("DPTRANSFER_CACHE", str(weights / "below"))
+    make = Maker()
+    assert [kept_graph("net", weights, make) for _ in range(2)] == [b"a graph"] * 2
+    assert make.made == 2
+
+
+def test_nothing_is_left_of_a_graph_that_could_not_be_made(cache, weights):
+    def fail():
+        raise RuntimeError("half")
+
+    with pytest.raises(RuntimeError, match="half"):
+        kept_graph("net", weights, fail)
+    assert not cache.exists()
