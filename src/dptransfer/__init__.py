@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dptransfer.methods.replan import verify_release
     from dptransfer.noise import SecureNoise as SecureNoise
     from dptransfer.noise import SeededNoise as SeededNoise
+    from dptransfer.one_call import fit as fit
     from dptransfer.privacy import Budget as Budget
     from dptransfer.privacy import Guarantee as Guarantee
     from dptransfer.privacy import Relation as Relation
@@ -40,6 +41,7 @@ _HOMES = {
     "ledger": ("Ledger",),
     "methods": tuple(dir(_methods)),
     "noise": ("SecureNoise", "SeededNoise"),
+    "one_call": ("fit",),
     "privacy": ("Budget", "Guarantee", "Relation"),
     "release": ("PrivateClassifier", "evaluate"),
 }

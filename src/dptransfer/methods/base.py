@@ -12,7 +12,7 @@ ledger is charged before an example is read for an answer (a data set without a 
 account), and what comes out is checked to have cost what was charged.
 
 Methods on the rows of an encoder derive from `EmbeddingMethod`, those that must see pixels from
-`ImageMethod`.
+`image_method.ImageMethod`.
 """
 
 from __future__ import annotations
@@ -55,8 +55,6 @@ from dptransfer.release.manifest import current_versions
 
 if TYPE_CHECKING:
     from dptransfer.data.identity import EncoderIdentity
-    from dptransfer.deep.network import Network
-    from dptransfer.encoders import Encoder
     from dptransfer.encoders.delta import EncoderDelta
     from dptransfer.methods.holdout import HoldOut
 
@@ -76,6 +74,14 @@ class Plan:
     mechanisms: tuple[Step, ...]
     guarantee: Guarantee
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Plan('{self.method.name}', noisy steps: {len(self.mechanisms)}, {self.guarantee!r})"
+
+    def _repr_html_(self) -> str:
+        from dptransfer.methods.plan_summary import plan_summary
+
+        return plan_summary(self).fragment()
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -385,40 +391,6 @@ class EmbeddingMethod(PrivateMethod):
         """The feature map's width, for planning."""
         width = self.features.output_dimension(facts.dimension, self.described(public))
         return Outline(width, facts.dimension)
-
-
-@dataclass(frozen=True)
-class ImageMethod(PrivateMethod):
-    """Base of the methods that must see pixels; their outcome brings its own feature map.
-
-    Attributes:
-        encoder: the public encoder whose network it works with, as `get_encoder` takes it.
-        size: side of the pictures, for encoders that leave it open.
-        device: where it computes: 'cpu', 'cuda', ...
-    """
-
-    encoder: str = "efficientnet-lite0"
-    size: int | None = None
-    device: str = "cpu"
-
-    takes: ClassVar[type[Any]] = PrivateImages
-    takes_public: ClassVar[type[Any]] = PublicImages
-
-    def network(self) -> Network:
-        """The public network, loaded; its `side` is that of the pictures."""
-        from dptransfer.deep.network import network_of
-
-        return network_of(self.encoder, size=self.size, device=self.device)
-
-    def encoder_after(self, base: EncoderIdentity | None, delta: EncoderDelta | None) -> Encoder:
-        """The encoder whose rows a run's result takes: this one, as the run has left it."""
-        from dptransfer.encoders import adapted, encoder_of
-
-        base = base if delta is None else delta.base
-        own: Encoder = self.network().encoder  # first, as it may be one that is found by its place alone
-        if base is not None and base != own.identity:
-            return encoder_of(base, device=self.device, delta=delta)
-        return own if delta is None else adapted(own, delta)
 
 
 def require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:

@@ -71,6 +71,8 @@ class SoftmaxGradient(BoundedQuery):
         prior: (classes, dimension) logits of a fixed second head; the loss is then that of the mean of both
             softmaxes, and a row's residual has the weight p/(p + r) before the clip, with p and r for what
             head and prior give its class. None for the softmax loss itself.
+        along: the gradient is taken along the first so many coordinates, and the others only score; None for
+            all. Part of a row is no longer than the row.
     """
 
     features: FittedFeatures
@@ -80,6 +82,7 @@ class SoftmaxGradient(BoundedQuery):
     clip: float = 1.0
     projection: Floats | None = None
     prior: Floats | None = None
+    along: int | None = None
 
     label = "softmax gradient"
 
@@ -95,8 +98,9 @@ class SoftmaxGradient(BoundedQuery):
     @property
     def shape(self) -> tuple[int, int]:
         """(classes, dimension), or (classes, axes)."""
-        width = self.features.dimension if self.projection is None else self.projection.shape[1]
-        return len(self.offset), width
+        if self.projection is not None:
+            return len(self.offset), self.projection.shape[1]
+        return len(self.offset), self.features.dimension if self.along is None else self.along
 
     @property
     def logits(self) -> IntegerLogits:
@@ -124,8 +128,7 @@ class SoftmaxGradient(BoundedQuery):
 
         def part(chunk: slice) -> Any:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
-            inputs = None if self.projection is None else self._projected(mapped)
-            return clipped_gradient(mapped, labels[chunk], logits, self.clip, inputs)
+            return clipped_gradient(mapped, labels[chunk], logits, self.clip, self._inputs(mapped))
 
         width = self.features.input_dimension
 
@@ -157,7 +160,7 @@ class SoftmaxGradient(BoundedQuery):
             mapped = rows[chosen]
             if isinstance(rows, np.ndarray):
                 mapped = lattice_floats(self.features, mapped, ROW_NORM)
-            return mapped, labels[chosen], mapped if self.projection is None else self._projected(mapped)
+            return mapped, labels[chosen], self._inputs(mapped)
 
         return PersonGradients(read, self.logits, clip, self.shape, ROW_NORM, self.bound.examples)
 
@@ -167,9 +170,8 @@ class SoftmaxGradient(BoundedQuery):
 
         def norms(chunk: slice) -> Floats:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
-            inputs = mapped if self.projection is None else self._projected(mapped)
             residual = residual_lattice(residuals(mapped, labels[chunk], logits), self.clip)
-            return whole_norms(residual.T) * whole_norms(inputs) / self.grid
+            return whole_norms(residual.T) * whole_norms(self._inputs(mapped)) / self.grid
 
         found = over_chunks(norms, len(rows), self.features.input_dimension)
         return np.concatenate([np.zeros(0), *found])
@@ -178,10 +180,16 @@ class SoftmaxGradient(BoundedQuery):
         gradient = np.zeros(self.shape, dtype=np.int64)
         for start in range(0, len(rows), MOST_ROWS):
             chunk = slice(start, start + MOST_ROWS)
-            inputs = None if self.projection is None else self._projected(rows[chunk])
+            inputs = self._inputs(rows[chunk])
             summand = clipped_gradient(rows[chunk], labels[chunk], logits, self.clip, inputs)
             gradient += whole_numbers(summand)
         return gradient
+
+    def _inputs(self, mapped: Any) -> Any:
+        """What residuals are multiplied with: the rows, their first coordinates, or their projection."""
+        if self.projection is not None:
+            return self._projected(mapped)
+        return mapped if self.along is None else mapped[:, : self.along]
 
     @cached_property
     def _axes(self) -> Floats:

@@ -10,7 +10,7 @@ import numpy as np
 from dptransfer.arrays import Floats
 from dptransfer.document import Block, Paragraph, Table
 from dptransfer.features import FittedSideBySide, FittedVocabularyMap
-from dptransfer.features.side_by_side import STRETCH
+from dptransfer.features.side_by_side import STRETCHES
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.heads import AverageHead, LinearHead, QuadraticHead, quadratic_form
 
@@ -93,8 +93,8 @@ def _in_words(model: PrivateClassifier) -> tuple[FittedVocabularyMap, Floats, bo
     if not isinstance(features, FittedSideBySide):
         return None
     split = features.first.dimension
-    sides = ((features.first, weights[:, :split]), (features.second, weights[:, split:]))
-    for part, own in sides:
+    sides = (features.first, features.second), (weights[:, :split], weights[:, split:]), STRETCHES
+    for part, own, stretch in zip(*sides, strict=True):
         if isinstance(part, FittedVocabularyMap):
-            return part, own / STRETCH, logarithms
+            return part, own / stretch, logarithms
     return None
