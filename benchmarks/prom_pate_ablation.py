@@ -29,13 +29,8 @@ from pictures import parts_in, rows_of, squeezed
 from PIL import Image
 
 import dptransfer as dpt
-<<<<<<< HEAD
 from dptransfer.deep.network import network_of
 from dptransfer.features import apply
-=======
-from dptransfer.encoders import encode_pixels, encoder_of, get_encoder
-from dptransfer.methods.image_method import ImageMethod
->>>>>>> main
 
 DELTA = 1e-5
 ENCODER = "efficientnet-lite0"
