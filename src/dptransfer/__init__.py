@@ -11,6 +11,7 @@ from dptransfer import methods as _methods
 from dptransfer.plugins import imported as _imported
 
 if TYPE_CHECKING:
+    from dptransfer.checkup import check as check
     from dptransfer.data import PrivateEmbeddings as PrivateEmbeddings
     from dptransfer.data import PrivateImages as PrivateImages
     from dptransfer.data import PublicEmbeddings as PublicEmbeddings
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     load, verify = read_release, verify_release
 
 _HOMES = {
+    "checkup": ("check",),
     "data": ("PrivateEmbeddings", "PrivateImages", "PublicEmbeddings", "PublicImages", "Vocabulary"),
     "features": ("PublicMap", "UnitNorm", "VocabularyMap"),
     "ledger": ("Ledger",),

@@ -124,11 +124,7 @@ def encode_to(
         if not isinstance(found, ImageList):
             return encode_texts(found, encoder, out, progress=step, public=public, **how)
         if refuse is not None:
-            problems = unrecognised(found.paths, encoder.identity.grey_range)
-            if found.held is not None:  # what was unpacked is called by its name there
-                known_as = dict(zip(map(str, found.paths), found.sources(), strict=True))
-                problems = {known_as[name]: why for name, why in problems.items()}
-            refuse(problems)
+            refuse(unrecognised(found, encoder.identity.grey_range))
         return encode_images(found, encoder, out, progress=step, drop_unreadable=public, public=public, **how)
 
 
@@ -205,14 +201,15 @@ def same_place(path: Path, other: Path) -> bool:
     return one[1].is_relative_to(two[1]) or two[1].is_relative_to(one[1])
 
 
-def unrecognised(paths: Sequence[Path], grey_range: GreyRange | None) -> dict[str, str]:
+def unrecognised(images: ImageList, grey_range: GreyRange | None) -> dict[str, str]:
     """Images that would be refused, each with the reason; a look at their first bytes, before the work."""
     from dptransfer.compute.cores import usable_cores
     from dptransfer.data.decode import problem_of, without_warnings
 
     with without_warnings(), ThreadPoolExecutor(usable_cores()) as threads:
-        found = zip(paths, threads.map(lambda path: problem_of(path, grey_range), paths), strict=True)
-        return {str(path): problem for path, problem in found if problem is not None}
+        problems = threads.map(lambda path: problem_of(path, grey_range), images.paths)
+        found = zip(images.names(), problems, strict=True)
+        return {name: problem for name, problem in found if problem is not None}
 
 
 def note_problems(names: Collection[str], beside: Path) -> Path | None:

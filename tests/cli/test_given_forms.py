@@ -62,6 +62,17 @@ def test_an_archive_is_fitted_predicted_and_tested_like_its_folder(cli, cli_json
     )
 
 
+def test_pictures_of_an_archive_that_cannot_be_read_are_called_by_their_names_in_it(cli, tmp_path):
+    folder = pictures(tmp_path / "photos", 4)
+    cli("fit", folder, *FIT, "--out", "model")
+    (folder / "cat" / "broken.png").write_text("no picture")
+    packed = zipped(tmp_path / "photos.zip", folder)
+    assert "'cat/broken.png'" in cli("predict", "model", packed, code=2).stderr
+    said = cli("fit", packed, *FIT, "--out", "x", code=2).stderr
+    assert "broken" not in said  # of private ones the owner's file tells
+    assert Path("photos.zip.problems.txt").read_text().startswith("cat/broken.png")
+
+
 def test_a_table_of_pictures_becomes_a_release(cli, cli_json, tmp_path):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet

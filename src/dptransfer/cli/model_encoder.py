@@ -57,8 +57,8 @@ def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> E
 
     if isinstance(found, TextList):
         return encode_texts_in_memory(found.texts, encoder, batch=batch)
-    refuse_public(unrecognised(found.paths, encoder.identity.grey_range))
+    refuse_public(unrecognised(found, encoder.identity.grey_range))
     with progress_bar("Encoding") as step:
         rows, unreadable = encode_images_in_memory(found, encoder, batch=batch, progress=step)
-    refuse_public({str(found.paths[place]): BREAKS_OFF for place in unreadable})
+    refuse_public({found.names()[place]: BREAKS_OFF for place in unreadable})
     return rows

@@ -223,6 +223,5 @@ def _from_examples(
 
 def _picture_names(group: ImageList, path: Path) -> list[str]:
     """What answers call the pictures; those that were unpacked are called by where they came from."""
-    if group.held is None:
-        return [str(one) for one in group.paths]
-    return [f"{path}/{source}" for source in group.sources()]
+    inside = "" if group.held is None else f"{path}/"
+    return [f"{inside}{name}" for name in group.names()]

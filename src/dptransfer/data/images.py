@@ -56,6 +56,10 @@ class ImageList(LabelledList):
     def __len__(self) -> int:
         return len(self.paths)
 
+    def names(self) -> tuple[str, ...]:
+        """What people call each file: its path, or where it is in what it was unpacked from."""
+        return tuple(map(str, self.paths)) if self.held is None else self.sources()
+
     def sources(self) -> tuple[str, ...]:
         """Each file's name relative to `root`, with forward slashes; just its name when it lies elsewhere."""
         return tuple(

@@ -28,7 +28,7 @@ from dptransfer.methods.base import EmbeddingMethod, Outcome, Outline, Plan
 from dptransfer.methods.centre import class_weights, recentred
 from dptransfer.methods.class_sizes import count_estimates
 from dptransfer.methods.head_rows import HeadRows, head_rows
-from dptransfer.methods.reading_words import CONFIDENCE_SHARE, share_of_words, weights_in_words
+from dptransfer.methods.reading_words import CONFIDENCE_SHARE, WordReader
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Bound, Budget, Unit
 from dptransfer.progress import steps as counted
@@ -37,7 +37,7 @@ from dptransfer.release.heads import LinearHead
 
 _AXES = 32  # axes kept, for every √(typical class ÷ noise); docs/methods/public-prior.md has what others give
 _FEWEST_AXES = 64
-_STEP_REACH = 32.0  # most that a step may move a logit by if all rows of a class of mean size pull as one
+_STEP_REACH = 16.0  # most that a step may move a logit by if all rows of a class of mean size pull as one
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,9 @@ class PublicPriorPrototypes(EmbeddingMethod):
             centre has none to move, and spends it on steps.
         steps: how many gradient steps there are, at least; up to twice as many where classes are very large.
         clip: norm that the residual of a row is clipped to.
-        logit_noise: standard deviation of the noise that all steps together put on a logit of a unit row; it
-            sets how far they go.
+        logit_noise: standard deviation of the noise that all steps together put on a logit of a unit row, in
+            parts of log(classes), by which a logit must rise to be as likely as all others together; it sets
+            how far the steps go.
     """
 
     features: Features = field(default_factory=lambda: PublicMap(axes=1024))
@@ -74,7 +75,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
     centre_share: float = 0.02
     steps: int = 30
     clip: float = 0.3
-    logit_noise: float = 1.2
+    logit_noise: float = 0.3
     name: ClassVar[str] = "public-prior"
     about: ClassVar[About] = About(
         summary="Noisy class counts, a mean, then noisy gradient steps in axes that public data show: the "
@@ -155,12 +156,13 @@ class PublicPriorPrototypes(EmbeddingMethod):
         typical = math.exp(float(np.log(counts).mean())) / purse.scale(purse.budget.query, 1.0)
 
         words, in_words = prepared.words, None
-        if words is not None:
-            part = share_of_words(purse, words, private, typical)
+        reader = None if words is None else WordReader.of(purse, words, private, typical)
+        if words is not None and reader is not None and reader.is_worth_asking:
+            part = reader.share()
             spent.on("how sure the encoder is of its words", CONFIDENCE_SHARE)
             if part:
                 share = part * spent.left
-                in_words = weights_in_words(purse, share, words, private, (noisy, count_scale))
+                in_words = reader.weights(share, noisy, count_scale)
                 spent.on("class sums in words", share)
                 if part == 1:
                     head = LinearHead(in_words, np.zeros(len(counts)))
@@ -215,8 +217,8 @@ class PublicPriorPrototypes(EmbeddingMethod):
 
         A step adds rate · (gradient + noise). T steps that share a budget have noise of √T times that of one
         with all of it, and add up to rate · T times that: so whatever T is, the noise they leave in every
-        weight, and in the logit of a unit row, is `logit_noise` if rate · T is that over the noise of one.
-        How many there are matters only where that is a long way: no step may be longer than `_STEP_REACH`.
+        weight, and in the logit of a unit row, is as asked for if rate · T is that over the noise of one. How
+        many there are matters only where that is a long way: no step may be longer than `_STEP_REACH`.
 
         While steps are taken classes are as frequent as their counts, which prediction leaves out again.
         """
@@ -224,7 +226,8 @@ class PublicPriorPrototypes(EmbeddingMethod):
             seen.features, start, np.log(counts), clip=self.clip, along=axes, bound=seen.private.facts.bound
         )
         typical = float(counts.mean())
-        reach = self.logit_noise / purse.scale(query, share) * typical
+        noise = self.logit_noise * math.log(max(len(counts), 2))
+        reach = noise / purse.scale(query, share) * typical
         taken = min(max(self.steps, math.ceil(reach / _STEP_REACH)), 2 * self.steps)
         rate = min(reach / taken, _STEP_REACH) / typical
         weights = start.copy()
