@@ -5,10 +5,11 @@
     python benchmarks/encode.py photos/ --device cuda --batch 256  # torch on a GPU, and its share of the time
 
 The ways take turns, one round of each after the other, so that whatever else the machine does meets all of
-them alike; what counts are the ratios, of which the median over the rounds is shown. 'alone' is what ONNX
-Runtime does with pictures that are decoded and squeezed already, the faster of two ways to call it: all
-pictures of a batch with its own threads, or a picture a call on threads of ours. The others are whole
-encodings, with decoding, squeezing and an `.emb` folder written.
+them alike; what counts are the ratios, of which the median over the rounds is shown, and the time that cores
+worked, which others on the machine change least. 'alone' is what ONNX Runtime does with pictures that are
+decoded and squeezed already, the faster of two ways to call it: all pictures of a batch with its own threads,
+or a picture a call on threads of ours. The others are whole encodings, with decoding, squeezing and an `.emb`
+folder written.
 """
 
 from __future__ import annotations
@@ -96,17 +97,20 @@ def measure(images, options, folder: Path) -> None:
     }
     ways |= {"torch's network": in_torch, **bare_ways(pixels, options.size, options.batch)}
     seconds: dict[str, list[float]] = {name: [] for name in ways}
+    busy: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(options.rounds + 1):  # the first is not counted
         for name, work in ways.items():
-            started = time.perf_counter()
+            started, worked = time.perf_counter(), time.process_time()
             work()
             if turn:
                 seconds[name].append(time.perf_counter() - started)
+                busy[name].append(time.process_time() - worked)
     print(f"{len(images)} pictures at {options.size} px, {usable_cores()} cores, {options.rounds} rounds\n")
-    print("| | pictures a second, median | best |\n|---|---|---|")
+    print("| | pictures a second, median | best | ms of a core a picture |\n|---|---|---|---|")
     for name, found in seconds.items():
         median, best = statistics.median(found), min(found)
-        print(f"| {name} | {len(images) / median:.1f} | {len(images) / best:.1f} |")
+        cores = 1000 * statistics.median(busy[name]) / len(images)
+        print(f"| {name} | {len(images) / median:.1f} | {len(images) / best:.1f} | {cores:.1f} |")
     alone = [min(pair) for pair in zip(*(seconds[name] for name in ways if "alone" in name), strict=True)]
     other = f"torch, {options.device}"
     shown = (

@@ -15,7 +15,8 @@ def test_words_that_the_encoder_is_not_sure_of_get_nothing():
 def test_more_signal_never_gives_words_more(words):
     shares = [word_share(0.5, signal, words, named=0.5) for signal in np.geomspace(0.1, 100, 50)]
     assert shares == sorted(shares, reverse=True)
-    assert set(shares) == {1.0, 0.5, 0.0}
+    assert shares[0] == 1
+    assert shares[-1] == 0
 
 
 def test_a_word_stands_out_of_the_noise_of_all_nine_times_out_of_ten_where_axes_begin():
@@ -32,7 +33,10 @@ def test_a_word_stands_out_of_the_noise_of_all_nine_times_out_of_ten_where_axes_
 
 @pytest.mark.parametrize("confidence", [-3.0, 0.0, 1.7, float("nan")])
 def test_noise_may_make_any_number_of_the_confidence(confidence):
-    assert word_share(confidence, 5.0, 1000, named=0.5) in (0.0, 0.5, 1.0)
+    assert (
+        word_share(confidence, 5.0, 1000, named=0.5) in (0.0, 1.0)
+        or 0.05 <= word_share(confidence, 5.0, 1000, named=0.5) <= 0.75
+    )
     assert word_share(0.5, -5.0, 1000, named=0.5) == 1
 
 

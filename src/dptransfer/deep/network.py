@@ -31,7 +31,8 @@ class Network:
         if not isinstance(getattr(encoder, "module", None), torch.nn.Module):
             raise ArgumentError(
                 f"A method that looks inside of its encoder needs a torch network; "
-                f"'{encoder.identity.name}' is none. Use 'efficientnet-lite0', or a TorchModuleEncoder."
+                f"'{encoder.identity.name}' is none. Use 'efficientnet-lite0' with runtime='torch', or a "
+                "TorchModuleEncoder."
             )
         self.encoder, self.module = encoder, encoder.module.eval().requires_grad_(False)
         _require_public_statistics(self)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NAME = "efficientnet-lite0"
 _PURPOSE = f"The encoder {NAME}"
-_GRAPH = 1  # counts the ways of making the graph: rows of another would differ in their last digits
+_GRAPH = 1  # counts the ways of making the graph; rows of another would need another identity, too
 
 
 def efficientnet_lite0(

@@ -42,6 +42,7 @@ from dptransfer.data import (
 )
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.features import Features, FittedFeatures, UnitNorm, VocabularyMap
+from dptransfer.features.lattice import LARGEST_DIMENSION
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step
 from dptransfer.methods.about import About
@@ -381,7 +382,10 @@ class EmbeddingMethod(PrivateMethod):
             return public
         from dptransfer.encoders import with_known_vocabulary
 
-        return with_known_vocabulary(public)
+        found = with_known_vocabulary(public)
+        # Beside axes, rows in more words would be too wide for exact norms; that must not show in a run.
+        wide = found.vocabulary is not None and len(found.vocabulary) > LARGEST_DIMENSION // 2
+        return found.with_vocabulary(None) if self.reads_words and wide else found
 
     def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> Any:
         """Fit the feature map."""

@@ -37,6 +37,7 @@ from dptransfer.release.heads import LinearHead
 
 _AXES = 32  # axes kept, for every √(typical class ÷ noise); docs/methods/public-prior.md has what others give
 _FEWEST_AXES = 64
+_MOST_ENTRIES = 2**24  # rows · axes; where there are more rows, the last axes add nothing but time
 _STEP_REACH = 16.0  # most that a step may move a logit by if all rows of a class of mean size pull as one
 
 
@@ -52,10 +53,9 @@ class PublicPriorPrototypes(EmbeddingMethod):
     Relation:      add/remove one unit, or replace one unit, an example or a person with all theirs; the
                    budget says which relation, the data which unit.
     Sensitivity:   see `ClassCounts`, `WeightedTotal`, `SoftmaxGradient`, `ConfidenceTotal`, `ClassSums`.
-    Assumes:       declared classes; a public pool and a public feature map. How many axes are kept, how many
-                   steps are taken and what words are worth is decided from the noisy counts and the noisy
-                   confidence, and the centre from the noisy sum, which is post-processing; the shares add up
-                   to 1 on every path.
+    Assumes:       declared classes; a public pool and a public feature map. How many axes are kept and what
+                   words are worth is decided from the noisy counts and the noisy confidence, and the centre
+                   from the noisy sum, which is post-processing; the shares add up to 1 on every path.
     Reference:     docs/methods/public-prior.md derives the rules and says what was measured.
 
     Attributes:
@@ -63,7 +63,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         count_share: share of the budget for counts; they set scales only, so a little is enough.
         centre_share: share of the budget for the centre of the map; 0 to keep the pool's. A map without a
             centre has none to move, and spends it on steps.
-        steps: how many gradient steps there are, at least; up to twice as many where classes are very large.
+        steps: how many gradient steps there are.
         clip: norm that the residual of a row is clipped to.
         logit_noise: standard deviation of the noise that all steps together put on a logit of a unit row, in
             parts of log(classes), by which a logit must rise to be as likely as all others together; it sets
@@ -81,7 +81,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         summary="Noisy class counts, a mean, then noisy gradient steps in axes that public data show: the "
         "default when there is a public pool.",
         card="Class counts, one mean of all private rows, and the gradients of softmax steps in axes learned "
-        "from public data were released with Gaussian noise. How many axes and steps there are was decided "
+        "from public data were released with Gaussian noise. How many axes there are was decided "
         "from the noisy counts; the notes say what was spent on what.",
         reference="This library's own; docs/methods/public-prior.md in its repository derives it.",
         family="From sums",
@@ -170,7 +170,8 @@ class PublicPriorPrototypes(EmbeddingMethod):
 
         features = prepared.axes
         if isinstance(features, FittedPublicMap):
-            features = features.first(max(_FEWEST_AXES, round(_AXES * math.sqrt(typical))))
+            readable = min(_AXES * math.sqrt(typical), _MOST_ENTRIES / float(counts.sum()))
+            features = features.first(max(_FEWEST_AXES, round(readable)))
             if self._recentres:
                 share = self.centre_share * (1 if in_words is None else spent.left)
                 features = self._recentred(features, counts, purse, share, private)
@@ -178,11 +179,14 @@ class PublicPriorPrototypes(EmbeddingMethod):
         start = np.zeros((len(counts), features.dimension))
         if words is not None and in_words is not None:
             features = FittedSideBySide(features, words)
-            start = np.hstack([start, STRETCHES[1] * in_words])
+            # What all classes have in common tells none from another, and would cost steps their precision.
+            start = np.hstack([start, STRETCHES[1] * (in_words - in_words.mean(axis=0))])
         axes = features.dimension - (0 if in_words is None else in_words.shape[1])
-        weights, steps = self._descend(head_rows(features, private), start, axes, counts, purse, spent.left)
-        spent.on(f"{steps} gradient steps in {axes} axes", spent.left)
+        weights = self._descend(head_rows(features, private), start, axes, counts, purse, spent.left)
+        spent.on(f"{self.steps} gradient steps in {axes} axes", spent.left)
         weights[:, :axes] = _evened(weights[:, :axes])
+        if in_words is not None:  # as they were read, so that the card can show them
+            weights[:, axes:] = STRETCHES[1] * in_words
         head = LinearHead(weights, np.zeros(len(counts)))
         return Outcome(head, (shares.event,), notes=(spent.note,), features=features)
 
@@ -212,8 +216,8 @@ class PublicPriorPrototypes(EmbeddingMethod):
 
     def _descend(
         self, seen: HeadRows, start: Floats, axes: int, counts: Floats, purse: SharesLeft, share: float
-    ) -> tuple[Floats, int]:
-        """Weights after the steps, of which only those of the axes moved, and how many steps there were.
+    ) -> Floats:
+        """Weights after the steps, of which only those of the axes moved.
 
         A step adds rate · (gradient + noise). T steps that share a budget have noise of √T times that of one
         with all of it, and add up to rate · T times that: so whatever T is, the noise they leave in every
@@ -228,14 +232,13 @@ class PublicPriorPrototypes(EmbeddingMethod):
         typical = float(counts.mean())
         noise = self.logit_noise * math.log(max(len(counts), 2))
         reach = noise / purse.scale(query, share) * typical
-        taken = min(max(self.steps, math.ceil(reach / _STEP_REACH)), 2 * self.steps)
-        rate = min(reach / taken, _STEP_REACH) / typical
+        rate = min(reach / self.steps, _STEP_REACH) / typical
         weights = start.copy()
-        for _ in counted(taken, "noisy gradient step"):
+        for _ in counted(self.steps, "noisy gradient step"):
             here = replace(query, linear=weights)
-            answer = purse.release(here, share / taken, seen.rows, seen.labels, seen.people)
+            answer = purse.release(here, share / self.steps, seen.rows, seen.labels, seen.people)
             weights[:, :axes] -= rate * answer
-        return weights, taken
+        return weights
 
 
 class _Maps(NamedTuple):

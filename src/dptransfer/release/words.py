@@ -71,9 +71,10 @@ def word_blocks(model: PrivateClassifier) -> tuple[Block, ...]:
     blocks: tuple[Block, ...] = (
         Paragraph(
             "The encoder has public words of its own, and these are the ones that each class landed on, with "
-            "their shares. They are read off the released weights: part of what the guarantee covers, at no "
-            "further cost. A class that the encoder has no word for lands on what looks like it to the "
-            "encoder, and one that the noise drowned on what others have or on nothing in particular."
+            "the share that each has in speaking for the class. They are read off the released weights: part "
+            "of what the guarantee covers, at no further cost. A class that the encoder has no word for "
+            "lands on what looks like it to the encoder, and one that the noise drowned on what others "
+            "have or on nothing in particular."
         ),
         Table(("Class", "Its words"), told[:_MOST_CLASSES]),
     )
