@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,6 @@ from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.errors import BudgetError, PrivacyWarning
 from dptransfer.features import PublicMap
 from dptransfer.ledger import Ledger
-from dptransfer.mechanisms import GaussianShares
 from dptransfer.methods.about import SLATE, About
 from dptransfer.methods.adamix import AdaMix
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod
@@ -37,8 +35,6 @@ _UNITS_PER_CLASS = 100  # examples, or persons; assumed when the owner declares 
 _ROWS_PER_PERSON = 4.0  # assumed when the owner declares no other number
 _FEWEST_ROWS = 200  # public rows that tasks can be made from
 _OTHER_METHOD = 6
-_WIDE_AXES = 512
-_WIDE_SIGNAL = 100  # mean class size, in norms of the noise on one class's sum in that many axes
 _SEED = 20_250  # the surrogates' own randomness: public, and the same for everyone
 
 
@@ -126,28 +122,14 @@ def _candidates(facts: Facts, budget: Budget, public: PublicEmbeddings | None) -
     if public is None:
         return (MeanPrototypes(),)
     some = PublicMap(axes=128)
-    ours = (PublicPriorPrototypes(), *_wide(facts, budget, public))
-    unlabelled = (*ours, MeanPrototypes(), MeanPrototypes(features=some), NoisyGD(features=some))
+    prior = PublicPriorPrototypes()
+    unlabelled = (prior, MeanPrototypes(), MeanPrototypes(features=some), NoisyGD(features=some))
     shots = public.shots
     # A pool may have labels of its own, which are not those of the private classes.
     if shots is None or not set(shots.classes or ()) <= set(facts.classes):
         return unlabelled
     labelled = (OnlyPublic(features=some), AdaMix(features=some), NoisyGD(features=some, start=FromShots()))
     return (*unlabelled, *labelled)
-
-
-def _wide(facts: Facts, budget: Budget, public: PublicEmbeddings) -> tuple[PrivateMethod, ...]:
-    """The default with more axes, where classes are far above the noise in them.
-
-    Tasks made of mixed public rows have more to learn in the last axes than real ones, so that alone they
-    would take it too early.
-    """
-    wide = PublicPriorPrototypes(features=PublicMap(axes=_WIDE_AXES))
-    axes = wide.outline(facts, public).dimension
-    (shares,) = wide.plan(facts, budget, public).mechanisms
-    assert isinstance(shares, GaussianShares)
-    noise = shares.noise_multiplier * shares.query.l2_sensitivity(budget.relation) * math.sqrt(axes)
-    return (wide,) if _weight(facts) >= _WIDE_SIGNAL * noise * len(facts.classes) else ()
 
 
 def _rows_each(facts: Facts) -> float | None:
@@ -158,12 +140,6 @@ def _rows_each(facts: Facts) -> float | None:
 def _size(facts: Facts) -> int:
     """Number of rows, declared or assumed."""
     return facts.size or round(_UNITS_PER_CLASS * len(facts.classes) * (_rows_each(facts) or 1))
-
-
-def _weight(facts: Facts) -> float:
-    """As how many rows all units together count, about: a person as no more than they have, or may."""
-    each = _rows_each(facts) or 1.0
-    return _size(facts) * min(1.0, facts.person_bound / each)
 
 
 def _sizes(facts: Facts) -> str:
