@@ -100,7 +100,7 @@ def test_stand_ins_are_told_to_people_too(cli):
     assert "Stand-ins" not in cli("plan", "-m", "noisy-gd", *BUDGET, *SIZES).stdout
 
 
-def test_class_sizes_say_how_many_classes_there_are(cli_json):
+def test_hierarchical_say_how_many_classes_there_are(cli_json):
     words = ("--relation", "replace-one", "--dim", "8", "--set", "data.class_counts=30,20,10")
     told = cli_json("plan", "-m", "coinpress", *BUDGET, *words)
     assert (told["classes"], told["assumed"]) == (3, [])

@@ -43,7 +43,7 @@ def test_one_float64_product_would_not_be_exact_there(monkeypatch):
 
 
 @pytest.mark.parametrize("classes", [1, 3, 300])
-def test_class_sizes_from_none_to_all_give_the_same_integers(classes):
+def test_hierarchical_from_none_to_all_give_the_same_integers(classes):
     private, _, public = problem(5, count=250)
     for labels in (
         np.arange(len(private)) % classes,

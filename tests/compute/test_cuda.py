@@ -148,7 +148,7 @@ def test_one_more_row_raises_each_score_of_its_class_by_a_whole_number_in_the_ra
 
 
 @pytest.mark.gpu
-def test_class_sizes_and_caps_do_not_compile_the_kernel_again():
+def test_hierarchical_and_caps_do_not_compile_the_kernel_again():
     from dptransfer.compute.cuda_kernel import capped_sums
 
     private, labels, public = problem(5, count=600)

@@ -98,7 +98,7 @@ def test_declared_class_sizes_are_used_and_cost_nothing():
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
-def test_class_sizes_do_not_become_part_of_the_weights(epsilon):
+def test_hierarchical_do_not_become_part_of_the_weights(epsilon):
     """Rows of large classes teach the shots' classifier something, and not that their classes are large."""
     x, y = slanted(3000, 11)
 

@@ -20,23 +20,29 @@ from dptransfer.features import (
     FittedVocabularyMap,
     PublicMap,
     VocabularyMap,
+    apply,
 )
 from dptransfer.features.side_by_side import STRETCHES
 from dptransfer.mechanisms import GaussianShares, SharesLeft
 from dptransfer.methods.about import INDIGO, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Outline, Plan
 from dptransfer.methods.centre import class_weights, recentred
-from dptransfer.methods.class_sizes import count_estimates
 from dptransfer.methods.head_rows import HeadRows, head_rows
+from dptransfer.methods.hierarchical import count_estimates, posterior
 from dptransfer.methods.reading_words import CONFIDENCE_SHARE, WordReader
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Bound, Budget, Unit
 from dptransfer.progress import steps as counted
 from dptransfer.queries import ClassCounts, ClassSums, L2Query, SoftmaxGradient, WeightedTotal
-from dptransfer.release.heads import LinearHead
+from dptransfer.release.heads import LinearHead, QuadraticHead
 
 _AXES = 32  # axes kept, for every √(typical class ÷ noise); docs/methods/public-prior.md has what others give
 _FEWEST_AXES = 64
+_TAIL_AXES = 128
+_LONG_TAIL = 1.15  # spread of log class sizes: up to 0.9 on sets that steps suit, 1.3 and more in long tails
+_READABLE = 32.0  # smallest class, over the noise, from which steps suit a long tail too
+_MOMENT_ROWS = 5_000  # public rows that say how much each axis varies; more change nothing
+_INDEPENDENT_AXES = 25.6  # log densities are tempered as if rows had this many independent axes: they are not
 _MOST_ENTRIES = 2**24  # rows · axes; where there are more rows, the last axes add nothing but time
 _STEP_REACH = 16.0  # most that a step may move a logit by if all rows of a class of mean size pull as one
 
@@ -46,8 +52,9 @@ class PublicPriorPrototypes(EmbeddingMethod):
     """Softmax regression in as many public axes as the classes are large beside the noise; the default.
 
     Releases:      noisy class counts; a noisy sum of all rows, around which the map is centred; noisy softmax
-                   gradients of mapped rows. Where the encoder has words of its own, how sure it is of them,
-                   and where it is, noisy class sums in words. All in shares of one Gaussian budget.
+                   gradients of mapped rows, or class sums where classes have a long tail. Where the encoder
+                   has words of its own, how sure it is of them, and where it is, noisy class sums in words.
+                   All in shares of one Gaussian budget.
     Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget; see
                    `GaussianShares`.
     Relation:      add/remove one unit, or replace one unit, an example or a person with all theirs; the
@@ -153,7 +160,8 @@ class PublicPriorPrototypes(EmbeddingMethod):
         spent.on("counts", self.count_share)
         count_scale = purse.scale(counting, self.count_share)
         counts = count_estimates(noisy, count_scale)
-        typical = math.exp(float(np.log(counts).mean())) / purse.scale(purse.budget.query, 1.0)
+        noise_of_sum = purse.scale(purse.budget.query, 1.0)
+        typical = _geometric_mean(counts) / noise_of_sum
 
         words, in_words = prepared.words, None
         reader = None if words is None else WordReader.of(purse, words, private, typical)
@@ -165,17 +173,25 @@ class PublicPriorPrototypes(EmbeddingMethod):
                 in_words = reader.weights(share, noisy, count_scale)
                 spent.on("class sums in words", share)
                 if part == 1:
-                    head = LinearHead(in_words, np.zeros(len(counts)))
-                    return Outcome(head, (shares.event,), notes=(spent.note,), features=words)
+                    alone = LinearHead(in_words, np.zeros(len(counts)))
+                    return Outcome(alone, (shares.event,), notes=(spent.note,), features=words)
 
         features = prepared.axes
+        sums_suit = in_words is None and private.people is None and _has_long_tail(counts, noise_of_sum)
         if isinstance(features, FittedPublicMap):
             readable = min(_AXES * math.sqrt(typical), _MOST_ENTRIES / float(counts.sum()))
-            features = features.first(max(_FEWEST_AXES, round(readable)))
+            features = features.first(_TAIL_AXES if sums_suit else max(_FEWEST_AXES, round(readable)))
             if self._recentres:
                 share = self.centre_share * (1 if in_words is None else spent.left)
                 features = self._recentred(features, counts, purse, share, private)
                 spent.on("the centre", share)
+        if sums_suit:
+            assert public is not None
+            summing = ClassSums(features, len(counts))
+            sums = purse.release(summing, spent.left, private.rows, private.labels)
+            head = _gaussians(sums, noisy, purse.scale(summing, spent.left), count_scale, features, public)
+            spent.on(f"class sums in {features.dimension} axes", spent.left)
+            return Outcome(head, (shares.event,), notes=(spent.note,), features=features)
         start = np.zeros((len(counts), features.dimension))
         if words is not None and in_words is not None:
             features = FittedSideBySide(features, words)
@@ -187,8 +203,8 @@ class PublicPriorPrototypes(EmbeddingMethod):
         weights[:, :axes] = _evened(weights[:, :axes])
         if in_words is not None:  # as they were read, so that the card can show them
             weights[:, axes:] = STRETCHES[1] * in_words
-        head = LinearHead(weights, np.zeros(len(counts)))
-        return Outcome(head, (shares.event,), notes=(spent.note,), features=features)
+        linear = LinearHead(weights, np.zeros(len(counts)))
+        return Outcome(linear, (shares.event,), notes=(spent.note,), features=features)
 
     @property
     def _recentres(self) -> bool:
@@ -226,19 +242,24 @@ class PublicPriorPrototypes(EmbeddingMethod):
 
         While steps are taken classes are as frequent as their counts, which prediction leaves out again.
         """
+        bound = seen.private.facts.bound
+        # A person's voice is shared by their classes, and of large ones there is enough without it.
+        weights = None if bound.unit is Unit.ROW else class_weights(counts)
+        heard = counts if weights is None else counts * weights
         query = SoftmaxGradient(
-            seen.features, start, np.log(counts), clip=self.clip, along=axes, bound=seen.private.facts.bound
+            seen.features, start, np.log(heard), clip=self.clip, along=axes, weights=weights, bound=bound
         )
         typical = float(counts.mean())
-        noise = self.logit_noise * math.log(max(len(counts), 2))
+        # A class smaller than the mean has a shorter way to go in as many steps: so the typical one decides.
+        noise = self.logit_noise * math.log(max(len(counts), 2)) * typical / _geometric_mean(counts)
         reach = noise / purse.scale(query, share) * typical
         rate = min(reach / self.steps, _STEP_REACH) / typical
-        weights = start.copy()
+        found = start.copy()
         for _ in counted(self.steps, "noisy gradient step"):
-            here = replace(query, linear=weights)
+            here = replace(query, linear=found)
             answer = purse.release(here, share / self.steps, seen.rows, seen.labels, seen.people)
-            weights[:, :axes] -= rate * answer
-        return weights
+            found[:, :axes] -= rate * answer
+        return found
 
 
 class _Maps(NamedTuple):
@@ -264,6 +285,33 @@ class _Spent:
     def note(self) -> str:
         """A sentence for the card."""
         return f"Spent {', '.join(self._said)} (shares of the budget, decided from the noisy counts)."
+
+
+def _geometric_mean(counts: Floats) -> float:
+    return math.exp(float(np.log(counts).mean()))
+
+
+def _has_long_tail(counts: Floats, noise: float) -> bool:
+    """Whether sizes are so uneven that the weights of small classes would be noise.
+
+    Of their sums a model of all classes can still make something: that a row unlike the others may be theirs.
+    """
+    uneven = float(np.log(counts).std()) > _LONG_TAIL
+    return uneven and float(counts.min()) < _READABLE * noise
+
+
+def _gaussians(
+    sums: Floats,
+    counts: Floats,
+    sum_scale: float,
+    count_scale: float,
+    features: FittedFeatures,
+    public: PublicEmbeddings,
+) -> QuadraticHead:
+    """A head from noisy sums and counts, by the model in `methods.hierarchical`."""
+    moment = (apply(features, public.rows[:_MOMENT_ROWS]) ** 2).mean(axis=0)
+    model = posterior(sums, counts, sum_scale, count_scale, moment)
+    return QuadraticHead(*model.predictive(), features.dimension / _INDEPENDENT_AXES)
 
 
 def _words_of(public: PublicEmbeddings | None) -> int:

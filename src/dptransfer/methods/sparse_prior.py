@@ -39,7 +39,7 @@ import numpy as np
 
 from dptransfer.arrays import Floats
 from dptransfer.methods.centre import class_weights
-from dptransfer.methods.class_sizes import count_estimates
+from dptransfer.methods.hierarchical import count_estimates
 
 _SHARED = np.array([0.0, 0.03, 0.1, 0.3, 1.0, 2.0, 4.0, 8.0])
 _OWN = np.geomspace(0.01, 0.95, 20)
