@@ -120,7 +120,7 @@ def test_labelled_shots_of_the_classes_bring_the_methods_that_use_them(monkeypat
     of_others = PublicEmbeddings(rows, [0, 1] * 4, classes=[0, 1])
     plan = Auto().plan(FACTS, BUDGET, POOL.with_shots(of_ours))
     assert {one.name for one, _, _ in seen} == {"public-prior", "adamix", "only-public", "noisy-gd"}
-    assert "rank methods with a correlation of" in plan.notes[0]
+    assert "such tasks tell well" in plan.notes[0]
     seen.clear()
     assert Auto().plan(FACTS, BUDGET, POOL.with_shots(of_others)).method == PublicPriorPrototypes()
     assert not seen
@@ -381,8 +381,20 @@ def test_no_size_or_budget_is_too_large_to_scale(epsilon, factor):
 def test_large_tasks_are_tried_small_with_the_noise_to_match(monkeypatch):
     seen = listening(monkeypatch)
     Auto(candidates=(GOOD, NARROW)).plan(replace(FACTS, size=50_000), BUDGET, POOL)
-    assert {budget for _, _, budget in seen} == {scaled_budget(BUDGET, 10.0)}
-    assert [rows for _, rows, _ in seen] == pytest.approx([5000] * TRIALS, rel=0.01)
+    assert {budget for _, _, budget in seen} == {scaled_budget(BUDGET, 50.0)}
+    assert [rows for _, rows, _ in seen] == pytest.approx([1000] * TRIALS, rel=0.01)
+    seen.clear()
+    facts = replace(FACTS, classes=tuple(range(40)), size=None, class_counts=(500,) * 40)
+    Auto(candidates=(GOOD, NARROW)).plan(facts, BUDGET, POOL)
+    assert [rows for _, rows, _ in seen] == pytest.approx([50 * 40] * TRIALS, rel=0.02)
+
+
+def test_without_a_size_what_learns_nothing_from_private_rows_is_no_candidate(monkeypatch):
+    seen = listening(monkeypatch, pool=None)
+    shots = PublicEmbeddings(POOL.rows[:8], [*FACTS.classes] * 2, classes=FACTS.classes)
+    (note,) = Auto().plan(replace(FACTS, size=None), BUDGET, POOL.with_shots(shots)).notes
+    assert {candidate.name for candidate, _, _ in seen} == {"public-prior", "adamix", "noisy-gd"}
+    assert "declare a size, if it may be public" in note
 
 
 def test_selections_can_be_tried_on_large_tasks_too():

@@ -35,7 +35,8 @@ from dptransfer.release.classifier import PrivateClassifier
 _UNITS_PER_CLASS = 100  # examples, or persons; assumed when the owner declares no size
 _ROWS_PER_PERSON = 4.0  # assumed when the owner declares no other number
 _FEWEST_ROWS = 200  # public rows that tasks can be made from
-_OTHER_METHOD = 6
+_FEWEST_TRIED, _TRIED_PER_CLASS = 1000, 50  # rows of a task; smaller ones are further from real ones
+_OTHER_METHOD = 6  # 3 points: any margin up to 10 chooses alike where trials tell (docs/methods/auto.md)
 _SEED = 20_250  # the surrogates' own randomness: public, and the same for everyone
 
 
@@ -107,14 +108,17 @@ class Auto(EmbeddingMethod):
         raise AssertionError("a plan made by Auto belongs to the method it chose")
 
 
-# How well trials rank methods, measured by benchmarks/auto_ranking.py; docs/methods/auto.md has the tables.
+# How well trials rank methods: benchmarks/auto_ranking.py; docs/methods/auto.md has the tables.
 _UNMEASURED = "How well such tasks rank these methods was not measured"
 _OF_POOL = (
-    "tasks made from unlabelled public rows rank it and other methods no better than chance (rank correlation "
-    "RANK on sets left out one by one), so that none were tried"
+    "tasks made from unlabelled public rows rank other methods no better than chance (rank correlation "
+    "0.1 with their order on nine real sets), so that none were tried"
 )
-_OF_SHOTS = "Such tasks rank methods with a correlation of RANK, on sets left out one by one"
-_OF_PURE = "Such tasks rank methods with a correlation of RANK, on sets left out one by one"
+_OF_SHOTS = "With labelled rows and a declared size such tasks tell well (correlation RANK on six real sets)"
+_OF_SHOTS_UNSIZED = (
+    "Without a size such tasks tell little (correlation RANK on six real sets), and what learns from labelled "
+    "rows alone was left out: declare a size, if it may be public"
+)
 
 
 def _candidates(
@@ -130,7 +134,7 @@ def _candidates(
             )
         wide, narrow = PublicMap(axes=256), PublicMap(axes=64)
         sets = TopKPrototypes(features=wide, k=min(3, len(public)))
-        return (PublicPrototypes(features=wide), PublicPrototypes(features=narrow), sets), _OF_PURE
+        return (PublicPrototypes(features=wide), PublicPrototypes(features=narrow), sets), _UNMEASURED
     if public is None:
         return (MeanPrototypes(),), ""
     shots = public.shots
@@ -138,8 +142,10 @@ def _candidates(
     if shots is None or not set(shots.classes or ()) <= set(facts.classes):
         return (PublicPriorPrototypes(),), _OF_POOL
     some = PublicMap(axes=128)
-    from_shots = OnlyPublic(features=some), AdaMix(features=some), NoisyGD(features=some, start=FromShots())
-    return (PublicPriorPrototypes(), *from_shots), _OF_SHOTS
+    both = PublicPriorPrototypes(), AdaMix(features=some), NoisyGD(features=some, start=FromShots())
+    if facts.declared_size is None:  # what gets no better with private rows is no choice for any number
+        return both, _OF_SHOTS_UNSIZED
+    return (*both, OnlyPublic(features=some)), _OF_SHOTS
 
 
 def _rows_each(facts: Facts) -> float | None:
@@ -149,14 +155,14 @@ def _rows_each(facts: Facts) -> float | None:
 
 def _size(facts: Facts) -> int:
     """Number of rows, declared or assumed."""
-    return facts.size or round(_UNITS_PER_CLASS * len(facts.classes) * (_rows_each(facts) or 1))
+    return facts.declared_size or round(_UNITS_PER_CLASS * len(facts.classes) * (_rows_each(facts) or 1))
 
 
 def _sizes(facts: Facts) -> str:
     """How large the tasks are, and how much of that is assumed."""
     units = "examples" if facts.unit is Unit.ROW else "people"
     assumed = f"{_UNITS_PER_CLASS} {units} per class, as no size is declared"
-    said = "the declared size" if facts.size else assumed
+    said = "the declared size" if facts.declared_size else assumed
     if facts.unit is Unit.PERSON:
         said += f", {_rows_each(facts):.4g} examples of each person"
         said += "" if facts.rows_per_person else ", as no number is declared"
@@ -209,10 +215,24 @@ class _Trial:
     candidates: tuple[PrivateMethod, ...] = field(compare=False)
 
 
-def tasks_like(facts: Facts, budget: Budget, public: PublicEmbeddings) -> tuple[list[Surrogate], Budget]:
-    """Surrogate tasks of the declared or assumed size, and the budget that gives them as much noise."""
+def tasks_to_try(facts: Facts, budget: Budget, public: PublicEmbeddings) -> tuple[list[Surrogate], Budget]:
+    """Tasks that are small enough for several methods: seconds for ten classes, ten for a hundred."""
+    return tasks_like(facts, budget, public, max(_FEWEST_TRIED, _TRIED_PER_CLASS * len(facts.classes)))
+
+
+def tasks_like(
+    facts: Facts, budget: Budget, public: PublicEmbeddings, most: int | None = None
+) -> tuple[list[Surrogate], Budget]:
+    """Surrogate tasks of the declared or assumed size, and the budget that gives them as much noise.
+
+    Args:
+        facts: of the data that they stand for.
+        budget: what a fit on those may cost.
+        public: what they are made of.
+        most: rows of a task; a larger size is made smaller, and its noise as well.
+    """
     size = _size(facts)
-    made = surrogate_size(size)
+    made = min(surrogate_size(size), most or size)
     tasks = surrogates(
         public,
         len(facts.classes),
@@ -230,7 +250,7 @@ def _tried(trial: _Trial) -> Floats:
 
     Who does worse than the first on a task cannot be taken, and is not tried on those after it: NaN.
     """
-    tasks, budget = tasks_like(trial.facts, trial.budget, trial.public)
+    tasks, budget = tasks_to_try(trial.facts, trial.budget, trial.public)
     accuracy = np.full((len(trial.candidates), len(tasks)), np.nan)
     left = list(range(len(trial.candidates)))
     for place in counted(len(tasks), "task made from public rows"):
