@@ -116,8 +116,8 @@ _OF_POOL = (
 )
 _OF_SHOTS = "With labelled rows and a declared size such tasks tell well (correlation RANK on six real sets)"
 _OF_SHOTS_UNSIZED = (
-    "Without a size such tasks tell little (correlation RANK on six real sets), and what learns from labelled "
-    "rows alone was left out: declare a size, if it may be public"
+    "Without a size such tasks tell little (correlation RANK on six real sets), and a method that learns "
+    "from labelled rows alone was left out: declare a size, if it may be public"
 )
 
 
