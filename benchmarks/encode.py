@@ -2,13 +2,14 @@
 
     python benchmarks/encode.py photos/
     python benchmarks/encode.py caltech101-sample.zip --size 128 --pictures 500
-    python benchmarks/encode.py photos/ --device cuda              # torch on a GPU, and its share of the time
+    python benchmarks/encode.py photos/ --device cuda --batch 256  # torch on a GPU, and its share of the time
 
 The ways take turns, one round of each after the other, so that whatever else the machine does meets all of
-them alike; what counts are the ratios, of which the median over the rounds is shown. 'alone' is what ONNX
-Runtime does with pictures that are decoded and squeezed already, the faster of two ways to call it: all
-pictures of a batch with its own threads, or a picture a call on threads of ours. The others are whole
-encodings, with decoding, squeezing and an `.emb` folder written.
+them alike; what counts are the ratios, of which the median over the rounds is shown, and the time that cores
+worked, which others on the machine change least. 'alone' is what ONNX Runtime does with pictures that are
+decoded and squeezed already, the faster of two ways to call it: all pictures of a batch with its own threads,
+or a picture a call on threads of ours. The others are whole encodings, with decoding, squeezing and an `.emb`
+folder written.
 """
 
 from __future__ import annotations
@@ -31,10 +32,8 @@ from dptransfer.encoders.checkpoint import read_checkpoint
 from dptransfer.encoders.efficientnet import NAME, weights_file
 from dptransfer.encoders.efficientnet_graph import efficientnet_graph
 
-_BATCH = 32
 
-
-def bare_ways(pixels: np.ndarray, size: int) -> dict:
+def bare_ways(pixels: np.ndarray, size: int, batch: int) -> dict:
     """ONNX Runtime alone on prepared pictures."""
     import onnxruntime
 
@@ -44,12 +43,12 @@ def bare_ways(pixels: np.ndarray, size: int) -> dict:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         sessions.append(onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"]))
-    starts = range(0, len(pixels), _BATCH)
+    starts = range(0, len(pixels), batch)
     pool = ThreadPoolExecutor(cores)
 
     def in_batches() -> None:
         for start in starts:
-            sessions[0].run(None, {"pixels": pixels[start : start + _BATCH]})
+            sessions[0].run(None, {"pixels": pixels[start : start + batch]})
 
     def one_by_one() -> None:
         list(pool.map(lambda i: sessions[1].run(None, {"pixels": pixels[i : i + 1]}), range(len(pixels))))
@@ -61,9 +60,8 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("pictures_in", type=Path, help="a folder of pictures, or a zip of one")
     arguments.add_argument("--device", default="cpu", help="of torch")
-    arguments.add_argument("--size", type=int, default=224)
-    arguments.add_argument("--pictures", type=int, default=192)
-    arguments.add_argument("--rounds", type=int, default=5)
+    for name, default in (("size", 224), ("pictures", 192), ("batch", 32), ("rounds", 5)):
+        arguments.add_argument(f"--{name}", type=int, default=default)
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         source = options.pictures_in
@@ -85,26 +83,43 @@ def measure(images, options, folder: Path) -> None:
         ),
     }
     pixels = np.stack([encoders["ours"].prepare(open_image(path)) for path in images.paths])
+    network = encoders[f"torch, {options.device}"]
+
+    def in_torch() -> None:
+        for start in range(0, len(pixels), options.batch):
+            network.forward(pixels[start : start + options.batch])
+
     ways = {
-        name: lambda encoder=encoder: encode_images(images, encoder, folder / "x.emb", overwrite=True)
+        name: lambda encoder=encoder: encode_images(
+            images, encoder, folder / "x.emb", batch=options.batch, overwrite=True
+        )
         for name, encoder in encoders.items()
-    } | bare_ways(pixels, options.size)
+    }
+    ways |= {"torch's network": in_torch, **bare_ways(pixels, options.size, options.batch)}
     seconds: dict[str, list[float]] = {name: [] for name in ways}
+    busy: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(options.rounds + 1):  # the first is not counted
         for name, work in ways.items():
-            started = time.perf_counter()
+            started, worked = time.perf_counter(), time.process_time()
             work()
             if turn:
                 seconds[name].append(time.perf_counter() - started)
+                busy[name].append(time.process_time() - worked)
     print(f"{len(images)} pictures at {options.size} px, {usable_cores()} cores, {options.rounds} rounds\n")
-    print("| | pictures a second, median | best |\n|---|---|---|")
+    print("| | pictures a second, median | best | ms of a core a picture |\n|---|---|---|---|")
     for name, found in seconds.items():
         median, best = statistics.median(found), min(found)
-        print(f"| {name} | {len(images) / median:.1f} | {len(images) / best:.1f} |")
+        cores = 1000 * statistics.median(busy[name]) / len(images)
+        print(f"| {name} | {len(images) / median:.1f} | {len(images) / best:.1f} | {cores:.1f} |")
     alone = [min(pair) for pair in zip(*(seconds[name] for name in ways if "alone" in name), strict=True)]
-    other = next(name for name in ways if name.startswith("torch"))
-    for told, against in ((f"ours ÷ {other}", seconds[other]), ("ours ÷ alone", alone)):
-        ratios = [there / here for there, here in zip(against, seconds["ours"], strict=True)]
+    other = f"torch, {options.device}"
+    shown = (
+        (f"ours ÷ {other}", seconds[other], seconds["ours"]),
+        ("ours ÷ alone", alone, seconds["ours"]),
+        ("torch's network, share of the time", seconds["torch's network"], seconds[other]),
+    )
+    for told, against, mine in shown:
+        ratios = [there / here for there, here in zip(against, mine, strict=True)]
         print(f"\n{told}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
 
 

@@ -27,7 +27,7 @@ from PIL import Image
 
 import dptransfer as dpt
 from dptransfer.encoders import encode_pixels, encoder_of, get_encoder
-from dptransfer.methods.base import ImageMethod
+from dptransfer.methods.image_method import ImageMethod
 
 DELTA = 1e-5
 ENCODER = "efficientnet-lite0"

@@ -182,7 +182,7 @@ def test_a_wrong_command_is_noticed():
     assert "no command 'fly'" in complaint(*shown[1])
     assert "no command 'x'" in complaint(*shown[2])
     assert "--epsilom" in complaint("dptransfer plan --epsilom 1", False)
-    assert complaint("dptransfer fit rows.emb --epsilon 1", True) is not None  # --out is missing
+    assert complaint("dptransfer encode photos/", True) is not None  # --out is missing
     assert complaint("dptransfer plan --epsilon one", True) is not None
     assert complaint("dptransfer plan --relation sideways", True) is not None
 

@@ -1,8 +1,10 @@
+import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
-from dptransfer.progress import reported_to, steps, tell
+from dptransfer.progress import reported_to, shown, steps, tell
 
 
 def test_every_step_is_told_after_it_is_done():
@@ -62,3 +64,28 @@ def test_what_goes_on_in_the_middle_tells_where_it_is():
     with reported_to(lambda *told: heard.append(told)):
         tell(7, 10, "step")
     assert heard == [(7, 10, "step")]
+
+
+def test_in_a_notebook_a_bar_is_written_over_and_over(monkeypatch):
+    written = []
+
+    class Place:
+        def update(self, shown):
+            written.append(shown)
+
+    class Shell:
+        kernel = object()
+
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=Shell))
+    display = SimpleNamespace(HTML=str, display=lambda shown, display_id: Place())
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    with shown("Encoding <photos>"):
+        tell(3, 4, "")
+    assert written[0].startswith('<progress value="3" max="4"></progress> Encoding &lt;photos&gt;, 3 of 4')
+
+
+def test_an_ipython_without_a_notebook_is_a_terminal(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=object))
+    with shown("Encoding"):
+        tell(3, 4, "")
+    assert capsys.readouterr().err == ""

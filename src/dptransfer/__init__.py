@@ -11,6 +11,7 @@ from dptransfer import methods as _methods
 from dptransfer.plugins import imported as _imported
 
 if TYPE_CHECKING:
+    from dptransfer.checkup import check as check
     from dptransfer.data import PrivateEmbeddings as PrivateEmbeddings
     from dptransfer.data import PrivateImages as PrivateImages
     from dptransfer.data import PublicEmbeddings as PublicEmbeddings
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from dptransfer.methods.replan import verify_release
     from dptransfer.noise import SecureNoise as SecureNoise
     from dptransfer.noise import SeededNoise as SeededNoise
+    from dptransfer.one_call import fit as fit
     from dptransfer.privacy import Budget as Budget
     from dptransfer.privacy import Guarantee as Guarantee
     from dptransfer.privacy import Relation as Relation
@@ -35,11 +37,13 @@ if TYPE_CHECKING:
     load, verify = read_release, verify_release
 
 _HOMES = {
+    "checkup": ("check",),
     "data": ("PrivateEmbeddings", "PrivateImages", "PublicEmbeddings", "PublicImages", "Vocabulary"),
     "features": ("PublicMap", "UnitNorm", "VocabularyMap"),
     "ledger": ("Ledger",),
     "methods": tuple(dir(_methods)),
     "noise": ("SecureNoise", "SeededNoise"),
+    "one_call": ("fit",),
     "privacy": ("Budget", "Guarantee", "Relation"),
     "release": ("PrivateClassifier", "evaluate"),
 }

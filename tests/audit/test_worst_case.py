@@ -53,7 +53,7 @@ class Unbounded:
         return np.rint(3 * rows * norm).astype(np.int64)
 
 
-def without_clipping(rows, labels, logits, clip, inputs=None):
+def without_clipping(rows, labels, logits, clip, inputs=None, weights=None):
     residual = probabilities(rows, logits) - np.eye(len(logits.linear))[:, labels]
     grid = np.trunc(residual * (RESIDUAL_NORM / clip))
     return whole_numbers(grid @ (rows if inputs is None else inputs))

@@ -1,5 +1,6 @@
 """`dptransfer encode`, and images all the way through `fit` and `predict`, with a tiny ONNX encoder."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -103,12 +104,12 @@ def test_unreadable_images(cli, cli_json, photos, encoder, ledger):
     said = cli(*words, code=2).stderr
     assert "p.emb.problems.txt" in said
     assert "--allow-unreadable" in said
-    assert owned("p.emb.problems.txt") == f"{bad}\n"
+    assert owned("p.emb.problems.txt") == f"{bad}\tIt cannot be read (UnidentifiedImageError).\n"
     assert not Path("p.emb").exists()
     said = cli("fit", photos, "--encoder", encoder, *FIT, "--out", "m", code=2).stderr
     assert "photos.problems.txt" in said
     assert "bad" not in said
-    assert owned("photos.problems.txt") == f"{bad}\n"
+    assert owned("photos.problems.txt").startswith(f"{bad}\t")
     assert not Path("m").exists()
     assert Ledger(ledger).history() == []
     told = cli_json(*words, "--allow-unreadable")
@@ -385,6 +386,103 @@ def test_people_that_nothing_tells_are_refused_before_the_work(cli, photos, enco
     assert not list(Path().glob("p.emb*"))
     if "--public" not in words:
         cli("fit", *words, "--encoder", encoder, *FIT, "--out", "model", code=2)
+
+
+@pytest.fixture
+def scans(tmp_path) -> Path:
+    """Bright and dark pictures of twelve bits in sixteen, which nothing in their files tells."""
+    rng = np.random.default_rng(0)
+    for name, start in (("bright", 2500), ("dark", 0)):
+        (tmp_path / "scans" / name).mkdir(parents=True)
+        for number in range(6):
+            shades = (start + rng.integers(0, 1500, (10, 10))).astype(np.uint16)
+            Image.fromarray(shades).save(tmp_path / "scans" / name / f"{number}.png")
+    return tmp_path / "scans"
+
+
+def test_pictures_that_would_be_black_are_refused_until_a_grey_range_is_declared(
+    cli, cli_json, scans, encoder, ledger
+):
+    fit = ("fit", scans, "--encoder", encoder, *FIT, "--name", "scans", "--out", "m")
+    for words in (("encode", scans, "--encoder", encoder, "--out", "p.emb"), fit):
+        assert "--grey-range" in cli(*words, code=2).stderr
+    name, reason = owned("p.emb.problems.txt").splitlines()[0].split("\t")
+    assert name == str(scans / "bright/0.png")
+    assert "10, 12 or 14 bits" in reason
+    assert Ledger(ledger).history() == []
+    told = cli_json("encode", scans, "--encoder", encoder, "--out", "p.emb", "--grey-range", "0,4095")
+    assert told["problems"] is None
+    assert told["encoder"]["transform"].endswith(", greys 0.0 to 4095.0")
+    cli(*fit, "--grey-range", "0,4095")
+    answers = cli_json("predict", "m", scans / "bright/0.png", scans / "dark/0.png", "--encoder", encoder)
+    assert [one["label"] for one in answers] == ["bright", "dark"]
+    cli("fit", "p.emb", *FIT, "--name", "scans", "--out", "n")
+    assert [one["label"] for one in cli_json("predict", "n", "p.emb")] == ["bright"] * 6 + ["dark"] * 6
+
+
+def test_sets_that_are_read_differently_do_not_mix(cli, photos, scans, encoder, ledger):
+    words = ("--encoder", encoder, "--out")
+    cli("encode", scans, *words, "p.emb", "--grey-range", "0,4095")
+    (photos / "red/deep.png").write_bytes((scans / "dark/0.png").read_bytes())
+    told = cli("encode", photos, *words, "pool.emb", "--public").stderr
+    assert "1 unreadable (left out): red/deep.png. A picture of sixteen bits" in told
+    said = cli("fit", "p.emb", "--public", "pool.emb", "-m", "public", *FIT[2:], "--out", "m", code=2).stderr
+    assert "greys 0.0 to 4095.0" in said
+    assert Ledger(ledger).history() == []
+    cli("encode", photos, *words, "pool.emb", "--public", "--grey-range", "0,4095", "--overwrite")
+    cli("fit", "p.emb", "--public", "pool.emb", "-m", "public", *FIT[2:], "--out", "m")
+
+
+def test_what_is_said_of_pictures_without_a_range_tells_no_name_and_no_number(cli, scans, encoder):
+    heard = []
+    for number in range(2):
+        heard.append(cli("encode", scans, "--encoder", encoder, "--out", "p.emb", code=2).stderr)
+        (scans / f"dark/{number}.png").rename(scans / f"dark/Jane-Doe-{number}.png")
+        (scans / f"bright/{number}.png").unlink()
+    assert heard[0] == heard[1]
+
+
+def test_predict_tells_why_an_image_is_refused(cli, photos, scans, encoder):
+    cli("fit", photos, "--encoder", encoder, *FIT, "--out", "m")
+    said = cli("predict", "m", scans / "dark/0.png", "--encoder", encoder, code=2).stderr
+    assert "dark/0.png" in said
+    assert "eight bits" in said
+
+
+@pytest.mark.parametrize("text", ["4095", "0,0", "1,0", "a,b", "0,inf", "0,1,2"])
+def test_a_grey_range_that_is_none_is_refused_with_an_example(cli, photos, encoder, text):
+    said = cli("encode", photos, "--encoder", encoder, "--out", "p.emb", "--grey-range", text, code=2).stderr
+    assert "--grey-range 0,4095" in said
+
+
+def test_a_grey_range_for_what_is_encoded_already_is_refused(cli, photos, encoder):
+    cli("encode", photos, "--encoder", encoder, "--out", "p.emb")
+    assert "--grey-range" in cli("fit", "p.emb", *FIT, "--grey-range", "0,1", "--out", "m", code=2).stderr
+
+
+def test_a_folder_of_dicom_files_with_its_patients_and_a_window_of_the_owners(
+    cli, cli_json, tmp_path, encoder
+):
+    pytest.importorskip("pydicom")
+    from contracts.dicom_files import dicom
+
+    rng = np.random.default_rng(0)
+    for number in range(24):
+        home = tmp_path / "ct" / ("bone" if number % 2 else "lung")
+        home.mkdir(parents=True, exist_ok=True)
+        samples = rng.integers(-900, -700, (8, 8)) + 1500 * (number % 2)
+        dicom(home / f"{number:02}.dcm", samples.astype(np.int16), PatientID=f"P{number % 8}")
+    words = ("encode", tmp_path / "ct", "--encoder", encoder, "--person", "dicom", "--out", "ct.emb")
+    assert "--grey-range" in cli(*words, code=2).stderr
+    assert "need a window" in owned("ct.emb.problems.txt")
+    cli(*words, "--grey-range", "-1000,1000")
+    private = read_private("ct.emb")
+    assert len(set(private.people.tolist())) == 8
+    assert "P1" not in "".join(path.read_text(errors="ignore") for path in Path("ct.emb").iterdir())
+    told = cli_json("fit", "ct.emb", *FIT, "--out", "m")
+    assert "person" in json.dumps(told)
+    answers = cli_json("predict", "m", tmp_path / "ct/bone", tmp_path / "ct/lung", "--encoder", encoder)
+    assert [one["label"] for one in answers] == ["bone"] * 12 + ["lung"] * 12
 
 
 def test_pictures_to_model_to_labels_without_torch(cli, cli_json, photos, monkeypatch):

@@ -123,14 +123,17 @@ def test_labels_and_splits(cli, data):
         (("{data}/private.npz", *FIT, "--delta", "1"), "delta must lie in [0, 1)"),
         (("{data}/private.npz", *FIT, "--epsilon", "0"), "epsilon must be a positive"),
         (("{data}/private.npz", *FIT, "--name", "a\nb"), "printable characters"),
-        (("{data}/private.npz", *FIT, "--encoder", "efficientnet-lite0"), "holds rows. Leave it out"),
+        (
+            ("{data}/private.npz", *FIT, "--encoder", "efficientnet-lite0"),
+            "are rows of numbers. Leave it out",
+        ),
         (("{data}/private.npz", *FIT, "--seed", "1"), "--unsafe-for-publication"),
         (("{data}/private.npz", *FIT, "--method", "coinpress"), "--relation replace-one"),
         (("bad.npz", *FIT), "one label per row"),
         (("flat.npz", *FIT), "shape (examples, dimension)"),
         (("words.npz", *FIT), "real numbers; found the type"),
         (("broken.npz", *FIT), "complete archive"),
-        ((".", *FIT), "looks like images or texts"),
+        ((".", *FIT), "no file of a known type is there"),
     ],
 )
 def test_bad_input_costs_and_leaves_nothing(cli, data, ledger, tmp_path, words, said):

@@ -136,7 +136,6 @@ def test_a_private_test_on_pictures_is_charged_and_leaves_nothing(cli_json, film
         (("{photos}/private", *FILM, "--public", "{data}/pool.npz"), "'film' takes pictures"),
         (("{photos}/private", *FILM, "--test", "{data}/test.npz"), "'film' takes pictures"),
         (("{photos}/private", *FILM, "--shots", "{data}/shots.npz"), "--shots are labelled public rows"),
-        (("{photos}/private", "-m", "mean"), "Rows of numbers are needed; .* --encoder"),
         (("{photos}/private", *FILM, "--set", "data.split=train"), "data.split is about files of rows"),
         (("{photos}/private", *FILM, "--set", "encoder=small-cnn"), "'encoder' is there twice"),
         (("{photos}/private", *FILM, "--set", "size=8"), "'size' is there twice"),
@@ -190,6 +189,54 @@ def test_an_unreadable_private_picture_is_black_without_a_word(cli, photos, tmp_
     )
     black, unread = (private_pictures(tmp_path / name, 8) for name in ("whole", "broken"))
     assert black.fingerprint == unread.fingerprint
+
+
+@pytest.fixture
+def scans(tmp_path):
+    """Bright and dark pictures of twelve bits in sixteen, which nothing in their files tells."""
+    rng = np.random.default_rng(0)
+    for number in range(12):
+        home = tmp_path / "scans" / ("bright" if number % 2 else "dark")
+        home.mkdir(parents=True, exist_ok=True)
+        shades = rng.integers(0, 1500, (12, 12)) + 2500 * (number % 2)
+        Image.fromarray(shades.astype(np.uint16)).save(home / f"{number:02}.png")
+    return tmp_path / "scans"
+
+
+def test_a_private_set_that_would_be_all_black_is_refused_before_the_charge(cli, scans, photos, ledger):
+    said = cli("fit", scans, *FILM, *BUDGET, "--name", "scans", "-o", "model", code=2).stderr
+    assert "all of these are black" in said
+    assert "--grey-range" in said
+    assert charges(ledger) == []
+    shutil.copy(
+        next((photos / "private").rglob("*.png")), scans / "dark"
+    )  # nothing is said about single ones
+    assert cli("fit", scans, *FILM, *BUDGET, "--name", "scans", "-o", "model").stderr == ""
+
+
+def test_a_declared_grey_range_goes_from_a_fit_to_its_test_and_its_predictions(cli, cli_json, scans):
+    greys, again = ("--grey-range", "0,4095"), shutil.copytree(scans, scans.with_name("test"))
+    cli("fit", scans, *FILM, *BUDGET, *greys, "--name", "scans", "--test", again, "-o", "model")
+    released = read_release("model")
+    assert released.encoder.grey_range == (0.0, 4095.0)
+    assert len(cli_json("predict", "model", scans)) == 12
+    assert cli_json("evaluate", "model", scans)["accuracy"] == released_accuracy("model")
+    plan = cli_json("plan", *FILM, *BUDGET, *greys, "--classes", "2", "--public", scans)
+    assert plan["configuration"]["grey_range"] == [0.0, 4095.0]
+
+
+def released_accuracy(model):
+    from dptransfer.release import read_evaluation
+
+    return read_evaluation(model).accuracy
+
+
+def test_a_public_picture_that_needs_a_range_is_named_with_the_remedy(cli, photos, scans, ledger):
+    words = ("--public", scans, "--name", "photos", "-o", "model")
+    said = cli("fit", photos / "private", *FILM, *BUDGET, *words, code=2).stderr
+    assert ".png" in said
+    assert "--grey-range" in said
+    assert charges(ledger) == []
 
 
 @pytest.mark.parametrize("option", ["--public", "--test"])

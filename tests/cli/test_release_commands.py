@@ -69,7 +69,9 @@ def test_predictions_are_written_to_a_new_file(cli, data, model):
     cli("predict", model, data / "test.npz", "--out", "p.jsonl")
     lines = [json.loads(line) for line in Path("p.jsonl").read_text().splitlines()]
     assert lines == json.loads(cli("predict", model, data / "test.npz", "--json").stdout)
-    for name, said in (("p.csv", "exists"), ("p.xlsx", ".csv or .jsonl")):
+    cli("predict", model, data / "test.npz", "--out", "p.json")
+    assert json.loads(Path("p.json").read_text()) == lines
+    for name, said in (("p.csv", "exists"), ("p.xlsx", ".csv, .json or .jsonl")):
         assert said in cli("predict", model, data / "test.npz", "--out", name, code=2).stderr
 
 

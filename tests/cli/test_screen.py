@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from dptransfer import progress
-from dptransfer.cli import screen as module
+from dptransfer import progress as module
 from dptransfer.cli.screen import progress_bar
 
 
@@ -15,8 +15,8 @@ def shown(monkeypatch, *, terminal):
     """What a fit of three steps writes to standard error."""
     written = io.StringIO()
     screen = Console(file=written, force_terminal=terminal, width=100)
-    monkeypatch.setattr(module, "console", lambda *, err: screen)
-    monkeypatch.setattr(module, "on_terminal", lambda *, err: terminal)
+    monkeypatch.setattr(module, "_console", lambda: screen)
+    monkeypatch.setattr(module.sys.stderr, "isatty", lambda: terminal, raising=False)
     with progress_bar("Fitting 'noisy-gd'") as step, progress.reported_to(step):
         assert list(progress.steps(3, "noisy gradient step")) == [0, 1, 2]
     return written.getvalue()

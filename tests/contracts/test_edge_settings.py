@@ -67,8 +67,8 @@ EDGES = [
     ("newton", {"steps": 3, "ridge": HIGH, "clip": LOW}),
     ("least-squares", {"ridge": LOW, "alpha": HIGH}),
     ("least-squares", {"ridge": HIGH, "alpha": LOW}),
-    ("public-prior", {"steps": 3, "step_threshold": LOW, "features": PublicMap(axes=3)}),
-    ("public-prior", {"steps": 3, "step_threshold": HIGH, "features": PublicMap(axes=3)}),
+    ("public-prior", {"steps": 3, "logit_noise": LOW, "clip": HIGH, "features": PublicMap(axes=3)}),
+    ("public-prior", {"steps": 3, "logit_noise": HIGH, "clip": LOW, "features": PublicMap(axes=3)}),
 ]
 
 
@@ -140,7 +140,8 @@ def test_no_setting_of_the_callers_thread_changes_what_is_released(setting):
         ("fully-private", {"clip": 1e-13}),
         ("global-adapt", {"count_weight": 17}),
         ("global-adapt", {"adapt_rate": 1e13}),
-        ("public-prior", {"step_threshold": 1e13}),
+        ("public-prior", {"logit_noise": 1e13}),
+        ("public-prior", {"clip": 1e-13}),
     ],
 )
 def test_settings_beyond_the_edge_are_refused_when_a_method_is_made(name, settings):

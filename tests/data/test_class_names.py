@@ -16,6 +16,9 @@ from dptransfer.errors import DataError
         (["a", "b\tc"], "control character"),
         (["a", "a "], "blanks around"),
         (["\u00a0a", "b", "a"], "blanks around"),
+        (["caf\u00e9", "cafe\u0301"], "an accent"),
+        (["twice", "twice"], "distinct"),
+        ([7, 7], "distinct"),
     ],
 )
 def test_odd_names_are_refused_without_being_printed(names, words):
@@ -27,6 +30,12 @@ def test_odd_names_are_refused_without_being_printed(names, words):
 @pytest.mark.parametrize("names", [["Übelkeit 🤢", "\u202eevil"], ["a b", "a  b"], [" a", "b"], [0, 1]])
 def test_other_names_are_taken_as_they_are(names):
     assert PrivateEmbeddings([[1.0], [2.0]], [0, 1], classes=names).facts.classes == tuple(names)
+
+
+def test_a_number_and_the_word_for_it_are_not_two_classes():
+    for names in ([1, "1"], ["a", 1]):
+        with pytest.raises(DataError, match="a mix"):
+            PrivateEmbeddings([[1.0], [2.0]], [0, 1], classes=names)
 
 
 def test_folders_are_declared_under_the_same_rule(tmp_path):

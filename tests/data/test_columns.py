@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from dptransfer.data import read_table
+from dptransfer.data import read_private, read_table
 from dptransfer.errors import DataError
 
 pa = pytest.importorskip("pyarrow")
@@ -107,3 +107,29 @@ def test_a_column_tells_whose_each_row_is(tmp_path):
         read_table(path, person="who")
     with pytest.raises(DataError, match="got the type list"):
         read_table(path, person="odd")
+
+
+def test_a_column_per_feature_gives_rows_in_the_order_of_names(tmp_path):
+    columns = {
+        "f10": [10, None, 10],
+        "f2": pa.array([2.0, 2.5, -2.0], type=pa.float32()),
+        "label": [1.0, 0.0, 1.0],
+        "word": ["a", "b", "c"],
+        "seen": [True, False, None],
+        "who": [7, 8, 7],
+        "__index_level_0__": [5, 6, 7],
+    }
+    table = read_table(written(tmp_path / "a.parquet", **columns), person="who")
+    expected = [[2, 10, 1], [2.5, np.nan, 0], [-2, 10, np.nan]]
+    assert np.array_equal(table.rows, expected, equal_nan=True)
+    assert (table.labels.tolist(), table.people.tolist()) == ([1.0, 0.0, 1.0], [0, 1, 0])
+    assert read_private(tmp_path / "a.parquet", classes=[0, 1], people="who").labels.tolist() == [1, 0, 1]
+    assert read_table(tmp_path / "a.parquet", features="f*").rows.shape == (3, 2)
+    with pytest.raises(DataError, match="'word' must fit a column of numbers"):
+        read_table(tmp_path / "a.parquet", features="word")
+
+
+def test_features_are_named_for_tables_alone(tmp_path):
+    np.save(tmp_path / "a.npy", X)
+    with pytest.raises(DataError, match="columns of features are those of"):
+        read_table(tmp_path / "a.npy", features="f*")

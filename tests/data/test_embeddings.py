@@ -173,16 +173,18 @@ def test_shots_of_another_class_and_missing_shots_are_refused():
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
-def test_float_labels_are_refused_with_the_way_to_convert_them(kind):
-    """By their type alone, whatever they are; against whole-number classes they are compared as numbers."""
+def test_float_labels_are_taken_where_they_are_whole(kind):
     x = np.eye(3)
-    for y in ([0, 1, 1], [0.5, np.nan, 7]):
-        with pytest.raises(
-            DataError, match=rf"type {np.dtype(kind)}\. Convert them.*astype\(int\)"
-        ) as caught:
-            PrivateEmbeddings(x, np.array(y, dtype=kind), classes=["a", "b"])
-        assert "7" not in str(caught.value)
-    assert PrivateEmbeddings(x, np.array([0, 1, 1], dtype=kind), classes=[0, 1]).labels.tolist() == [0, 1, 1]
+    for classes in (["a", "b"], [0, 1], [0.0, 1.0], np.array([0, 1], dtype=kind)):
+        found = PrivateEmbeddings(x, np.array([0, 1, 1], dtype=kind), classes=classes)
+        assert found.labels.tolist() == [0, 1, 1]
+        assert not any(isinstance(name, float) for name in found.facts.classes)
+        for y in ([0, 1, 0.5], [0, 1, np.nan], [0, 1, 7], [0, 1, np.inf], [0, 1, -1]):
+            with pytest.raises(DataError, match="at least one is not") as caught:
+                PrivateEmbeddings(x, np.array(y, dtype=kind), classes=classes)
+            assert not {"7", "nan", "0.5", "inf"} & set(str(caught.value).split())
+    with pytest.raises(DataError, match="words or of whole numbers"):
+        PrivateEmbeddings(x, [0, 1, 1], classes=[0.0, 1.5])
 
 
 def test_public_rows_are_not_copied_and_private_ones_not_shared():

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from dptransfer.data import EncoderIdentity, Facts, read_store, require_same_encoder, write_embeddings
@@ -39,6 +41,26 @@ def test_a_size_travels_through_files_and_one_that_is_unknown_is_not_written(tmp
 def test_the_size_of_an_older_identity_is_the_one_in_its_transform(transform, size):
     assert EncoderIdentity("net", "ab" * 32, transform).picture_size == size
     assert EncoderIdentity("net", "ab" * 32, transform, 32).picture_size == 32
+
+
+def test_how_greys_are_read_is_part_of_the_identity_and_comes_back_out_of_it():
+    plain, declared = SIZED, SIZED.reading((-150, 250.5))
+    assert (plain.grey_range, declared.grey_range) == (None, (-150.0, 250.5))
+    assert declared.transform == "rgb 96 bicubic (x-127)/128, mean pool, greys -150.0 to 250.5"
+    assert declared.picture_size == replace(declared, size=None).picture_size == 96
+    assert SIZED.reading((0, 1e-9)).grey_range == (0.0, 1e-9)
+    require_same_encoder(declared, SIZED.reading((-150.0, 250.5)), names=("a", "b"))
+    for other in (plain, SIZED.reading((-150, 251))):
+        with pytest.raises(Incompatible, match=r"greys -150\.0 to 250\.5"):
+            require_same_encoder(declared, other, names=("Private rows", "public rows"))
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["", ", greys", ", greys 0 to nan", ", greys 0 to 1 to 2 or so", ", greys - to 1", ", greys 0 to 1-1"],
+)
+def test_a_transform_that_somebody_else_wrote_is_no_range_by_chance(end):
+    assert EncoderIdentity("net", "ab" * 32, f"rgb 8{end}").grey_range is None
 
 
 def test_a_runtime_is_compared_and_is_written_only_where_it_is_known():

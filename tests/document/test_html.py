@@ -3,7 +3,7 @@ from importlib.resources import files
 
 import pytest
 
-from dptransfer.document import Document, Paragraph, Section, Table
+from dptransfer.document import Document, Highlight, Paragraph, Section, Table
 
 from .pages import NASTY, Page, with_everything
 
@@ -14,10 +14,11 @@ def names(page):
 
 @pytest.mark.parametrize("word", NASTY)
 def test_no_word_becomes_markup(word):
-    plain, page = Page(with_everything().html()), Page(with_everything(word).html())
-    assert page.tags == plain.tags
-    assert names(page) == names(plain)
-    assert not set("\x1b\u202e\x00") & set(page.said)
+    for form in (Document.html, Document.fragment):
+        plain, page = Page(form(with_everything())), Page(form(with_everything(word)))
+        assert page.tags == plain.tags
+        assert names(page) == names(plain)
+        assert not set("\x1b\u202e\x00") & set(page.said)
 
 
 def test_words_are_shown_as_they_are():
@@ -96,3 +97,28 @@ def test_a_warning_comes_first_and_only_where_there_is_one():
 def test_head_contents_and_sections_come_in_reading_order():
     tags = Page(with_everything().html()).tags
     assert tags.index("header") < tags.index("nav") < tags.index("main") < tags.index("section")
+
+
+def test_a_fragment_says_what_the_page_says_without_a_page_around_it():
+    document = Document(
+        "A <title>",
+        "A sentence.",
+        warning="Look <out>",
+        highlights=(Highlight("ε", "1"),),
+        about=(("By", "<me>"),),
+        sections=(Section("First", (Paragraph("Words & more"),)),),
+        footer="The end",
+    )
+    shown = document.fragment()
+    parts = (
+        "A &lt;title&gt;",
+        "Look &lt;out&gt;",
+        "A sentence.",
+        "&lt;me&gt;",
+        "Words &amp; more",
+        "The end",
+    )
+    assert [part for part in parts if part not in shown] == []
+    assert shown.index("Look") < shown.index("title") < shown.index("sentence") < shown.index("me&gt;")
+    assert not {"<html", "<style", "<h1", "<h2", "<nav"} & set(re.findall(r"<\w+", shown))
+    assert Document("Alone").fragment() == "<div>\n<p><strong>Alone</strong></p>\n</div>"

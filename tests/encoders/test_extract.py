@@ -11,6 +11,7 @@ from PIL import Image
 from dptransfer.data import Labelled, TextList, find_images, read_private, read_public, read_table
 from dptransfer.encoders import encode_images, encode_images_in_memory, encode_texts, extract
 from dptransfer.errors import ArgumentError, DataError
+from dptransfer.progress import reported_to
 
 from . import toys
 from .toys import MeanColour, WordLengths, pictures
@@ -214,3 +215,10 @@ def test_who_an_image_is_of_changes_no_row_so_an_encoding_goes_on(images, tmp_pa
     whose = replace(images, people=np.arange(len(images)))
     assert encode_images(whose, MeanColour(), tmp_path / "a.emb", batch=8).resumed == 8
     assert read_table(tmp_path / "a.emb").people.tolist() == list(range(21))
+
+
+def test_whoever_listens_hears_of_an_encoding_in_batches(images, tmp_path):
+    heard = []
+    with reported_to(lambda *told: heard.append(told)):
+        encode_images(images, MeanColour(), tmp_path / "a.emb", batch=8)
+    assert heard == [(0, 21, ""), (8, 21, ""), (16, 21, ""), (21, 21, "")]

@@ -1,11 +1,14 @@
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from dptransfer import encoders
 from dptransfer.data import EncoderIdentity
 from dptransfer.encoders import ENCODERS, Encoder, available_encoders, encoder_of, get_encoder
+from dptransfer.encoders.in_memory import encode_images_in_memory
 from dptransfer.errors import ArgumentError, DataError, MissingDependency
 
 from .toys import MeanColour, WordLengths
@@ -100,3 +103,38 @@ def test_toys_and_real_encoders_follow_the_protocol():
 def test_all_is_sorted_and_each_name_is_there():
     assert encoders.__all__ == sorted(encoders.__all__)
     assert all(hasattr(encoders, name) for name in encoders.__all__)
+
+
+def test_a_declared_grey_range_is_read_by_and_found_again_by_the_identity(tmp_path):
+    shades = np.array([[0, 2048], [2048, 4095]], np.uint16)
+    Image.fromarray(shades).save(tmp_path / "a.png")
+    plain, declared = get_encoder(PLACE), get_encoder(PLACE, grey_range=(0, 4095))
+    assert (plain.identity.grey_range, declared.identity.grey_range) == (None, (0.0, 4095.0))
+    rows, unreadable = encode_images_in_memory([tmp_path / "a.png"], declared)
+    assert unreadable == ()
+    assert abs(rows[0, 0] - 127) <= 1
+    assert encode_images_in_memory([tmp_path / "a.png"], plain).unreadable == (0,)
+    again = encoder_of(declared.identity, spec=PLACE)
+    assert again.identity == declared.identity
+    assert (encode_images_in_memory([tmp_path / "a.png"], again).rows == rows).all()
+
+
+def test_a_grey_range_is_for_pictures_and_for_encoders_that_can_bear_it():
+    with pytest.raises(ArgumentError, match="for texts"):
+        get_encoder(f"{__name__}:WordLengths", grey_range=(0, 1))
+    with pytest.raises(ArgumentError, match="two numbers"):
+        get_encoder(PLACE, grey_range=(1, 0))
+    with pytest.raises(ArgumentError, match="plain attribute"):
+        get_encoder(f"{__name__}:Sealed", grey_range=(0, 1))
+
+
+class Sealed(MeanColour):
+    """An encoder whose identity nobody sets."""
+
+    identity = property(
+        lambda self: EncoderIdentity("sealed", "0" * 64, "8 px"), lambda self, value: self._no()
+    )
+
+    def _no(self):
+        if hasattr(self, "dimension"):
+            raise AttributeError("identity")

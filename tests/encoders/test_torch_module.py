@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dptransfer.encoders import TorchModuleEncoder
-from dptransfer.encoders.torch_module import state_digest
+from dptransfer.encoders.torch_module import PixelMap, state_digest
 from dptransfer.errors import ArgumentError, DataError
 
 from .toys import random_images
@@ -63,3 +63,22 @@ def test_rows_on_a_gpu_match_the_cpu_and_do_not_depend_on_companions():
     rows = made.encode(images)
     assert np.allclose(rows, encoder(network()).encode(images), atol=1e-4)
     assert np.array_equal(made.encode(images[::-1])[::-1], rows)
+
+
+def test_bytes_are_scaled_as_the_pixel_map_says():
+    def squeezed(image):
+        return np.asarray(image.resize((8, 8), 3))
+
+    def scaled(image):
+        return (
+            squeezed(image).astype(np.float32).transpose(2, 0, 1) - np.float32([[[9]], [[5]], [[1]]])
+        ) / 64
+
+    told = {"name": "net", "transform_name": "rgb 8", "pixel_map": PixelMap(8, (9.0, 5.0, 1.0), 64.0)}
+    in_bytes, in_floats = (
+        TorchModuleEncoder(torch.nn.Conv2d(3, 4, 3), transform, **told) for transform in (squeezed, scaled)
+    )
+    in_floats.module.load_state_dict(in_bytes.module.state_dict())
+    images = random_images(3)
+    assert in_bytes.prepare(images[0]).dtype == np.uint8
+    assert np.array_equal(in_bytes.encode(images), in_floats.encode(images))

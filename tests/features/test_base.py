@@ -1,15 +1,24 @@
 import numpy as np
 import pytest
 
-from dptransfer.data import PublicEmbeddings
+from dptransfer.data import PublicEmbeddings, Vocabulary
 from dptransfer.errors import ArgumentError, DataError
-from dptransfer.features import FittedFeatures, PublicMap, UnitNorm, apply, describe, read_features
+from dptransfer.features import (
+    FittedFeatures,
+    PublicMap,
+    UnitNorm,
+    VocabularyMap,
+    apply,
+    describe,
+    read_features,
+)
 from dptransfer.features.lattice import SUM_BITS
 
-POOL = PublicEmbeddings(np.random.default_rng(0).normal(size=(40, 6)))
+WORDS = Vocabulary(("cat", "dog", "eel"), np.eye(3, 6), np.zeros(3))
+POOL = PublicEmbeddings(np.random.default_rng(0).normal(size=(40, 6)), vocabulary=WORDS)
 
 
-@pytest.mark.parametrize("features", [UnitNorm(), UnitNorm(pool=4), PublicMap(axes=3)])
+@pytest.mark.parametrize("features", [UnitNorm(), UnitNorm(pool=4), PublicMap(axes=3), VocabularyMap()])
 def test_a_map_has_the_width_it_said_and_comes_back_from_a_release(features):
     fitted = features.fit(6, POOL)
     assert isinstance(fitted, FittedFeatures)

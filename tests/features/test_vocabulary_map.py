@@ -44,7 +44,7 @@ def test_a_row_becomes_the_roots_of_its_probabilities_above_chance(unit_rows):
     above = np.maximum(probabilities(vocabulary, x) - 1 / WORDS, 0)
     wanted = np.sqrt(above / above.sum(axis=1, keepdims=True))
     got = apply(fitted(vocabulary), x)
-    assert np.abs(got - wanted).max() < 2e-3
+    assert np.abs(got**2 - wanted**2).max() < 1e-2
     assert np.abs(np.linalg.norm(got, axis=1) - 1).max() < 1e-7
     assert got.min() == 0
 
@@ -52,7 +52,7 @@ def test_a_row_becomes_the_roots_of_its_probabilities_above_chance(unit_rows):
 def test_the_confidence_of_a_row_is_its_largest_probability():
     vocabulary, x = words(), some_rows()
     sure = fitted(vocabulary).confidence(x, 2**30) * 2.0**-30
-    assert np.abs(sure - probabilities(vocabulary, x).max(axis=1)).max() < 1e-3
+    assert np.abs(sure - probabilities(vocabulary, x).max(axis=1)).max() < 2e-3
 
 
 def of_floats(vocabulary, x, norm):
@@ -106,10 +106,13 @@ def test_the_norm_holds_where_all_words_are_nearly_alike(count):
 
 
 def test_every_partial_sum_stays_where_floats_are_integers():
+    """Rows along the weights of a word are the worst; the sum of absolute terms bounds any partial sum."""
     made, x = fitted(words()), np.vstack([some_rows(20), words().weights * 1e4])
-    integers = vocabulary_map.clipped_lattice(x, 2**26, clip=2.0**10).astype(object)
-    assert (np.abs(integers) @ np.abs(made.matrix.astype(object))).max() <= 2**52
-    assert all(squared_length(column) <= 2**50 for column in made.matrix.T)
+    integers, _ = vocabulary_map.rows_and_lengths(x, vocabulary_map._NORM)
+    assert (np.abs(integers) @ np.abs(made.matrix.astype(np.float64))).max() < 2**24
+    assert all(squared_length(column) <= 4064**2 for column in made.matrix.T)
+    wide = Vocabulary(("a", "b"), np.ones((2, 2**14)), np.zeros(2))
+    assert squared_length(FittedVocabularyMap.of(wide).matrix[:, 0]) <= 4064**2
 
 
 def test_rows_that_are_no_numbers_or_nothing_become_zeros():
@@ -140,12 +143,12 @@ def test_a_map_comes_back_from_a_release_and_a_changed_one_does_not():
 
 def test_a_map_whose_products_would_not_be_exact_cannot_exist():
     made = fitted(words())
-    for arrays in ({"matrix": np.full_like(made.matrix, 2**25)}, {"offset": made.offset[1:]}):
+    for arrays in ({"matrix": np.full_like(made.matrix, 2**12)}, {"offset": made.offset[1:]}):
         with pytest.raises(DataError, match="exact products"):
             FittedVocabularyMap.read({**made.arrays(), **arrays}, made.settings())
-    for exponent in (1000, -1000, 0.5):
-        with pytest.raises(DataError, match="power of two"):
-            FittedVocabularyMap.read(made.arrays(), {**made.settings(), "exponent": exponent})
+    for scale in (1e30, 0.0, float("nan"), "1"):
+        with pytest.raises(DataError, match="near 1"):
+            FittedVocabularyMap.read(made.arrays(), {**made.settings(), "scale": scale})
 
 
 def test_what_is_public_and_wrong_is_said_before_any_row_is_read():

@@ -1,5 +1,7 @@
 """Text files that list things: classes, texts, images; and damaged pictures themselves."""
 
+import io
+
 import numpy as np
 
 from .mutate import damaged, odd_text
@@ -105,6 +107,58 @@ class People(_Text):
             listed.unlink()
 
 
+class Features(_Text):
+    """A table with a column per feature; labels and people are no features."""
+
+    name, file = "features", "features.csv"
+    lines = ("f1,f2,label,who", *(f"{i}.5,-1e{i},{CLASSES[i % 3]},{SECRET}-{i}" for i in range(20)))
+
+    def read(self, path):
+        from dptransfer.data import read_private, read_table
+
+        use_every_way(
+            lambda: read_private(path, classes=CLASSES, people="who").fingerprint,
+            lambda: read_private(path, classes=CLASSES, features="f*").fingerprint,
+            lambda: read_table(path, features="f1"),
+        )
+
+
+class Archives(Target):
+    """Pictures in a zip and in a tar; whatever the archive says, nothing is written elsewhere."""
+
+    name = "archives"
+
+    def write(self, folder):
+        import tarfile
+        import zipfile
+
+        names = [f"{CLASSES[i % 3]}/{i}.png" for i in range(6)]
+        with zipfile.ZipFile(folder / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+            for name in names:
+                archive.writestr(name, name * 20)
+        with tarfile.open(folder / "a.tar", "w") as archive:
+            for name in names:
+                info = tarfile.TarInfo(name)
+                info.size = len(name) * 20
+                archive.addfile(info, io.BytesIO(name.encode() * 20))
+
+    def damage(self, folder, dice):
+        for path in sorted(folder.iterdir()):
+            path.write_bytes(damaged(path.read_bytes(), dice))
+        return False
+
+    def use(self, folder, repaired):
+        from dptransfer.data import find_images
+
+        def read(path):
+            found = find_images(path, classes=CLASSES)
+            inside = found.root.resolve()
+            require(all(one.resolve().is_relative_to(inside) for one in found.paths), "a name leads out")
+            require(all(one.stat().st_size < 10**6 for one in found.paths), "more is written than was packed")
+
+        use_every_way(lambda: read(folder / "a.zip"), lambda: read(folder / "a.tar"))
+
+
 class Pictures(Target):
     """A picture is read or it is not; which of the two is private, so nothing may be said about it."""
 
@@ -137,7 +191,7 @@ class Pictures(Target):
         rows, unreadable = encode_images_in_memory(find_images(folder), _mean_colour(), batch=2)
         there = len(list(folder.iterdir()))
         require(rows.shape == (there, 3), "a picture that cannot be read is a row all the same")
-        require(not unreadable or not rows.any(), "a picture that cannot be read is a row of zeros")
+        require(not rows[list(unreadable)].any(), "a picture that cannot be read is a row of zeros")
 
 
 def _mean_colour():
@@ -166,4 +220,4 @@ def _upside_down():
 
 
 def targets():
-    return [Classes(), Texts(), ImageLists(), People(), Pictures()]
+    return [Classes(), Texts(), ImageLists(), People(), Features(), Archives(), Pictures()]

@@ -61,7 +61,11 @@ def damaged_json(text, dice):
         if not places:
             break
         _edit(*dice.choice(places), dice)
-    return json.dumps(whole, indent=1)
+        try:
+            text = json.dumps(whole, indent=1)
+        except ValueError:  # a value was put into itself, which no file can hold
+            break
+    return text
 
 
 def odd_text(dice):

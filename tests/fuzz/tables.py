@@ -1,4 +1,4 @@
-"""Files of rows and labels: `.npy`, `.npz`, `.safetensors`, `.parquet`, `.pt`."""
+"""Files of rows and labels: `.npy`, `.npz`, `.safetensors`, `.parquet`, `.pt`; and saved data sets."""
 
 import io
 import json
@@ -129,6 +129,34 @@ class Safetensors(Target):
 
     def use(self, folder, repaired):
         read_as_rows(folder / "rows.safetensors")
+
+
+class SavedDataSet(Target):
+    """A data set that was saved to disk: an Arrow stream, and what is told of it."""
+
+    name = "saved data set"
+
+    def write(self, folder):
+        import pyarrow
+
+        table = _parquet_table()
+        with pyarrow.OSFile(str(folder / "data.arrow"), "wb") as file:
+            with pyarrow.ipc.new_stream(file, table.schema) as stream:
+                stream.write_table(table)
+        (folder / "dataset_info.json").write_text("{}")
+        (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data.arrow"}]}))
+
+    def damage(self, folder, dice):
+        if dice.random() < 0.3:
+            state = folder / "state.json"
+            state.write_text(damaged_json(state.read_text(), dice), errors="replace")
+            return False
+        data = folder / "data.arrow"
+        data.write_bytes(damaged(data.read_bytes(), dice))
+        return False
+
+    def use(self, folder, repaired):
+        read_as_rows(folder)
 
 
 class Parquet(Target):
@@ -307,6 +335,6 @@ def _save_odd_tensors(path, dice):
 
 def targets():
     """Those whose packages are installed."""
-    optional = [Parquet()] if find_spec("pyarrow") else []
+    optional = [Parquet(), SavedDataSet()] if find_spec("pyarrow") else []
     optional += [Torch()] if find_spec("torch") else []
     return [Npy(), Labels(), Npz(), Safetensors(), *optional]

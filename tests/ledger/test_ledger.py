@@ -294,7 +294,7 @@ def test_a_copy_of_a_ledger_is_the_same_ledger(ledger):
 
 def test_the_package_exports_what_it_says():
     found = {name for name, value in vars(dptransfer.ledger).items() if not name.startswith("_")}
-    modules = {"account", "chain", "entry", "ledger", "register", "schema", "sketch", "store"}
+    modules = {"account", "chain", "entry", "ledger", "register", "schema", "sketch", "store", "summary"}
     assert found - modules == set(dptransfer.ledger.__all__)
     assert dptransfer.ledger.__all__ == sorted(dptransfer.ledger.__all__)
 

@@ -8,8 +8,8 @@ from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianMechanism, GaussianShares
 from dptransfer.noise import SeededNoise, lattice_epsilon
-from dptransfer.privacy import Relation, Unit
-from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts, WeightedTotal
+from dptransfer.privacy import Bound, Relation, Unit
+from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts, SoftmaxGradient, WeightedTotal
 
 from .test_gaussian import Listening
 
@@ -54,47 +54,18 @@ def test_no_more_is_spent_than_is_left():
             left.release(ClassCounts(2), bad, ROWS, LABELS)
 
 
-def test_labels_that_stay_and_labels_that_change_have_accounts_of_their_own_under_replace_one():
-    """Counts move only with a label, and sums by √2 then and not by 2; a total moves by 2 either way."""
-    total = WeightedTotal(FEATURES, np.ones(2))
-    left = shares(Relation.REPLACE_ONE).open(noise=SeededNoise(0))
-    left.release(ClassCounts(2), 0.3, ROWS, LABELS)
-    assert left.left == pytest.approx((1.0, 0.7))
-    left.release(ClassSums(FEATURES, 2), 0.8, ROWS, LABELS)
-    assert left.left == pytest.approx((0.2, 0.3))
-    for query, share in ((ClassSums(FEATURES, 2), 0.21), (total, 0.21), (ClassCounts(2), 0.31)):
-        with pytest.raises(BudgetError, match="Shares"):
-            left.release(query, share, ROWS, LABELS)
-    left.release(total, 0.2, ROWS, LABELS)
-    left.release(ClassCounts(2), 0.1, ROWS, LABELS)
-    for query in (ClassSums(FEATURES, 2), total, ClassCounts(2)):
-        with pytest.raises(BudgetError, match="Shares"):
-            left.release(query, 1e-6, ROWS, LABELS)
-
-
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 1)])
-def test_no_pair_of_either_kind_costs_more_than_the_event(first, second):
-    """The worst rows of each kind, priced from their exact answers and the noise that was drawn."""
+def test_no_pair_of_neighbours_costs_more_than_the_event(first, second):
+    """Rows as far apart as can be, of one class or of two, priced by exact answers and the noise drawn."""
     made, noise = shares(Relation.REPLACE_ONE), Listening(0)
     one, other = ((sign * ROWS[:1], np.array([label])) for sign, label in ((1, first), (-1, second)))
     left, spent = made.open(noise=noise), 0.0
-    split = [(ClassCounts(2), 0.3), (ClassSums(FEATURES, 2), 0.8), (WeightedTotal(FEATURES, np.ones(2)), 0.2)]
+    split = [(ClassCounts(2), 0.3), (ClassSums(FEATURES, 2), 0.2), (WeightedTotal(FEATURES, np.ones(2)), 0.5)]
     for query, share in split:
         left.release(query, share, *one)
         gap = (query(*one) - query(*other)).astype(float)
         spent += float((gap**2).sum()) / noise.asked[0] ** 2
-    assert 0.85 <= spent * made.noise_multiplier**2 <= 1
-
-
-def test_what_the_lattice_costs_covers_shares_that_add_up_to_two():
-    """Counts for labels that change, sums for labels that stay: each of the two takes a whole budget."""
-    made, noise = shares(Relation.REPLACE_ONE), Listening(0)
-    left, spent = made.open(noise=noise), 0.0
-    for query, share in ((ClassSums(FEATURES, 2), 1.0), (ClassCounts(2), 0.5)):
-        left.release(query, share, ROWS, LABELS)
-        spent += lattice_epsilon(noise.asked[0], math.prod(query.shape))
-    assert spent <= made.event.numeric_epsilon
-    assert made.event.numeric_epsilon == 2 * lattice_epsilon(3.0 * 2 * 2**30 / 2, 6)
+    assert 0.65 <= spent * made.noise_multiplier**2 <= 1
 
 
 def test_a_query_larger_than_planned_is_refused():
@@ -153,9 +124,8 @@ def test_the_event_pays_for_the_coarsest_grid_that_may_pass(relation, split):
         drawn = noise.asked[0] / coarsest.grid / coarsest.l2_sensitivity(relation)
         events.append(GaussianMechanism(coarsest, drawn, relation).event)
     paid, cost = made.event.numeric_epsilon, sum(event.numeric_epsilon for event in events)
-    twice = 2 if relation is Relation.REPLACE_ONE else 1  # for labels that stay and for those that change
-    assert twice * cost <= paid
-    assert twice * cost >= 0.999 * paid  # nothing is paid for nothing, so half of a half would not do
+    assert cost <= paid
+    assert cost >= 0.999 * paid  # nothing is paid for nothing, so half of a half would not do
 
 
 @pytest.mark.parametrize("relation", Relation)
@@ -164,3 +134,16 @@ def test_half_the_sensitivity_in_steps_may_pass_and_a_hair_less_not(relation):
     left.release(OfGrid(2**29), 0.1, ROWS, LABELS)
     with pytest.raises(ArgumentError, match="coarser"):
         left.release(OfGrid(2**29 - 1), 0.1, ROWS, LABELS)
+
+
+def test_sums_are_released_beside_the_finer_gradients_of_persons_and_their_grid_is_paid_for():
+    """A gradient of persons is in steps of 2⁻³⁶, everything else in steps of 2⁻³⁰."""
+    bound = Bound(Unit.PERSON)
+    gradient = SoftmaxGradient(FEATURES, np.zeros((2, 3)), np.zeros(2), bound=bound)
+    made, noise = GaussianShares(gradient, 3.0, Relation.ADD_REMOVE, "all"), Listening(0)
+    left, spent = made.open(noise=noise), 0.0
+    for query in (ClassCounts(2, bound=bound), ClassSums(FEATURES, 2, bound=bound), gradient):
+        left.release(query, 1 / 3, ROWS, LABELS, np.array([0, 1, 1]))
+        spent += lattice_epsilon(noise.asked[0], math.prod(query.shape))
+    assert gradient.grid == 2**36
+    assert spent <= made.event.numeric_epsilon == lattice_epsilon(3.0 * 2**29, 6)

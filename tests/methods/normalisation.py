@@ -11,7 +11,8 @@ from dptransfer.encoders import EncoderDelta, TorchModuleEncoder
 from dptransfer.features import UnitNorm
 from dptransfer.features.lattice import SUM_BITS, clipped_lattice
 from dptransfer.mechanisms import GaussianRounds
-from dptransfer.methods.base import ImageMethod, Outcome
+from dptransfer.methods.base import Outcome
+from dptransfer.methods.image_method import ImageMethod
 from dptransfer.privacy import Relation, Unit
 from dptransfer.release.heads import LinearHead
 

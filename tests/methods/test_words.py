@@ -16,7 +16,7 @@ from dptransfer.data import EncoderIdentity, Vocabulary
 from dptransfer.encoders import vocabularies
 from dptransfer.errors import DataError
 from dptransfer.features import FittedVocabularyMap, VocabularyMap
-from dptransfer.methods import NoisyGD
+from dptransfer.methods import NoisyGD, PublicPriorPrototypes
 from dptransfer.methods.replan import check_steps
 from dptransfer.named import named_method
 from dptransfer.release import read_release
@@ -84,3 +84,11 @@ def test_a_recorded_number_of_words_that_is_none_is_refused(tmp_path):
 
 def test_the_map_is_set_by_its_name():
     assert named_method("mean", {"features": "vocabulary"}) == METHOD
+
+
+def test_a_default_that_reads_words_leaves_out_more_than_would_fit_beside_its_axes():
+    many = Vocabulary(tuple(map(str, range(2**13 + 1))), np.zeros((2**13 + 1, WIDTH)), np.zeros(2**13 + 1))
+    pool = PublicEmbeddings(RNG.normal(size=(5, WIDTH)), vocabulary=many)
+    assert PublicPriorPrototypes().described(pool).vocabulary is None
+    assert METHOD.described(pool).vocabulary is many
+    assert PublicPriorPrototypes().described(pool.with_vocabulary(VOCABULARY)).vocabulary is VOCABULARY

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dptransfer.privacy import Guarantee, Relation
+from dptransfer.privacy import Guarantee, Relation, Unit
 
 
 def test_the_sentence_names_epsilon_delta_and_the_relation():
@@ -65,3 +65,9 @@ def test_what_the_sentence_says_is_never_less_and_hardly_more(epsilon, delta):
     said = re.search(r"ε = (\S+), δ = (\S+)\)", str(Guarantee(epsilon, delta, Relation.ADD_REMOVE)))
     for number, true in zip(map(float, said.groups()), (epsilon, delta), strict=True):
         assert true <= number <= true * (1 + 1.1e-6)
+
+
+def test_a_notebook_shows_the_whole_sentence_and_a_terminal_the_numbers():
+    promise = Guarantee(1.0, 0.0, Relation.REPLACE_ONE, assumptions=("a < b",), unit=Unit.PERSON)
+    assert repr(promise) == "Guarantee(ε = 1, replace-one, by person)"
+    assert promise._repr_html_() == f"<p>{str(promise).replace('<', '&lt;')}</p>"

@@ -24,7 +24,6 @@ from dptransfer.queries import (
     ProjectionGradient,
     SecondMoments,
     SoftmaxGradient,
-    WeightedClassSums,
     WeightedTotal,
 )
 from dptransfer.queries.second_moments import OfAll, OfClasses, OfProbabilities
@@ -58,6 +57,7 @@ def curved(**more):
 AXES = np.linalg.qr(np.random.default_rng(5).normal(size=(WIDTH, 2)))[0]
 AXES[:, 0] = np.eye(WIDTH)[0]  # not orthonormal any more, and along the worst rows
 FALLING = np.array([1.0, 0.37, 0.0])
+WEIGHTS = np.geomspace(1.0, 1e-4, MANY)
 QUERIES = {
     "sums": lambda bound: ClassSums(UNIT, CLASSES, bound=bound),
     "counts": lambda bound: ClassCounts(CLASSES, bound=bound),
@@ -66,8 +66,6 @@ QUERIES = {
     "sums and heavy counts": lambda bound: ClassSumsAndCounts(UNIT, CLASSES, weight=2.5, bound=bound),
     "total": lambda bound: WeightedTotal(UNIT, FALLING, bound=bound),
     "total and count": lambda bound: WeightedTotal(UNIT, FALLING, 0.5, bound=bound),
-    "weighted sums and counts": lambda bound: WeightedClassSums(UNIT, FALLING, 0.25, bound=bound),
-    "weighted sums": lambda bound: WeightedClassSums(UNIT, FALLING, bound=bound),
     "correct": lambda bound: CorrectCount(UNIT, np.eye(CLASSES, WIDTH), np.zeros(CLASSES), bound=bound),
     "confidence": lambda bound: ConfidenceTotal(MAPS["words"], bound=bound),
     "steep gradient": lambda bound: steep(bound=bound),
@@ -75,6 +73,9 @@ QUERIES = {
     "short clip, many classes": lambda bound: steep(MANY, clip=1e-3, bound=bound),
     "gradient": lambda bound: gentle(bound=bound),
     "gradient, many classes": lambda bound: gentle(MANY, bound=bound),
+    "gradient, weighted": lambda bound: gentle(weights=WEIGHTS[[0, 4, -1]], bound=bound),
+    "gradient, weighted, many classes": lambda bound: gentle(MANY, weights=WEIGHTS, bound=bound),
+    "steep gradient, weighted": lambda bound: steep(weights=WEIGHTS[[0, 4, -1]], bound=bound),
     "gradient of a quadratic head": lambda bound: curved(bound=bound),
     "gradient beside a prior": lambda bound: gentle(prior=5 * np.eye(CLASSES, WIDTH), bound=bound),
     "gradient beside a prior, many": lambda bound: gentle(MANY, prior=np.eye(MANY, WIDTH), bound=bound),
@@ -142,12 +143,11 @@ REACHED = {
     "sums and heavy counts": (RIGHT, OTHER),
     "total": (RIGHT, LEFT),
     "total and count": (RIGHT, LEFT),
-    "weighted sums and counts": (RIGHT, LEFT),
-    "weighted sums": (RIGHT, LEFT),
     "correct": (RIGHT, WRONG),
     "confidence": (RIGHT, WORST["zeros"]),
     "steep gradient": (RIGHT, LEFT),
     "steep gradient, many classes": (RIGHT, LEFT),
+    "steep gradient, weighted": (RIGHT, LEFT),
     "short clip, many classes": (RIGHT, LEFT),
     "projected gradient": (RIGHT, LEFT),
     "moment": (RIGHT, ACROSS),
@@ -274,6 +274,22 @@ def test_a_persons_gradient_is_the_sum_of_theirs_scaled_to_the_bound():
         wanted = whole * min(1.0, examples / np.linalg.norm(whole))
         assert np.abs(query(x, y, np.zeros(12, dtype=np.int64)) / query.grid - wanted).max() < 1e-3
         assert np.linalg.norm(whole) > examples
+
+
+def test_classes_are_weighted_before_a_person_is_bounded():
+    """Thirty rows of a common class beside one of a rare one: weighted, the rare one is heard."""
+    x = np.vstack([np.tile([1.0, 0.0, 0.0], (30, 1)), [[0.0, 1.0, 0.0]]])
+    y, whose = np.array([0] * 30 + [1]), np.zeros(31, dtype=np.int64)
+    for classes in (CLASSES, MANY):
+        weights = np.where(np.arange(classes) == 0, 1 / 30, 1.0)
+        rows, one = gentle(classes, weights=weights), Bound(Unit.PERSON)
+        whole = rows(x, y) / rows.grid
+        query = gentle(classes, weights=weights, bound=one)
+        wanted = whole / max(1.0, np.linalg.norm(whole))
+        assert np.abs(query(x, y, whose) / query.grid - wanted).max() < 31 * 2.0**-14  # the grid of rows
+        plain = gentle(classes, bound=one)
+        heard, drowned = (np.linalg.norm((own(x, y, whose) / own.grid)[:, 1]) for own in (query, plain))
+        assert heard > 3 * drowned
 
 
 def test_rounding_residuals_toward_zero_may_lengthen_a_sum_that_cancels_and_is_paid_for():

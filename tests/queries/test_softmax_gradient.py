@@ -54,7 +54,9 @@ def test_without_the_clip_the_check_fails(monkeypatch):
     right, left = ([1.0, 0.0, 0.0], 0), ([-1.0, 0.0, 0.0], 0)
     assert stays_within(steep(), EMPTY, right, left)
     lattice = kernel.residual_lattice
-    monkeypatch.setattr(kernel, "residual_lattice", lambda residual, clip: lattice(residual, 2.0) * 2)
+    monkeypatch.setattr(
+        kernel, "residual_lattice", lambda residual, clip, weights: lattice(residual, 2.0) * 2
+    )
     assert not stays_within(steep(), EMPTY, right, left)
 
 
@@ -184,6 +186,77 @@ def test_a_clip_that_is_none_is_refused():
     for clip in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(ArgumentError, match="clip"):
             projected("one axis", clip)
+
+
+UNEQUAL = np.array([1.0, 0.37, 2.0**-40])
+
+
+def weighted(weights=UNEQUAL, linear=None, clip=0.6, **more):
+    linear = np.random.default_rng(9).normal(size=(CLASSES, WIDTH)) if linear is None else linear
+    return SoftmaxGradient(MAPS["unit norm"], linear, np.zeros(CLASSES), clip=clip, weights=weights, **more)
+
+
+@steady
+@given(
+    data=data_sets(),
+    first=examples,
+    second=examples,
+    weights=st.lists(st.floats(0, 1, exclude_min=True), min_size=CLASSES, max_size=CLASSES),
+    size=st.sampled_from([0.0, 1.0, 1e6]),
+)
+def test_weighted_gradients_stay_within_their_sensitivity(data, first, second, weights, size):
+    linear = size * np.random.default_rng(6).normal(size=(CLASSES, WIDTH))
+    assert stays_within(weighted(np.array(weights), linear), data, first, second)
+
+
+def test_a_row_counts_by_the_weight_of_its_class_after_the_clip():
+    """Against a plain float computation; weights of ones, of any type, change no integer."""
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(40, WIDTH)), rng.integers(0, CLASSES, 40)
+    asked, unit = weighted(), x / np.linalg.norm(x, axis=1, keepdims=True)
+    residual = softmax.residuals(asked.linear, unit, y)
+    assert (np.linalg.norm(residual, axis=1) > asked.clip).any()
+    residual *= np.minimum(1.0, asked.clip / np.linalg.norm(residual, axis=1))[:, None]
+    wanted = (residual * UNEQUAL[y][:, None]).T @ unit
+    assert np.abs(asked.clip * asked(x, y) / asked.grid - wanted).max() < 0.005
+    lengths = np.linalg.norm(residual, axis=1) / asked.clip * UNEQUAL[y]
+    assert asked.contribution_norms(x, y) == pytest.approx(lengths, abs=1e-3)
+    plain = weighted(None)(x, y)
+    assert not np.allclose(asked(x, y), plain, rtol=0.1)
+    for ones in (np.ones(CLASSES), np.ones(CLASSES, dtype=np.float16), np.ones(CLASSES, dtype=np.int64)):
+        assert (weighted(ones)(x, y) == plain).all()
+
+
+def test_no_entry_of_a_weighted_residual_is_larger_than_without_its_weight():
+    rng = np.random.default_rng(3)
+    rows = MAPS["unit norm"].lattice(rng.normal(size=(500, WIDTH)), 2**16).astype(float)
+    labels, logits = rng.integers(0, CLASSES, 500), weighted().logits
+    weights = np.array([np.nextafter(1, 0), 0.9, 5e-324])
+    whole, less = (
+        kernel.residual_lattice(kernel.residuals(rows, labels, logits), 0.6, weights=own)
+        for own in (None, weights)
+    )
+    assert (np.abs(less) <= np.abs(whole)).all()
+    assert not less[:, labels == 2].any()
+
+
+def test_weighted_gradients_are_the_same_integers_in_any_order_and_in_torch(monkeypatch):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(8)
+    x, y, order = rng.normal(size=(300, WIDTH)), rng.integers(0, CLASSES, 300), rng.permutation(300)
+    rows = MAPS["unit norm"].lattice(x, 2**16)
+    wanted = weighted()(x, y)
+    assert (weighted()(torch.from_numpy(rows).double(), torch.from_numpy(y)) == wanted).all()
+    monkeypatch.setattr(chunks, "_CHUNK_ELEMENTS", 7)
+    assert (weighted()(x[order], y[order]) == wanted).all()
+
+
+@pytest.mark.parametrize(
+    "weights", [[1.0, 1.1, 0.5], [0.0, 1.0, 1.0], [-1.0, 1.0, 1.0], [np.nan, 1.0, 1.0], [1.0, 1.0], 0.5]
+)
+def test_weights_that_the_sensitivity_does_not_cover_are_refused(weights):
+    with pytest.raises(ArgumentError, match="Weights"):
+        weighted(np.array(weights))
 
 
 def beside_prior(weights, prior, clip=1.0):

@@ -5,7 +5,7 @@ import pytest
 
 from dptransfer.data import Vocabulary
 from dptransfer.features import FittedSideBySide, FittedVocabularyMap, UnitNorm
-from dptransfer.features.side_by_side import STRETCH
+from dptransfer.features.side_by_side import STRETCHES
 from dptransfer.release import card_of, read_release
 from dptransfer.release.heads import AverageHead, CosineHead, LinearHead, QuadraticHead
 from dptransfer.release.words import top_words, words_of
@@ -25,7 +25,7 @@ EXPECTED = (
 
 def beside(weights):
     """Weights for words behind weights for the rows themselves."""
-    return np.hstack([np.ones((3, DIMENSION)), STRETCH * weights])
+    return np.hstack([np.ones((3, DIMENSION)), STRETCHES[1] * weights])
 
 
 def model(head, features=MAP):
@@ -40,7 +40,7 @@ MODELS = {
         QuadraticHead(beside(np.log(SHARES)), np.zeros(3), np.zeros((3, BOTH.dimension))), BOTH
     ),
     "in front": model(
-        LinearHead(np.hstack([STRETCH * np.log(SHARES), np.ones((3, DIMENSION))]), np.zeros(3)),
+        LinearHead(np.hstack([STRETCHES[0] * np.log(SHARES), np.ones((3, DIMENSION))]), np.zeros(3)),
         FittedSideBySide(MAP, UnitNorm().fit(DIMENSION, None)),
     ),
 }

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.encoding import encoded_beside, is_table
 from dptransfer.cli.inputs import labelled_rows, private_rows, require_other_than
 from dptransfer.cli.model_encoder import encoder_behind
 from dptransfer.cli.screen import say, show_json, show_table
+from dptransfer.encoding import encoded_beside, is_table
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def attack(
     person: Annotated[
         str | None,
         typer.Option(
-            metavar="COLUMN|folder",
+            metavar="COLUMN|folder|dicom",
             help="What tells whose each row is, in both files; for releases that protect persons.",
         ),
     ] = None,
@@ -59,7 +59,8 @@ def attack(
     def given(path: Path) -> Given:
         if seen_by is None or is_table(path):
             return _given(path, path, released, person)
-        with encoded_beside(path, seen_by, released.classes, model, person) as rows:  # they keep the people
+        encoded = encoded_beside(path, seen_by, released.classes, model, person)
+        with encoded as rows:  # they keep the people
             return _given(rows, path, released, None)
 
     inside, outside = given(members), given(others)

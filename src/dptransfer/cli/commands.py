@@ -93,7 +93,7 @@ def _command(name: str, found: Any, **how: Any) -> Any:
 
 
 _STORY = (
-    "methods", "plan", "encode", "fit", "predict", "evaluate", "attack", "card", "verify", "export",
+    "methods", "check", "plan", "encode", "fit", "predict", "evaluate", "attack", "card", "verify", "export",
 )  # fmt: skip
 _OWN = {name: f"dptransfer.cli.{name}:{name}" for name in _STORY}
 _OWN |= {name: f"dptransfer.cli.{name}:app" for name in ("encoder", "pate", "ledger")}

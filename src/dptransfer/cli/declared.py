@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dptransfer.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from dptransfer.data.grey_levels import GreyRange
 
 SIZES = {
     "size": int,
@@ -51,6 +54,26 @@ def settings_of(
             known = f"one of {', '.join(about)} here; got '{name}'"
             raise ArgumentError(f"--set data.FIELD takes {known}. Example: --set data.size=5000")
     return method, data
+
+
+def grey_ends(text: str | None) -> GreyRange | None:
+    """What `--grey-range` says: the values that are black and white.
+
+    >>> grey_ends("-150,250")
+    (-150.0, 250.0)
+    """
+    if text is None:
+        return None
+
+    from dptransfer.data.grey_levels import declared_range
+
+    try:
+        return declared_range(text.split(","))
+    except ArgumentError:
+        raise ArgumentError(
+            f"--grey-range takes two numbers, black and then white, the lower first; got '{text}'. "
+            "Example: --grey-range 0,4095"
+        ) from None
 
 
 def class_list(text: str) -> tuple[str | int, ...]:

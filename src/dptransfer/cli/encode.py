@@ -9,9 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.declared import class_list
-from dptransfer.cli.encoding import NOBODY, encode_to, examples_in, note_problems, refuse_problems
+from dptransfer.cli.declared import class_list, grey_ends
 from dptransfer.cli.screen import say, show_facts, show_json
+from dptransfer.encoding import (
+    BREAKS_OFF,
+    GREYS,
+    NOBODY,
+    encode_to,
+    examples_in,
+    note_problems,
+    refuse_problems,
+)
 from dptransfer.errors import ArgumentError
 
 _ALLOW = "pass --allow-unreadable to count each as a row of zeros."
@@ -19,14 +27,16 @@ _ALLOW = "pass --allow-unreadable to count each as a row of zeros."
 
 def encode(
     source: Annotated[
-        Path, typer.Argument(help="A folder (of one per class), an image, or texts (.csv, .parquet, .txt).")
+        Path,
+        typer.Argument(help="Images: a folder, .zip, .tar, .parquet; or texts: .csv, .parquet, .txt."),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The .emb folder to write.")],
     encoder: options.EncoderName = None,
     size: Annotated[
         int | None, typer.Option("--size", "--image-size", help="Side of the pictures, such as 128.")
     ] = None,
-    text_column: Annotated[str | None, typer.Option(help="Column of the texts; default text.")] = None,
+    grey_range: options.GreyRange = None,
+    text_column: options.TextColumn = None,
     device: options.Device = "cpu",
     runtime: options.Runtime = None,
     batch: options.Batch = 32,
@@ -52,12 +62,15 @@ def encode(
     if public and person not in (None, NOBODY):
         raise ArgumentError("--person tells whose each example is; --public says nobody's. Leave one out.")
 
+    from dptransfer.data import ImageList
+    from dptransfer.data.decode import problem_of
     from dptransfer.encoders import get_encoder
 
-    model = get_encoder(encoder or "efficientnet-lite0", size=size, device=device, runtime=runtime)
+    greys, spec = grey_ends(grey_range), encoder or "efficientnet-lite0"
+    model = get_encoder(spec, size=size, device=device, runtime=runtime, grey_range=greys)
     found = examples_in(source, model, declared, text_column=text_column, person=person)
     strict = not (public or allow_unreadable)
-    refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, or {_ALLOW}")
+    refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, {GREYS}, or {_ALLOW}")
     how: dict[str, Any] = {"public": public, "batch": batch, "name": name, "overwrite": overwrite}
     report = encode_to(out, found, model, refuse=refuse if strict else None, **how)
     if strict:
@@ -80,5 +93,7 @@ def encode(
     show_facts({name.capitalize(): value for name, value in facts.items() if name != "resumed" or value})
     if problems is not None:
         say(f"Some images cannot be read and are rows of zeros; their names are in '{problems}'.", err=True)
-    elif report.unreadable:
-        say(f"{len(report.unreadable)} unreadable (left out): {', '.join(report.unreadable[:5])}", err=True)
+    elif report.unreadable and isinstance(found, ImageList):
+        some, first = ", ".join(report.unreadable[:5]), report.unreadable[0]
+        why = problem_of(dict(zip(found.sources(), found.paths, strict=True))[first], greys)
+        say(f"{len(report.unreadable)} unreadable (left out): {some}. {why or BREAKS_OFF}", err=True)

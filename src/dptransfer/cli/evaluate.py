@@ -12,11 +12,11 @@ import typer
 from dptransfer.cli import options
 from dptransfer.cli.charged_test import charged_test
 from dptransfer.cli.declared import ABOUT_DATA, settings_of
-from dptransfer.cli.encoding import encoded_beside, is_table
 from dptransfer.cli.inputs import labelled_rows, note_open_folder, private_rows
 from dptransfer.cli.ledger import open_ledger
 from dptransfer.cli.model_encoder import encoder_behind, labelled_examples
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
+from dptransfer.encoding import encoded_beside, held_in, is_table
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Relation
 
@@ -35,6 +35,8 @@ def evaluate(
     test: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...), images or texts.")],
     split: Annotated[str | None, typer.Option(help="Part of a file that has several.")] = None,
     labels: Annotated[Path | None, typer.Option(help="An .npy of labels, for rows without.")] = None,
+    text_column: options.TextColumn = None,
+    feature_columns: options.FeatureColumns = None,
     device: Annotated[str, typer.Option(help="Where rows are scored and the rest encoded.")] = "cpu",
     encoder: options.EncoderName = None,
     add_to_card: Annotated[
@@ -70,11 +72,12 @@ def evaluate(
     from dptransfer.release import evaluate as evaluate_model
 
     released = read_release(model)
+    rows_given = is_table(test, text_column=text_column, features=feature_columns)
     if private:
         if epsilon is not None and delta is None:  # Gaussian noise needs one; what was fit to publish will do
             delta = released.guarantee.delta or _DELTA
         budget = options.budget_from(epsilon, delta, other_budget, relation)
-        if add_to_card or (device != "cpu" and is_table(test)):
+        if add_to_card or (device != "cpu" and rows_given):
             odd = "--add-to-card" if add_to_card else "--device"
             raise ArgumentError(
                 f"{odd} is for unprotected rows; a private test is counted on the CPU and always goes on the "
@@ -87,11 +90,13 @@ def evaluate(
         strict_names, new_data_set = about.pop("strict_names", False), about.pop("new_data_set", False)
         book = open_ledger(ledger, strict_names=strict_names)
         source: AbstractContextManager[Path] = nullcontext(test)
-        if is_table(test):
+        if rows_given:
             note_open_folder(test)
+            about["features"] = feature_columns
         else:
             seen_by = encoder_behind(released, encoder, device)
-            source, person = encoded_beside(test, seen_by, released.classes, model, person), None
+            source = encoded_beside(test, seen_by, released.classes, model, person, text_column=text_column)
+            person = None  # it keeps the people
         with source as table:
             own = private_rows(table, person=person, of=released.row_facts, name=name, **about)
             return charged_test(
@@ -102,12 +107,13 @@ def evaluate(
             "A budget, --person, --name, --ledger and --set are for tests that protect their rows; this one "
             "does not. Add --private."
         )
-    if is_table(test) or not test.exists():
-        rows, truth, whose = labelled_rows(test, released.row_facts, split=split, labels=labels)
-    else:
-        rows, truth, whose = labelled_examples(
-            test, encoder_behind(released, encoder, device), released.classes
+    if rows_given or not held_in(test).exists():
+        rows, truth, whose = labelled_rows(
+            test, released.row_facts, split=split, labels=labels, features=feature_columns
         )
+    else:
+        seen_by = encoder_behind(released, encoder, device)
+        rows, truth, whose = labelled_examples(test, seen_by, released.classes, text_column=text_column)
     where = device if device in DEVICES else "cpu"  # scores know these two; an encoder may run on others
     found = evaluate_model(released, rows, truth, name=whose, device=where)
     if add_to_card:

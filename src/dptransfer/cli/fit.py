@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.declared import ABOUT_DATA, class_list, settings_of
+from dptransfer.cli.declared import ABOUT_DATA, class_list, grey_ends, settings_of
 from dptransfer.cli.evaluate import with_interval
 from dptransfer.cli.given import Given, Test, given_pictures, given_rows
 from dptransfer.cli.inputs import require_other_than
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 def fit(
     private: Annotated[
         Path,
-        typer.Argument(help="Private rows; images or texts with --encoder; images for a method on them."),
+        typer.Argument(help="Private examples: rows, images or texts, as a file, folder or archive."),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The release directory to write.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The release directory to write.")] = Path("model"),
     public: options.PublicPool = None,
     shots: options.LabelledShots = None,
     test: Annotated[
@@ -42,6 +42,8 @@ def fit(
     ] = None,
     holdout: options.Holdout = None,
     classes: options.Classes = None,
+    text_column: options.TextColumn = None,
+    feature_columns: options.FeatureColumns = None,
     person: options.Person = None,
     name: options.DataSetName = None,
     ledger: options.LedgerFile = None,
@@ -62,9 +64,12 @@ def fit(
     device: options.MethodDevice = None,
     encoder: options.EncoderName = None,
     image_size: options.ImageSize = None,
+    grey_range: options.GreyRange = None,
 ) -> None:
     """Charge the ledger, fit a classifier, write a release.
 
+    Images and texts are encoded first, by default with efficientnet-lite0 and minilm; killed, the same
+    command goes on where it stopped.
     Two fits are two charges, but for one that goes on in its --workspace. What can fail is checked first.
 
     Fields of --set data.FIELD=VALUE: size, class_counts and rows_per_person (declared public);
@@ -73,7 +78,7 @@ def fit(
 
     A method on pictures takes folders of them; --encoder then names the network that it works with.
 
-    Example: dptransfer fit photos.emb --public pool.emb --epsilon 1 --delta 1e-5 --out model/
+    Example: dptransfer fit photos/ --public pool/ --epsilon 1 --delta 1e-5 --out model/
     """
     # Everything that can fail on public grounds fails here, before the ledger is charged.
     budget = options.budget_from(epsilon, delta, other_budget, relation)
@@ -93,9 +98,12 @@ def fit(
     require_other_than(private, test, "--test", "The card would tell how private rows were classified.")
     of_method, about = settings_of(settings, ABOUT_DATA)
     strict_names, new_data_set = about.pop("strict_names", False), about.pop("new_data_set", False)
-    chosen = method_from(method, of_method, tune, device=device, encoder=encoder, image_size=image_size)
+    greys = grey_ends(grey_range)
+    how: dict[str, Any] = {"encoder": encoder, "image_size": image_size, "grey_range": greys}
+    chosen = method_from(method, of_method, tune, device=device, **how)
     about |= {"classes": None if classes is None else class_list(classes), "person": person, "name": name}
     book = open_ledger(ledger, strict_names=strict_names)  # like the above, before minutes of encoding
+    about |= {"text_column": text_column, "features": feature_columns}
     paths = private, public, shots, test
     chosen = pixels_where_they_pay(
         chosen, *paths, about=about, budget=budget, device=device, encoder=encoder, image_size=image_size
@@ -104,7 +112,7 @@ def fit(
     if isinstance(chosen, ImageMethod):
         source = given_pictures(chosen, *paths, **about)
     else:
-        about |= {"encoder": encoder, "image_size": image_size, "device": device, "out": out}
+        about |= {**how, "device": device, "out": out}
         source = given_rows(chosen, *paths, **about)
     with source as given:
         require_writable(out, overwrite=overwrite, room=given.room)

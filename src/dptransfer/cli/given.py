@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli.encoding import encoded_beside, is_table
-from dptransfer.cli.inputs import labelled_rows, note_open_folder, private_rows, require_rows, with_shots
-from dptransfer.cli.model_encoder import labelled_examples, public_examples
+from dptransfer.cli.inputs import labelled_rows, note_open_folder, with_shots
+from dptransfer.cli.model_encoder import labelled_examples
 from dptransfer.cli.pictures import private_pictures, public_pictures, require_pictures, tested_pictures
 from dptransfer.cli.spending import room_for
+from dptransfer.encoding import is_table
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
     from dptransfer.data import PrivateData, PublicData
+    from dptransfer.data.grey_levels import GreyRange
     from dptransfer.methods import ImageMethod, PrivateMethod
     from dptransfer.release import Evaluation, PrivateClassifier
 
+_OPTIONS = {"text_column": "text-column", "features": "feature-columns"}
 Test = Callable[["PrivateClassifier"], "Evaluation"]
 
 
@@ -52,46 +54,53 @@ def given_rows(
     person: str | None,
     encoder: str | None,
     image_size: int | None,
+    grey_range: GreyRange | None,
     device: str | None,
     out: Path,
+    text_column: str | None = None,
+    features: str | None = None,
     **about: Any,
 ) -> Iterator[Given]:
-    """Rows for a method on rows; images and texts are encoded.
+    """Rows for a method on rows; images and texts are encoded, without a name by the default encoder.
 
-    The rows of private ones lie beside them until the release is there; those of others are in memory alone.
+    Rows of private and public ones lie beside them until the release is there, so that a killed run goes on;
+    those of tests are in memory alone.
     """
-    from dptransfer.data import read_public
-    from dptransfer.encoders import get_encoder
+    from dptransfer.intake import Intake
     from dptransfer.release import evaluate
 
-    loaded = None
-    if encoder is not None:
-        if is_table(private):
-            raise ArgumentError(f"--encoder is for images and texts; '{private}' holds rows. Leave it out.")
-        loaded = get_encoder(encoder, size=image_size, device=device or "cpu")
-    if public is None:
-        pool = None
-    elif loaded is None or is_table(public):
-        pool = read_public(public)
-    else:
-        pool = public_examples(public, loaded)
-    with_shots(pool, shots, classes)
-    source: AbstractContextManager[Path] = nullcontext(private)
-    if loaded is None:
-        require_rows(private)
-        note_open_folder(private)
-    else:
-        source, person = encoded_beside(private, loaded, classes, out, person), None  # it keeps the people
-    with source as table:
-        rows = private_rows(table, person=person, classes=classes, **about)
+    with ExitStack() as kept:
+        intake = Intake(
+            private,
+            classes=classes,
+            people=person,
+            encoder=encoder,
+            text_column=text_column,
+            features=features,
+            purpose=out,
+            kept=kept,
+            size=image_size,
+            device=device or "cpu",
+            grey_range=grey_range,
+        )
+        loaded = intake.encoder
+        if loaded is None:
+            note_open_folder(private)
+        if loaded is None and grey_range is not None:
+            raise ArgumentError(
+                "--grey-range is for images; these are rows already. Give it to 'dptransfer encode'."
+            )
+        pool = None if public is None else intake.public(public)
+        with_shots(pool, shots, classes, features)
+        rows = intake.private(**about)
         facts, tested = rows.facts, None
-        if test is not None and loaded is not None and not is_table(test):
-            tested = labelled_examples(test, loaded, facts.classes)
+        if test is not None and loaded is not None and not is_table(test, features=features):
+            tested = labelled_examples(test, loaded, facts.classes, text_column=text_column)
         elif test is not None:
-            tested = labelled_rows(test, facts)
+            tested = labelled_rows(test, facts, features=features)
         yield Given(
             rows,
-            with_shots(pool, shots, facts.classes),
+            with_shots(pool, shots, facts.classes, features),
             None if tested is None else lambda model: evaluate(model, *tested[:2], name=tested[2]),
             room_for(facts, method),
         )
@@ -110,17 +119,21 @@ def given_pictures(
     from dptransfer.encoders import encode_pixels
     from dptransfer.release import evaluate
 
+    if odd := [name for name in ("text_column", "features") if about.pop(name, None) is not None]:
+        raise ArgumentError(
+            f"--{_OPTIONS[odd[0]]} is for methods on rows; '{method.name}' takes pictures. Leave it out."
+        )
     require_pictures(method, private, public, test)
     if shots is not None:
         raise ArgumentError(
             f"--shots are labelled public rows; the method '{method.name}' takes pictures. Leave them out."
         )
-    network = method.network()
-    pool = None if public is None else public_pictures(public, network.side)
-    pictures = private_pictures(private, network.side, **about)
+    network, greys = method.network(), method.grey_range
+    pool = None if public is None else public_pictures(public, network.side, greys)
+    pictures = private_pictures(private, network.side, grey_range=greys, **about)
     run_test = None
     if test is not None:
-        pixels, labels, name = tested_pictures(test, network.side, pictures.facts)
+        pixels, labels, name = tested_pictures(test, network.side, pictures.facts, greys)
 
         def run_test(model: PrivateClassifier) -> Evaluation:
             encoder = method.encoder_after(model.facts.encoder, model.encoder_delta)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli.encoding import NOBODY, is_table
 from dptransfer.cli.screen import say
+from dptransfer.encoding import NOBODY, is_table, same_place
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 
 if TYPE_CHECKING:
@@ -42,7 +42,10 @@ def private_rows(
 
 
 def with_shots(
-    pool: PublicEmbeddings | None, path: Path | None, classes: Sequence[str | int] | None
+    pool: PublicEmbeddings | None,
+    path: Path | None,
+    classes: Sequence[str | int] | None,
+    features: str | None = None,
 ) -> PublicEmbeddings | None:
     """The public rows: the pool with what --shots names at its side; shots alone are the public rows.
 
@@ -50,14 +53,15 @@ def with_shots(
         pool: the public pool, if there is one.
         path: the labelled public rows, if any are named.
         classes: the list that their labels refer to, if known.
+        features: the columns of features in a table.
     """
     from dptransfer.data import read_public
 
     if path is None:
         return pool
-    require_rows(path)
+    require_rows(path, features=features)
     try:
-        shots = read_public(path, classes=classes)
+        shots = read_public(path, classes=classes, features=features)
     except DataError as problem:
         raise DataError(f"--shots: {problem}") from problem
     if shots.labels is None:
@@ -68,13 +72,18 @@ def with_shots(
 
 
 def labelled_rows(
-    path: Path, facts: Facts, *, split: str | None = None, labels: Path | None = None
+    path: Path,
+    facts: Facts,
+    *,
+    split: str | None = None,
+    labels: Path | None = None,
+    features: str | None = None,
 ) -> tuple[Rows, Labelled, str]:
     """Test rows, their labels and name; rows of another encoder, dimension or class list are refused."""
     from dptransfer.data import Labelled, read_public
 
-    require_rows(path)
-    rows = read_public(path, classes=facts.classes, split=split, labels=labels)
+    require_rows(path, features=features)
+    rows = read_public(path, classes=facts.classes, split=split, labels=labels, features=features)
     if rows.labels is None:
         remedy = "Use a file that has them, or 'dptransfer evaluate' with --labels labels.npy."
         raise DataError(f"'{path}': test rows must have labels; these have none. {remedy}")
@@ -90,14 +99,14 @@ def require_new(out: Path) -> None:
 
 def require_other_than(private: Path, path: Path | None, option: str, why: str) -> None:
     """Raise if an option names the private data themselves."""
-    if path is not None and path.exists() and private.exists() and path.samefile(private):
+    if path is not None and same_place(path, private):
         same = f"'{path}' is the same. {why} Give a file of its own."
         raise ArgumentError(f"{option} must name other data than the private ones; {same}")
 
 
-def require_rows(path: Path) -> None:
+def require_rows(path: Path, *, features: str | None = None) -> None:
     """Raise for a path that holds images or texts."""
-    if path.exists() and not is_table(path):
+    if path.exists() and not is_table(path, features=features):
         raise ArgumentError(
             f"Rows of numbers are needed; '{path}' looks like images or texts. Encode them first with "
             "'dptransfer encode', or let 'dptransfer fit' do it with --encoder."

@@ -11,6 +11,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.named import in_type, named_method
 
 if TYPE_CHECKING:
+    from dptransfer.data.grey_levels import GreyRange
     from dptransfer.methods import PrivateMethod
 
 _EXAMPLE = "Example: --tune steps=10,30"
@@ -25,6 +26,7 @@ def method_from(
     device: str | None = None,
     encoder: str | None = None,
     image_size: int | None = None,
+    grey_range: GreyRange | None = None,
 ) -> PrivateMethod:
     """The method called `name` with the settings that were given.
 
@@ -35,13 +37,14 @@ def method_from(
         device: where it computes; None for its own.
         encoder: what --encoder names: of a method on pictures its own, else one that takes the device too.
         image_size: what --image-size says, likewise.
+        grey_range: what --grey-range says, likewise.
     """
     if not tune and (alone := [field for field in _OF_TUNING if field in settings]):
         raise ArgumentError(f"--set {alone[0]} needs something to tune; there is no --tune. {_EXAMPLE}")
     made = _tuned(name, settings, tune) if tune else named_method(name, settings)
     if not sees_pictures(made):
         return on_device(made, device, encodes=encoder is not None)
-    given = {"encoder": encoder, "size": image_size, "device": device}
+    given = {"encoder": encoder, "size": image_size, "device": device, "grey_range": grey_range}
     changes = {field: value for field, value in given.items() if value is not None}
     if twice := sorted(changes.keys() & settings.keys()):
         raise ArgumentError(f"A setting is given once; '{twice[0]}' is there twice. Leave out --set.")

@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dptransfer.cli.encoding import examples_in, labels_of, unrecognised
 from dptransfer.cli.screen import progress_bar
-from dptransfer.errors import ArgumentError, DataError, Incompatible
+from dptransfer.encoding import BREAKS_OFF, examples_in, labels_of, refuse_public, unrecognised
+from dptransfer.errors import ArgumentError, Incompatible
 
 if TYPE_CHECKING:
     from dptransfer.arrays import EncodedRows
-    from dptransfer.data import ImageList, Labelled, PublicEmbeddings, TextList
+    from dptransfer.data import ImageList, Labelled, TextList
     from dptransfer.encoders import Encoder
     from dptransfer.release import PrivateClassifier
-
-_NAMED = 5
 
 
 def encoder_behind(released: PrivateClassifier, spec: str | None, device: str) -> Encoder:
@@ -39,22 +37,17 @@ def encoder_behind(released: PrivateClassifier, spec: str | None, device: str) -
 
 
 def labelled_examples(
-    path: Path, encoder: Encoder, classes: Sequence[str | int], *, batch: int = 32
+    path: Path,
+    encoder: Encoder,
+    classes: Sequence[str | int],
+    *,
+    batch: int = 32,
+    text_column: str | None = None,
 ) -> tuple[EncodedRows, Labelled, str]:
     """Rows of labelled test images or texts, which are nobody's secret; their labels; and a name."""
-    found = examples_in(path, encoder, classes)
+    found = examples_in(path, encoder, classes, text_column=text_column)
     labelled = labels_of(found, path, "test examples")
     return encoded_here(found, encoder, batch), labelled, path.name
-
-
-def public_examples(path: Path, encoder: Encoder, *, batch: int = 32) -> PublicEmbeddings:
-    """Rows of public images or texts, with their labels if they have some."""
-    from dptransfer.data import ImageList, PublicEmbeddings
-
-    found = examples_in(path, encoder, None, labelled=False)
-    rows = encoded_here(found, encoder, batch)
-    sources = found.sources() if isinstance(found, ImageList) else None
-    return PublicEmbeddings(rows, found.labelled, encoder=encoder.identity, sources=sources, name=path.name)
 
 
 def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> EncodedRows:
@@ -64,17 +57,8 @@ def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> E
 
     if isinstance(found, TextList):
         return encode_texts_in_memory(found.texts, encoder, batch=batch)
-    _refuse_unreadable(unrecognised(found.paths))
+    refuse_public(unrecognised(found, encoder.identity.grey_range))
     with progress_bar("Encoding") as step:
         rows, unreadable = encode_images_in_memory(found, encoder, batch=batch, progress=step)
-    _refuse_unreadable([str(found.paths[place]) for place in unreadable])
+    refuse_public({found.names()[place]: BREAKS_OFF for place in unreadable})
     return rows
-
-
-def _refuse_unreadable(names: Sequence[str]) -> None:
-    """Raise if there are any, and name them: the answers would name them too."""
-    if names:
-        rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        listed = ", ".join(f"'{name}'" for name in names[:_NAMED])
-        some = f"{len(names)} cannot be read: {listed}{rest}"
-        raise DataError(f"Images must be readable; {some}. Repair them, or leave them out.")

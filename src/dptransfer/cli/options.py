@@ -30,7 +30,7 @@ LabelledShots = Annotated[Path | None, typer.Option(help="A few labelled public 
 Person = Annotated[
     str | None,
     typer.Option(
-        metavar="COLUMN|folder|FILE",
+        metavar="COLUMN|folder|dicom|FILE",
         help="Protect persons: what tells whose each example is. 'none': single examples alone.",
     ),
 ]
@@ -41,6 +41,11 @@ Holdout = Annotated[
         help="Keep each example, or person, from the fit with this chance, such as 0.2, to check the result.",
     ),
 ]
+FeatureColumns = Annotated[
+    str | None,
+    typer.Option(metavar="'f*,...'", help="Columns of a table that are features; default all of numbers."),
+]
+TextColumn = Annotated[str | None, typer.Option(help="Column of the texts; default text.")]
 Classes = Annotated[str | None, typer.Option(help="A number, a,b,c, or a file with one name per line.")]
 
 _budget = partial(typer.Option, rich_help_panel="Budget")
@@ -72,6 +77,10 @@ EncoderName = Annotated[
     _encoding(help="Such as efficientnet-lite0, minilm, hf:ORG/NAME, a model folder or an .onnx file."),
 ]
 ImageSize = Annotated[int | None, _encoding("--image-size", help="Side of the pictures, such as 128.")]
+GreyRange = Annotated[
+    str | None,
+    _encoding("--grey-range", metavar="LOW,HIGH", help="Black and white, where files have more than bytes."),
+]
 Device = Annotated[str, _encoding(help="cpu, cuda, cuda:1 or mps.")]
 Runtime = Annotated[
     str | None,

@@ -1,6 +1,7 @@
 """Folders of pictures on the command line, for methods that see pixels: each picture is read once.
 
-A private picture that cannot be read is a black one, without a word: whether there are any is private.
+A private picture that cannot be read is a black one, without a word: whether there are any is private. A
+set of which all are black is refused before anything is charged: a fit would buy noise.
 """
 
 from __future__ import annotations
@@ -10,18 +11,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli.encoding import NOBODY, is_table, labels_of
 from dptransfer.cli.screen import progress_bar
+from dptransfer.encoding import NOBODY, is_table, labels_of
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.privacy import Unit
 
 if TYPE_CHECKING:
     from dptransfer.arrays import PixelArray
     from dptransfer.data import Facts, ImageList, Labelled, PrivateImages, PublicImages
+    from dptransfer.data.grey_levels import GreyRange
     from dptransfer.methods import PrivateMethod
     from dptransfer.privacy import Budget
 
 _AT_A_TIME = 256
+_LOOK = (
+    "So are those that cannot be read: 'dptransfer encode' writes their names and the reasons to a file for "
+    "their owner, and --grey-range LOW,HIGH declares black and white where files have more than bytes."
+)
 
 
 def sees_pictures(method: PrivateMethod) -> bool:
@@ -75,6 +81,7 @@ def private_pictures(
     path: Path,
     side: int,
     *,
+    grey_range: GreyRange | None = None,
     classes: Sequence[str | int] | None = None,
     person: str | None = None,
     **declared: Any,
@@ -84,6 +91,7 @@ def private_pictures(
     Args:
         path: a folder per class, or a CSV.
         side: of the pictures that the method's network takes.
+        grey_range: what `--grey-range` says.
         classes: the declared list.
         person: what `--person` says.
         declared: what else `PrivateImages` is told.
@@ -97,35 +105,37 @@ def private_pictures(
         )
     found = find_images(path, classes=classes, person=None if person == NOBODY else person)
     labelled = labels_of(found, path, "private pictures")
-    return PrivateImages(_read(found, side, private=True), labelled, people=found.people, **declared)
+    pixels = _read(found, side, grey_range, private=True)
+    return PrivateImages(pixels, labelled, people=found.people, grey_range=grey_range, **declared)
 
 
-def public_pictures(path: Path, side: int) -> PublicImages:
+def public_pictures(path: Path, side: int, grey_range: GreyRange | None = None) -> PublicImages:
     """Public pictures, squeezed to side × side; one that cannot be read is an error that names it."""
     from dptransfer.data import PublicImages, find_images
 
     found = find_images(path, labelled=False)
-    return PublicImages(
-        _read(found, side, private=False), found.labelled, sources=found.sources(), name=path.name
-    )
+    pixels, sources = _read(found, side, grey_range, private=False), found.sources()
+    return PublicImages(pixels, found.labelled, sources=sources, name=path.name, grey_range=grey_range)
 
 
-def tested_pictures(path: Path, side: int, facts: Facts) -> tuple[PixelArray, Labelled, str]:
+def tested_pictures(
+    path: Path, side: int, facts: Facts, grey_range: GreyRange | None
+) -> tuple[PixelArray, Labelled, str]:
     """Test pictures, their labels and a name; what can be wrong with them is wrong before a charge."""
     from dptransfer.data import find_images
 
     found = find_images(path, classes=facts.classes)
     labelled = labels_of(found, path, "test pictures")
-    return _read(found, side, private=False), labelled, path.name
+    return _read(found, side, grey_range, private=False), labelled, path.name
 
 
-def _read(found: ImageList, side: int, *, private: bool) -> PixelArray:
+def _read(found: ImageList, side: int, grey_range: GreyRange | None, *, private: bool) -> PixelArray:
     """The pictures as bytes, in a file without a name: it is gone with the process, however that ends."""
     import numpy as np
 
     from dptransfer.data.pixels import DecodedFiles
 
-    files = DecodedFiles(found.paths, (side, side), private=private)
+    files = DecodedFiles(found.paths, (side, side), private=private, grey_range=grey_range)
     if not len(files):
         return files[:]
     try:
@@ -133,10 +143,15 @@ def _read(found: ImageList, side: int, *, private: bool) -> PixelArray:
             tempfile.TemporaryFile() as kept,
             progress_bar("Reading pictures", count_is_private=private) as step,
         ):
+            black = True
             for start in range(0, len(files), _AT_A_TIME):
-                kept.write(files[start : start + _AT_A_TIME].tobytes())
+                part = files[start : start + _AT_A_TIME]
+                black = black and not part.any()
+                kept.write(part.tobytes())
                 step(min(start + _AT_A_TIME, len(files)), len(files))
             kept.flush()
+            if black:
+                raise DataError(f"Pictures must show something; all of these are black. {_LOOK}")
             return np.memmap(kept, np.uint8, "c", shape=files.shape)
     except OSError as problem:
         why = f"({problem.strerror or problem}). Free some space there, or set TMPDIR to another place."

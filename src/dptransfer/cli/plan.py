@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.declared import SIZES, class_list, settings_of
-from dptransfer.cli.encoding import NOBODY
+from dptransfer.cli.declared import SIZES, class_list, grey_ends, settings_of
 from dptransfer.cli.inputs import with_shots
 from dptransfer.cli.method import method_from
 from dptransfer.cli.pictures import public_pictures, require_pictures, sees_pictures
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json, working
+from dptransfer.encoding import NOBODY
 from dptransfer.errors import ArgumentError
 from dptransfer.privacy import Relation, Unit
 
@@ -42,13 +42,14 @@ def plan(
     holdout: options.Holdout = None,
     encoder: options.EncoderName = None,
     image_size: options.ImageSize = None,
+    grey_range: options.GreyRange = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what a fit would cost and add; no data are touched.
 
     With --set data.size=N and data.class_counts=A,B,... sizes are declared public. With --person, whatever
     it says, persons are protected; data.person_bound and data.rows_per_person are about them.
-    --encoder and --image-size are of methods on pictures.
+    --encoder, --image-size and --grey-range are of methods on pictures.
 
     Example: dptransfer plan --epsilon 1 --delta 1e-5 --classes 10 --dim 1280
     """
@@ -64,7 +65,9 @@ def plan(
     from dptransfer.release.card_privacy import counted_as
 
     of_method, sizes = settings_of(settings, SIZES)
-    chosen = method_from(method, of_method, tune, device=device, encoder=encoder, image_size=image_size)
+    greys = grey_ends(grey_range)
+    how: dict[str, Any] = {"encoder": encoder, "image_size": image_size, "grey_range": greys}
+    chosen = method_from(method, of_method, tune, device=device, **how)
     rows: PublicEmbeddings | PublicImages | None
     if isinstance(chosen, ImageMethod):
         if dim is not None or shots is not None:
@@ -73,11 +76,11 @@ def plan(
         require_pictures(chosen, public)
         side = chosen.size if public is None else chosen.network().side
         shape: tuple[int, ...] | None = None if side is None else (side, side, 3)
-        rows = None if public is None or side is None else public_pictures(public, side)
-    elif encoder is not None or image_size is not None:
+        rows = None if public is None or side is None else public_pictures(public, side, greys)
+    elif any(given is not None for given in how.values()):
         raise ArgumentError(
-            f"--encoder and --image-size are for methods on pictures; '{chosen.name}' takes rows. "
-            "Give their width: --dim 1280"
+            "--encoder, --image-size and --grey-range are for methods on pictures; "
+            f"'{chosen.name}' takes rows. Give their width: --dim 1280"
         )
     else:
         rows = with_shots(None if public is None else read_public(public), shots, names)

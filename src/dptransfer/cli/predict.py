@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dptransfer.cli import options
-from dptransfer.cli.encoding import examples_in, is_table
 from dptransfer.cli.inputs import require_new
 from dptransfer.cli.model_encoder import encoded_here, encoder_behind
 from dptransfer.cli.screen import on_terminal, say, show_json, show_table
+from dptransfer.encoding import examples_in, held_in, is_table
 from dptransfer.errors import ArgumentError, Incompatible
 
 if TYPE_CHECKING:
     from dptransfer.arrays import AnyArray
+    from dptransfer.data import ImageList
     from dptransfer.encoders import Encoder
     from dptransfer.release import PredictionSets, PrivateClassifier
 
     NamedRows = tuple[list[str], AnyArray]
 
-_LINES = (".jsonl", ".ndjson", ".json")
+_FORMS = (".csv", ".json", ".jsonl", ".ndjson")
 _COLUMNS = ("input", "label", "score")
 
 
@@ -40,7 +41,9 @@ def predict(
     abstain_above: Annotated[
         int | None, typer.Option(min=1, help="No label where a set has more classes than this.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A .csv or .jsonl to write.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A .csv, .json or .jsonl to write.")] = None,
+    text_column: options.TextColumn = None,
+    feature_columns: options.FeatureColumns = None,
     encoder: options.EncoderName = None,
     device: options.Device = "cpu",
     batch: options.Batch = 8,
@@ -56,8 +59,8 @@ def predict(
     """
     if out is not None:
         require_new(out)
-        if out.suffix.lower() not in (".csv", *_LINES):
-            raise ArgumentError(f"--out must end in .csv or .jsonl; got '{out.name}'. Name it so.")
+        if out.suffix.lower() not in _FORMS:
+            raise ArgumentError(f"--out must end in .csv, .json or .jsonl; got '{out.name}'. Name it so.")
     if coverage is None and abstain_above is not None:
         raise ArgumentError(
             "--abstain-above counts the classes of a set; there are none. Pass --coverage 0.9 too."
@@ -73,7 +76,7 @@ def predict(
     released = read_release(model)
     if coverage is not None:  # what can be refused is refused before anything is encoded
         released.predict_sets(np.zeros((0, released.dimension)), coverage=coverage, confidence=confidence)
-    names, rows = _rows(released, inputs, encoder, device, batch)
+    names, rows = _rows(released, inputs, encoder, device, batch, text_column, feature_columns)
     # Scores know these two devices; an encoder may run on others.
     where = device if device in DEVICES else "cpu"
     chances = released.predict_proba(rows, device=where)
@@ -92,9 +95,7 @@ def predict(
     if out is None and not as_json and not as_csv and on_terminal():
         _show(found)
     elif out is not None:
-        as_lines = out.suffix.lower() in _LINES
-        lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in found)
-        out.write_text("".join(lines) if as_lines else _csv(found), encoding="utf-8")
+        out.write_text(_written(found, out.suffix.lower()), encoding="utf-8")
         say(f"Written: {out}, {len(names)} inputs", err=True)
     elif as_json:
         show_json(found)
@@ -145,6 +146,15 @@ def _show(found: Sequence[dict[str, Any]]) -> None:
     show_table(header, cells, numbers=(2,))
 
 
+def _written(found: Sequence[dict[str, Any]], form: str) -> str:
+    """The answers as a file of this ending has them; in JSON scores are exact."""
+    if form == ".csv":
+        return _csv(found)
+    if form == ".json":
+        return json.dumps(found, ensure_ascii=False, indent=2) + "\n"
+    return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in found)
+
+
 def _csv(found: Sequence[dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(found[0]) if found else _COLUMNS, lineterminator="\n")
@@ -156,27 +166,33 @@ def _csv(found: Sequence[dict[str, Any]]) -> str:
 
 
 def _rows(
-    released: PrivateClassifier, inputs: Sequence[Path], spec: str | None, device: str, batch: int
+    released: PrivateClassifier,
+    inputs: Sequence[Path],
+    spec: str | None,
+    device: str,
+    batch: int,
+    text_column: str | None,
+    features: str | None,
 ) -> NamedRows:
     """Names and rows of all inputs, in order; images and texts are encoded as the release records."""
     import numpy as np
 
     for path in inputs:
-        path.stat()  # a missing file is an error before the encoder is loaded
-    tables = [is_table(path) for path in inputs]
+        held_in(path).stat()  # a missing file is an error before the encoder is loaded
+    tables = [is_table(path, text_column=text_column, features=features) for path in inputs]
     if any(tables) and not all(tables):
         raise ArgumentError("Inputs must be all rows or all images; these are mixed. Predict each kind.")
     if all(tables):
-        parts = [_from_table(released, path) for path in inputs]
+        parts = [_from_table(released, path, features) for path in inputs]
     else:
-        parts = _from_examples(inputs, encoder_behind(released, spec, device), batch)
+        parts = _from_examples(inputs, encoder_behind(released, spec, device), batch, text_column)
     return [name for names, _ in parts for name in names], np.concatenate([rows for _, rows in parts])
 
 
-def _from_table(released: PrivateClassifier, path: Path) -> NamedRows:
+def _from_table(released: PrivateClassifier, path: Path, features: str | None) -> NamedRows:
     from dptransfer.data import read_table, require_same_encoder
 
-    table = read_table(path)
+    table = read_table(path, features=features)
     require_same_encoder(released.encoder, table.encoder, names=("The model", f"'{path}'"))
     if table.rows.shape[1] != released.dimension:
         found = f"those in '{path}' have {table.rows.shape[1]}. Encode them with the model's encoder"
@@ -185,19 +201,27 @@ def _from_table(released: PrivateClassifier, path: Path) -> NamedRows:
     return list(names), table.rows
 
 
-def _from_examples(inputs: Sequence[Path], encoder: Encoder, batch: int) -> list[NamedRows]:
-    from dptransfer.data import ImageList, TextList, find_images
+def _from_examples(
+    inputs: Sequence[Path], encoder: Encoder, batch: int, text_column: str | None
+) -> list[NamedRows]:
+    from dptransfer.data import TextList, find_images
     from dptransfer.data.images import IMAGE_ENDINGS
 
     found: Sequence[ImageList | TextList]
     if all(path.is_file() and path.suffix.lower() in IMAGE_ENDINGS for path in inputs):
         found = [find_images(inputs)]  # together, so that they share batches
     else:
-        found = [examples_in(path, encoder, None, labelled=False) for path in inputs]
+        found = [examples_in(path, encoder, None, labelled=False, text_column=text_column) for path in inputs]
     return [
         (
-            list(group.texts) if isinstance(group, TextList) else [str(path) for path in group.paths],
+            list(group.texts) if isinstance(group, TextList) else _picture_names(group, path),
             encoded_here(group, encoder, batch),
         )
-        for group in found
+        for path, group in zip(inputs, found, strict=False)
     ]
+
+
+def _picture_names(group: ImageList, path: Path) -> list[str]:
+    """What answers call the pictures; those that were unpacked are called by where they came from."""
+    inside = "" if group.held is None else f"{path}/"
+    return [f"{inside}{name}" for name in group.names()]

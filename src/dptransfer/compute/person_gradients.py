@@ -65,6 +65,7 @@ class PersonGradients:
         shape: (classes, width) of a gradient.
         row_norm: norm of what residuals are multiplied with, at most; at most 2¹⁶.
         examples: as how many examples a person counts, at most.
+        weights: of each class's clipped residuals, at most 1; None for ones.
     """
 
     read: Read
@@ -73,6 +74,7 @@ class PersonGradients:
     shape: tuple[int, int]
     row_norm: int
     examples: float
+    weights: Floats | None = None
 
     @property
     def longest(self) -> int:
@@ -160,4 +162,4 @@ class PersonGradients:
         """(classes, rows) clipped residuals in integers, and what they are multiplied with."""
         rows, labels, inputs = self.read(positions)
         found = residuals(rows, labels, self.logits)
-        return residual_lattice(found, self.clip, FINE_RESIDUAL_NORM), inputs
+        return residual_lattice(found, self.clip, FINE_RESIDUAL_NORM, self.weights), inputs

@@ -134,7 +134,12 @@ class Residuals(NamedTuple):
 
 
 def clipped_gradient(
-    rows: Any, labels: Any, logits: IntegerLogits, clip: float, inputs: Any | None = None
+    rows: Any,
+    labels: Any,
+    logits: IntegerLogits,
+    clip: float,
+    inputs: Any | None = None,
+    weights: Floats | None = None,
 ) -> Any:
     """Σ over rows of clip(residual) ⊗ input, in steps of clip/(RESIDUAL_NORM · grid norm of the inputs).
 
@@ -147,8 +152,9 @@ def clipped_gradient(
         logits: the current head.
         clip: norm that residuals are clipped to.
         inputs: what the residuals are multiplied with, if not the rows themselves.
+        weights: of each class's clipped residuals, at most 1; None for ones.
     """
-    grid = residual_lattice(residuals(rows, labels, logits), clip)
+    grid = residual_lattice(residuals(rows, labels, logits), clip, weights=weights)
     return grid @ (rows if inputs is None else inputs)
 
 
@@ -211,12 +217,17 @@ def norms_above(residual: Residuals) -> Any:
     return square_root(squares) * _HAIR / residual.total
 
 
-def residual_lattice(residual: Residuals, clip: float, norm: int = RESIDUAL_NORM) -> Any:
+def residual_lattice(
+    residual: Residuals, clip: float, norm: int = RESIDUAL_NORM, weights: Floats | None = None
+) -> Any:
     """(classes, rows) residuals clipped to L2 norm `clip`, eased, and put on the integer ball of `norm`.
 
     Rounded toward zero after division by an upper bound on the norm, or by the clip where that is larger.
     Both are a hair (2⁻⁴⁰) above, and the few float operations that follow are off by less than 2⁻⁵⁰, so the
     result is no longer than `norm` in exact arithmetic. The residual's memory becomes the result's.
+
+    Weights, one for each class and at most 1, shorten the residuals of its rows: rounding keeps order, so the
+    factor of a row does not grow, and neither does any entry.
 
     >>> entries = Residuals(np.array([[0.0], [4.0], [3.0]]), np.array([7.0]), np.array([8.0]), np.array([0]))
     >>> residual_lattice(entries, clip=1.0).T
@@ -224,6 +235,8 @@ def residual_lattice(residual: Residuals, clip: float, norm: int = RESIDUAL_NORM
     """
     xp = _namespace(residual.others)
     factor = norm / (norms_above(residual).clip(clip * _HAIR * residual.ease, None) * residual.total)
+    if weights is not None:
+        factor *= _there(xp, weights, residual.others)[residual.labels]
     grid = residual.others
     grid *= factor
     xp.trunc(grid, out=grid)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
+import numpy as np
+
 from dptransfer.arrays import array_or_none
 from dptransfer.errors import DataError
 
@@ -14,6 +16,8 @@ def declared_classes(classes: Sequence[str | int]) -> tuple[str | int, ...]:
     if isinstance(classes, str):
         raise DataError("classes must be a list of names, not one string; write classes=['a', 'b'].")
     listed = array_or_none(classes)
+    if listed is not None and listed.dtype.kind == "f" and all(float(name).is_integer() for name in classes):
+        listed = listed.astype(np.int64)  # 1.0 is 1, as pandas writes it in a column with gaps
     if listed is None or listed.ndim != 1 or (listed.size and listed.dtype.kind not in "iuU"):
         raise DataError(
             "classes must be one list of words or of whole numbers; these are something else. "
@@ -34,8 +38,14 @@ def declared_classes(classes: Sequence[str | int]) -> tuple[str | int, ...]:
             "Class names must be one line of printed characters; one holds a control character, such as a "
             "line break, a tab or a NUL. Remove it."
         )
-    if len({name.strip() for name in words}) < len(set(words)):
+    if len({_spelt(name) for name in names}) < len(names):
         raise DataError(
-            "Class names must differ in more than the blanks around them; two do not. Rename one of them."
+            "Class names must be distinct, by more than the blanks around them and the way an accent is "
+            "stored; two are not. Rename one of them, or leave it out."
         )
     return names
+
+
+def _spelt(name: str | int) -> str:
+    """A name as it is told from others: 'cat ' is 'cat', and an é is one character or two. Case counts."""
+    return unicodedata.normalize("NFC", str(name).strip())

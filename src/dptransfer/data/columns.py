@@ -1,16 +1,17 @@
-"""Embeddings from columnar files: Parquet, and Hugging Face data sets saved to disk."""
+"""Rows, labels, people and texts from the columns of Parquet files and saved Hugging Face data sets."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dptransfer import _check
 from dptransfer.arrays import AnyArray, People
+from dptransfer.data.arrow_files import open_columns, splits_of
 from dptransfer.data.class_names import declared_classes
+from dptransfer.data.feature_columns import feature_names
 from dptransfer.data.parsing import parsing
 from dptransfer.data.people import person_positions
 from dptransfer.data.table import (
@@ -18,95 +19,118 @@ from dptransfer.data.table import (
     ROW_NAMES,
     Listed,
     RawTable,
-    chosen_split,
     listed,
     require,
     require_person_column,
     unreadable,
 )
 
-
-def is_dataset_folder(path: Path) -> bool:
-    """Whether the folder was written by `datasets.Dataset.save_to_disk` or its dict of splits."""
-    return (path / "dataset_dict.json").is_file() or (path / "dataset_info.json").is_file()
+_EMPTY_LABELS = "each row of '{}' must have a label; some are empty."
 
 
-def read_parquet(path: Path, split: str | None = None, person: str | None = None) -> RawTable:
-    """A Parquet file with a list column of rows and, perhaps, one of labels and one of people; no splits."""
-    chosen_split(path, (), split)
-    table = arrow_table(path)
-    with parsing(path, "the recorded features must be those of a Hugging Face data set.", "Write it again."):
-        recorded = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-        features = dict(recorded.get("info", {}).get("features") or {})
-    return _from_arrow(path, table, features, person)
+def read_columns(
+    path: Path, split: str | None = None, person: str | None = None, features: str | None = None
+) -> RawTable:
+    """Rows from a list column or from a column per feature; perhaps labels and people.
 
-
-def arrow_table(path: Path) -> Any:
-    """All of a Parquet file."""
-    parquet = _check.installed("pyarrow.parquet", "readers", "Reading a Parquet file")
-    with parsing(path, "a .parquet file must be complete; this is not.", "Write it again."):
-        table = parquet.read_table(path)
-        list(table.column_names)  # a name that is not UTF-8 raises when it is first asked for
-        return table
-
-
-def read_text_columns(path: Path, column: str, person: str | None = None) -> Listed:
-    """The named column of texts of a Parquet file, its column `label`, and that of people if named."""
-    table = arrow_table(path)
-    absent = f"texts must be in the column '{column}'; there is none."
-    require(column in table.column_names, path, absent, "Name the column that has them.")
-    with parsing(path, "texts and labels must be one column each; they are not.", "Write it again."):
-        texts = table.column(column).to_pylist()
-        labels = table.column("label").to_pylist() if "label" in table.column_names else None
-    whole = texts and all(isinstance(text, str) for text in texts) and None not in (labels or ())
-    empty = f"'{column}' must hold a text in every row, and 'label' a label."
-    require(whole, path, empty, "Fill or drop the others.")
+    Args:
+        path: a Parquet file or a saved Hugging Face data set.
+        split: which part of a data set in several.
+        person: the column that tells whose each row is.
+        features: patterns of the columns that are features, as for `feature_names`; without them a list
+            column of a known name, or else every column of numbers but those of labels and people.
+    """
+    table, recorded = open_columns(path, split)
+    require_person_column(path, person, table.column_names)
+    rows = _rows(path, table, person, features)
     people = _person_column(path, table, person)
-    return Listed(texts, None if labels is None else [str(label) for label in labels], people)
-
-
-def read_dataset_folder(path: Path, split: str | None, person: str | None = None) -> RawTable:
-    """A Hugging Face data set saved to disk, with the columns of `read_parquet`."""
-    datasets = _check.installed("datasets", "readers", "Reading a Hugging Face data set")
-    damaged = ("a saved data set must load with datasets.load_from_disk; it does not.", "Save it again.")
-    with parsing(path, *damaged):
-        loaded = datasets.load_from_disk(str(path))
-    has_splits = isinstance(loaded, datasets.DatasetDict)
-    chosen = chosen_split(path, sorted(loaded) if has_splits else (), split)
-    if has_splits:
-        loaded = loaded[chosen]
-    features = {
-        name: {"_type": type(feature).__name__, "names": getattr(feature, "names", None)}
-        for name, feature in loaded.features.items()
-    }
-    with parsing(path, *damaged):
-        table = loaded.with_format("arrow")[:]
-    return _from_arrow(path, table, features, person)
-
-
-def _from_arrow(path: Path, table: Any, features: dict[str, Any], person: str | None) -> RawTable:
-    columns = table.column_names
-    name = next((name for name in reversed(ROW_NAMES) if name in columns), None)
-    if name is None:
-        absent = f"rows must be in a column named {', '.join(ROW_NAMES)}; found {listed(columns)}."
-        raise unreadable(path, absent, "Rename the column.")
-    with parsing(path, f"'{name}' must be one column of lists of numbers; it is not.", "Write it again."):
-        rows = _list_column(path, name, table.column(name))
-    people = _person_column(path, table, person)
-    label = next((name for name in reversed(LABEL_NAMES) if name in columns), None)
+    label = next((name for name in reversed(LABEL_NAMES) if name in table.column_names), None)
     if label is None:
         return RawTable(rows, people=people)
     unclear = (f"'{label}' must be one column of words or numbers; it is not.", "Write it again.")
     with parsing(path, *unclear):
         column = table.column(label)
-    empty = f"each row of '{label}' must have a label; some are empty."
-    require(not column.null_count, path, empty, "Fill them, or drop them.")
+    require(not column.null_count, path, _EMPTY_LABELS.format(label), "Fill them, or drop them.")
     with parsing(path, *unclear):
-        declared = (features.get(label) or {}).get("names")
-        classes = None if not declared else declared_classes(declared)
+        classes = _recorded_classes(recorded, label)
         labels = np.asarray(column.to_pylist())
     positions = classes is not None and labels.dtype.kind in "iu"
     return RawTable(rows, labels, classes, labels_are_positions=positions, people=people)
+
+
+def read_examples(path: Path, column: str, person: str | None = None) -> tuple[Any, Listed]:
+    """A column of examples as Arrow has it, and what goes with them: labels as words, and people if named.
+
+    Labels that are positions in a recorded list of class names become those names.
+
+    Args:
+        path: a Parquet file or a saved Hugging Face data set.
+        column: where the examples are.
+        person: the column that tells whose each is.
+    """
+    if path.is_dir() and len(parts := splits_of(path)) > 1:
+        which = f"a data set in parts ({listed(parts)}) is given by one of them."
+        raise unreadable(path, which, f"Point at one, for example '{path / parts[-1]}'.")
+    table, recorded = open_columns(path)
+    with parsing(path, "recorded class names must be words; they are not.", "Write it again."):
+        classes = _recorded_classes(recorded, "label")
+    absent = f"examples must be in the column '{column}'; there is none."
+    require(column in table.column_names, path, absent, "Name the column that has them.")
+    with parsing(path, "examples and labels must be one column each; they are not.", "Write it again."):
+        examples = table.column(column)
+        labels = table.column("label").to_pylist() if "label" in table.column_names else None
+    if labels is not None:
+        require(None not in labels, path, _EMPTY_LABELS.format("label"), "Fill them, or drop them.")
+        labels = _words(labels, classes)
+    return examples, Listed([], labels, _person_column(path, table, person), classes)
+
+
+def read_text_columns(path: Path, column: str, person: str | None = None) -> Listed:
+    """The named column of texts, its column `label`, and that of people if named."""
+    examples, beside = read_examples(path, column, person)
+    texts = examples.to_pylist()
+    whole = texts and all(isinstance(text, str) for text in texts)
+    require(whole, path, f"'{column}' must hold a text in every row.", "Fill or drop the others.")
+    return beside._replace(examples=texts)
+
+
+def _recorded_classes(recorded: dict[str, Any], label: str) -> tuple[str | int, ...] | None:
+    """The class names that a Hugging Face data set declares for its column of labels."""
+    declared = (recorded.get(label) or {}).get("names")
+    return None if not declared else declared_classes(declared)
+
+
+def _words(labels: Sequence[Any], classes: tuple[str | int, ...] | None) -> list[str]:
+    """Labels as they are written; whole numbers beside recorded names are positions among them."""
+    if classes is None or not all(type(label) is int for label in labels):
+        return [str(label) for label in labels]
+    # One that is no position, such as −1 for none, is no class, and is told of where labels are placed.
+    return [str(classes[label]) if 0 <= label < len(classes) else "" for label in labels]
+
+
+def _rows(path: Path, table: Any, person: str | None, features: str | None) -> AnyArray:
+    columns = table.column_names
+    name = next((name for name in reversed(ROW_NAMES) if name in columns), None)
+    if features is None and name is not None:
+        with parsing(path, f"'{name}' must be one column of lists of numbers; it is not.", "Write it again."):
+            return _list_column(path, name, table.column(name))
+    import pyarrow.types as types
+
+    kinds = {one.name: one.type for one in table.schema}
+    numeric = [
+        one
+        for one, kind in kinds.items()
+        if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+    ]
+    chosen = feature_names(path, numeric, features, person)
+    if not chosen:
+        absent = f"rows must be in a column named {', '.join(ROW_NAMES)}, or in a column of numbers each; "
+        raise unreadable(path, f"{absent}found {listed(columns)}.", "Rename the column.")
+    with parsing(path, "each feature must be one column of numbers; one is not.", "Write it again."):
+        rows = np.empty((len(table), len(chosen)), np.float64)
+        for place, one in enumerate(chosen):  # an empty cell is NaN, and so a row that counts as zeros
+            rows[:, place] = table.column(one).cast("float64", safe=False).to_numpy()
+        return rows
 
 
 def _person_column(path: Path, table: Any, person: str | None) -> People | None:

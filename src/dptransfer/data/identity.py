@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from dptransfer.data.grey_levels import GreyRange
 from dptransfer.errors import Incompatible
+
+_NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,22 @@ class EncoderIdentity:
                 height, _, width = sides.partition("x")
                 return int(height) if height.isdecimal() and width in ("", height) else None
         return self.size
+
+    @property
+    def grey_range(self) -> GreyRange | None:
+        """The declared black and white of pictures of more than bytes; None if files say it themselves."""
+        found = re.search(rf", greys ({_NUMBER}) to ({_NUMBER})$", self.transform)
+        return None if found is None else (float(found[1]), float(found[2]))
+
+    def reading(self, grey_range: GreyRange) -> EncoderIdentity:
+        """The same encoder of pictures whose greys are read so; rows of both do not mix.
+
+        >>> identity = EncoderIdentity("tiny-net", "ab" * 32, "rgb 8").reading((0, 4095))
+        >>> identity.transform, identity.grey_range
+        ('rgb 8, greys 0.0 to 4095.0', (0.0, 4095.0))
+        """
+        low, high = map(float, grey_range)
+        return replace(self, transform=f"{self.transform}, greys {low!r} to {high!r}")
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""

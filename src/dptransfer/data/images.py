@@ -1,4 +1,4 @@
-"""Find the images of a data set: a folder per class, a flat folder, a list of files or a CSV."""
+"""Find the images of a data set: in folders, archives, columns of a table, or as a CSV or a list of files."""
 
 from __future__ import annotations
 
@@ -10,21 +10,28 @@ from pathlib import Path
 import numpy as np
 
 from dptransfer.arrays import People
+from dptransfer.data.archives import archive_in, unpack
+from dptransfer.data.arrow_files import is_columnar
 from dptransfer.data.class_names import declared_classes
 from dptransfer.data.csv_files import declared_labels, read_csv
+from dptransfer.data.dicom import DICOM_ENDINGS, require_reader
 from dptransfer.data.labelled import Labelled, LabelledList, places
 from dptransfer.data.person_files import (
+    DICOM,
     FOLDER,
     is_person_file,
+    people_by_dicom,
     people_by_folder,
     people_in_file,
     person_column,
 )
+from dptransfer.data.picture_columns import unpack_pictures
 from dptransfer.data.table import require
+from dptransfer.data.unpacked import TemporaryFolder
 
 IMAGE_ENDINGS = frozenset(
     ".jpg .jpeg .jfif .png .webp .bmp .gif .tif .tiff .ppm .pgm .pbm .jp2 .avif".split()  # what Pillow reads
-)
+).union(DICOM_ENDINGS)
 _SPLIT_NAMES = frozenset("train training val valid validation dev test testing".split())
 
 
@@ -37,15 +44,21 @@ class ImageList(LabelledList):
         labelled: their classes, or None.
         root: the folder the files' names are written relative to.
         people: whose each is, as a number from 0, or None.
+        held: the temporary folder that the files are in, where they were unpacked; it goes with the list.
     """
 
     paths: tuple[Path, ...]
     labelled: Labelled | None = None
     root: Path | None = None
     people: People | None = field(default=None, compare=False)
+    held: TemporaryFolder | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.paths)
+
+    def names(self) -> tuple[str, ...]:
+        """What people call each file: its path, or where it is in what it was unpacked from."""
+        return tuple(map(str, self.paths)) if self.held is None else self.sources()
 
     def sources(self) -> tuple[str, ...]:
         """Each file's name relative to `root`, with forward slashes; just its name when it lies elsewhere."""
@@ -66,14 +79,17 @@ def find_images(
 ) -> ImageList:
     """List the images of a data set.
 
-    Four shapes are understood:
+    These shapes are understood:
 
     - a folder with one sub-folder per class: the sorted sub-folder names, empty ones included, ARE TAKEN AS
       THE DECLARATION of the class list, so make a folder for each class that could have had examples, or
       pass `classes` to declare more;
     - a folder of images, or a list of files: unlabelled;
     - a CSV file with the columns `path` (relative to the CSV) and, optionally, `label`: with labels,
-      `classes` must be passed, for a class list is never read off private labels.
+      `classes` must be passed, for a class list is never read off private labels;
+    - a zip or tar archive of such a folder, or a folder in it: 'photos.zip/train'. It is unpacked into a
+      temporary folder that goes with the list (see `archives.unpack`);
+    - a Parquet file or a saved Hugging Face data set with a column of pictures and, optionally, `label`.
 
     Files are sorted by name. Names that begin with a dot and the folder `__MACOSX` are passed over. Whether a
     file can be opened is found out on encoding: an unreadable one becomes a row of zeros there.
@@ -83,17 +99,21 @@ def find_images(
         classes: the full public list of classes, for a folder per class or a CSV.
         labelled: False to pass over a CSV's column of labels, as for a prediction.
         person: what tells whose each image is: a CSV's column; 'folder', for a folder of
-            class/person/picture, where one name under several classes is one person; or a file of its own
-            (see `people_in_file`).
+            class/person/picture, where one name under several classes is one person; 'dicom', for the Patient
+            ID in DICOM files; or a file of its own (see `people_in_file`).
     """
     if not isinstance(source, str | Path):
         found = ImageList(tuple(Path(path) for path in source))
     else:
-        found = _from_path(Path(source), classes, labelled, person_column(person))
+        column = None if person == DICOM else person_column(person)
+        found = _from_path(Path(source), classes, labelled, column)
+    require_reader(found.paths)
     if person is None or found.people is not None:
         return found
     if is_person_file(person):
         people = people_in_file(Path(person), len(found), paths=found.paths, root=found.root)
+    elif person == DICOM:
+        people = people_by_dicom(found.root or Path(), found.paths)
     else:
         by_folder = person == FOLDER and found.root is not None and found.labelled is not None
         rule = f"a folder tells people by 'folder', as class/person/picture; got '{person}'."
@@ -105,19 +125,39 @@ def find_images(
 def _from_path(
     path: Path, classes: Sequence[str | int] | None, labelled: bool, person: str | None
 ) -> ImageList:
+    if is_columnar(path):
+        return _from_columns(path, classes, labelled, person)
     if path.is_dir():
         return _from_folder(path, classes)
+    if archive := archive_in(path):
+        unpacked = unpack(*archive, IMAGE_ENDINGS)
+        return replace(_from_folder(unpacked.folder, classes, known_as=path), held=unpacked.held)
     require(path.exists(), path, "the image folder or CSV must exist; it does not.", "Check the path.")
     if path.suffix.lower() == ".csv":
-        files, words, people = read_csv(path, "path", person)
-        known = declared_labels(path, words if labelled else None, classes)
-        return ImageList(tuple(path.parent / name for name in files), known, path.parent, people)
+        listed = read_csv(path, "path", person)
+        known = declared_labels(path, listed.labels if labelled else None, classes)
+        return ImageList(
+            tuple(path.parent / name for name in listed.examples), known, path.parent, listed.people
+        )
     readable = path.suffix.lower() in IMAGE_ENDINGS
-    require(readable, path, "images must come as a folder, an image file or a CSV.", "Pass one of these.")
+    kinds = "images must come as a folder, an archive, a table, an image file or a CSV."
+    require(readable, path, kinds, "Pass one of these.")
     return ImageList((path,), root=path.parent)
 
 
-def _from_folder(root: Path, classes: Sequence[str | int] | None) -> ImageList:
+def _from_columns(
+    path: Path, classes: Sequence[str | int] | None, labelled: bool, person: str | None
+) -> ImageList:
+    listed, root, held = unpack_pictures(path, person, IMAGE_ENDINGS)
+    declared = listed.classes if classes is None else classes
+    known = declared_labels(path, listed.labels if labelled else None, declared)
+    return ImageList(tuple(root / name for name in listed.examples), known, root, listed.people, held)
+
+
+def _from_folder(
+    root: Path, classes: Sequence[str | int] | None, *, known_as: Path | None = None
+) -> ImageList:
+    shown = known_as or root  # what messages call it
     entries = sorted(entry for entry in root.iterdir() if _is_shown(entry.name))
     folders = [entry for entry in entries if entry.is_dir()]
     loose = tuple(entry for entry in entries if entry.is_file() and entry.suffix.lower() in IMAGE_ENDINGS)
@@ -125,20 +165,20 @@ def _from_folder(root: Path, classes: Sequence[str | int] | None) -> ImageList:
     nested = any(files for _, files in per_class)
     endings = ", ".join(sorted(IMAGE_ENDINGS))
     none = f"a data set must hold images, and no file of a known type is there ({endings})."
-    require(nested or loose, root, none, "Check the path, or convert the images.")
+    require(nested or loose, shown, none, "Check the path, or convert the images.")
     if not nested:
         return ImageList(loose, root=root)
     both = "a folder must hold either images or one sub-folder per class; this holds both."
-    require(not loose, root, both, "Move the loose images into their class folders, or elsewhere.")
+    require(not loose, shown, both, "Move the loose images into their class folders, or elsewhere.")
     names = {folder.name.lower() for folder in folders}
     splits = f"sub-folders are taken as classes, and these look like splits ({', '.join(sorted(names))})."
     inner = names <= _SPLIT_NAMES and any(entry.is_dir() for one in folders for entry in one.iterdir())
-    require(not inner, root, splits, f"Point at one of them, for example '{folders[0]}'.")
+    require(not inner, shown, splits, f"Point at one of them, for example '{shown / folders[0].name}'.")
     declared = declared_classes([name for name, _ in per_class] if classes is None else classes)
     folder_places = places([name for name, _ in per_class], [str(name) for name in declared])
     known = all(place >= 0 or not files for place, (_, files) in zip(folder_places, per_class, strict=True))
     rule = f"each sub-folder must be one of the {len(declared)} declared classes; at least one is not."
-    require(known, root, rule, "Declare the full list, or move the folder away.")
+    require(known, shown, rule, "Declare the full list, or move the folder away.")
     paths = tuple(file for _, files in per_class for file in files)
     labels = np.repeat(folder_places, [len(files) for _, files in per_class])
     return ImageList(paths, Labelled(labels, declared), root=root)

@@ -124,14 +124,29 @@ def class_positions(y: ArrayLike | Labelled, classes: tuple[str | int, ...]) -> 
     if labels is None or labels.ndim != 1:
         raise DataError("y must have one dimension, one class per example; it has not. Pass one label a row.")
     are_words = len(classes) > 0 and isinstance(classes[0], str)
-    if labels.size and labels.dtype.kind == "f" and are_words:
-        raise DataError(
-            "Labels must be class names, or whole numbers as positions in the declared list; these are of "
-            f"the type {labels.dtype}. Convert them, such as with y.astype(int)."
-        )
-    given_as_positions = are_words and labels.dtype.kind in "iu"
-    found = labels.astype(np.int64) if given_as_positions else places(labels.tolist(), classes)
+    if labels.dtype.kind in "iu" and are_words:
+        found = labels.astype(np.int64)
+    elif labels.dtype.kind == "f" and are_words:
+        found = places(labels.tolist(), range(len(classes)))  # 1.0 is the position 1, and 1.5 is none
+    elif labels.dtype.kind == "U" and not are_words:
+        found = places(map(whole_word, labels.tolist()), map(str, classes))
+    else:
+        found = places(labels.tolist(), classes)
     return Labelled(found, classes).positions
+
+
+def whole_word(word: str) -> str:
+    """A word for a whole number as Python writes it; any other as it is, without blanks around it.
+
+    >>> whole_word("1.0"), whole_word(" 12"), whole_word("1.5"), whole_word("cat ")
+    ('1', '12', '1.5', 'cat')
+    """
+    word = word.strip()
+    try:
+        value = float(word)
+    except ValueError:
+        return word
+    return str(int(value)) if value.is_integer() else word
 
 
 def places(labels: Iterable[Any], classes: Iterable[Any]) -> Labels:

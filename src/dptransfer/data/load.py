@@ -34,6 +34,7 @@ def read_private(
     rows_per_person: float | None = None,
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,
+    features: str | None = None,
     verify: bool = True,
 ) -> PrivateEmbeddings:
     """Read private labelled rows from any format of `read_table`.
@@ -53,9 +54,11 @@ def read_private(
         rows_per_person: about how many rows a person has, only if that may be public.
         labels: labels, or an `.npy` file of them, where the rows come without.
         split: which part of a file that has several.
+        features: which columns of a table are features, as names or patterns such as 'f*'; by default a list
+            column of a known name, or else every column of numbers but those of labels and people.
         verify: check the checksums of an `.emb` folder.
     """
-    table = read_table(path, split=split, verify=verify, person=_column(people))
+    table = read_table(path, split=split, verify=verify, person=_column(people), features=features)
     table = _with_labels(path, labels, table)
     if table.labels is None:
         raise unreadable(Path(path), "private rows must have labels; these have none.", "Pass labels=...")
@@ -105,6 +108,7 @@ def read_public(
     name: str | None = None,
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,
+    features: str | None = None,
     verify: bool = True,
 ) -> PublicEmbeddings:
     """Read public rows, labelled or not, from any format of `read_table`.
@@ -112,7 +116,8 @@ def read_public(
     Public labels are nobody's secret, so when neither the caller nor the file declares a class list, the
     sorted distinct labels are the list. The arguments are those of `read_private`.
     """
-    table = _with_labels(path, labels, read_table(path, split=split, verify=verify))
+    table = read_table(path, split=split, verify=verify, features=features)
+    table = _with_labels(path, labels, table)
     labelled = None
     if table.labels is not None:
         listed = table.classes if classes is None else classes

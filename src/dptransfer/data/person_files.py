@@ -10,12 +10,18 @@ import numpy as np
 
 from dptransfer.arrays import People
 from dptransfer.data.csv_files import read_csv
+from dptransfer.data.decode import without_warnings
+from dptransfer.data.dicom import DICOM_ENDINGS, patient_of
 from dptransfer.data.numpy_files import load_array
 from dptransfer.data.people import person_positions
 from dptransfer.data.table import require
 
 FOLDER = "folder"
 """The word for people by the folder that pictures are in, which no column can be called by."""
+
+
+DICOM = "dicom"
+"""The word for people by the Patient ID in their DICOM files, likewise."""
 
 
 def is_person_file(person: object) -> bool:
@@ -70,6 +76,20 @@ def people_in_file(
     no_others = "examples without a path are told by their numbers, and others must not be listed; some are."
     require(paths is not None or len(person_of) == count, file, no_others, "Number these, from 0.")
     return person_positions(found, count)
+
+
+def people_by_dicom(root: Path, paths: Sequence[Path]) -> People:
+    """The person of each picture, by its Patient ID; one that has none is alone.
+
+    Args:
+        root: where they are, for a message.
+        paths: the files.
+    """
+    rule = f"with people by DICOM, some files must be named as such ({' or '.join(sorted(DICOM_ENDINGS))})."
+    any_named = any(path.suffix.lower() in DICOM_ENDINGS for path in paths)
+    require(any_named, root, rule, "Rename them, or tell people by 'folder' or a file.")
+    with without_warnings():
+        return person_positions([patient_of(path) for path in paths], len(paths))
 
 
 def people_by_folder(root: Path, names: Sequence[str]) -> People:

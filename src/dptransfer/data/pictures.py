@@ -12,6 +12,7 @@ from dptransfer.arrays import Integers, PixelArray
 from dptransfer.data.class_names import declared_classes
 from dptransfer.data.examples import PrivateData, PublicData
 from dptransfer.data.facts import Facts
+from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.data.images import ImageList
 from dptransfer.data.labelled import Labelled
 from dptransfer.data.pixels import DecodedFiles, PixelsAt, pixels_of
@@ -43,6 +44,8 @@ class PrivateImages(PrivateData):
         people: whose each picture is, as for `PrivateEmbeddings`; by default the people of an `ImageList`.
         person_bound: as how many examples one person counts, at most.
         rows_per_person: about how many pictures a person has, only if that may be public.
+        grey_range: the stored values that are black and white in greys of more than bytes, for the whole set;
+            by default what each file says. Of an array, how it was read.
     """
 
     def __init__(
@@ -58,8 +61,12 @@ class PrivateImages(PrivateData):
         people: ArrayLike | None = None,
         person_bound: float = 1.0,
         rows_per_person: float | None = None,
+        grey_range: GreyRange | None = None,
     ) -> None:
-        self.pixels: PixelArray | DecodedFiles | PixelsAt = pixels_of(x, resolution, private=True)
+        self.grey_range = declared_range(grey_range)
+        self.pixels: PixelArray | DecodedFiles | PixelsAt = pixels_of(
+            x, resolution, private=True, grey_range=grey_range
+        )
         given = _given_labels(x, y)
         if given is None:
             raise DataError("Private pictures need y=, a class each, and classes=[...], their full list.")
@@ -94,6 +101,7 @@ class PublicImages(PublicData):
         resolution: for files, the height and width that all are squeezed to; one number for a square.
         name: a name for the card.
         sources: where each picture came from; by default the names of the files.
+        grey_range: as for `PrivateImages`, and the same.
     """
 
     def __init__(
@@ -105,8 +113,10 @@ class PublicImages(PublicData):
         resolution: int | tuple[int, int] | None = None,
         name: str | None = None,
         sources: Sequence[str | Path] | None = None,
+        grey_range: GreyRange | None = None,
     ) -> None:
-        self.pixels = pixels_of(x, resolution, private=False)
+        self.grey_range = declared_range(grey_range)
+        self.pixels = pixels_of(x, resolution, private=False, grey_range=grey_range)
         if sources is None and isinstance(x, ImageList):
             sources = x.sources()
         given = _given_labels(x, y)

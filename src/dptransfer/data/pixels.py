@@ -12,6 +12,8 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import Integers, PixelArray, array_or_none
 from dptransfer.data.decode import open_image, without_warnings
+from dptransfer.data.dicom import require_reader
+from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.data.images import ImageList
 from dptransfer.errors import DataError
 
@@ -24,13 +26,24 @@ class DecodedFiles:
         resolution: height and width.
         private: whether an unreadable file counts as a black picture: refusing it would tell that it is
             there. A public one is an error that names it.
+        grey_range: black and white of greys of more than bytes, as `open_image` takes it.
+        held: what the files go with, such as a temporary folder.
     """
 
     dtype = np.dtype(np.uint8)
 
-    def __init__(self, paths: Iterable[str | Path], resolution: tuple[int, int], *, private: bool) -> None:
+    def __init__(
+        self,
+        paths: Iterable[str | Path],
+        resolution: tuple[int, int],
+        *,
+        private: bool,
+        grey_range: GreyRange | None = None,
+        held: object = None,
+    ) -> None:
         self._paths = tuple(Path(path) for path in paths)
-        self._private = private
+        self._private, self._grey_range, self._held = private, declared_range(grey_range), held
+        require_reader(self._paths)
         self.shape = (len(self._paths), *resolution, 3)
 
     def __len__(self) -> int:
@@ -47,10 +60,13 @@ class DecodedFiles:
 
         path, (_, height, width, _) = self._paths[position], self.shape
         try:
-            return np.asarray(open_image(path).resize((width, height), Image.Resampling.BICUBIC))
+            picture = open_image(path, self._grey_range)
+            return np.asarray(picture.resize((width, height), Image.Resampling.BICUBIC))
         except Exception as problem:  # Pillow's readers raise many types
             if self._private:
                 return np.zeros((height, width, 3), dtype=np.uint8)
+            if isinstance(problem, DataError):
+                raise DataError(f"'{path}': {problem}") from None
             raise DataError(
                 f"Public pictures must be readable; '{path}' is not ({type(problem).__name__}). "
                 "Repair it, or leave it out."
@@ -80,7 +96,11 @@ class PixelsAt:
 
 
 def pixels_of(
-    x: Any, resolution: int | tuple[int, int] | None, *, private: bool
+    x: Any,
+    resolution: int | tuple[int, int] | None,
+    *,
+    private: bool,
+    grey_range: GreyRange | None = None,
 ) -> PixelArray | DecodedFiles:
     """An array of pictures as it is, or files to be decoded at `resolution`."""
     if isinstance(x, ImageList) or _are_paths(x):
@@ -91,7 +111,8 @@ def pixels_of(
             )
         height, width = resolution if isinstance(resolution, tuple) else (resolution, resolution)
         size = _check.whole("resolution", height), _check.whole("resolution", width)
-        return DecodedFiles(x.paths if isinstance(x, ImageList) else x, size, private=private)
+        paths, held = (x.paths, x.held) if isinstance(x, ImageList) else (x, None)
+        return DecodedFiles(paths, size, private=private, grey_range=grey_range, held=held)
     pixels = x if isinstance(x, np.ndarray) else array_or_none(x)
     if pixels is None:
         raise DataError("Pictures must all have one size; these differ. Squeeze them to one.")

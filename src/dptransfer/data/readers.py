@@ -10,8 +10,9 @@ One function, `read_table`, picks the reader by the name's ending:
                              and offset, for rows stored as small integers: x = q·scale + offset
     .safetensors             the names of .npz; the class list as JSON under `classes` in the metadata
     .pt, .pth                a tensor of rows, or a dict with the names of .npz; loaded with weights_only=True
-    .parquet                 a list column (names as for .npz) and a label column
-    Hugging Face folder      a `datasets` folder saved to disk, same columns
+    .parquet                 a list column (names as for .npz), or a column of numbers per feature; labels
+    .csv                     a column of numbers per feature, and a column of labels
+    Hugging Face folder      a `datasets` folder saved to disk, with the columns of .parquet
 
 An `.emb` folder may know whose each row is; the others, but for .npy, may have ids in a column of any name.
 """
@@ -26,8 +27,10 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray
+from dptransfer.data.arrow_files import is_dataset_folder
 from dptransfer.data.class_names import declared_classes
-from dptransfer.data.columns import is_dataset_folder, read_dataset_folder, read_parquet
+from dptransfer.data.columns import read_columns
+from dptransfer.data.csv_files import read_feature_csv
 from dptransfer.data.numpy_files import load_array, open_archive
 from dptransfer.data.parsing import parsing
 from dptransfer.data.people import person_positions
@@ -45,7 +48,12 @@ from dptransfer.data.table import (
 
 
 def read_table(
-    path: str | Path, *, split: str | None = None, verify: bool = True, person: str | None = None
+    path: str | Path,
+    *,
+    split: str | None = None,
+    verify: bool = True,
+    person: str | None = None,
+    features: str | None = None,
 ) -> RawTable:
     """Read rows, labels and declarations from any format we know.
 
@@ -55,11 +63,16 @@ def read_table(
         verify: check the checksums of an `.emb` folder; other formats have none.
         person: the column, or the array's name, that tells whose each row is; what an `.emb` folder knows of
             people needs no naming.
+        features: which columns of a CSV, Parquet file or Hugging Face folder are features: names or patterns
+            such as 'f*', separated by commas (see `feature_names`).
     """
     found = Path(path)
     require(found.exists(), found, "the file must exist; it does not.", "Check the path.")
-    if found.is_dir() and is_dataset_folder(found):
-        return read_dataset_folder(found, split, person)
+    if found.suffix.lower() in (".csv", ".parquet") or (found.is_dir() and is_dataset_folder(found)):
+        reader = read_feature_csv if found.suffix.lower() == ".csv" else read_columns
+        return reader(found, split, person, features)
+    no_columns = "columns of features are those of a CSV, Parquet file or Hugging Face folder; this is none."
+    require(features is None, found, no_columns, "Leave the names of columns out.")
     if found.is_dir():
         require(
             found.suffix == ".emb" or (found / "manifest.json").is_file(),
@@ -70,7 +83,7 @@ def read_table(
         chosen_split(found, (), split)
         require_person_column(found, person, ())
         return read_store(found, verify=verify)
-    known = f"the name must end in one of {', '.join(sorted({*_READERS, '.emb'}))}."
+    known = f"the name must end in one of {', '.join(sorted({*_READERS, '.csv', '.emb', '.parquet'}))}."
     require(found.suffix.lower() in _READERS, found, known, "Convert the file, or rename it.")
     return _READERS[found.suffix.lower()](found, split, person)
 
@@ -193,7 +206,6 @@ def _as_rows(path: Path, rows: AnyArray) -> AnyArray:
 _READERS: dict[str, Callable[[Path, str | None, str | None], RawTable]] = {
     ".npy": _read_npy,
     ".npz": _read_npz,
-    ".parquet": read_parquet,
     ".pt": _read_torch,
     ".pth": _read_torch,
     ".safetensors": _read_safetensors,

@@ -46,11 +46,12 @@ class RawTable:
 
 
 class Listed(NamedTuple):
-    """Examples that a file lists: their paths or texts, and as far as it has them their labels and people."""
+    """Examples that a file lists: their paths or texts, and as far as it has them labels, people, classes."""
 
     examples: list[str]
     labels: list[str] | None
     people: People | None
+    classes: tuple[str | int, ...] | None = None
 
 
 def unreadable(path: Path, rule: str, remedy: str) -> DataError:

@@ -1,4 +1,4 @@
-"""Find the texts of a data set: a CSV or Parquet file with labels, or a plain file with one text per line."""
+"""Find the texts of a data set: a table with a column of texts, or a plain file with one text per line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dptransfer.arrays import People
+from dptransfer.data.arrow_files import is_columnar
 from dptransfer.data.columns import read_text_columns
 from dptransfer.data.csv_files import declared_labels, read_csv
 from dptransfer.data.labelled import Labelled, LabelledList
@@ -41,21 +42,27 @@ def find_texts(
     column: str = "text",
     person: str | Path | None = None,
 ) -> TextList:
-    """Read texts from a CSV or Parquet file with a column of texts, or from a .txt of one text per line.
+    """Read texts from a table with a column of texts, or from a .txt of one text per line.
 
     Args:
-        source: the file; CSV and .txt are in UTF-8.
-        classes: the full public list of classes; required with labels, for it is never read off them.
+        source: a CSV, a Parquet file, a saved Hugging Face data set or a .txt; CSV and .txt are in UTF-8.
+        classes: the full public list of classes; required with labels, for it is never read off them, unless
+            a Hugging Face data set declares one.
         labelled: False to pass over a column `label`, as for a prediction.
         column: the column that holds the texts.
         person: the column that tells whose each text is; or a file that does (see `people_in_file`).
     """
     path = Path(source)
-    require(path.is_file(), path, "the file of texts must exist; it does not.", "Check the path.")
+    columnar = is_columnar(path)
+    there = path.is_file() or columnar
+    require(there, path, "the file of texts must exist; it does not.", "Check the path.")
     kind = path.suffix.lower()
-    if kind in _COLUMNS:
-        texts, words, people = _COLUMNS[kind](path, column, person_column(person))
-        listed = TextList(tuple(texts), declared_labels(path, words if labelled else None, classes), people)
+    if columnar or kind == ".csv":
+        reader = read_text_columns if columnar else read_csv
+        found = reader(path, column, person_column(person))
+        known = found.classes if classes is None else classes
+        words = found.labels if labelled else None
+        listed = TextList(tuple(found.examples), declared_labels(path, words, known), found.people)
     else:
         require(kind == ".txt", path, "texts must come as .csv, .parquet or .txt.", "Convert the file.")
         listed = TextList(_lines(path))
@@ -71,6 +78,3 @@ def _lines(path: Path) -> tuple[str, ...]:
         lines = tuple(line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip())
     require(lines, path, "the file must hold at least one text; it holds none.", "Check the file.")
     return lines
-
-
-_COLUMNS = {".csv": read_csv, ".parquet": read_text_columns}

@@ -10,6 +10,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import PixelArray
+from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.encoders.registry import get_encoder
 from dptransfer.errors import ArgumentError, Incompatible
@@ -30,7 +31,8 @@ class Network:
         if not isinstance(getattr(encoder, "module", None), torch.nn.Module):
             raise ArgumentError(
                 f"A method that looks inside of its encoder needs a torch network; "
-                f"'{encoder.identity.name}' is none. Use 'efficientnet-lite0', or a TorchModuleEncoder."
+                f"'{encoder.identity.name}' is none. Use 'efficientnet-lite0' with runtime='torch', or a "
+                "TorchModuleEncoder."
             )
         self.encoder, self.module = encoder, encoder.module.eval().requires_grad_(False)
         _require_public_statistics(self)
@@ -118,10 +120,13 @@ class Network:
         return torch.tensor(values, dtype=torch.float32, device=self.device).reshape(-1, 1, 1)
 
 
-def network_of(name: str, *, size: int | None = None, device: str = "cpu") -> Network:
+def network_of(
+    name: str, *, size: int | None = None, device: str = "cpu", grey_range: GreyRange | None = None
+) -> Network:
     """The network behind the encoder of this name, as `get_encoder` finds it."""
     _check.installed("torch", "deep", "A method that looks inside of its encoder")
-    return Network(get_encoder(name, size=size, device=device, kind="image", runtime="torch"))
+    how: dict[str, Any] = {"size": size, "device": device, "grey_range": grey_range}
+    return Network(get_encoder(name, kind="image", runtime="torch", **how))
 
 
 def _require_public_statistics(network: Network) -> None:

@@ -41,6 +41,23 @@ def to_html(document: Document) -> str:
 """
 
 
+def to_fragment(document: Document) -> str:
+    """What a page says, short: no style, no links and no headings that would join the contents of others."""
+    alarm = f"<p><strong>{escape_html(document.warning)}</strong></p>\n" if document.warning else ""
+    head = "".join(
+        f"<tr><th>{_inline(name)}</th><td>{_inline(said)}</td></tr>" for name, said in document.head()
+    )
+    blocks = "\n".join(_block(block) for section in document.sections for block in section.blocks)
+    return (
+        f"<div>\n{alarm}<p><strong>{escape_html(document.title)}</strong></p>\n"
+        + _wrapped("p", document.sentence)
+        + (f"<table><tbody>{head}</tbody></table>\n" if head else "")
+        + (f"{blocks}\n" if blocks else "")
+        + _wrapped("p", document.footer)
+        + "</div>"
+    )
+
+
 def escape_html(text: object) -> str:
     """HTML that shows exactly this text, on one line, between tags and within quotes.
 

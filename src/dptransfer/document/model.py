@@ -186,6 +186,12 @@ class Document:
 
         return to_html(self)
 
+    def fragment(self) -> str:
+        """HTML without a page around it, for notebooks, which bring their own style."""
+        from dptransfer.document.html import to_fragment
+
+        return to_fragment(self)
+
     def markdown(self) -> str:
         """As Markdown."""
         from dptransfer.document.markdown import to_markdown

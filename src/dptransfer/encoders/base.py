@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.arrays import EncodedRows
+from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.errors import DataError
+from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -80,6 +82,30 @@ class ImageEncoder(ABC):
         if not batch:
             return np.zeros((0, self.dimension), dtype=np.float32)
         return self.forward(np.stack([self.prepare(image) for image in batch]))
+
+
+def reading(encoder: Encoder, grey_range: GreyRange | None) -> Encoder:
+    """The encoder, with greys of more than bytes read between these values; None: as it is.
+
+    How pictures are read is part of the identity, which is where whoever opens them for the encoder looks.
+    """
+    declared = declared_range(grey_range)
+    if declared is None:
+        return encoder
+    if encoder.kind != "image":
+        raise ArgumentError(
+            f"A grey range is for pictures; the encoder '{encoder.identity.name}' is for texts. Leave it out."
+        )
+    changed: Any = copy(encoder)
+    try:
+        changed.identity = encoder.identity.reading(declared)
+    except AttributeError:
+        raise ArgumentError(
+            "An encoder whose pictures are read by a declared grey range has an identity that can be set; "
+            f"that of '{encoder.identity.name}' cannot. Make it a plain attribute."
+        ) from None
+    made: Encoder = changed
+    return made
 
 
 def blanks_for(encoder: Encoder, items: int, batch: int) -> int:

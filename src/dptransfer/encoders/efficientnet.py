@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer import _check
-from dptransfer.arrays import EncodedRows, Floats32, PixelArray
+from dptransfer.arrays import EncodedRows, PixelArray
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.base import ImageEncoder
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NAME = "efficientnet-lite0"
 _PURPOSE = f"The encoder {NAME}"
-_GRAPH = 1  # counts the ways of making the graph: rows of another would differ in their last digits
+_GRAPH = 1  # counts the ways of making the graph; rows of another would need another identity, too
 
 
 def efficientnet_lite0(
@@ -102,13 +102,9 @@ def _in_torch(size: int, device: str) -> TorchModuleEncoder:
     state = torch.load(weights_file(), map_location="cpu", weights_only=True)
     network.load_state_dict(state)
 
-    def prepare(image: Image.Image) -> Floats32:
-        pixels: Floats32 = _squeezed(image, size).astype(np.float32).transpose(2, 0, 1)
-        return (pixels - np.float32(127)) / np.float32(128)
-
     return TorchModuleEncoder(
         _feature_maps(network),
-        prepare,
+        partial(_squeezed, size=size),
         name=NAME,
         transform_name=_transform(size),
         device=device,

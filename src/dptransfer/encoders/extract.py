@@ -4,16 +4,17 @@ Encoding happens before privacy, and the guarantees assume that adding, removing
 adds, removes or replaces one row. A frozen model in evaluation mode gives that in real arithmetic. In
 floating point a matrix product may be split differently for another batch size, and the last bits of a row
 then depend on how many pictures shared its batch: a neighbouring data set would differ in a handful of
-rows. So every call of the model has one fixed shape; the last batch is filled up with blanks, and an
+rows. In ONNX Runtime on a CPU, the default, every call of the model has one item, and there is no batch (see
+`onnx_session`). Elsewhere every call has one fixed shape; the last batch is filled up with blanks, and an
 unreadable picture's place is held by a blank.
 
-Measured on an Intel CPU with torch 2.13, batch 32: rows of efficientnet-lite0 (96, 128 and 224 pixels) and of
-minilm are bit-identical whatever their position in the batch and whatever their companions; one thread or two
-made no difference (96 pixels). A batch of one picture differs from a larger one in the last bits, by up to
-1.3e-5, and the fixed shape guards against that. On an H200 a ResNet-50 and a ViT-B/16 with random weights did
-as well (a lone picture through the ResNet differs by 1.6e-5). What remains is an assumption: that the kernels
-of the machine and library at hand treat the rows of one shape alike. `rows_depend_on_neighbours` checks it
-for any encoder on any machine.
+The second way, measured on an Intel CPU with torch 2.13, batch 32: rows of efficientnet-lite0 (96, 128 and
+224 pixels) and of minilm are bit-identical whatever their position in the batch and whatever their
+companions; one thread or two made no difference (96 pixels). A batch of one picture differs from a larger one
+in the last bits, by up to 1.3e-5, and the fixed shape guards against that. On an H200 a ResNet-50 and a
+ViT-B/16 with random weights did as well (a lone picture through the ResNet differs by 1.6e-5). What remains
+is an assumption: that the kernels of the machine and library at hand treat the rows of one shape alike.
+`rows_depend_on_neighbours` checks it for any encoder on any machine.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from dptransfer.encoders.in_memory import Progress, encode_filled, require_kind
 from dptransfer.encoders.lookahead import Batch, encoded_batches
 from dptransfer.encoders.partial import PartialRows
 from dptransfer.errors import DataError
+from dptransfer.progress import tell
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,8 @@ def encode_images(
         encoder: an image encoder.
         out: the `.emb` folder to write; unfinished work is kept in `<out>.partial` beside it.
         batch: pictures per call of the model, fixed for the whole run.
-        progress: called with (done, total) after each batch.
+        progress: called with (done, total) after each batch; default whoever listens, see
+            `dptransfer.progress.shown`.
         name: the data set's name, for the ledger.
         overwrite: replace `out` if it exists, and restart if another job's unfinished work is in the way.
         drop_unreadable: leave unreadable files out instead. For public pools only.
@@ -102,7 +105,10 @@ def encode_images(
     if drop_unreadable:
         kept[list(unreadable)] = False
         if not kept.any():
-            raise DataError("At least one image must be readable; none is. Check the files.")
+            raise DataError(
+                "At least one image must be readable; none is. Check the files; those of more than eight "
+                "bits may need a declared grey range."
+            )
     rows = partial.rows()
     write_embeddings(
         target,
@@ -172,7 +178,7 @@ def _partial(
 
 def _finish(partial: PartialRows, batches: Iterable[Batch], progress: Progress | None) -> None:
     """Put the batches that are missing on the disk, one by one."""
-    report = progress or (lambda done, total: None)
+    report = progress or (lambda done, total: tell(done, total, ""))
     report(partial.done, partial.count)
     for index, rows, missing in batches:
         partial.add(index, rows, tuple(index * partial.batch + place for place in missing))

@@ -1,4 +1,9 @@
-"""Open and prepare pictures in threads, ahead of the model, and run the model ahead of who takes its rows."""
+"""Open and prepare pictures in threads, ahead of the model, and run the model ahead of who takes its rows.
+
+Large JPEGs are decoded in full. Decoding 24 of 3 megapixels, made of real photographs, at twice the size that
+is needed (224) took half the time, but moved pixels by up to 10 of 255 (by up to 25 at the size itself), and
+rows with them: the cosine to the row of the whole picture went down to 0.9998 (0.998).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +45,7 @@ def encoded_batches(
 
     def prepared(path: Path) -> Any:
         try:
-            return prepare(open_image(path))
+            return prepare(open_image(path, encoder.identity.grey_range))
         except Exception:  # the blank went through, so it is this file; Pillow's readers raise many types
             return None
 

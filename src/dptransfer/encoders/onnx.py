@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ class OnnxEncoder(ImageEncoder):
 
     It takes floats, which are scaled as `mean` and `std` say, or bytes, which it scales itself; a file that
     `export_encoder` wrote is of the second kind, and tells how pictures are framed.
+
     Input name, layout and size are read from the model. Its first output must be rows, or feature maps in the
     layout of the input, which are averaged over space. On a CPU it is called for one picture at a time; see
     `onnx_session`.
@@ -103,17 +105,13 @@ class OnnxEncoder(ImageEncoder):
 def _framing(file: Path, session: Any, height: int, width: int) -> Framing:
     """What the file tells, if it does, of the size that the model takes."""
     told = session.get_modelmeta().custom_metadata_map.get("framing")
-    framing = Framing(height, width)
-    if told is not None:
-        try:
-            framing = Framing(**json.loads(told))
-        except (ValueError, TypeError):
-            framing = Framing(1, 1)
-    if (framing.height, framing.width) != (height, width):
-        raise DataError(
-            f"'{file}': how pictures are framed must fit the model; it does not. Export it again."
-        )
-    return framing
+    if told is None:
+        return Framing(height, width)
+    with suppress(ValueError, TypeError, DataError):
+        framing = Framing(**json.loads(told))
+        if (framing.height, framing.width) == (height, width):
+            return framing
+    raise DataError(f"'{file}': how pictures are framed must fit the model; it does not. Export it again.")
 
 
 def _picture_size(file: Path, sides: Any, asked: int | None) -> tuple[int, int]:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from dptransfer import _check
+from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.encoders.base import Encoder, Kind
+from dptransfer.encoders.base import Encoder, Kind, reading
 from dptransfer.encoders.delta import BESIDE, EncoderDelta
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.plugins import Registry, is_place
@@ -126,6 +127,7 @@ def get_encoder(
     device: str = "cpu",
     kind: Kind | None = None,
     runtime: str | None = None,
+    grey_range: GreyRange | None = None,
 ) -> Encoder:
     """The encoder of that name.
 
@@ -140,7 +142,14 @@ def get_encoder(
         runtime: 'onnx' or 'torch', for encoders that both can run, such as efficientnet-lite0. Default ONNX
             Runtime where it is installed and the device is 'cpu'. Part of the identity: the two round
             differently.
+        grey_range: the stored values that are black and white in greys of more than bytes; by default what
+            each file says. Part of the identity: sets that are read differently do not mix.
     """
+    return reading(_found(spec, size, device, kind, runtime), grey_range)
+
+
+def _found(spec: str, size: int | None, device: str, kind: Kind | None, runtime: str | None) -> Encoder:
+    """The encoder, of pictures as their files say that they are to be read."""
     if spec not in ENCODERS.names and _is_model(spec):
         if spec.lower().endswith(".onnx"):
             from dptransfer.encoders.onnx import OnnxEncoder
@@ -196,7 +205,8 @@ def encoder_of(
     runtime: str | None = None
     if note is not None and note.has_runtimes:
         runtime = "torch" if identity.runtime is None else "onnx"
-    encoder = get_encoder(asked, size=size, device=device, kind=kind, runtime=runtime)
+    how: dict[str, Any] = {"device": device, "runtime": runtime, "grey_range": identity.grey_range}
+    encoder = get_encoder(asked, size=size, kind=kind, **how)
     require_same_encoder(identity, encoder.identity, names=("The recorded rows", "the encoder found"))
     return encoder if delta is None else adapted(encoder, delta)
 

@@ -23,7 +23,7 @@ from dptransfer.errors import MissingDependency
 
 NAME = "minilm"
 _LONGEST = 256
-_GRAPH = 1  # counts the ways of making the graph: rows of another would differ in their last digits
+_GRAPH = 1  # counts the ways of making the graph; rows of another would need another identity, too
 
 
 def minilm(*, device: str = "cpu", runtime: str | None = None) -> SentenceOnnx | TransformersText:

@@ -8,6 +8,7 @@ from copy import copy, deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.arrays import EncodedRows, Floats32
@@ -47,7 +48,8 @@ class TorchModuleEncoder(ImageEncoder):
     Args:
         module: the network.
         transform: turns one RGB picture into the network's input, shape (channels, height, width), a tensor
-            or an array. Called from several threads.
+            or an array; or squeezes it to bytes, (side, side, 3), which are scaled on the device then, as
+            `pixel_map` says. Called from several threads.
         name: what the encoder is called in manifests and releases.
         transform_name: the preprocessing in words and numbers; compared, so keep it exact.
         device: 'cpu', 'cuda', 'cuda:1', ... or 'mps'.
@@ -85,14 +87,20 @@ class TorchModuleEncoder(ImageEncoder):
         self.identity = EncoderIdentity(name, digest, transform_name, size)
         self.dimension = self.measured_dimension()
 
-    def prepare(self, image: Image.Image) -> Floats32:
-        """The transform's result as float32."""
-        return np.asarray(self._transform(image), dtype=np.float32)
+    def prepare(self, image: Image.Image) -> NDArray[Any]:
+        """The transform's result, as float32 unless it is bytes for the pixel map."""
+        found = self._transform(image)
+        in_bytes = self.pixel_map is not None and getattr(found, "dtype", None) == np.uint8
+        return np.array(found) if in_bytes else np.asarray(found, dtype=np.float32)
 
-    def forward(self, pixels: Floats32) -> EncodedRows:
+    def forward(self, pixels: NDArray[Any]) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
         with repeatable():
             inputs = self._torch.from_numpy(pixels).to(self._device)
+            if self.pixel_map is not None and pixels.dtype == np.uint8:
+                _, *scaling = self.pixel_map
+                mean, scale = (inputs.new_tensor(one, dtype=self._torch.float32) for one in scaling)
+                inputs = ((inputs.float() - mean) / scale).permute(0, 3, 1, 2)
             if inputs.ndim == 4:
                 inputs = inputs.contiguous(memory_format=self._layout)
             return require_rows(self.rows_of(inputs).float().cpu().numpy(), len(pixels))

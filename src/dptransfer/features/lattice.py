@@ -63,6 +63,25 @@ def clipped_lattice(rows: AnyArray, norm: int, *, clip: float) -> Integers:
     return _lattice(rows, norm, clip=_check.positive("clip", clip))
 
 
+def rows_and_lengths(rows: AnyArray, norm: int) -> tuple[Floats, Floats]:
+    """Integer rows of about this norm, for products, and lengths: a row is its integers · length ÷ `norm`.
+
+    As `unit_lattice`, but rounded to nearest, which keeps products with them unbiased: their norm is at most
+    `norm` + ½ √dimension. A length is a function of its row alone, as the integers are; those beyond 2²⁰⁰
+    are cut.
+
+    >>> integers, lengths = rows_and_lengths(np.array([[3.0, 4.0], [np.nan, 1.0]]), norm=1000)
+    >>> integers.tolist(), lengths[:1].round(2).tolist()
+    ([[600.0, 800.0], [0.0, 0.0]], [5.0])
+    """
+    require_exact_norms(rows.shape[1])
+    x, power = scaled_rows(rows, coordinate_bits(rows.shape[1]))
+    above = _norms_above(x)
+    x *= (norm / above)[:, None]
+    lengths: Floats = np.ldexp(above, np.clip(-power, -200, 200).astype(np.intc))
+    return np.rint(x, out=x), lengths
+
+
 def require_exact_norms(dimension: int) -> None:
     """Raise if rows are too wide for exact squared norms; asked before anything is charged."""
     if dimension > LARGEST_DIMENSION:
@@ -79,15 +98,21 @@ def _lattice(rows: AnyArray, norm: int, *, root: bool = False, clip: float | Non
 
 def _lattice_chunk(rows: AnyArray, norm: int, root: bool, clip: float | None) -> Floats:
     x, power = scaled_rows(rows, coordinate_bits(rows.shape[1]), root=root)
-    units = np.abs(x)
-    units -= GRAIN
-    np.ceil(units, out=units)
-    above = (np.sqrt(np.einsum("ij,ij->i", units, units)) + grains(x.shape[1])) * HAIR
+    above = _norms_above(x)
     if clip is not None:
         # In scaled units the clip is clip·2ᵖ; rows inside it keep their length relative to it.
         above = np.maximum(above, np.ldexp(clip * HAIR, power.astype(np.intc)))
     x *= (norm / above)[:, None]
     return np.trunc(x, out=x)
+
+
+def _norms_above(x: Floats) -> Floats:
+    """An upper bound on the norm of scaled rows; see the module docstring."""
+    units = np.abs(x)
+    units -= GRAIN
+    np.ceil(units, out=units)
+    above: Floats = (np.sqrt(np.einsum("ij,ij->i", units, units)) + grains(x.shape[1])) * HAIR
+    return above
 
 
 def grains(dimension: int) -> float:

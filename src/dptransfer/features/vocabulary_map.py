@@ -15,12 +15,15 @@ temperature: softening spreads each class over many words, and takes away what t
 
 Exactness, each step a function of one row alone:
 
-- the row becomes integers of norm at most 2²⁶, those of unit norm as they are scaled, others in steps of 2⁻¹⁶
-  (a row longer than 2¹⁰ is cut to that: rows of encoders have norms from 1 to some hundred);
-- weights are integers of norm at most 2²⁵ for each word, so that every partial sum of a product is an integer
-  of at most 2⁵¹ by Cauchy-Schwarz: float64 computes it exactly in any order, on any number of threads;
-- logits are rounded to steps of 2⁻¹⁰, and how far each lies below the row's largest is looked up in a table
-  of exponentials that are integers of at most 2³⁶: those of 2¹⁶ words add up to at most 2⁵², exactly;
+- the row becomes integers of norm about 4000 and a length, which is 1 where the words take unit rows, and cut
+  to 2¹⁰ otherwise (rows of encoders have norms from 1 to some hundred); the weights of a word are integers of
+  norm at most about 4000, too. Rounding to nearest moves each of at most 2¹⁴ coordinates by at most ½, so
+  norms grow by at most 64, and every partial sum of a product is an integer of at most 4064² < 2²⁴ by
+  Cauchy-Schwarz: float32 computes it exactly in any order, on any number of threads. For rows of norm 16 and
+  weights of norm 3, as the built-in encoder has them, a logit is off by 0.005;
+- times the length, logits are rounded to steps of 2⁻¹⁰, and how far each lies below the row's largest is
+  looked up in a table of exponentials that are integers of at most 2³⁶: those of 2¹⁶ words add up to at most
+  2⁵², exactly;
 - their mean, rounded up, is taken off them, and what is left adds up exactly, too;
 - √(what is left ÷ its sum) is a quotient, a product and two roots of single numbers, correctly rounded, a
   hair (2⁻⁴⁰) short and rounded toward zero: so the squares add up to at most norm² · sum ÷ sum.
@@ -39,20 +42,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.arrays import AnyArray, Floats, Integers
+from dptransfer.arrays import AnyArray, Floats, Floats32, Integers
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.features.base import Arrays, readable
 from dptransfer.features.chunks import mapped_rows
-from dptransfer.features.lattice import HAIR, clipped_lattice, require_exact_norms, unit_lattice
+from dptransfer.features.lattice import HAIR, require_exact_norms, rows_and_lengths
 
 LARGEST_VOCABULARY = 2**16
 """Words, so that their exponentials add up exactly."""
 
-ROW_NORM = 2**26
 LONGEST_ROW = 2.0**10
-_WORD_NORM = 2**25
+_NORM = 4000
 _LOGIT_BITS = 10
 _DEPTH = 24  # exp(−24) is 2.6 steps of the table; what is deeper counts as nothing
 _WEIGHT_BITS = 36
@@ -85,9 +87,9 @@ class FittedVocabularyMap:
 
     Attributes:
         names: of the words.
-        matrix: integer (dimension, words) weights, column norms at most 2²⁵.
+        matrix: integer (dimension, words) weights, column norms at most 4064.
         offset: (words,), in steps of 2⁻¹⁰ of a logit.
-        exponent: a unit of the matrix is 2**exponent.
+        scale: length of a word's weights whose integers have the norm 4000.
         unit_rows: whether rows are scaled to unit norm first.
         vocabulary: identity of the vocabulary.
     """
@@ -95,7 +97,7 @@ class FittedVocabularyMap:
     names: tuple[str, ...]
     matrix: NDArray[np.int32]
     offset: NDArray[np.int32]
-    exponent: int
+    scale: float
     unit_rows: bool
     vocabulary: str
     kind: ClassVar[str] = "vocabulary"
@@ -106,13 +108,13 @@ class FittedVocabularyMap:
         require_words(len(self.names))
         norms = np.square(self.matrix.astype(np.float64)).sum(axis=0)
         words = (len(self.names),)
-        if norms.shape != words or self.offset.shape != words or norms.max() > _WORD_NORM**2:
+        if norms.shape != words or self.offset.shape != words or norms.max() > (_NORM + 64) ** 2:
             raise DataError(
                 "The weights of a vocabulary must be small enough for exact products, one column and one "
                 "offset for each word; these are not. Fit the map again from its vocabulary."
             )
-        if type(self.exponent) is not int or not -100 <= self.exponent <= 20:
-            raise DataError("The scale of a vocabulary's weights must be a power of two near 1; it is not.")
+        if type(self.scale) is not float or not 2.0**-40 <= self.scale <= 2.0**40:
+            raise DataError("The scale of a vocabulary's weights must be a number near 1; it is not.")
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> FittedVocabularyMap:
@@ -120,9 +122,7 @@ class FittedVocabularyMap:
         require_exact_norms(vocabulary.dimension)
         require_words(len(vocabulary))
         weights = vocabulary.weights.astype(np.float64)
-        longest = math.sqrt(float(np.square(weights).sum(axis=1).max()))
-        exponent = max(math.frexp(longest)[1], -60)  # of a power of two that is at least the longest
-        matrix = clipped_lattice(weights, _WORD_NORM, clip=math.ldexp(1.0, exponent)).T
+        longest = max(math.sqrt(float(np.square(weights).sum(axis=1).max())), 2.0**-40)
         offset = np.rint(vocabulary.offset.astype(np.float64) * 2**_LOGIT_BITS)
         if longest > 2.0**40 or np.abs(offset).max() >= 2**31:
             raise DataError(
@@ -131,9 +131,9 @@ class FittedVocabularyMap:
             )
         return cls(
             names=vocabulary.names,
-            matrix=np.ascontiguousarray(matrix, dtype=np.int32),
+            matrix=np.ascontiguousarray(np.rint(weights * (_NORM / longest)).T, dtype=np.int32),
             offset=offset.astype(np.int32),
-            exponent=exponent - 25,
+            scale=longest,
             unit_rows=vocabulary.unit_rows,
             vocabulary=vocabulary.identity,
         )
@@ -151,7 +151,7 @@ class FittedVocabularyMap:
     @cached_property
     def identity(self) -> str:
         """SHA-256 of the map: equal identities map equal rows to equal integers."""
-        told = [self.kind, self.names, self.matrix.shape, self.exponent, self.unit_rows]
+        told = [self.kind, self.names, self.matrix.shape, self.scale, self.unit_rows]
         digest = hashlib.sha256(json.dumps(told).encode())
         for array in (self.matrix, self.offset):
             digest.update(array.astype("<i4", copy=False).tobytes())
@@ -159,7 +159,7 @@ class FittedVocabularyMap:
 
     def lattice(self, rows: AnyArray, norm: int) -> Integers:
         """(rows, words) integers of norm at most `norm`; see the module docstring for why they are exact."""
-        matrix = self.matrix.astype(np.float64)
+        matrix = self.matrix.astype(np.float32)
 
         def mapped(part: AnyArray) -> Floats:
             above, total = self._exponentials(part, matrix)
@@ -177,7 +177,7 @@ class FittedVocabularyMap:
 
         The likeliest word's exponential is the table's largest, so the quotient by the sum is all there is.
         """
-        matrix = self.matrix.astype(np.float64)
+        matrix = self.matrix.astype(np.float32)
 
         def surest(part: AnyArray) -> Floats:
             weights, total = self._exponentials(part, matrix)
@@ -194,7 +194,7 @@ class FittedVocabularyMap:
         """Names, scale and identity."""
         return {
             "names": list(self.names),
-            "exponent": self.exponent,
+            "scale": self.scale,
             "unit_rows": self.unit_rows,
             "vocabulary": self.vocabulary,
             "identity": self.identity,
@@ -207,7 +207,7 @@ class FittedVocabularyMap:
             names=tuple(str(name) for name in settings["names"]),
             matrix=np.asarray(arrays["matrix"], dtype=np.int32),
             offset=np.asarray(arrays["offset"], dtype=np.int32),
-            exponent=settings["exponent"],
+            scale=settings["scale"],
             unit_rows=bool(settings["unit_rows"]),
             vocabulary=str(settings["vocabulary"]),
         )
@@ -215,18 +215,17 @@ class FittedVocabularyMap:
             raise DataError("The feature map's arrays must have the recorded identity; they do not.")
         return fitted
 
-    def _exponentials(self, rows: AnyArray, matrix: Floats) -> tuple[Floats, Floats]:
+    def _exponentials(self, rows: AnyArray, matrix: Floats32) -> tuple[Floats, Floats]:
         """(rows, words) exponentials as integers, and their sums; zeros, and 1, for a row of zeros."""
-        if self.unit_rows:
-            integers, unit = unit_lattice(rows, ROW_NORM), 1.0
-        else:
-            integers, unit = clipped_lattice(rows, ROW_NORM, clip=LONGEST_ROW), LONGEST_ROW
-        logits = integers.astype(np.float64) @ matrix
-        logits *= math.ldexp(unit / ROW_NORM, self.exponent + _LOGIT_BITS)  # a power of two
+        integers, lengths = rows_and_lengths(rows, _NORM)
+        lengths = np.ones_like(lengths) if self.unit_rows else np.minimum(lengths, LONGEST_ROW)
+        steps = (lengths * (self.scale * 2.0**_LOGIT_BITS / _NORM**2)).astype(np.float32)
+        logits = integers.astype(np.float32) @ matrix  # exact; what follows is done to single numbers
+        logits *= steps[:, None]
         np.rint(logits, out=logits)
-        logits += self.offset
+        logits += self.offset.astype(np.float32)
         depth = logits.max(axis=1, keepdims=True) - logits
-        places = np.minimum(depth, _DEPTH * 2**_LOGIT_BITS).astype(np.intp)
+        places = np.minimum(depth, np.float32(_DEPTH * 2**_LOGIT_BITS)).astype(np.intp)
         weights: Floats = _table()[places]
         weights[~integers.any(axis=1)] = 0.0
         return weights, np.maximum(weights.sum(axis=1), 1.0)

@@ -15,7 +15,8 @@ import platformdirs
 from dptransfer import _check
 from dptransfer.accounting import Rule, heed
 from dptransfer.accounting.requests import RULES
-from dptransfer.errors import ArgumentError, LedgerError, LedgerTampered
+from dptransfer.document import escape_html
+from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, LedgerTampered
 from dptransfer.ledger.account import Account
 from dptransfer.ledger.entry import (
     OUTCOMES,
@@ -106,6 +107,14 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
 
     def __repr__(self) -> str:
         return "Ledger.in_memory()" if self.path is None else f"Ledger({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        from dptransfer.ledger.summary import ledger_summary
+
+        try:
+            return ledger_summary(str(self.path or "in memory"), self.datasets()).fragment()
+        except DPTransferError as problem:  # a notebook shows what is wrong, and goes on
+            return f"<p>{escape_html(problem)}</p>"
 
     def __copy__(self) -> Ledger:
         return self

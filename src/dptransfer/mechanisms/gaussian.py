@@ -28,13 +28,11 @@ class GaussianMechanism:
         query: what is asked.
         noise_multiplier: z.
         relation: neighbouring relation.
-        is_part: whether it is paid for together with other releases, as a share of a `GaussianShares`.
     """
 
     query: L2Query
     noise_multiplier: float
     relation: Relation
-    is_part: bool = False
 
     def __post_init__(self) -> None:
         """Refuse noise so small that the lattice bound does not cover it."""

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Labels, People
 from dptransfer.errors import ArgumentError, BudgetError
+from dptransfer.features.lattice import SUM_BITS
 from dptransfer.mechanisms.gaussian import GaussianMechanism
 from dptransfer.noise import NoiseSource, lattice_epsilon
-from dptransfer.privacy import GaussianEvent, Relation, Unit
+from dptransfer.privacy import GaussianEvent, Relation
 from dptransfer.queries.base import L2Query
 
 _ROUNDING = 1e-9  # shares are floats; a sum of 1 + 1e-9 is still 1, and is paid for by `_HAIR`
@@ -24,14 +25,11 @@ class GaussianShares:
     Releases:      the noisy answers of the queries it is asked, each at its share of the budget.
     Guarantee:     GaussianEvent(z) for all of them together: a release with share q has multiplier z/√q and
                    is √q/z-GDP, and releases whose shares add up to at most 1 are 1/z-GDP even if each share
-                   and query depends on earlier answers. Under replace-one a label either stays or changes,
-                   for the whole run; a query says how far either moves it, and shares weighted by the
-                   squares add up to at most 1 for either: that bounds every pair of neighbours. Of persons,
-                   who have several labels, every share is spent in full.
+                   and query depends on earlier answers.
     Relation:      the one it is built with; each query's sensitivity is taken under it.
     Sensitivity:   each query's own, L2; the event quotes that of the largest, `query`.
-    Assumes:       every answer has at most as many coordinates as `query`, on a grid at least as fine
-                   (checked).
+    Assumes:       every answer has at most as many coordinates as `query`, and a sensitivity of no fewer
+                   steps than `fewest_steps` (checked).
     Reference:     Smith and Thakurta (2022), fully adaptive composition for Gaussian differential privacy.
 
     Attributes:
@@ -51,23 +49,27 @@ class GaussianShares:
         """What all shares cost together.
 
         The lattice costs 1/scale² per coordinate, so a share q of the budget costs q times what the whole
-        would: their sum is at most the whole's, with as many coordinates as the largest answer. Under
-        replace-one shares may add up to 2, as each is spent in full on labels that stay or on those that
-        change.
+        would: their sum is at most the whole's, with as many coordinates as the largest answer.
         """
-        sensitivity = self.query.l2_sensitivity(self.relation)
-        # A query's sensitivity in steps may be smaller than the largest query's, down to half of it (checked
-        # by `SharesLeft`).
-        scale = self.noise_multiplier * sensitivity * self.query.grid / 2
-        shares = 2 if self.relation is Relation.REPLACE_ONE else 1
+        scale = self.noise_multiplier * self.fewest_steps
         return GaussianEvent(
             noise_multiplier=self.noise_multiplier,
             relation=self.relation,
-            sensitivity=sensitivity,
+            sensitivity=self.query.l2_sensitivity(self.relation),
             label=self.label,
-            numeric_epsilon=shares * lattice_epsilon(scale, math.prod(self.query.shape)),
+            numeric_epsilon=lattice_epsilon(scale, math.prod(self.query.shape)),
             unit=self.query.unit,
         )
+
+    @property
+    def fewest_steps(self) -> float:
+        """Steps of the grid that a query's sensitivity must be, at least (checked by `SharesLeft`).
+
+        Half of the largest query's, on its grid or on that of sums, whichever is coarser: gradients of
+        persons are on a finer one, and counts and sums are released beside them.
+        """
+        coarsest: int = min(self.query.grid, 2**SUM_BITS)
+        return self.query.l2_sensitivity(self.relation) * coarsest / 2
 
     def open(self, *, noise: NoiseSource) -> SharesLeft:
         """Start spending."""
@@ -76,15 +78,11 @@ class GaussianShares:
 
 @dataclass
 class SharesLeft:
-    """What is left of a `GaussianShares` budget; refuses to spend more than it has.
-
-    `left` is what is left where the label of a replaced example stays, and where it changes; add/remove
-    spends both alike.
-    """
+    """What is left of a `GaussianShares` budget; refuses to spend more than it has."""
 
     budget: GaussianShares
     noise: NoiseSource
-    left: tuple[float, float] = (1.0, 1.0)
+    left: float = 1.0
 
     def release(
         self,
@@ -97,37 +95,24 @@ class SharesLeft:
         """The query's noisy answer on these rows, for `share` of the budget."""
         _check.positive("share", share)
         largest, relation = self.budget.query, self.budget.relation
-        spent = (share * part for part in _parts(query, relation))
-        stays, changes = (left - part for left, part in zip(self.left, spent, strict=True))
-        if min(stays, changes) < -_ROUNDING:
+        if share > self.left + _ROUNDING:
             raise BudgetError(
-                f"Shares must add up to at most 1; {share:g} was asked for and {min(self.left):g} is left."
+                f"Shares must add up to at most 1; {share:g} was asked for and {self.left:g} is left."
             )
-        finest = largest.l2_sensitivity(relation) * largest.grid / 2
         if (
             math.prod(query.shape) > math.prod(largest.shape)
-            or query.l2_sensitivity(relation) * query.grid < finest
+            or query.l2_sensitivity(relation) * query.grid < self.budget.fewest_steps
             or query.unit is not largest.unit
         ):
             raise ArgumentError(
                 "A query must not be larger or coarser than the one the shares were planned for, nor about "
                 "another unit."
             )
-        self.left = stays, changes
+        self.left -= share
         multiplier = self.budget.noise_multiplier / math.sqrt(share) * _HAIR
-        is_part = relation is Relation.REPLACE_ONE
-        mechanism = GaussianMechanism(query, multiplier, relation, is_part)
+        mechanism = GaussianMechanism(query, multiplier, relation)
         return mechanism.release(rows, labels, people, noise=self.noise)
 
     def scale(self, query: L2Query, share: float) -> float:
         """Standard deviation of the noise that `release` would add."""
         return self.budget.noise_multiplier / math.sqrt(share) * query.l2_sensitivity(self.budget.relation)
-
-
-def _parts(query: L2Query, relation: Relation) -> tuple[float, float]:
-    """Of a share, what is spent where the label of a replaced example stays, and where it changes."""
-    gaps: tuple[float, float] | None = getattr(query, "gaps_by_label", None)
-    if relation is Relation.ADD_REMOVE or query.unit is Unit.PERSON or gaps is None:
-        return 1.0, 1.0
-    whole = query.l2_sensitivity(relation)
-    return (gaps[0] / whole) ** 2, (gaps[1] / whole) ** 2

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from dptransfer.methods.adamix import AdaMix as AdaMix
     from dptransfer.methods.auto import Auto as Auto
     from dptransfer.methods.base import EmbeddingMethod as EmbeddingMethod
-    from dptransfer.methods.base import ImageMethod as ImageMethod
     from dptransfer.methods.base import Plan as Plan
     from dptransfer.methods.base import PrivateMethod as PrivateMethod
     from dptransfer.methods.base import configuration_of as configuration_of
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from dptransfer.methods.feature_covariance import FeatureCovariance as FeatureCovariance
     from dptransfer.methods.film import FiLM as FiLM
     from dptransfer.methods.global_adapt import GlobalAdapt as GlobalAdapt
+    from dptransfer.methods.image_method import ImageMethod as ImageMethod
     from dptransfer.methods.language import LanguageInit as LanguageInit
     from dptransfer.methods.least_squares import LeastSquares as LeastSquares
     from dptransfer.methods.lora import LoRA as LoRA
@@ -88,7 +88,7 @@ _OWN = {
 _PARTS = (
     "about:About",
     "base:EmbeddingMethod",
-    "base:ImageMethod",
+    "image_method:ImageMethod",
     "base:Plan",
     "base:PrivateMethod",
     "base:configuration_of",

@@ -17,10 +17,10 @@ from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import VERMILION, About
 from dptransfer.methods.citations import MIXED, RIGHT_STEPS
+from dptransfer.methods.class_sizes import count_estimates
 from dptransfer.methods.descent import Pace
 from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide
 from dptransfer.methods.head_rows import HeadRows
-from dptransfer.methods.class_sizes import count_estimates
 from dptransfer.methods.softmax import gradient_norms, residuals
 from dptransfer.methods.start import FromNames, FromShots, FromZero, mapped_shots
 from dptransfer.noise import NoiseSource

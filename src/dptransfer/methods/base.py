@@ -12,7 +12,7 @@ ledger is charged before an example is read for an answer (a data set without a 
 account), and what comes out is checked to have cost what was charged.
 
 Methods on the rows of an encoder derive from `EmbeddingMethod`, those that must see pixels from
-`ImageMethod`.
+`image_method.ImageMethod`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from dptransfer.data import (
 )
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.features import Features, FittedFeatures, UnitNorm, VocabularyMap
+from dptransfer.features.lattice import LARGEST_DIMENSION
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import Step
 from dptransfer.methods.about import About
@@ -55,8 +56,6 @@ from dptransfer.release.manifest import current_versions
 
 if TYPE_CHECKING:
     from dptransfer.data.identity import EncoderIdentity
-    from dptransfer.deep.network import Network
-    from dptransfer.encoders import Encoder
     from dptransfer.encoders.delta import EncoderDelta
     from dptransfer.methods.holdout import HoldOut
 
@@ -76,6 +75,14 @@ class Plan:
     mechanisms: tuple[Step, ...]
     guarantee: Guarantee
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Plan('{self.method.name}', noisy steps: {len(self.mechanisms)}, {self.guarantee!r})"
+
+    def _repr_html_(self) -> str:
+        from dptransfer.methods.plan_summary import plan_summary
+
+        return plan_summary(self).fragment()
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -375,7 +382,10 @@ class EmbeddingMethod(PrivateMethod):
             return public
         from dptransfer.encoders import with_known_vocabulary
 
-        return with_known_vocabulary(public)
+        found = with_known_vocabulary(public)
+        # Beside axes, rows in more words would be too wide for exact norms; that must not show in a run.
+        wide = found.vocabulary is not None and len(found.vocabulary) > LARGEST_DIMENSION // 2
+        return found.with_vocabulary(None) if self.reads_words and wide else found
 
     def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> Any:
         """Fit the feature map."""
@@ -385,40 +395,6 @@ class EmbeddingMethod(PrivateMethod):
         """The feature map's width, for planning."""
         width = self.features.output_dimension(facts.dimension, self.described(public))
         return Outline(width, facts.dimension)
-
-
-@dataclass(frozen=True)
-class ImageMethod(PrivateMethod):
-    """Base of the methods that must see pixels; their outcome brings its own feature map.
-
-    Attributes:
-        encoder: the public encoder whose network it works with, as `get_encoder` takes it.
-        size: side of the pictures, for encoders that leave it open.
-        device: where it computes: 'cpu', 'cuda', ...
-    """
-
-    encoder: str = "efficientnet-lite0"
-    size: int | None = None
-    device: str = "cpu"
-
-    takes: ClassVar[type[Any]] = PrivateImages
-    takes_public: ClassVar[type[Any]] = PublicImages
-
-    def network(self) -> Network:
-        """The public network, loaded; its `side` is that of the pictures."""
-        from dptransfer.deep.network import network_of
-
-        return network_of(self.encoder, size=self.size, device=self.device)
-
-    def encoder_after(self, base: EncoderIdentity | None, delta: EncoderDelta | None) -> Encoder:
-        """The encoder whose rows a run's result takes: this one, as the run has left it."""
-        from dptransfer.encoders import adapted, encoder_of
-
-        base = base if delta is None else delta.base
-        own: Encoder = self.network().encoder  # first, as it may be one that is found by its place alone
-        if base is not None and base != own.identity:
-            return encoder_of(base, device=self.device, delta=delta)
-        return own if delta is None else adapted(own, delta)
 
 
 def require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:

@@ -25,8 +25,9 @@ from dptransfer.encoders.in_memory import encode_pixels
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures, PublicMap
 from dptransfer.mechanisms import GaussianRounds, rounds_of
-from dptransfer.methods.base import ImageMethod, Outcome, Plan
+from dptransfer.methods.base import Outcome, Plan
 from dptransfer.methods.descent import Descent, Pace
+from dptransfer.methods.image_method import ImageMethod
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 from dptransfer.progress import steps as counted

@@ -20,7 +20,8 @@ from dptransfer.encoders import Encoder, encode_pixels
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.ledger import Receipt
 from dptransfer.mechanisms import GaussianMechanism
-from dptransfer.methods.base import ImageMethod, Outcome, Plan, PrivateMethod, with_query
+from dptransfer.methods.base import Outcome, Plan, PrivateMethod, with_query
+from dptransfer.methods.image_method import ImageMethod
 from dptransfer.methods.private_evaluation import evaluation_query, measured, mechanism_for, planned_query
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Event, Guarantee, Relation

@@ -17,7 +17,7 @@ from dptransfer.data import EncoderIdentity, PublicEmbeddings, PublicImages
 from dptransfer.encoders.in_memory import encode_pixels
 from dptransfer.errors import ArgumentError
 from dptransfer.features import Features, FittedFeatures, PublicMap, UnitNorm, apply
-from dptransfer.methods.base import ImageMethod
+from dptransfer.methods.image_method import ImageMethod
 from dptransfer.methods.student import linear_student
 from dptransfer.methods.voting import Answers, Voting
 from dptransfer.noise import NoiseSource
@@ -101,7 +101,9 @@ class PictureStudent(Voting, ImageMethod):
         if self.student_encoder is not None:
             from dptransfer.deep.network import network_of
 
-            network = network_of(self.student_encoder, size=network.side, device=self.device)
+            network = network_of(
+                self.student_encoder, size=network.side, device=self.device, grey_range=self.grey_range
+            )
             network.require_shape(public.pixels.shape[1:])
         pool = encode_pixels(public.pixels, network.encoder)
         return Untaught(network, pool, self.features.fit(network.dimension, PublicEmbeddings(pool)))

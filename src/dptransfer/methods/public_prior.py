@@ -1,11 +1,10 @@
-"""Our own method: noisy counts, a centre and noisy gradient steps in axes that public rows show."""
+"""Our own method: noisy counts, a centre and noisy gradient steps in public axes, or sums in public words."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from functools import partial
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -13,22 +12,33 @@ from dptransfer import _check
 from dptransfer.arrays import Floats
 from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError
-from dptransfer.features import Features, FittedFeatures, FittedPublicMap, PublicMap
+from dptransfer.features import (
+    Features,
+    FittedFeatures,
+    FittedPublicMap,
+    FittedSideBySide,
+    FittedVocabularyMap,
+    PublicMap,
+    VocabularyMap,
+)
+from dptransfer.features.side_by_side import STRETCHES
 from dptransfer.mechanisms import GaussianShares, SharesLeft
 from dptransfer.methods.about import INDIGO, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Outline, Plan
 from dptransfer.methods.centre import class_weights, recentred
 from dptransfer.methods.class_sizes import count_estimates
 from dptransfer.methods.head_rows import HeadRows, head_rows
+from dptransfer.methods.reading_words import CONFIDENCE_SHARE, WordReader
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Bound, Budget, Unit
 from dptransfer.progress import steps as counted
-from dptransfer.queries import ClassCounts, L2Query, SoftmaxGradient, WeightedTotal
+from dptransfer.queries import ClassCounts, ClassSums, L2Query, SoftmaxGradient, WeightedTotal
 from dptransfer.release.heads import LinearHead
 
 _AXES = 32  # axes kept, for every √(typical class ÷ noise); docs/methods/public-prior.md has what others give
 _FEWEST_AXES = 64
-_STEP_REACH = 32.0  # most that a step may move a logit by if all rows of a class of mean size pull as one
+_MOST_ENTRIES = 2**24  # rows · axes; where there are more rows, the last axes add nothing but time
+_STEP_REACH = 16.0  # most that a step may move a logit by if all rows of a class of mean size pull as one
 
 
 @dataclass(frozen=True)
@@ -36,15 +46,16 @@ class PublicPriorPrototypes(EmbeddingMethod):
     """Softmax regression in as many public axes as the classes are large beside the noise; the default.
 
     Releases:      noisy class counts; a noisy sum of all rows, around which the map is centred; noisy softmax
-                   gradients of mapped rows. All in shares of one Gaussian budget.
+                   gradients of mapped rows. Where the encoder has words of its own, how sure it is of them,
+                   and where it is, noisy class sums in words. All in shares of one Gaussian budget.
     Guarantee:     one GaussianEvent whose multiplier is the smallest that fits the budget; see
                    `GaussianShares`.
     Relation:      add/remove one unit, or replace one unit, an example or a person with all theirs; the
                    budget says which relation, the data which unit.
-    Sensitivity:   see `ClassCounts`, `WeightedTotal`, `SoftmaxGradient`.
-    Assumes:       declared classes; a public pool and a public feature map. How many axes are kept and how
-                   many steps are taken is decided from the noisy counts, and the centre from the noisy sum,
-                   which is post-processing; the shares add up to 1 on every path.
+    Sensitivity:   see `ClassCounts`, `WeightedTotal`, `SoftmaxGradient`, `ConfidenceTotal`, `ClassSums`.
+    Assumes:       declared classes; a public pool and a public feature map. How many axes are kept and what
+                   words are worth is decided from the noisy counts and the noisy confidence, and the centre
+                   from the noisy sum, which is post-processing; the shares add up to 1 on every path.
     Reference:     docs/methods/public-prior.md derives the rules and says what was measured.
 
     Attributes:
@@ -52,10 +63,11 @@ class PublicPriorPrototypes(EmbeddingMethod):
         count_share: share of the budget for counts; they set scales only, so a little is enough.
         centre_share: share of the budget for the centre of the map; 0 to keep the pool's. A map without a
             centre has none to move, and spends it on steps.
-        steps: how many gradient steps there are, at least; up to twice as many where classes are very large.
+        steps: how many gradient steps there are.
         clip: norm that the residual of a row is clipped to.
-        logit_noise: standard deviation of the noise that all steps together put on a logit of a unit row; it
-            sets how far they go.
+        logit_noise: standard deviation of the noise that all steps together put on a logit of a unit row, in
+            parts of log(classes), by which a logit must rise to be as likely as all others together; it sets
+            how far the steps go.
     """
 
     features: Features = field(default_factory=lambda: PublicMap(axes=1024))
@@ -63,13 +75,13 @@ class PublicPriorPrototypes(EmbeddingMethod):
     centre_share: float = 0.02
     steps: int = 30
     clip: float = 0.3
-    logit_noise: float = 1.2
+    logit_noise: float = 0.3
     name: ClassVar[str] = "public-prior"
     about: ClassVar[About] = About(
         summary="Noisy class counts, a mean, then noisy gradient steps in axes that public data show: the "
         "default when there is a public pool.",
         card="Class counts, one mean of all private rows, and the gradients of softmax steps in axes learned "
-        "from public data were released with Gaussian noise. How many axes and steps there are was decided "
+        "from public data were released with Gaussian noise. How many axes there are was decided "
         "from the noisy counts; the notes say what was spent on what.",
         reference="This library's own; docs/methods/public-prior.md in its repository derives it.",
         family="From sums",
@@ -78,12 +90,13 @@ class PublicPriorPrototypes(EmbeddingMethod):
         options={"steps": "Noisy steps."},
     )
     needs_public: ClassVar[bool] = True
+    reads_words: ClassVar[bool] = True
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
     checks: ClassVar[_check.Checks] = {
         "count_share": _check.fraction,
         "centre_share": _check.non_negative,
         "steps": _check.whole,
-        "clip": partial(_check.moderate),
+        "clip": _check.moderate,
         "logit_noise": _check.moderate,
     }
 
@@ -100,103 +113,160 @@ class PublicPriorPrototypes(EmbeddingMethod):
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """One Gaussian budget, spent in shares."""
         classes, bound = len(facts.classes), facts.bound
+        outline, words = self.outline(facts, public), _words_of(self.described(public))
         queries: list[L2Query] = [
-            self._gradient(self.outline(facts, public), np.zeros((classes, 1)), np.ones(classes), bound)
+            SoftmaxGradient(outline, np.zeros((classes, 1)), np.zeros(classes), bound=bound)
         ]
-        label = "class counts and gradient steps, in shares"
+        label = "gradient steps, in shares"
+        if words:
+            queries.append(ClassSums(Outline(words, facts.dimension), classes, bound=bound))
+            label = f"how sure the encoder is of its words, class sums in words, {label}"
         if self._recentres:
             whole = Outline(facts.dimension, facts.dimension)
             queries.append(WeightedTotal(whole, np.ones(classes), _centre_count(bound), bound=bound))
-            label = "class counts, a centre and gradient steps, in shares"
+            label = f"a centre, {label}"
         largest = max(queries, key=lambda query: math.prod(query.shape))
+        label = f"class counts, {label}"
         return self.calibrated_plan(lambda z: [GaussianShares(largest, z, budget.relation, label)], budget)
+
+    def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> _Maps:
+        """The map into axes, and the one into words where the encoder has some."""
+        described = self.described(public)
+        words = VocabularyMap().fit(facts.dimension, described) if _words_of(described) else None
+        return _Maps(super().prepare(facts, public), words)
 
     def run(
         self,
         plan: Plan,
-        features: FittedFeatures,
+        prepared: _Maps,
         private: PrivateEmbeddings,
         noise: NoiseSource,
         public: PublicEmbeddings | None,
     ) -> Outcome:
-        """Counts, a centre, steps; everything between them is post-processing."""
+        """Counts, words, a centre, steps; everything between them is post-processing."""
         (shares,) = plan.mechanisms
         assert isinstance(shares, GaussianShares)
         purse = shares.open(noise=noise)
+        spent = _Spent()
         counting = ClassCounts(len(private.facts.classes), bound=private.facts.bound)
-        counts = count_estimates(
-            purse.release(counting, self.count_share, private.rows, private.labels, private.people),
-            purse.scale(counting, self.count_share),
-        )
-        features = self._narrowed(features, counts, purse)
-        if self._recentres and isinstance(features, FittedPublicMap):
-            features = self._recentred(features, counts, purse, private)
-        weights, steps = self._descend(head_rows(features, private), counts, purse)
-        centre = f"{self.centre_share:.0%} on the centre, " if self._recentres else ""
-        note = (
-            f"Spent {self.count_share:.0%} of the budget on counts, {centre}{self._steps_share:.0%} on "
-            f"{steps} gradient steps in {features.dimension} axes; decided from the noisy counts."
-        )
-        head = LinearHead(_evened(weights), np.zeros(len(counts)))
-        return Outcome(head, (shares.event,), notes=(note,), features=features)
+        noisy = purse.release(counting, self.count_share, private.rows, private.labels, private.people)
+        spent.on("counts", self.count_share)
+        count_scale = purse.scale(counting, self.count_share)
+        counts = count_estimates(noisy, count_scale)
+        typical = math.exp(float(np.log(counts).mean())) / purse.scale(purse.budget.query, 1.0)
 
-    def _gradient(
-        self, features: FittedFeatures, weights: Floats, counts: Floats, bound: Bound
-    ) -> SoftmaxGradient:
-        """Where to step; classes are as frequent as their counts, which prediction leaves out again."""
-        return SoftmaxGradient(features, weights, np.log(counts), clip=self.clip, bound=bound)
+        words, in_words = prepared.words, None
+        reader = None if words is None else WordReader.of(purse, words, private, typical)
+        if words is not None and reader is not None and reader.is_worth_asking:
+            part = reader.share()
+            spent.on("how sure the encoder is of its words", CONFIDENCE_SHARE)
+            if part:
+                share = part * spent.left
+                in_words = reader.weights(share, noisy, count_scale)
+                spent.on("class sums in words", share)
+                if part == 1:
+                    head = LinearHead(in_words, np.zeros(len(counts)))
+                    return Outcome(head, (shares.event,), notes=(spent.note,), features=words)
+
+        features = prepared.axes
+        if isinstance(features, FittedPublicMap):
+            readable = min(_AXES * math.sqrt(typical), _MOST_ENTRIES / float(counts.sum()))
+            features = features.first(max(_FEWEST_AXES, round(readable)))
+            if self._recentres:
+                share = self.centre_share * (1 if in_words is None else spent.left)
+                features = self._recentred(features, counts, purse, share, private)
+                spent.on("the centre", share)
+        start = np.zeros((len(counts), features.dimension))
+        if words is not None and in_words is not None:
+            features = FittedSideBySide(features, words)
+            start = np.hstack([start, STRETCHES[1] * in_words])
+        axes = features.dimension - (0 if in_words is None else in_words.shape[1])
+        weights = self._descend(head_rows(features, private), start, axes, counts, purse, spent.left)
+        spent.on(f"{self.steps} gradient steps in {axes} axes", spent.left)
+        weights[:, :axes] = _evened(weights[:, :axes])
+        head = LinearHead(weights, np.zeros(len(counts)))
+        return Outcome(head, (shares.event,), notes=(spent.note,), features=features)
 
     @property
     def _recentres(self) -> bool:
         """Whether the map has a centre, and a share of the budget to move it."""
         return isinstance(self.features, PublicMap) and self.centre_share > 0
 
-    @property
-    def _steps_share(self) -> float:
-        """Share of the budget for all steps."""
-        return 1 - self.count_share - (self.centre_share if self._recentres else 0.0)
-
-    def _narrowed(self, features: FittedFeatures, counts: Floats, purse: SharesLeft) -> FittedFeatures:
-        """As many axes as a class of typical size, beside the noise on one sum of rows, can be read in."""
-        if not isinstance(features, FittedPublicMap):
-            return features
-        typical = math.exp(float(np.log(counts).mean())) / purse.scale(purse.budget.query, 1.0)
-        return features.first(max(_FEWEST_AXES, round(_AXES * math.sqrt(typical))))
-
     def _recentred(
-        self, features: FittedPublicMap, counts: Floats, purse: SharesLeft, private: PrivateEmbeddings
+        self,
+        features: FittedPublicMap,
+        counts: Floats,
+        purse: SharesLeft,
+        share: float,
+        private: PrivateEmbeddings,
     ) -> FittedPublicMap:
         """The map around a mean of the private rows in which no class outweighs the typical one."""
         weights = class_weights(counts)
         counted = _centre_count(private.facts.bound)
         totalling = WeightedTotal(features.uncentred, weights, counted, bound=private.facts.bound)
-        total = purse.release(totalling, self.centre_share, private.rows, private.labels, private.people)
-        scale = purse.scale(totalling, self.centre_share)
+        total = purse.release(totalling, share, private.rows, private.labels, private.people)
+        scale = purse.scale(totalling, share)
         size = float(weights @ counts)
         if counted:
             total, size = total[:-1], max(float(total[-1]) / counted, 1.0)
         return recentred(features, total, size, scale)
 
-    def _descend(self, seen: HeadRows, counts: Floats, purse: SharesLeft) -> tuple[Floats, int]:
-        """Weights after the steps, and how many these were.
+    def _descend(
+        self, seen: HeadRows, start: Floats, axes: int, counts: Floats, purse: SharesLeft, share: float
+    ) -> Floats:
+        """Weights after the steps, of which only those of the axes moved.
 
         A step adds rate · (gradient + noise). T steps that share a budget have noise of √T times that of one
         with all of it, and add up to rate · T times that: so whatever T is, the noise they leave in every
-        weight, and in the logit of a unit row, is `logit_noise` if rate · T is that over the noise of one.
-        How many there are matters only where that is a long way: no step may be longer than `_STEP_REACH`.
+        weight, and in the logit of a unit row, is as asked for if rate · T is that over the noise of one. How
+        many there are matters only where that is a long way: no step may be longer than `_STEP_REACH`.
+
+        While steps are taken classes are as frequent as their counts, which prediction leaves out again.
         """
-        classes, axes, bound = len(counts), seen.features.dimension, seen.private.facts.bound
-        weights = np.zeros((classes, axes))
-        whole = purse.scale(self._gradient(seen.features, weights, counts, bound), self._steps_share)
+        query = SoftmaxGradient(
+            seen.features, start, np.log(counts), clip=self.clip, along=axes, bound=seen.private.facts.bound
+        )
         typical = float(counts.mean())
-        reach = self.logit_noise / whole * typical
-        taken = min(max(self.steps, math.ceil(reach / _STEP_REACH)), 2 * self.steps)
-        rate = min(reach / taken, _STEP_REACH) / typical
-        for _ in counted(taken, "noisy gradient step"):
-            query = self._gradient(seen.features, weights, counts, bound)
-            answer = purse.release(query, self._steps_share / taken, seen.rows, seen.labels, seen.people)
-            weights = weights - rate * answer
-        return weights, taken
+        noise = self.logit_noise * math.log(max(len(counts), 2))
+        reach = noise / purse.scale(query, share) * typical
+        rate = min(reach / self.steps, _STEP_REACH) / typical
+        weights = start.copy()
+        for _ in counted(self.steps, "noisy gradient step"):
+            here = replace(query, linear=weights)
+            answer = purse.release(here, share / self.steps, seen.rows, seen.labels, seen.people)
+            weights[:, :axes] -= rate * answer
+        return weights
+
+
+class _Maps(NamedTuple):
+    """What is fitted to public data: a map into axes, and one into words where the encoder has some."""
+
+    axes: FittedFeatures
+    words: FittedVocabularyMap | None
+
+
+class _Spent:
+    """What was spent on what, in words and shares of the budget."""
+
+    def __init__(self) -> None:
+        self.left = 1.0
+        self._said: list[str] = []
+
+    def on(self, what: str, share: float) -> None:
+        """So much on this."""
+        self.left -= share
+        self._said.append(f"{share:.0%} on {what}")
+
+    @property
+    def note(self) -> str:
+        """A sentence for the card."""
+        return f"Spent {', '.join(self._said)} (shares of the budget, decided from the noisy counts)."
+
+
+def _words_of(public: PublicEmbeddings | None) -> int:
+    """How many words the pool's encoder has; none, mostly."""
+    vocabulary = None if public is None else public.vocabulary
+    return 0 if vocabulary is None else len(vocabulary)
 
 
 def _evened(weights: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -37,11 +38,19 @@ class Guarantee:
     assumptions: tuple[str, ...] = ()
     unit: Unit = Unit.ROW
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        return f"Guarantee({self._numbers}, {self.relation.words(self.unit)})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(str(self))}</p>"
+
+    @property
+    def _numbers(self) -> str:
         numbers = f"ε = {rounded_up(self.epsilon)}"
-        if self.delta:
-            numbers += f", δ = {rounded_up(self.delta)}"
-        name = f"({numbers})-differentially private"
+        return f"{numbers}, δ = {rounded_up(self.delta)}" if self.delta else numbers
+
+    def __str__(self) -> str:
+        name = f"({self._numbers})-differentially private"
         sentence = f"This model is {name} with respect to {self.relation.sentence(self.unit)}."
         if self.assumptions:
             sentence += " Assuming: " + "; ".join(self.assumptions) + "."

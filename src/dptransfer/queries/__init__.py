@@ -12,7 +12,7 @@ from dptransfer.queries.second_moments import SecondMoments
 from dptransfer.queries.similarity import SimilarityScores
 from dptransfer.queries.softmax_gradient import SoftmaxGradient
 from dptransfer.queries.votes import LargestVotes, VoteCounts
-from dptransfer.queries.weighted_sums import WeightedClassSums, WeightedTotal
+from dptransfer.queries.weighted_total import WeightedTotal
 
 __all__ = [
     "ClassCounts",
@@ -31,6 +31,5 @@ __all__ = [
     "SimilarityScores",
     "SoftmaxGradient",
     "VoteCounts",
-    "WeightedClassSums",
     "WeightedTotal",
 ]

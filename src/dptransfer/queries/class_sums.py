@@ -60,8 +60,6 @@ class ClassSums(BoundedQuery):
 
     label = "class sums"
     grid = _GRID
-    gaps_by_label = 2.0, math.sqrt(2)
-    """How far replacing an example moves the answer: if its label stays, and if it changes."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -119,8 +117,6 @@ class ClassCounts(BoundedQuery):
 
     label = "class counts"
     grid = _GRID
-    gaps_by_label = 0.0, math.sqrt(2)
-    """How far replacing an example moves the answer: if its label stays, and if it changes."""
 
     @property
     def shape(self) -> tuple[int]:

@@ -42,17 +42,20 @@ _AXIS_NORM = 2**34  # of an integer projection axis: products with rows stay bel
 class SoftmaxGradient(BoundedQuery):
     """Σ over rows of clip(softmax(logits(x)) − onehot(y)) ⊗ x, for logits offset + linear·x − ½ precision·x².
 
+    With `weights`, the part of a row is multiplied with that of its class y.
+
     Releases:      a (classes, dimension) matrix, or (classes, axes) with a projection; in units of `clip`.
     Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
     Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
     Sensitivity:   L2, in units of `clip`. A row's contribution is a product of a vector of norm ≤ clip (the
                    residual, clipped) and one of norm ≤ 1 (the mapped row, or its projection, which is clipped
-                   again), so its Frobenius norm is at most clip. Add/remove: 1. Replace: 2. Persons: the sum
-                   of one's contributions is scaled to a norm of at most bound·clip, so bound and 2·bound; see
+                   again), so its Frobenius norm is at most clip; a weight, at most 1, makes none longer.
+                   Add/remove: 1. Replace: 2. Persons: the sum of one's contributions, weights and all, is
+                   scaled to a norm of at most bound·clip, so bound and 2·bound; see
                    `compute.person_gradients`. The clip may be chosen anew for every step from public or
                    released values: in its own units neither the sensitivity nor the noise changes.
-    Assumes:       linear, precision, offset, clip and projection are public or released; labels in
-                   0..classes−1; a feature map that works row by row.
+    Assumes:       linear, precision, offset, clip, projection and weights are public or released; weights in
+                   (0, 1] (checked); labels in 0..classes−1; a feature map that works row by row.
     Reference:     closed form of per-example clipping for softmax heads; Abadi et al. (2016) for clipped
                    gradients; Golatkar et al. (2022), Section 3.2, for clip and projection from public data;
                    Zhu and Zhang, "Mean Estimation Strikes Back", Definition 2.4, for a prior beside the head,
@@ -71,6 +74,10 @@ class SoftmaxGradient(BoundedQuery):
         prior: (classes, dimension) logits of a fixed second head; the loss is then that of the mean of both
             softmaxes, and a row's residual has the weight p/(p + r) before the clip, with p and r for what
             head and prior give its class. None for the softmax loss itself.
+        along: the gradient is taken along the first so many coordinates, and the others only score; None for
+            all. Part of a row is no longer than the row.
+        weights: (classes,) of the rows of each class, after the clip and before a person's bound: who has
+            rows of several classes then has not all of their one voice in the largest. None for ones.
     """
 
     features: FittedFeatures
@@ -80,12 +87,18 @@ class SoftmaxGradient(BoundedQuery):
     clip: float = 1.0
     projection: Floats | None = None
     prior: Floats | None = None
+    along: int | None = None
+    weights: Floats | None = None
 
     label = "softmax gradient"
 
     def __post_init__(self) -> None:
-        """Refuse a clip that is none."""
+        """Refuse a clip that is none, and weights that the sensitivity does not cover."""
         _check.positive("clip", self.clip)
+        if self.weights is not None and (
+            self.weights.shape != self.offset.shape or not np.all((self.weights > 0) & (self.weights <= 1))
+        ):
+            raise ArgumentError("Weights must be one for each class, in (0, 1]; divide them by the largest.")
 
     @property
     def grid(self) -> int:
@@ -95,8 +108,9 @@ class SoftmaxGradient(BoundedQuery):
     @property
     def shape(self) -> tuple[int, int]:
         """(classes, dimension), or (classes, axes)."""
-        width = self.features.dimension if self.projection is None else self.projection.shape[1]
-        return len(self.offset), width
+        if self.projection is not None:
+            return len(self.offset), self.projection.shape[1]
+        return len(self.offset), self.features.dimension if self.along is None else self.along
 
     @property
     def logits(self) -> IntegerLogits:
@@ -124,8 +138,8 @@ class SoftmaxGradient(BoundedQuery):
 
         def part(chunk: slice) -> Any:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
-            inputs = None if self.projection is None else self._projected(mapped)
-            return clipped_gradient(mapped, labels[chunk], logits, self.clip, inputs)
+            inputs = self._inputs(mapped)
+            return clipped_gradient(mapped, labels[chunk], logits, self.clip, inputs, self.weights)
 
         width = self.features.input_dimension
 
@@ -157,9 +171,10 @@ class SoftmaxGradient(BoundedQuery):
             mapped = rows[chosen]
             if isinstance(rows, np.ndarray):
                 mapped = lattice_floats(self.features, mapped, ROW_NORM)
-            return mapped, labels[chosen], mapped if self.projection is None else self._projected(mapped)
+            return mapped, labels[chosen], self._inputs(mapped)
 
-        return PersonGradients(read, self.logits, clip, self.shape, ROW_NORM, self.bound.examples)
+        bound = self.bound.examples
+        return PersonGradients(read, self.logits, clip, self.shape, ROW_NORM, bound, self.weights)
 
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """A contribution is a product of two integer vectors, so its norm is that of theirs."""
@@ -167,9 +182,9 @@ class SoftmaxGradient(BoundedQuery):
 
         def norms(chunk: slice) -> Floats:
             mapped = lattice_floats(self.features, rows[chunk], ROW_NORM)
-            inputs = mapped if self.projection is None else self._projected(mapped)
-            residual = residual_lattice(residuals(mapped, labels[chunk], logits), self.clip)
-            return whole_norms(residual.T) * whole_norms(inputs) / self.grid
+            found = residuals(mapped, labels[chunk], logits)
+            residual = residual_lattice(found, self.clip, weights=self.weights)
+            return whole_norms(residual.T) * whole_norms(self._inputs(mapped)) / self.grid
 
         found = over_chunks(norms, len(rows), self.features.input_dimension)
         return np.concatenate([np.zeros(0), *found])
@@ -178,10 +193,16 @@ class SoftmaxGradient(BoundedQuery):
         gradient = np.zeros(self.shape, dtype=np.int64)
         for start in range(0, len(rows), MOST_ROWS):
             chunk = slice(start, start + MOST_ROWS)
-            inputs = None if self.projection is None else self._projected(rows[chunk])
-            summand = clipped_gradient(rows[chunk], labels[chunk], logits, self.clip, inputs)
+            inputs = self._inputs(rows[chunk])
+            summand = clipped_gradient(rows[chunk], labels[chunk], logits, self.clip, inputs, self.weights)
             gradient += whole_numbers(summand)
         return gradient
+
+    def _inputs(self, mapped: Any) -> Any:
+        """What residuals are multiplied with: the rows, their first coordinates, or their projection."""
+        if self.projection is not None:
+            return self._projected(mapped)
+        return mapped if self.along is None else mapped[:, : self.along]
 
     @cached_property
     def _axes(self) -> Floats:

@@ -58,6 +58,11 @@ class ChargedEvaluation:
     def __repr__(self) -> str:
         return f"{type(self).__name__}(accuracy {percent(self.accuracy)}, {self.statement})"
 
+    def _repr_html_(self) -> str:
+        from dptransfer.release.notebook import charged_summary
+
+        return charged_summary(self).fragment()
+
     @cached_property
     def accuracy(self) -> Estimate:
         """Share of the examples that are predicted right; of persons, the mean of their shares."""

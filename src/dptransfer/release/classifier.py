@@ -105,6 +105,11 @@ class PrivateClassifier:
         seeded = ", NOT PRIVATE: seeded" * self.seeded
         return f"{type(self).__name__}({kind}, {promise}, {self.guarantee.relation.value}{seeded})"
 
+    def _repr_html_(self) -> str:
+        from dptransfer.release.notebook import model_summary
+
+        return model_summary(self).fragment()
+
     @property
     def classes(self) -> tuple[str | int, ...]:
         """The declared classes, in order."""

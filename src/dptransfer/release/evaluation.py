@@ -73,6 +73,17 @@ class Evaluation:
     confusion: tuple[tuple[int, ...], ...]
     test_data_protected: ClassVar[bool] = False
 
+    def __repr__(self) -> str:
+        from dptransfer.release.notebook import share
+
+        balanced = share(self.balanced_accuracy, self.balanced_interval)
+        return f"Evaluation(balanced accuracy {balanced}, {self.size} rows, which are not protected)"
+
+    def _repr_html_(self) -> str:
+        from dptransfer.release.notebook import evaluation_summary
+
+        return evaluation_summary(self).fragment()
+
     @property
     def statement(self) -> str:
         """The sentence that goes with these numbers wherever they are shown."""

@@ -10,7 +10,7 @@ import numpy as np
 from dptransfer.arrays import Floats
 from dptransfer.document import Block, Paragraph, Table
 from dptransfer.features import FittedSideBySide, FittedVocabularyMap
-from dptransfer.features.side_by_side import STRETCH
+from dptransfer.features.side_by_side import STRETCHES
 from dptransfer.release.classifier import PrivateClassifier
 from dptransfer.release.heads import AverageHead, LinearHead, QuadraticHead, quadratic_form
 
@@ -71,9 +71,10 @@ def word_blocks(model: PrivateClassifier) -> tuple[Block, ...]:
     blocks: tuple[Block, ...] = (
         Paragraph(
             "The encoder has public words of its own, and these are the ones that each class landed on, with "
-            "their shares. They are read off the released weights: part of what the guarantee covers, at no "
-            "further cost. A class that the encoder has no word for lands on what looks like it to the "
-            "encoder, and one that the noise drowned on what others have or on nothing in particular."
+            "the share that each has in speaking for the class. They are read off the released weights: part "
+            "of what the guarantee covers, at no further cost. A class that the encoder has no word for "
+            "lands on what looks like it to the encoder, and one that the noise drowned on what others "
+            "have or on nothing in particular."
         ),
         Table(("Class", "Its words"), told[:_MOST_CLASSES]),
     )
@@ -93,8 +94,8 @@ def _in_words(model: PrivateClassifier) -> tuple[FittedVocabularyMap, Floats, bo
     if not isinstance(features, FittedSideBySide):
         return None
     split = features.first.dimension
-    sides = ((features.first, weights[:, :split]), (features.second, weights[:, split:]))
-    for part, own in sides:
+    sides = (features.first, features.second), (weights[:, :split], weights[:, split:]), STRETCHES
+    for part, own, stretch in zip(*sides, strict=True):
         if isinstance(part, FittedVocabularyMap):
-            return part, own / STRETCH, logarithms
+            return part, own / stretch, logarithms
     return None

@@ -1,4 +1,4 @@
-"""Sums of rows, those of each class with a weight: one over all rows, or one for each class."""
+"""The sum of all rows, those of each class with a weight."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.compute.people import Groups, group_sums, grouped, over_people, scaled_down
-from dptransfer.compute.sums import add_by_class
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
@@ -60,14 +59,9 @@ class WeightedTotal(BoundedQuery):
             )
 
     @property
-    def width(self) -> int:
-        """Of one sum, with its count."""
-        return self.features.dimension + (self.count_weight > 0)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(width,)."""
-        return (self.width,)
+    def shape(self) -> tuple[int]:
+        """(dimension,), or one more with a count."""
+        return (self.features.dimension + (self.count_weight > 0),)
 
     def l2_sensitivity(self, relation: Relation) -> float:
         """√(1 + c²) under add/remove, 2 under replace-one, for each example that a unit counts as."""
@@ -77,8 +71,8 @@ class WeightedTotal(BoundedQuery):
     def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """The sum in steps of 2⁻³⁰."""
         answer = np.zeros(self.shape, dtype=np.int64)
-        for weighted, own in self._chunks(rows, labels):
-            self._add(answer, weighted, own)
+        for weighted in self._chunks(rows, labels):
+            answer += weighted.sum(axis=0)
         return answer
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
@@ -88,31 +82,27 @@ class WeightedTotal(BoundedQuery):
         # Rounding, less than a step in each entry, is taken off beforehand.
         most = self.bound.examples * longest - 2 * math.sqrt(answer.size)
 
-        def part(groups: Groups) -> tuple[Integers, Integers]:
-            sums = group_sums(lambda own: self._weighted(rows[own], labels[own]), groups, self.width)
-            return scaled_down(sums, groups, longest, most), groups.classes
+        def part(groups: Groups) -> Integers:
+            sums = group_sums(lambda own: self._weighted(rows[own], labels[own]), groups, answer.size)
+            bounded: Integers = scaled_down(sums, groups, longest, most).sum(axis=0)
+            return bounded
 
-        for bounded, own in over_people(part, self._grouped(people, labels), self.features.input_dimension):
-            self._add(answer, bounded, own)
+        for summand in over_people(
+            part, grouped(people, np.zeros_like(people)), self.features.input_dimension
+        ):
+            answer += summand
         return answer
 
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """The weighted rows' norms."""
-        norms = [whole_norms(weighted) / self.grid for weighted, _ in self._chunks(rows, labels)]
+        norms = [whole_norms(weighted) / self.grid for weighted in self._chunks(rows, labels)]
         return np.concatenate([np.zeros(0), *norms])
 
-    def _grouped(self, people: People, labels: Labels) -> Groups:
-        """What is summed for each person: all rows together."""
-        return grouped(people, np.zeros_like(people))
+    def _chunks(self, rows: AnyArray, labels: Labels) -> Iterator[Integers]:
+        """Each chunk's weighted rows on the lattice."""
 
-    def _add(self, answer: Integers, summed: Integers, classes: Labels) -> None:
-        answer += summed.sum(axis=0)
-
-    def _chunks(self, rows: AnyArray, labels: Labels) -> Iterator[tuple[Integers, Labels]]:
-        """Each chunk's weighted rows on the lattice, and their labels."""
-
-        def part(chunk: slice) -> tuple[Integers, Labels]:
-            return self._weighted(rows[chunk], labels[chunk]), labels[chunk]
+        def part(chunk: slice) -> Integers:
+            return self._weighted(rows[chunk], labels[chunk])
 
         return over_chunks(part, len(rows), self.features.input_dimension)
 
@@ -125,34 +115,3 @@ class WeightedTotal(BoundedQuery):
         # An integer of at most 31 bits times one of 17: exact.
         counted = np.ceil(np.ceil(weights * self.grid) * self.count_weight)
         return np.column_stack([on_grid, counted.astype(np.int64)])
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedClassSums(WeightedTotal):
-    """Per-class sums of mapped rows, each class with a weight, and what is counted for it behind.
-
-    A person has one voice for all classes together. With weights that fall with the size of a class, it does
-    not all go to the largest.
-
-    Releases:      a (classes, dimension + 1) matrix, or (classes, dimension) where nothing is counted.
-    Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
-    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
-    Sensitivity:   L2, as for `WeightedTotal`: rows of two classes are at right angles, so they are at most
-                   √2·√(1 + c²) ≤ 2 apart; persons as for `ClassSumsAndCounts`.
-    Assumes:       what `WeightedTotal` assumes; classes declared in advance.
-    Reference:     docs/methods/public-prior.md.
-    """
-
-    label = "weighted class sums and counts"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(classes, width)."""
-        return len(self.weights), self.width
-
-    def _grouped(self, people: People, labels: Labels) -> Groups:
-        """What is summed for each person: the rows of each class."""
-        return grouped(people, labels)
-
-    def _add(self, answer: Integers, summed: Integers, classes: Labels) -> None:
-        add_by_class(answer, summed, classes)

@@ -1,6 +1,6 @@
 import pytest
 
-from dptransfer.cli.encoding import note_problems, refuse_problems
+from dptransfer.encoding import note_problems, refuse_problems
 from dptransfer.errors import DataError
 
 

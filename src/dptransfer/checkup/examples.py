@@ -1,0 +1,253 @@
+"""Sets of examples as their owner has them: read like those of a fit, but with what a fit would refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dptransfer.arrays import AnyArray, Labels, People
+from dptransfer.checkup.person_ids import column_of, ids_of
+from dptransfer.data import (
+    STORED,
+    EncoderIdentity,
+    PrivateEmbeddings,
+    PublicEmbeddings,
+    find_images,
+    find_texts,
+    read_table,
+)
+from dptransfer.data.archives import archive_in
+from dptransfer.data.arrow_files import is_columnar, schema_of
+from dptransfer.data.class_names import declared_classes
+from dptransfer.data.columns import read_examples as read_column
+from dptransfer.data.columns import read_text_columns
+from dptransfer.data.contents import Contents, contents_of
+from dptransfer.data.csv_files import read_csv
+from dptransfer.data.labelled import places, whole_word
+from dptransfer.data.people import person_positions
+from dptransfer.data.person_files import FOLDER, is_person_file, people_by_folder, people_in_file
+from dptransfer.data.picture_columns import picture_column
+from dptransfer.data.readers import read_labels
+from dptransfer.data.table import require
+
+Role: TypeAlias = Literal["private", "public", "test"]
+Source: TypeAlias = str | Path | PrivateEmbeddings | PublicEmbeddings
+Whose: TypeAlias = str | Path | ArrayLike | None
+_Classes: TypeAlias = tuple[str | int, ...] | None
+
+UNKNOWN = -1
+"""The position of a label that is none of the declared classes."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Examples:
+    """One set: every example by name, with its label and person; printing it shows none of them.
+
+    Attributes:
+        role: private, public or test.
+        source: where it is, as its owner named it.
+        kind: what the examples are; they are in the attribute of that name.
+        count: how many there are.
+        labels: of each, as a class where it is one and as the source has it where it is none; or None.
+        classes: the declared list, or what the source itself declares, or None.
+        people: whose each is, as a number from 0, or None.
+        ids: the same as the source writes it, where it can be compared with another set's.
+        names: what to call each example; without them, they are called by number.
+        encoder: behind the rows, if on record.
+        rows: (examples, width), for rows.
+        images: the files, for images.
+        texts: the texts, for texts.
+        held: what the files go with, such as a temporary folder.
+    """
+
+    role: Role
+    source: str
+    kind: Contents
+    count: int
+    labels: list[Any] | None = None
+    classes: _Classes = None
+    people: People | None = None
+    ids: list[Any] | None = None
+    names: Sequence[str] | None = None
+    encoder: EncoderIdentity | None = None
+    rows: AnyArray | None = None
+    images: tuple[Path, ...] = ()
+    texts: tuple[str, ...] = ()
+    held: object = None
+
+    @cached_property
+    def positions(self) -> Labels | None:
+        """Each label's place among the classes, `UNKNOWN` where it has none; None without labels or list."""
+        return None if self.labels is None or self.classes is None else places(self.labels, self.classes)
+
+    def name(self, position: int) -> str:
+        """What the example is called: its file, or its number from 0."""
+        return f"{self.kind[:-1]} {position}" if self.names is None else self.names[position]
+
+    def __repr__(self) -> str:
+        return f"Examples({self.role} {self.kind})"
+
+
+def read_examples(
+    source: Source,
+    role: Role,
+    *,
+    classes: Sequence[str | int] | None = None,
+    people: Whose = STORED,
+    labels: str | Path | ArrayLike | None = None,
+    split: str | None = None,
+    text_column: str | None = None,
+    features: str | None = None,
+) -> Examples:
+    """Read a set, whatever a fit or an encoding takes, and refuse only what cannot be read at all.
+
+    Args:
+        source: a file or folder; or embeddings, as a fit takes them.
+        role: what the set is for.
+        classes: the declared list; without one, what the source declares.
+        people: whose each example is, as `read_private` takes it.
+        labels: of rows that come without, as `read_private` takes them.
+        split: which part of a file that has several.
+        text_column: the column of the texts, if it is not 'text'.
+        features: the columns of features in a table, as `read_private` takes them.
+    """
+    listed = None if classes is None else declared_classes(classes)
+    if isinstance(source, PrivateEmbeddings | PublicEmbeddings):
+        return _given(source, role, listed)
+    path = Path(source)
+    there = path.exists() or archive_in(path) is not None
+    require(there, path, "the file or folder must exist; it does not.", "Check the path.")
+    kind = contents_of(path, text_column=text_column, features=features)
+    by_reader = people if isinstance(people, str | Path) else None
+    if kind == "rows":
+        found = _rows(path, role, listed, by_reader, labels, split, features)
+    else:
+        person = None if by_reader == STORED else by_reader
+        found = (
+            _images(path, role, listed, person)
+            if kind == "images"
+            else _texts(path, role, listed, person, text_column or "text")
+        )
+    if people is None:
+        return replace(found, people=None)
+    if by_reader is None:
+        return replace(found, people=person_positions(people, found.count), ids=np.asarray(people).tolist())
+    return replace(found, ids=ids_of(path, by_reader, found.names, found.images, found.count, split))
+
+
+def _given(source: PrivateEmbeddings | PublicEmbeddings, role: Role, classes: _Classes) -> Examples:
+    """Embeddings, whose labels were found among their classes before."""
+    found = Examples(role, "embeddings", "rows", len(source.rows), classes=classes, rows=source.rows)
+    if isinstance(source, PrivateEmbeddings):
+        facts, labels = source.facts, [source.facts.classes[place] for place in source.labels]
+        listed = classes or facts.classes
+        return replace(found, labels=labels, classes=listed, people=source.people, encoder=facts.encoder)
+    found = replace(found, names=source.sources, encoder=source.encoder)
+    if source.labelled is None:
+        return found
+    return replace(found, labels=source.labelled.names.tolist(), classes=classes or source.labelled.classes)
+
+
+def _rows(
+    path: Path,
+    role: Role,
+    classes: _Classes,
+    people: str | Path | None,
+    labels: str | Path | ArrayLike | None,
+    split: str | None,
+    features: str | None,
+) -> Examples:
+    table = read_table(path, split=split, person=column_of(people), features=features)
+    count, found, whose = len(table.rows), table.labels, table.people
+    if labels is not None:
+        require(found is None, path, "labels were given, and the file has its own.", "Leave labels out.")
+        found = read_labels(labels) if isinstance(labels, str | Path) else np.asarray(labels)
+        one_each = "labels must be one for each row; they are not."
+        require(found.shape == (count,), path, one_each, "Check them.")
+    if people is not None and is_person_file(people):
+        whose = people_in_file(Path(people), count, paths=table.sources)
+    elif people == FOLDER:
+        rule = "people by folder need the names of the pictures behind the rows; these are not on record."
+        require(table.sources is not None, path, rule, "Name a column, or a file that tells the people.")
+        whose = people_by_folder(path, table.sources or ())
+    listed = classes or table.classes
+    own = table.classes if table.labels_are_positions else listed
+    return Examples(
+        role,
+        str(path),
+        "rows",
+        count,
+        labels=None if found is None else _named(found, own),
+        classes=listed,
+        people=whose,
+        names=table.sources,
+        encoder=table.encoder,
+        rows=table.rows,
+    )
+
+
+def _named(labels: AnyArray, classes: _Classes) -> list[Any]:
+    """Labels as classes, by the rules of `class_positions`; one that is none stays as it is."""
+    found: list[Any] = labels.tolist()
+    if not classes:
+        return found
+    if isinstance(classes[0], str) and labels.dtype.kind in "iuf":
+        by_place = dict(enumerate(classes))  # where 1.0 is 1
+        return [by_place.get(place, place) for place in found]
+    return _written(found, classes) if labels.dtype.kind == "U" else found
+
+
+def _written(words: Sequence[str], classes: _Classes) -> list[Any]:
+    """Label words as classes, which may be whole numbers; a word that is none stays as it is."""
+    listed = {str(name): name for name in classes or ()}
+    return [listed.get(word.strip(), listed.get(whole_word(word), word)) for word in words]
+
+
+def _images(path: Path, role: Role, classes: _Classes, person: str | Path | None) -> Examples:
+    found = find_images(path, labelled=False, person=person)
+    words: Sequence[str] | None = None if found.labelled is None else found.labelled.names.tolist()
+    own = found.classes
+    if is_columnar(path):
+        column = picture_column(schema_of(path))
+        beside = read_column(path, str(column))[1]
+        words, own = beside.labels, beside.classes
+    elif path.suffix.lower() == ".csv":
+        words = read_csv(path, "path").labels
+    return Examples(
+        role,
+        str(path),
+        "images",
+        len(found),
+        labels=None if words is None else _written(words, classes or own),
+        classes=classes or own,
+        people=found.people,
+        names=found.sources(),
+        images=found.paths,
+        held=found.held,
+    )
+
+
+def _texts(path: Path, role: Role, classes: _Classes, person: str | Path | None, column: str) -> Examples:
+    found = find_texts(path, labelled=False, column=column, person=person)
+    words, own = None, None
+    if is_columnar(path):
+        beside = read_text_columns(path, column)
+        words, own = beside.labels, beside.classes
+    elif path.suffix.lower() == ".csv":
+        words = read_csv(path, column).labels
+    return Examples(
+        role,
+        str(path),
+        "texts",
+        len(found),
+        labels=None if words is None else _written(words, classes or own),
+        classes=classes or own,
+        people=found.people,
+        texts=found.texts,
+    )

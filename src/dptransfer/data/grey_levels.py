@@ -1,0 +1,96 @@
+"""Greys of more than eight bits as bytes: which stored value is black, which is white, and who says so.
+
+A picture of bytes needs no such thing. Of others the file may say it (DICOM's window, TIFF's range), or the
+owner declares it for the whole data set. Nothing is ever stretched to what a picture happens to hold: its
+brightness would be lost, and a picture of noise would look like any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dptransfer.arrays import AnyArray, Floats, PixelArray
+from dptransfer.errors import ArgumentError, DataError
+
+GreyRange: TypeAlias = tuple[float, float]
+"""The stored values that are black and white."""
+Shade: TypeAlias = Callable[[Floats], Floats]
+"""From stored values to brightness, 0 for black and 255 for white; what is beyond is cut off."""
+
+DECLARE = (
+    "Declare black and white for the whole set (--grey-range LOW,HIGH, or grey_range=(low, high)), or save "
+    "pictures of eight bits."
+)
+_DARK = 256 // 4
+_AT_A_TIME = 2**20  # values
+
+
+def declared_range(given: Any) -> GreyRange | None:
+    """The declared range as two finite floats, the lower first; None stays None.
+
+    >>> declared_range((0, 4095))
+    (0.0, 4095.0)
+    """
+    if given is None:
+        return None
+    try:
+        low, high = (float(end) for end in given)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not (math.isfinite(high - low) and low < high):
+        raise ArgumentError(
+            f"A grey range is two numbers, black and then white, the lower first; got {given!r}. "
+            "Example: (0, 4095) for twelve bits."
+        )
+    return low, high
+
+
+def between(low: float, high: float, *, inverted: bool = False) -> Shade:
+    """Evenly from black at `low` to white at `high`; `inverted`: from white to black.
+
+    The product comes first, so that whole numbers which meet a level meet it exactly.
+    """
+
+    def shade(values: Floats) -> Floats:
+        return 255 * ((high - values) if inverted else (values - low)) / (high - low)
+
+    return shade
+
+
+def as_bytes(samples: AnyArray, shade: Shade) -> PixelArray:
+    """Each value's brightness as a byte, rounded down; what is no number is black.
+
+    Of sixteen bits and fewer there is a table of all values; others go a part at a time: a large picture as
+    doubles would take more memory than the machine may have.
+    """
+    if samples.dtype.kind in "iu" and samples.dtype.itemsize <= 2:
+        samples = samples.astype(samples.dtype.newbyteorder("="), copy=False)
+        unsigned = np.dtype(f"u{samples.dtype.itemsize}")
+        every = np.arange(256**unsigned.itemsize, dtype=np.int64).astype(unsigned).view(samples.dtype)
+        table = as_bytes(every.astype(np.float64), shade)
+        found: PixelArray = table[samples.view(unsigned)]
+        return found
+    made = np.empty(samples.shape, dtype=np.uint8)
+    step = max(1, _AT_A_TIME * len(samples) // max(1, samples.size))
+    with np.errstate(all="ignore"):
+        for start in range(0, len(samples), step):
+            levels = np.clip(shade(samples[start : start + step].astype(np.float64)), 0, 255)
+            made[start : start + step] = np.nan_to_num(levels, nan=0.0)
+    return made
+
+
+def require_not_dark(levels: AnyArray) -> None:
+    """Raise for sixteen bits that leave the upper three quarters of them to nobody, and do not say why.
+
+    Scanners store 10, 12 or 14 bits in 16, which is black, or nearly, to whoever takes 65535 for white. A
+    picture without a value above 2¹⁴ is one of these or too dark to be of use.
+    """
+    if not levels.size or levels.max() < _DARK:
+        raise DataError(
+            "A picture of sixteen bits must use them, or say how many it has; this one does neither, as "
+            f"those of 10, 12 or 14 bits do. {DECLARE}"
+        )

@@ -1,0 +1,258 @@
+"""Images and texts at a path: what is found, how it is encoded, and what cannot be read.
+
+Names of private images that cannot be read go to a file for the owner's eyes, never into a message: it may
+end up in a log, a ticket or a chat, and the name of a private file is as private as the file; so is how many
+there are. That there are any is told, since a fit must not silently learn from rows of zeros; it is told
+before anything is charged, to whoever runs the command on the data.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dptransfer.errors import ArgumentError, DataError
+from dptransfer.progress import progress_bar
+
+if TYPE_CHECKING:
+    from dptransfer.data import ImageList, Labelled, TextList
+    from dptransfer.data.grey_levels import GreyRange
+    from dptransfer.encoders import Encoder, EncodeReport
+    from dptransfer.encoders.base import Kind
+
+BREAKS_OFF = "It breaks off in the middle."
+GREYS = "declare --grey-range LOW,HIGH where that is the reason"
+_ALLOWED = "'dptransfer encode --allow-unreadable' counts each as a row of zeros"
+_REPAIR = f"Repair or remove them, {GREYS}, or encode first: {_ALLOWED}."
+_NAMED = 5  # of public pictures that cannot be read
+
+NOBODY = "none"
+"""What `--person` says where single examples are to be protected, whoever has several."""
+
+
+def is_table(path: Path, *, features: str | None = None, text_column: str | None = None) -> bool:
+    """Whether the path holds rows of numbers, rather than images or texts."""
+    from dptransfer.data.contents import contents_of
+
+    return contents_of(path, features=features, text_column=text_column) == "rows"
+
+
+def examples_in(
+    path: Path,
+    encoder: Encoder,
+    classes: Sequence[str | int] | None,
+    *,
+    labelled: bool = True,
+    text_column: str | None = None,
+    person: str | None = None,
+) -> ImageList | TextList:
+    """The images or texts at `path`, as the encoder takes them; without `labelled` no label is looked at.
+
+    Args:
+        path: where they are.
+        encoder: what will encode them.
+        classes: the declared list.
+        labelled: whether they come with labels.
+        text_column: the column of the texts.
+        person: what `--person` says.
+    """
+    if encoder.kind == "image" and (text_column is not None or path.suffix.lower() == ".txt"):
+        what = "Texts need" if text_column is None else "--text-column needs"
+        raise ArgumentError(
+            f"{what} an encoder for texts; '{encoder.identity.name}' is for images. Example: --encoder minilm"
+        )
+    return examples_at(path, encoder.kind, classes, labelled=labelled, text_column=text_column, person=person)
+
+
+def examples_at(
+    path: Path,
+    kind: Kind,
+    classes: Sequence[str | int] | None,
+    *,
+    labelled: bool = True,
+    text_column: str | None = None,
+    person: str | None = None,
+) -> ImageList | TextList:
+    """The images or the texts at `path`, whatever will encode them; arguments as for `examples_in`."""
+    from dptransfer.data import find_images, find_texts
+
+    whose = None if person == NOBODY else person
+    if kind == "text":
+        column = text_column or "text"
+        return find_texts(path, classes=classes, labelled=labelled, column=column, person=whose)
+    return find_images(path, classes=classes, labelled=labelled, person=whose)
+
+
+def labels_of(found: ImageList | TextList, path: Path, what: str) -> Labelled:
+    """The labels of what was found; an error where there are none."""
+    if found.labelled is None:
+        remedy = "Use a folder per class, or a CSV with a column 'label'."
+        raise DataError(f"'{path}': {what} must have labels; these have none. {remedy}")
+    return found.labelled
+
+
+def encode_to(
+    out: Path,
+    found: ImageList | TextList,
+    encoder: Encoder,
+    *,
+    refuse: Callable[[Collection[str]], None] | None = None,
+    public: bool = False,
+    **how: Any,
+) -> EncodeReport:
+    """Encode into an `.emb` folder; after a kill the same call goes on where it stopped.
+
+    Args:
+        out: the folder.
+        found: the images or texts.
+        encoder: what encodes them.
+        refuse: raises if it is given names of images; asked about those that cannot even be recognised,
+            before the work. Those that break off in the middle are in the report.
+        public: nobody's data: unreadable images are left out.
+        how: batch, name and overwrite, as `encode_images` takes them.
+    """
+    from dptransfer.data import ImageList
+    from dptransfer.encoders import encode_images, encode_texts
+
+    with progress_bar("Encoding", count_is_private=not public) as step:
+        if not isinstance(found, ImageList):
+            return encode_texts(found, encoder, out, progress=step, public=public, **how)
+        if refuse is not None:
+            refuse(unrecognised(found, encoder.identity.grey_range))
+        return encode_images(found, encoder, out, progress=step, drop_unreadable=public, public=public, **how)
+
+
+@contextmanager
+def encoded_beside(
+    path: Path,
+    encoder: Encoder,
+    classes: Sequence[str | int] | None,
+    out: Path,
+    person: str | None = None,
+    *,
+    text_column: str | None = None,
+) -> Iterator[Path]:
+    """Private examples as an `.emb` folder beside them, the owner's alone, until the release `out` is there.
+
+    The arguments are those of `examples_in` and `kept_rows`.
+    """
+    found = examples_in(path, encoder, classes, text_column=text_column, person=person)
+    labels_of(found, path, "private examples")
+    with kept_rows(found, encoder, path, out) as rows:
+        yield rows
+
+
+@contextmanager
+def kept_rows(
+    found: ImageList | TextList,
+    encoder: Encoder,
+    path: Path,
+    out: Path,
+    *,
+    public: bool = False,
+) -> Iterator[Path]:
+    """Rows of images or texts in an `.emb` folder beside these, until whoever asked for them is done.
+
+    It is gone afterwards. What a killed run had encoded stays, and the same call goes on from there.
+
+    Args:
+        found: the images or texts.
+        encoder: what encodes them.
+        path: where they are.
+        out: what the rows are for; its name makes that of the folder, and its place is taken where that of
+            the examples cannot be written.
+        public: nobody's data; otherwise the folder is the owner's alone.
+    """
+    home = held_in(path)
+    refuse = refuse_public if public else partial(refuse_problems, beside=home, remedy=_REPAIR)
+    home = home if os.access(home.absolute().parent, os.W_OK) else out
+    rows = _beside(home, f".rows-of-{out.name}.emb")  # a name that is nobody else's
+    try:
+        report = encode_to(rows, found, encoder, refuse=refuse, overwrite=True, public=public)
+        refuse(report.unreadable)
+        yield rows
+    finally:
+        shutil.rmtree(rows, ignore_errors=True)
+
+
+def held_in(path: Path) -> Path:
+    """The file or folder that is on the disk: for 'photos.zip/train', the archive."""
+    from dptransfer.data.archives import archive_in
+
+    archive = archive_in(path)
+    return path if archive is None else archive[0]
+
+
+def same_place(path: Path, other: Path) -> bool:
+    """Whether both are one file or folder, or parts of one archive of which one holds the other."""
+    from dptransfer.data.archives import archive_in
+
+    one, two = archive_in(path) or (path, None), archive_in(other) or (other, None)
+    if not (one[0].exists() and two[0].exists() and one[0].samefile(two[0])):
+        return False
+    if one[1] is None or two[1] is None:
+        return True
+    return one[1].is_relative_to(two[1]) or two[1].is_relative_to(one[1])
+
+
+def unrecognised(images: ImageList, grey_range: GreyRange | None) -> dict[str, str]:
+    """Images that would be refused, each with the reason; a look at their first bytes, before the work."""
+    from dptransfer.compute.cores import usable_cores
+    from dptransfer.data.decode import problem_of, without_warnings
+
+    with without_warnings(), ThreadPoolExecutor(usable_cores()) as threads:
+        problems = threads.map(lambda path: problem_of(path, grey_range), images.paths)
+        found = zip(images.names(), problems, strict=True)
+        return {name: problem for name, problem in found if problem is not None}
+
+
+def note_problems(names: Collection[str], beside: Path) -> Path | None:
+    """Write the names, one a line, where their owner alone can read them; without names, forget old ones.
+
+    Where they come with reasons, each has its own behind a tab.
+    """
+    from dptransfer.data.owner_only import owner_only
+
+    file = _beside(beside, ".problems.txt")
+    try:
+        file.unlink(missing_ok=True)  # so that the mode is ours, whoever made the old one
+        if not names:
+            return None
+        with open(file, "x", encoding="utf-8", errors="surrogateescape", opener=owner_only) as stream:
+            for name in names:
+                why = f"\t{names[name]}" if isinstance(names, Mapping) else ""
+                stream.write((repr(name) if "\n" in name else name) + why + "\n")
+    except OSError as problem:
+        why = f"({problem.strerror or problem}). Make that place writable, and run again."
+        raise DataError(f"Names of unreadable images go to '{file}', which failed {why}") from None
+    return file
+
+
+def refuse_public(names: Collection[str]) -> None:
+    """Raise if there are any, and name them, for they are nobody's secret; the first one's reason is told."""
+    if names:
+        ordered = list(names)
+        rest = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
+        listed = ", ".join(f"'{name}'" for name in ordered[:_NAMED])
+        why = f" {names[ordered[0]]}" if isinstance(names, Mapping) else ""
+        some = f"{len(ordered)} cannot be read: {listed}{rest}.{why}"
+        raise DataError(f"Images must be readable; {some} Repair them, or leave them out.")
+
+
+def refuse_problems(names: Collection[str], beside: Path, *, remedy: str) -> None:
+    """Raise if there are any; the message says where their names are."""
+    file = note_problems(names, beside)
+    if file is not None:
+        where = f"Their names are in '{file}', for the owner's eyes."
+        raise DataError(f"Images must be readable; some are not. {where} {remedy}")
+
+
+def _beside(path: Path, ending: str) -> Path:
+    whole = path.absolute()
+    return whole.with_name(whole.name + ending) if whole.name else whole / ending.lstrip(".")

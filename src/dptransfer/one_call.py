@@ -1,0 +1,182 @@
+"""`dptransfer.fit`: private examples in any form to a fitted classifier, in one call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from numpy.typing import ArrayLike
+
+from dptransfer.data import (
+    PrivateData,
+    PrivateImages,
+    PublicData,
+    PublicEmbeddings,
+    PublicImages,
+    find_images,
+    read_public,
+)
+from dptransfer.encoding import NOBODY, same_place
+from dptransfer.errors import ArgumentError
+from dptransfer.intake import PATHS, Intake
+from dptransfer.methods import ImageMethod, PrivateMethod
+from dptransfer.methods.calibrate import calibrated_on_public
+from dptransfer.named import as_method
+from dptransfer.privacy import Budget
+
+if TYPE_CHECKING:
+    from dptransfer.encoders import Encoder
+    from dptransfer.ledger import Ledger
+    from dptransfer.release import PrivateClassifier
+
+Given: TypeAlias = "ArrayLike | str | Path | Sequence[str] | Sequence[Path]"
+"""Rows or pixels as an array; a path; a list of texts; a list of picture files."""
+
+
+def fit(
+    x: Given | PrivateData,
+    y: ArrayLike | None = None,
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    classes: Sequence[str | int] | None = None,
+    name: str | None = None,
+    public: Given | PublicData | None = None,
+    people: str | Path | ArrayLike | None = None,
+    method: str | PrivateMethod = "auto",
+    encoder: str | Encoder | None = None,
+    text_column: str | None = None,
+    features: str | None = None,
+    grey_range: tuple[float, float] | None = None,
+    holdout: float | None = None,
+    ledger: Ledger | None = None,
+) -> PrivateClassifier:
+    """Fit a classifier on private examples, whatever their form, and charge the ledger once.
+
+    It does what `dptransfer fit` does: it reads or encodes the examples, fits, and calibrates where public
+    rows allow for it. Nothing is written but the ledger; `model.save("model")` makes the release. Who wants
+    to see the plan first, or has more to declare, uses `PrivateEmbeddings` and a method's own `fit`.
+
+    >>> import numpy as np
+    >>> from dptransfer import Ledger, fit
+    >>> x, y = np.eye(4)[[0, 1] * 500], ["cat", "dog"] * 500
+    >>> model = fit(x, y, epsilon=1, classes=["cat", "dog"], name="pets", ledger=Ledger.in_memory())
+    >>> model.predict(np.eye(4)[:2]).tolist()
+    ['cat', 'dog']
+
+    Args:
+        x: the private examples. An array of rows, or of pictures as bytes (examples, height, width, 3); a
+            path to rows (.emb, .npz, .parquet, .csv, ...), to pictures (a folder, an archive, a table) or to
+            texts; a list of words, which are texts; a list of `Path`s, which are pictures; or private data
+            that are made already.
+        y: class of each example, where `x` does not tell.
+        epsilon: ε of the budget.
+        delta: δ of the budget; 0 for pure ε, which needs a public pool.
+        classes: the full public list of classes; it is never inferred from labels. Class folders and files
+            that declare one need none.
+        name: what the ledger files the data set under; the same for every version of it.
+        public: public examples of any of these forms. Labels of class folders and of public files are used
+            where a method can.
+        people: whose each example is: ids, the name of a column, 'folder' or a file, as `read_private` takes
+            them. Then persons are protected, each with all their examples.
+        method: its command-line name, or a method object.
+        encoder: the name of one, or one that is loaded, for pictures and texts; by default
+            'efficientnet-lite0' and 'minilm'.
+        text_column: the column of the texts in a table.
+        features: the columns of features in a table, as patterns such as 'f*'.
+        grey_range: black and white of pictures whose greys have more than bytes, as `open_image` takes it.
+        holdout: the chance with which an example, or a person, is kept from the fit to check it.
+        ledger: where the fit is charged; the user's default ledger file if None.
+
+    Raises:
+        BudgetExceeded: the data set's budget in the ledger does not cover this fit; no row was read.
+        DataError: the examples cannot be used as they are; nothing was charged.
+    """
+    chosen, budget = as_method(method), Budget(epsilon=epsilon, delta=delta)
+    _require_others(x, public)
+    declared = {"name": name, "classes": classes}
+    greys_of: dict[str, Any] = {} if grey_range is None else {"grey_range": grey_range}
+    pool: Any
+    private: Any
+    with ExitStack() as kept:
+        if isinstance(x, PrivateData):
+            _require_bare(x, y, classes, name, people, encoder, text_column, features, grey_range)
+            private, pool = x, _public_of(public, x)
+        elif isinstance(chosen, ImageMethod):
+            greys = chosen.grey_range if grey_range is None else grey_range
+            how: dict[str, Any] = {"resolution": chosen.network().side, "grey_range": greys}
+            pool = _public_pictures(public, **how)
+            private = _private_pictures(x, y, people, **declared, **how)
+        else:
+            intake = Intake(
+                x,
+                y,
+                classes=classes,
+                people=people,
+                encoder=encoder,
+                text_column=text_column,
+                features=features,
+                purpose=Path("fit-" + re.sub(r"\W+", "-", name or "unnamed")),
+                kept=kept,
+                **greys_of,
+            )
+            pool = public if _is_public(public) else intake.public(public)
+            private = intake.private(name=name)
+        model = chosen.fit(private, pool, budget=budget, ledger=ledger, holdout=holdout)
+        with suppress(KeyboardInterrupt):  # who has no time for it keeps the model, which is paid for
+            model = calibrated_on_public(model, pool, budget=budget)
+        return model
+
+
+def _require_others(x: Any, public: Any) -> None:
+    """Raise where the private examples are given for public ones, too."""
+    paths = isinstance(x, PATHS) and isinstance(public, PATHS)
+    if public is not None and (public is x or (paths and same_place(Path(public), Path(x)))):
+        raise ArgumentError(
+            "public must be other examples than the private ones, which would be taken for public and "
+            "published; both are the same. Give a pool of its own."
+        )
+
+
+def _is_public(public: Any) -> bool:
+    """Whether public data are there as such, or not at all."""
+    return public is None or isinstance(public, PublicData)
+
+
+def _public_of(public: Any, private: PrivateData) -> PublicData | None:
+    """Public data beside private data that are made already; an array of rows is taken for such."""
+    if _is_public(public) or isinstance(private, PrivateImages):
+        return public  # type: ignore[no-any-return]  # the method says what it takes
+    if isinstance(public, PATHS):
+        return read_public(public)
+    return PublicEmbeddings(public)
+
+
+def _private_pictures(x: Any, y: Any, people: Any, **declared: Any) -> PrivateImages:
+    """Private pictures at the size that a network takes."""
+    by_path = isinstance(people, PATHS)
+    if isinstance(x, PATHS):
+        person = people if by_path and people != NOBODY else None
+        x = find_images(x, classes=declared["classes"], labelled=y is None, person=person)
+    return PrivateImages(x, y, people=None if by_path else people, **declared)
+
+
+def _public_pictures(x: Any, **how: Any) -> PublicData | None:
+    """Public pictures at the size that a network takes."""
+    if x is None or isinstance(x, PublicData):
+        return x
+    name = Path(x).name if isinstance(x, PATHS) else None
+    found = x if name is None else find_images(x, labelled=False)
+    return PublicImages(found, name=name, **how)
+
+
+def _require_bare(private: PrivateData, *given: Any) -> None:
+    """Raise for what private data that are made already say themselves."""
+    if any(one is not None for one in given):
+        raise ArgumentError(
+            f"{type(private).__name__} has its labels, classes, name and people, and is read or encoded "
+            "already; some of that was given beside it. Leave those out."
+        )

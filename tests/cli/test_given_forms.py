@@ -1,0 +1,128 @@
+"""Examples in every form, through `fit`, `predict` and `evaluate`: archives, tables, texts, one command."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dptransfer.ledger import Ledger
+from encoders.toys import MeanColour, WordLengths, pictures
+
+FIT = ("-m", "mean", "-e", "9", "-d", "1e-5")
+
+
+@pytest.fixture(autouse=True)
+def encoders(monkeypatch):
+    """The default encoders, tiny."""
+    made = {"efficientnet-lite0": MeanColour(name="efficientnet-lite0"), "minilm": WordLengths()}
+    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda name, **how: made[name])
+    by_name = {one.identity.name: one for one in made.values()}
+    monkeypatch.setattr("dptransfer.encoders.encoder_of", lambda identity, **how: by_name[identity.name])
+
+
+def zipped(path, folder):
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in sorted(folder.rglob("*.png")):
+            archive.write(file, file.relative_to(folder.parent))
+    return path
+
+
+def test_folders_become_a_release_in_one_command(cli, ledger, tmp_path):
+    """`dptransfer fit photos/ --public pool/ --epsilon 1`: pure, as no delta is given."""
+    private, pool = pictures(tmp_path / "photos", 40), pictures(tmp_path / "pool", 20)
+    said = cli("fit", private, "--public", pool, "--epsilon", "1").stdout
+    assert "model: CARD.md" in said
+    assert {one.name for one in tmp_path.iterdir()} == {"photos", "pool", "model", ledger.name}
+    assert [one.charges for one in Ledger(ledger).datasets()] == [1]
+    answers = cli("predict", "model", private / "cat", "--top", "2", "--out", "a.json")
+    assert answers.stdout == ""
+    told = json.loads(Path("a.json").read_text())
+    assert [one["rank"] for one in told[:2]] == [1, 2]
+    assert {one["label"] for one in told} == {"cat", "dog"}
+    assert sum(one["score"] for one in told[:2]) == pytest.approx(1)
+
+
+def test_an_archive_is_fitted_predicted_and_tested_like_its_folder(cli, cli_json, tmp_path):
+    folder = pictures(tmp_path / "photos", 20)
+    packed = zipped(tmp_path / "photos.zip", folder)
+    cli("fit", packed, *FIT, "--public", packed / "cat", "--out", "wrong", code=2)
+    cli("fit", packed, *FIT, "--out", "model", "--name", "p")
+    told = cli_json("predict", "model", packed)
+    assert told[0]["input"] == f"{packed}/cat/001.png"
+    plain = cli_json("predict", "model", folder)
+    assert [one["score"] for one in told] == [one["score"] for one in plain]
+    assert cli_json("evaluate", "model", packed)["size"] == 20
+    assert len(cli_json("predict", "model", packed / "dog")) == 10
+    assert (
+        "must name other data" in cli("fit", packed, *FIT, "--test", packed / "cat", "-o", "x", code=2).stderr
+    )
+
+
+def test_pictures_of_an_archive_that_cannot_be_read_are_called_by_their_names_in_it(cli, tmp_path):
+    folder = pictures(tmp_path / "photos", 4)
+    cli("fit", folder, *FIT, "--out", "model")
+    (folder / "cat" / "broken.png").write_text("no picture")
+    packed = zipped(tmp_path / "photos.zip", folder)
+    assert "'cat/broken.png'" in cli("predict", "model", packed, code=2).stderr
+    said = cli("fit", packed, *FIT, "--out", "x", code=2).stderr
+    assert "broken" not in said  # of private ones the owner's file tells
+    assert Path("photos.zip.problems.txt").read_text().startswith("cat/broken.png")
+
+
+def test_a_table_of_pictures_becomes_a_release(cli, cli_json, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    cells = []
+    for level in (20, 220) * 10:
+        stream = io.BytesIO()
+        Image.new("RGB", (8, 8), (level, level, 0)).save(stream, "PNG")
+        cells.append({"bytes": stream.getvalue(), "path": None})
+    parquet.write_table(pa.table({"image": cells, "label": ["dark", "light"] * 10}), "p.parquet")
+    cli("fit", "p.parquet", *FIT, "--classes", "dark,light", "--out", "model")
+    told = cli_json("predict", "model", "p.parquet")
+    assert (told[0]["input"], len(told)) == ("p.parquet/00000000", 20)
+
+
+def test_texts_in_a_named_column_become_a_release_and_are_predicted(cli, cli_json):
+    lines = "what a long note this is,long\nhi,short\n" * 20
+    Path("t.csv").write_text(f"note,label\n{lines}")
+    Path("pool.csv").write_text("note\n" + "some public words here\nyes\n" * 20)
+    words = ("t.csv", *FIT, "--classes", "long,short", "--text-column", "note")
+    cli("fit", *words, "--public", "pool.csv", "--out", "model")
+    Path("new.csv").write_text("note\nwhat a long note this is\nhi\n")
+    told = cli_json("predict", "model", "new.csv", "--text-column", "note")
+    assert [one["input"] for one in told] == ["what a long note this is", "hi"]
+    assert cli_json("evaluate", "model", "t.csv", "--text-column", "note")["size"] == 40
+    assert "rows of numbers" in cli("fit", *words[:-2], "--encoder", "minilm", "-o", "x", code=2).stderr
+
+
+def test_features_in_columns_become_a_release_whatever_their_order(cli, cli_json):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    x = 3 * np.eye(3)[y] + rng.normal(size=(200, 3))
+    given = enumerate(zip(x, y, strict=True))
+    lines = [f"{a:.6f},{b:.6f},{900 + i},{c:.6f},{k}.0" for i, ((a, b, c), k) in given]
+    Path("t.csv").write_text("\n".join(["f1,f2,id,f3,label", *lines]) + "\n")
+    columns = ("--feature-columns", "f*")
+    cli("fit", "t.csv", *FIT, "--classes", "2", *columns, "--test", "t.csv", "--out", "wrong", code=2)
+    cli("fit", "t.csv", *FIT, "--classes", "2", *columns, "--name", "t", "--out", "model")
+    again = [f"{c:.6f},{b:.6f},{a:.6f}" for a, b, c in x]
+    Path("new.csv").write_text("\n".join(["f3,f2,f1", *again]) + "\n")
+    one = cli_json("predict", "model", "t.csv", *columns)
+    assert [o["score"] for o in one] == [o["score"] for o in cli_json("predict", "model", "new.csv")]
+    assert cli_json("evaluate", "model", "t.csv", *columns)["accuracy"] > 0.9
+    assert "dimension, 3" in cli("predict", "model", "t.csv", code=2).stderr
+    private = ("evaluate", "model", "t.csv", *columns, "--private", "-e", "1", "--name", "t")
+    assert cli_json(*private)["accuracy"]
+
+
+def test_options_for_rows_are_refused_for_methods_on_pictures(cli, tmp_path):
+    folder = pictures(tmp_path / "photos", 4)
+    for option in ("--text-column", "--feature-columns"):
+        said = cli("fit", folder, "-m", "film", "-e", "1", "-d", "1e-5", option, "f", code=2).stderr
+        assert f"{option} is for methods on rows" in said

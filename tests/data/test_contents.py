@@ -1,0 +1,51 @@
+import pytest
+
+from dptransfer.data.contents import contents_of
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+LISTS = pa.array([[0.5]], type=pa.list_(pa.float32()))
+
+
+@pytest.mark.parametrize(
+    ("columns", "form"),
+    [
+        ({"embedding": LISTS, "text": ["a"]}, "rows"),
+        ({"image": [{"bytes": b"", "path": ""}], "text": ["a"], "label": [1]}, "images"),
+        ({"text": ["a"], "age": [1]}, "texts"),
+        ({"age": [1], "label": [1]}, "rows"),
+    ],
+)
+def test_the_columns_of_a_table_tell_what_it_holds(tmp_path, columns, form):
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    assert contents_of(tmp_path / "a.parquet") == form
+    assert contents_of(tmp_path / "a.parquet", features="a*") == "rows"
+
+
+@pytest.mark.parametrize(
+    ("header", "form"),
+    [("path,label", "images"), ("text,path", "images"), ("note,text", "texts"), ("a,b", "rows")],
+)
+def test_the_first_line_of_a_csv_tells_what_it_holds(tmp_path, header, form):
+    (tmp_path / "a.csv").write_text(f"{header}\n1,2\n")
+    assert contents_of(tmp_path / "a.csv") == form
+    named = "texts" if "note" in header else form
+    assert contents_of(tmp_path / "a.csv", text_column="note") == named
+
+
+def test_names_tell_the_rest(tmp_path):
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "manifest.json").touch()
+    for name, form in (
+        ("rows", "rows"),
+        ("a.emb", "rows"),
+        ("a.npz", "rows"),
+        ("missing.parquet", "rows"),
+        ("missing.csv", "images"),
+        ("notes.txt", "texts"),
+        ("photos.zip", "images"),
+        ("photos.zip/train", "images"),
+        (".", "images"),
+    ):
+        assert contents_of(tmp_path / name) == form

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+
+from dptransfer.data import read_private, read_public, read_table
+from dptransfer.data.csv_files import declared_labels
+from dptransfer.errors import DataError
+
+TABLE = "f2,label,f10,patient,f1\n2,cat,10,ann,1\n2.5,dog,,bob,1e3\n-2,cat,10,ann,nan\n"
+
+
+@pytest.fixture
+def table(tmp_path):
+    (tmp_path / "a.csv").write_text(TABLE)
+    return tmp_path / "a.csv"
+
+
+def test_a_column_per_feature_gives_rows_in_the_order_of_names(table):
+    read = read_table(table, person="patient")
+    assert np.array_equal(read.rows, [[1, 2, 10], [1000, 2.5, np.nan], [np.nan, -2, 10]], equal_nan=True)
+    assert (read.labels.tolist(), read.people.tolist()) == (["cat", "dog", "cat"], [0, 1, 0])
+    assert read_table(table, features="f1*").rows.shape == (3, 2)
+
+
+def test_private_rows_of_a_csv_need_classes_and_know_their_people(table):
+    with pytest.raises(DataError, match="classes must be declared"):
+        read_private(table, people="patient")
+    private = read_private(table, people="patient", classes=["cat", "dog"], features="f2")
+    assert (private.labels.tolist(), private.people.tolist()) == ([0, 1, 0], [0, 1, 0])
+    assert read_public(table, features="f2").classes == ("cat", "dog")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("f1,f2\n1,secret\n", "must hold numbers or be empty"),
+        ("f1,f2\n1\n", "fill every column"),
+        ("0.5,0.25\n1,2\n", "with words"),
+        ("label\ncat\n", "there is none beside"),
+        ("f1,f2\n", "at least one example"),
+        ("", "with words"),
+        ('f1,f2\n"1,2\n', "must be a CSV"),
+    ],
+)
+def test_what_is_no_table_of_features_is_refused_without_a_word_of_it(tmp_path, text, message):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(DataError, match=message) as refusal:
+        read_table(tmp_path / "a.csv")
+    assert "secret" not in str(refusal.value)
+    assert "0.25" not in str(refusal.value)
+
+
+def test_a_column_of_people_that_is_not_there_is_refused(table):
+    with pytest.raises(DataError, match="column 'who'; the first line names none"):
+        read_table(table, person="who")
+
+
+def test_whole_numbers_are_matched_however_they_are_written(tmp_path):
+    words = ["1", "1.0", " 2 ", "2.00"]
+    assert declared_labels(tmp_path, words, [1, 2]).positions.tolist() == [0, 0, 1, 1]
+    assert declared_labels(tmp_path, ["1.0", "1"], ["1", "1.0"]).positions.tolist() == [1, 0]
+    with pytest.raises(DataError, match="at least one is not"):
+        declared_labels(tmp_path, ["1.5"], [1, 2])
+    (tmp_path / "a.csv").write_text("f1,label\n0,1.0\n1,0\n")
+    assert read_private(tmp_path / "a.csv", classes=[0, 1]).labels.tolist() == [1, 0]

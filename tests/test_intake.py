@@ -1,0 +1,147 @@
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+from dptransfer.data import read_public
+from dptransfer.encoders.partial import PartialRows
+from dptransfer.errors import ArgumentError, DataError
+from dptransfer.intake import Intake
+from encoders.toys import MeanColour, WordLengths, pictures
+
+
+@pytest.fixture
+def intake(tmp_path):
+    """Makes an intake; what it keeps goes when the test ends."""
+    with ExitStack() as kept:
+
+        def made(x, y=None, **given):
+            usual = {"classes": None, "people": None, "encoder": None, "text_column": None, "features": None}
+            return Intake(x, y, kept=kept, purpose=tmp_path / "model", **{**usual, **given})
+
+        yield made
+
+
+def test_pictures_at_a_path_are_encoded_beside_it_and_keep_classes_and_people(intake, tmp_path):
+    found = pictures(tmp_path / "photos", 10)
+    taken = intake(found, encoder=MeanColour(), people=list("aabbccddee"))
+    private = taken.private(name="clinic")
+    assert (private.name, private.facts.classes, private.facts.encoder.name) == (
+        "clinic",
+        ("cat", "dog"),
+        "mean-colour",
+    )
+    assert private.people.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    (kept,) = tmp_path.glob("photos.*")
+    assert (kept.name, kept.stat().st_mode & 0o777) == ("photos.rows-of-model.emb", 0o700)
+
+
+def test_a_public_folder_goes_through_the_same_encoder_and_may_be_read_by_others(intake, tmp_path):
+    taken = intake(pictures(tmp_path / "photos", 4), encoder=MeanColour())
+    pool = taken.public(str(pictures(tmp_path / "pool", 6)))
+    assert (len(pool), pool.encoder.name, pool.name) == (6, "mean-colour", "pool")
+    assert pool.classes == ("cat", "dog")
+    assert (tmp_path / "pool.rows-of-model.emb").stat().st_mode & 0o777 != 0o700
+    (tmp_path / "pool" / "cat" / "broken.png").write_text("none")
+    with pytest.raises(DataError, match=r"cannot be read: '.*broken\.png'"):
+        taken.public(tmp_path / "pool")
+
+
+def test_a_pool_that_was_killed_goes_on(intake, tmp_path, monkeypatch):
+    folder = pictures(tmp_path / "photos", 70)
+    done = []
+    add = PartialRows.add
+
+    def die_at(number, self, index, *given):
+        if len(done) == number:
+            raise KeyboardInterrupt
+        done.append(index)
+        add(self, index, *given)
+
+    monkeypatch.setattr(PartialRows, "add", lambda *given: die_at(1, *given))
+    with pytest.raises(KeyboardInterrupt):
+        intake(folder, encoder=MeanColour()).public(folder)
+    monkeypatch.setattr(PartialRows, "add", lambda *given: die_at(9, *given))
+    assert len(intake(folder, encoder=MeanColour()).public(folder)) == 70
+    assert done == [0, 1, 2]
+
+
+def test_texts_pixels_and_files_in_lists_are_encoded_in_memory(intake, tmp_path):
+    texts = intake(["hi there", "bye"], ["a", "b"], classes=["a", "b"], encoder=WordLengths()).private()
+    assert texts.rows.tolist() == [[8, 2], [3, 1]]
+    pixels = np.zeros((2, 5, 5, 3), dtype=np.uint8)
+    assert intake(pixels, [0, 1], classes=[0, 1], encoder=MeanColour()).private().rows.shape == (2, 4)
+    files = sorted(pictures(tmp_path / "photos", 3).rglob("*.png"))
+    taken = intake(files, [0, 1, 1], classes=[0, 1], encoder=MeanColour())
+    assert taken.private().rows.shape == (3, 4)
+    assert len(taken.public(files)) == 3
+    files[0].write_text("none")
+    with pytest.raises(DataError, match="some are not") as refusal:
+        taken.private()
+    assert files[0].name not in str(refusal.value)
+
+
+def test_tables_are_read_with_the_columns_that_are_named(intake, tmp_path):
+    (tmp_path / "a.csv").write_text("f1,f2,id,label,who\n1,2,900,a,x\n3,4,901,b,x\n")
+    taken = intake(tmp_path / "a.csv", classes=["a", "b"], people="who", features="f*")
+    private = taken.private()
+    assert (private.rows.tolist(), private.people.tolist()) == ([[1, 2], [3, 4]], [0, 0])
+    assert taken.public(tmp_path / "a.csv").rows.tolist() == [[1, 2], [3, 4]]
+    (tmp_path / "t.csv").write_text("note,label\nhi,a\nbye,b\n")
+    texts = intake(tmp_path / "t.csv", classes=["a", "b"], text_column="note", encoder=WordLengths())
+    assert texts.private().rows.tolist() == [[2, 1], [3, 1]]
+
+
+def test_labels_given_beside_a_flat_folder_are_those_of_its_pictures(intake, tmp_path):
+    found = pictures(tmp_path / "photos", 4) / "cat"
+    private = intake(found, ["b", "a"], classes=["a", "b"], encoder=MeanColour()).private()
+    assert private.labels.tolist() == [1, 0]
+    with pytest.raises(DataError, match="must have labels"):
+        intake(found, encoder=MeanColour())
+
+
+def test_what_is_wrong_with_private_files_is_told_before_an_encoder_is_loaded(intake, tmp_path, monkeypatch):
+    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda *a, **b: pytest.fail("too early"))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "t.csv").write_text("text\nhi\n")
+    for path, message in (
+        ("empty", "no file of a known"),
+        ("missing", "must exist"),
+        ("t.csv", "labels"),
+    ):
+        with pytest.raises(DataError, match=message):
+            intake(tmp_path / path, classes=["a", "b"])
+
+
+def test_the_default_encoder_is_by_what_is_to_be_encoded(intake, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda name, **how: asked.append((name, how)))
+    intake(pictures(tmp_path / "photos", 2), size=9)
+    intake(["some", "texts"], ["a", "b"], classes=["a", "b"])
+    assert asked == [("efficientnet-lite0", {"size": 9}), ("minilm", {})]
+
+
+def test_what_does_not_go_together_is_refused(intake, tmp_path):
+    rows, labels = np.eye(2), ["a", "b"]
+    with pytest.raises(ArgumentError, match="has its own grey_range"):
+        intake(["a"], ["a"], classes=labels, encoder=WordLengths(), grey_range=(0, 9))
+    with pytest.raises(ArgumentError, match="are rows of numbers"):
+        intake(rows, labels, encoder=MeanColour())
+    taken = intake(rows, labels, classes=labels)
+    with pytest.raises(ArgumentError, match="rows already"):
+        taken.public(["some", "texts"])
+    with pytest.raises(ArgumentError, match="must be ids"):
+        intake(rows, labels, classes=labels, people="patient").private()
+    assert intake(rows, labels, classes=labels, people="none").private().people is None
+    with pytest.raises(DataError, match="there is no y"):
+        intake(rows, classes=labels).private()
+
+
+def test_an_emb_folder_keeps_its_people_unless_none_are_wanted(intake, tmp_path):
+    found = pictures(tmp_path / "photos", 4)
+    taken = intake(found, encoder=MeanColour(), people=[1, 1, 2, 2])
+    taken.private()
+    emb = tmp_path / "photos.rows-of-model.emb"
+    assert intake(emb).private().people.tolist() == [0, 0, 1, 1]
+    assert intake(emb, people="none").private().people is None
+    assert read_public(emb).rows.shape == (4, 4)

@@ -1,0 +1,114 @@
+import inspect
+
+import numpy as np
+import pytest
+
+import dptransfer as dpt
+from deep.tiny import PLACE
+from dptransfer.errors import ArgumentError, BudgetExceeded
+from dptransfer.sklearn import PrivateClassifier as Estimator
+from encoders.toys import MeanColour, WordLengths, pictures
+
+CLASSES = ["a", "b"]
+
+
+@pytest.fixture
+def ledger():
+    return dpt.Ledger.in_memory()
+
+
+def rows(count, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, count)
+    return np.array([[3.0, 0.0, 1.0, 0.0], [0.0, 3.0, 0.0, 1.0]])[y] + rng.normal(size=(count, 4)), y
+
+
+def test_arrays_become_a_model_under_one_charge(ledger):
+    x, y = rows(600)
+    ledger.set_budget("clinic", dpt.Budget(epsilon=1.0, delta=1e-5))
+    model = dpt.fit(x, y, epsilon=1, classes=CLASSES, name="clinic", ledger=ledger)
+    assert model.score(*rows(200, seed=1)) > 0.9
+    assert (model.guarantee.epsilon <= 1, model.guarantee.delta) == (True, 1e-5)
+    assert [one.charges for one in ledger.datasets()] == [1]
+    with pytest.raises(BudgetExceeded):
+        dpt.fit(x, y, epsilon=1, classes=CLASSES, name="clinic", ledger=ledger)
+
+
+def test_public_rows_people_and_a_holdout_go_to_the_method(ledger):
+    x, y = rows(600)
+    people = np.arange(600) // 3
+    given = {"public": rows(300, seed=2)[0], "people": people, "holdout": 0.3, "ledger": ledger}
+    model = dpt.fit(x, y, epsilon=2, classes=CLASSES, name="p", method="public-prior", **given)
+    assert model.provenance.public["rows"] == 300
+    assert "one person" in str(model.guarantee)
+    assert model.charged.holdout == 0.3
+
+
+def test_the_default_is_that_of_the_command_line_and_of_scikit_learn(ledger):
+    from dptransfer.cli.fit import fit as command
+
+    own = inspect.signature(dpt.fit).parameters
+    assert own["method"].default == inspect.signature(command).parameters["method"].default == "auto"
+    assert own["delta"].default == Estimator().delta
+    x, y = rows(60)
+    model = dpt.fit(x, y, epsilon=1, classes=CLASSES, ledger=ledger)
+    assert model.provenance.method == "mean"
+    assert "no public rows were given" in model.provenance.notes[0]
+
+
+def test_folders_become_a_model_and_no_rows_are_left(ledger, tmp_path):
+    private, pool = pictures(tmp_path / "photos", 40), pictures(tmp_path / "pool", 20)
+    model = dpt.fit(
+        private, public=pool, epsilon=1, method="mean", encoder=MeanColour(), name="a/b", ledger=ledger
+    )
+    assert (model.classes, model.encoder.name) == (("cat", "dog"), "mean-colour")
+    assert model.provenance.public["rows"] == 20
+    assert {one.name for one in tmp_path.iterdir()} == {"photos", "pool"}
+
+
+def test_texts_become_a_model(ledger):
+    texts = ["hello there my friend", "no"] * 50
+    model = dpt.fit(
+        texts, CLASSES * 50, epsilon=8, classes=CLASSES, name="t", encoder=WordLengths(), ledger=ledger
+    )
+    assert model.predict([[21.0, 4.0], [2.0, 1.0]]).tolist() == CLASSES
+
+
+def test_pictures_for_a_method_on_pictures(ledger, tmp_path, one_thread):
+    film = dpt.FiLM(encoder=PLACE, steps=1, sampling_rate=1.0)
+    folder = pictures(tmp_path / "photos", 6)
+    x = np.zeros((6, 8, 8, 3), dtype=np.uint8)
+    by_path = dpt.fit(folder, epsilon=1, method=film, name="p", ledger=ledger, people=[0, 0, 1, 1, 2, 2])
+    in_memory = dpt.fit(
+        x, [0, 1] * 3, epsilon=1, classes=CLASSES, method=film, name="q", ledger=ledger, public=x.copy()
+    )
+    assert (by_path.classes, in_memory.classes) == (("cat", "dog"), ("a", "b"))
+    assert "one person" in str(by_path.guarantee)
+
+
+def test_data_that_are_made_already_are_taken_as_they_are(ledger):
+    x, y = rows(60)
+    private = dpt.PrivateEmbeddings(x, y, classes=CLASSES, name="p")
+    model = dpt.fit(private, epsilon=1, public=rows(40)[0], method="public", ledger=ledger)
+    assert model.provenance.public["rows"] == 40
+    with pytest.raises(ArgumentError, match="PrivateEmbeddings has its labels"):
+        dpt.fit(private, y, epsilon=1, ledger=ledger)
+    assert len(ledger.history()) == 2
+
+
+def test_private_examples_are_never_taken_for_public_ones(ledger, tmp_path):
+    x, y = rows(60)
+    folder = pictures(tmp_path / "photos", 4)
+    for private, public in ((x, x), (folder, f"{folder}/../photos")):
+        with pytest.raises(ArgumentError, match="other examples than the private ones"):
+            dpt.fit(private, y, public=public, epsilon=1, classes=CLASSES, ledger=ledger)
+    assert ledger.history() == []
+
+
+def test_a_calibration_that_is_interrupted_costs_no_model(ledger, monkeypatch):
+    def interrupted(*given, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dptransfer.one_call.calibrated_on_public", interrupted)
+    x, y = rows(60)
+    assert dpt.fit(x, y, epsilon=1, classes=CLASSES, name="p", ledger=ledger).guarantee.epsilon <= 1
