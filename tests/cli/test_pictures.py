@@ -338,13 +338,20 @@ def chosen(photos, **changes):
         "about": {"classes": None, "person": None, "size": 30_000},
         "budget": Budget(epsilon=1.0, delta=1e-5),
     }
-    given |= {"device": "cuda", "encoder": "efficientnet-lite0", "image_size": 96, **changes}
+    given |= {
+        "device": "cuda",
+        "encoder": "efficientnet-lite0",
+        "image_size": 96,
+        "grey_range": None,
+        **changes,
+    }
     public, method = given.pop("public", photos / "pool"), given.pop("method", Auto())
     return module.pixels_where_they_pay(method, photos / "private", public, None, None, **given)
 
 
 def test_auto_sees_pixels_where_a_gpu_the_encoder_and_declared_numbers_speak_for_it(photos, tmp_path):
     assert chosen(photos) == AutoOnPictures(encoder="efficientnet-lite0", size=96, device="cuda")
+    assert chosen(photos, encoder=None, grey_range=(0.0, 9.0)).grey_range == (0.0, 9.0)
     few = {"classes": None, "person": None, "size": 3}
     for changes in (
         {"about": few},

@@ -105,9 +105,7 @@ def fit(
     book = open_ledger(ledger, strict_names=strict_names)  # like the above, before minutes of encoding
     about |= {"text_column": text_column, "features": feature_columns}
     paths = private, public, shots, test
-    chosen = pixels_where_they_pay(
-        chosen, *paths, about=about, budget=budget, device=device, encoder=encoder, image_size=image_size
-    )
+    chosen = pixels_where_they_pay(chosen, *paths, about=about, budget=budget, device=device, **how)
     source: AbstractContextManager[Given]
     if isinstance(chosen, ImageMethod):
         source = given_pictures(chosen, *paths, **about)

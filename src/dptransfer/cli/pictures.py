@@ -56,25 +56,28 @@ def pixels_where_they_pay(
     device: str | None,
     encoder: str | None,
     image_size: int | None,
+    grey_range: GreyRange | None,
 ) -> PrivateMethod:
     """For 'auto' and pictures: `film` where the rule says so, else the method as it is, for rows.
 
     Training a network takes hours without a GPU, so it is not begun there unless asked for by name.
     """
     from dptransfer.data import Facts, find_images
+    from dptransfer.data.contents import contents_of
     from dptransfer.methods import Auto
     from dptransfer.methods.rows_or_pixels import MEASURED_WITH, AutoOnPictures, pixels_pay
 
-    if not isinstance(method, Auto) or method.candidates or encoder != MEASURED_WITH:
+    if not isinstance(method, Auto) or method.candidates or encoder not in (None, MEASURED_WITH):
         return method
-    if device in (None, "cpu") or any(path is not None and is_table(path) for path in (private, *others)):
+    paths = [path for path in (private, *others) if path is not None]
+    if device in (None, "cpu") or any(contents_of(path) != "images" for path in paths):
         return method
     names = about["classes"] or labels_of(find_images(private), private, "private pictures").classes
     unit = Unit.ROW if about["person"] in (None, NOBODY) else Unit.PERSON
     sizes = {name: about[name] for name in ("size", "class_counts") if name in about}
     if not pixels_pay(Facts(tuple(names), (1, 1, 3), unit=unit, **sizes), budget)[0]:
         return method
-    return AutoOnPictures(encoder=encoder, size=image_size, device=device)
+    return AutoOnPictures(size=image_size, device=device, grey_range=grey_range)
 
 
 def private_pictures(

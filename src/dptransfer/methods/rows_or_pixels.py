@@ -21,7 +21,8 @@ from dptransfer.accounting import mu_for
 from dptransfer.data import Facts, PublicImages
 from dptransfer.errors import ArgumentError
 from dptransfer.methods.about import About
-from dptransfer.methods.base import ImageMethod, Outcome, Plan
+from dptransfer.methods.base import Outcome, Plan
+from dptransfer.methods.image_method import ImageMethod
 from dptransfer.privacy import Budget, Relation, Unit
 
 MEASURED_WITH = "efficientnet-lite0"
@@ -89,7 +90,7 @@ class AutoOnPictures(ImageMethod):
                 f"Auto trains a network where that was measured to pay, and would take rows here: {why}. "
                 "Encode the pictures, or name a method for pictures, such as 'film'."
             )
-        made = FiLM(encoder=self.encoder, size=self.size, device=self.device).plan(facts, budget, public)
+        made = FiLM(**vars(self)).plan(facts, budget, public)
         return replace(made, notes=(f"Auto took 'film' and not rows: {why}.", *made.notes))
 
     def run(self, *_: Any) -> Outcome:
