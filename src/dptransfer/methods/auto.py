@@ -35,7 +35,7 @@ from dptransfer.release.classifier import PrivateClassifier
 _UNITS_PER_CLASS = 100  # examples, or persons; assumed when the owner declares no size
 _ROWS_PER_PERSON = 4.0  # assumed when the owner declares no other number
 _FEWEST_ROWS = 200  # public rows that tasks can be made from
-_FEWEST_TRIED, _TRIED_PER_CLASS = 1000, 50  # rows of a task; smaller ones are further from real ones
+_FEWEST_TRIED, _TRIED_PER_CLASS = 1000, 50  # examples, or persons, of a task; larger ones take too long
 _OTHER_METHOD = 6  # 3 points: any margin up to 10 chooses alike where trials tell (docs/methods/auto.md)
 _SEED = 20_250  # the surrogates' own randomness: public, and the same for everyone
 
@@ -217,7 +217,8 @@ class _Trial:
 
 def tasks_to_try(facts: Facts, budget: Budget, public: PublicEmbeddings) -> tuple[list[Surrogate], Budget]:
     """Tasks that are small enough for several methods: seconds for ten classes, ten for a hundred."""
-    return tasks_like(facts, budget, public, max(_FEWEST_TRIED, _TRIED_PER_CLASS * len(facts.classes)))
+    units = max(_FEWEST_TRIED, _TRIED_PER_CLASS * len(facts.classes))
+    return tasks_like(facts, budget, public, round(units * (_rows_each(facts) or 1)))
 
 
 def tasks_like(
