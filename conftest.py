@@ -24,6 +24,16 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.fixture(scope="session")
+def one_thread_of_blas():
+    """One thread for linear algebra: several wait for each other longer than small products take."""
+    import scipy.optimize  # noqa: F401  its linear algebra is a library of its own, limited once it is there
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, user_api="blas"):
+        yield
+
+
 @pytest.fixture
 def install(tmp_path_factory):
     """Puts modules on the path as an installer would leave them; gives what uninstalls them."""

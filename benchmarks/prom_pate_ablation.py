@@ -1,12 +1,13 @@
-"""Reduced ablations of Prom-PATE (Tables 3, 6, 9, 10, 11 of the paper) at one true ε, on your own pictures.
+"""Reduced ablations of Prom-PATE (Tables 3, 6, 7, 9, 10, 11 of the paper) at a true ε, on your own pictures.
 
-    python benchmarks/prom_pate_ablation.py pictures.npz results.jsonl --size 96 --device cuda
+    python benchmarks/prom_pate_ablation.py cifar/ results.jsonl --size 64 --device cuda --workers 8
     python benchmarks/prom_pate_ablation.py pictures.npz results.jsonl --tables 3,9 --epsilon 2,8 --seeds 2
 
-`pictures.npz` holds bytes: x_train, y_train (private), x_test, y_test, x_public and, if answers are to be
-compared with what they should be, y_public; pictures of any one size, which are squeezed to `--size`. Every
-line of the results is one cell: table, setting, ε, seed, accuracy on x_test, share of right answers, seconds.
-A cell that is in the file is not run again; what teachers say is computed once for all ε of a setting.
+A folder holds CIFAR-10's sprites (`pictures.py`): 1,000 of its test pictures are asked about, as in the
+paper, and 1,000 others are the test. `pictures.npz` holds bytes: x_train, y_train (private), x_test, y_test,
+x_public and, if answers are to be compared with what they should be, y_public. Every line of the results is
+one cell: table, setting, ε, seed, accuracy on the test pictures, share of right answers, seconds. A cell that
+is in the file is not run again; a setting is a process of its own, in which teachers speak once for every ε.
 
 Every ε is that of the guarantee, at δ = 1e-5: the paper's 1.019 for 1,000 queries is 3.178 by this count. The
 votes are asked plainly (all questions answered, soft labels), where the paper has a threshold: `--confident`
@@ -16,22 +17,26 @@ sets its threshold, 0.6 of the teachers, and at most 684 of 1,000 answers. Noise
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
+from cells import fill
+from pictures import parts_in, rows_of, squeezed
 from PIL import Image
 
 import dptransfer as dpt
-from dptransfer.encoders import encode_pixels, encoder_of, get_encoder
-from dptransfer.methods.image_method import ImageMethod
+from dptransfer.deep.network import network_of
+from dptransfer.features import apply
 
 DELTA = 1e-5
 ENCODER = "efficientnet-lite0"
 FROM_SCRATCH = {"student": "fixmatch", "student_trains": "full", "student_encoder": "small-cnn"}
+OTHERS_STUDENT = "linear teachers, then a student on pixels"
+"""Not a method of its own: the student of one method learns from the released answers of another."""
 
 
 def settings(side: int) -> Iterator[tuple[str, str, str, dict]]:
@@ -39,10 +44,13 @@ def settings(side: int) -> Iterator[tuple[str, str, str, dict]]:
     yield "3", "A: prompts, student pre-trained", "prom-pate", {}
     yield "3", "B: prompts, student from scratch", "prom-pate", FROM_SCRATCH
     yield "3", "C: linear teachers, student pre-trained", "transfer-pate", {}
+    yield "3", "D: linear teachers, student from scratch", OTHERS_STUDENT, FROM_SCRATCH
     yield "3", "E: teachers from scratch, student pre-trained", "pate", {}
     yield "3", "F: teachers and student from scratch", "pate", FROM_SCRATCH
     for teachers in (100, 250, 500, 1000):
         yield "6", f"{teachers} teachers", "prom-pate", {"teachers": teachers}
+    for number in (1, 2):
+        yield "7", f"efficientnet-lite{number}", "prom-pate", {"encoder": f"source_models:lite{number}"}
     for mask in (False, True):
         yield "9", "with the mask" if mask else "without the mask", "prom-pate", {"mask": mask}
     for label_map in ("random", "one-layer", "two-layer"):
@@ -67,51 +75,47 @@ class Remembering(dpt.SeededNoise):
         return np.array(self._said[what])
 
 
-def squeezed(pixels, side: int):
-    if pixels.shape[1:3] == (side, side):
-        return pixels
-    with ThreadPoolExecutor() as threads:
-        small = threads.map(lambda one: np.asarray(Image.fromarray(one).resize((side, side), 3)), pixels)
-        return np.stack(list(small))
+HEARD = []
+
+
+class Overheard(dpt.TransferPATE):
+    """Linear teachers whose released answers another student may learn from."""
+
+    def answered(self, mechanisms, ballots, questions, noise):
+        """The same, and told to whoever listens."""
+        HEARD.append(super().answered(mechanisms, ballots, questions, noise))
+        return HEARD[-1]
 
 
 class Pictures:
     """The pictures, and their rows once they are needed."""
 
-    def __init__(self, path: str, options) -> None:
-        data, rng = np.load(path), np.random.default_rng(0)
-        chosen = rng.permutation(len(data["x_train"]))[: options.rows]
-        self.classes = [str(one) for one in np.unique(data["y_train"])]  # declared, as those of a benchmark
-        self.labels, self.truth = data["y_train"][chosen].astype(str), data["y_test"].astype(str)
-        self.public_truth = data["y_public"].astype(str) if "y_public" in data else None
-        self.train = squeezed(data["x_train"][chosen], options.size)
-        self.test = squeezed(data["x_test"], options.size)
-        self.public = squeezed(data["x_public"][: options.pool], options.size)
-        self._options, self._rows = options, {}
+    def __init__(self, options) -> None:
+        size = options.size
+        if Path(options.pictures).is_dir():
+            parts = parts_in(options.pictures, size, options.rows)
+            (self.train, y), (others, truth) = parts["train"], parts["test"]
+            self.public, self.public_truth = others[:1000], truth[:1000].astype(str)
+            self.test, truth = others[1000:2000], truth[1000:2000]
+        else:
+            data = np.load(options.pictures)
+            chosen = np.random.default_rng(0).permutation(len(data["x_train"]))[: options.rows]
+            y, truth = data["y_train"][chosen], data["y_test"]
+            self.public_truth = data["y_public"].astype(str) if "y_public" in data else None
+            self.train, self.test, self.public = (
+                squeezed([Image.fromarray(one) for one in pixels], size)
+                for pixels in (data["x_train"][chosen], data["x_test"], data["x_public"][: options.pool])
+            )
+        self.labels, self.truth = y.astype(str), truth.astype(str)
+        self.classes = [str(one) for one in np.unique(self.labels)]  # declared, as those of a benchmark
 
-    def rows(self, part: str):
-        """The encoder's rows of one part."""
-        if part not in self._rows:
-            encoder = get_encoder(ENCODER, size=self._options.size, device=self._options.device)
-            self._rows[part] = encode_pixels(getattr(self, part), encoder)
-        return self._rows[part]
-
-    def data(self, images: bool):
+    def data(self, encoder):
         """Private and public pictures, or their rows."""
-        x = (self.train, self.public) if images else (self.rows("train"), self.rows("public"))
-        private, public = (
-            (dpt.PrivateImages, dpt.PublicImages) if images else (dpt.PrivateEmbeddings, dpt.PublicEmbeddings)
-        )
         declared = {"classes": self.classes, "size": len(self.labels), "name": "ablation"}
-        return private(x[0], self.labels, **declared), public(x[1])
-
-    def accuracy(self, model, images: bool) -> float:
-        """Of the test pictures, through the encoder that the model takes rows of."""
-        if not images or (model.encoder_delta is None and model.encoder.name == ENCODER):
-            return float(model.score(self.rows("test"), self.truth))
-        base = model.encoder if model.encoder_delta is None else model.encoder_delta.base
-        encoder = encoder_of(base, device=self._options.device, delta=model.encoder_delta)
-        return float(model.score(encode_pixels(self.test, encoder), self.truth))
+        if encoder is None:
+            return dpt.PrivateImages(self.train, self.labels, **declared), dpt.PublicImages(self.public)
+        private = dpt.PrivateEmbeddings(rows_of(encoder, self.train), self.labels, **declared)
+        return private, dpt.PublicEmbeddings(rows_of(encoder, self.public))
 
 
 def right_answers(model, truth) -> float | None:
@@ -122,64 +126,58 @@ def right_answers(model, truth) -> float | None:
     return float(np.mean([truth[row] == name for name, row in told])) if told else None
 
 
-def run(options) -> None:
-    out, pictures = Path(options.out), None
-    lines = out.read_text().splitlines() if out.exists() else []
-    done = {tuple(json.loads(line)["cell"]) for line in lines}
-    for seed in range(options.seeds):
-        for table, setting, name, own in settings(options.size):
-            cells = [(table, setting, epsilon, seed) for epsilon in options.epsilon]
-            if table not in options.tables or all(cell in done for cell in cells):
-                continue
-            pictures = pictures or Pictures(options.pictures, options)
-            said: dict = {}
-            for cell in cells:
-                if cell in done:
-                    continue
-                line = fitted(pictures, name, own, cell, said, options)
-                print(line, flush=True)
-                with out.open("a") as stream:
-                    stream.write(line + "\n")
-
-
-def fitted(pictures: Pictures, name: str, own: dict, cell: tuple, said: dict, options) -> str:
-    """Fit one cell, and what came of it as a line of JSON."""
-    kind = dpt.METHODS[name]
-    images = issubclass(kind, ImageMethod)
+def fitted(options, cells):
+    pictures, said = Pictures(options), {}
+    table, setting = cells[0]["table"], cells[0]["setting"]
+    name, own = next((n, o) for t, s, n, o in settings(options.size) if (t, s) == (table, setting))
+    kind = Overheard if name == OTHERS_STUDENT else dpt.METHODS[name]
     teachers = own.get("teachers", options.teachers)
     asked = {"teachers": teachers, "queries": min(options.queries, len(pictures.public))}
     if options.confident:
         answers = round(0.684 * asked["queries"])
         asked |= {"threshold": 0.6 * teachers, "answers": answers, "labels": "hard"}
-    if images:
-        asked |= {"encoder": ENCODER, "size": options.size, "device": options.device}
-        asked["student_steps"] = options.student_steps
-    method = kind(**{**asked, **own})
-    private, public = pictures.data(images)
-    started = time.perf_counter()
-    budget = dpt.Budget(epsilon=cell[2], delta=DELTA)
-    noise = Remembering(cell[3], said)
-    model = method.fit(private, public, budget=budget, ledger=dpt.Ledger.in_memory(), noise=noise)
-    taken = time.perf_counter() - started
-    answered = sum(map(len, model.provenance.answers["rows"].values()))
-    return json.dumps(
-        {
-            "cell": cell,
-            "method": name,
-            "epsilon": model.guarantee.epsilon,
-            "accuracy": pictures.accuracy(model, images),
-            "answered": answered,
-            "right answers": right_answers(model, pictures.public_truth),
-            "seconds": round(taken, 1),
-            "settings": {**asked, **own},
-        }
+    on_pixels = {"encoder": ENCODER, "size": options.size, "device": options.device}
+    on_pixels |= {"student_steps": options.student_steps, **own}
+    images = kind.takes is dpt.PrivateImages
+    network = partial(network_of, size=options.size, device=options.device)
+    private, public = pictures.data(None if images else network(ENCODER).encoder)
+    students = network(own.get("student_encoder", on_pixels["encoder"])).encoder
+    for cell in cells:
+        method = kind(**{**asked, **(on_pixels if images else {})})
+        started = time.perf_counter()
+        budget = dpt.Budget(epsilon=cell["epsilon"], delta=DELTA)
+        noise = Remembering(cell["seed"], said)
+        model = method.fit(private, public, budget=budget, ledger=dpt.Ledger.in_memory(), noise=noise)
+        if name == OTHERS_STUDENT:
+            accuracy = others_student(asked | on_pixels, students, pictures, noise)
+        else:
+            accuracy = float(model.score(rows_of(students, pictures.test, model), pictures.truth))
+        yield (
+            cell,
+            {
+                "accuracy": accuracy,
+                "answered": sum(map(len, model.provenance.answers["rows"].values())),
+                "right answers": right_answers(model, pictures.public_truth),
+                "seconds": round(time.perf_counter() - started, 1),
+                "settings": asked | own,
+            },
+        )
+
+
+def others_student(given: dict, encoder, pictures: Pictures, noise) -> float:
+    """Accuracy of a student on pixels that learns from the answers that were heard last."""
+    method, public = dpt.PromPATE(**given), dpt.PublicImages(pictures.public)
+    found = method.learned(method.untaught_student(method.network(), public), public, HEARD[-1], noise)
+    rows = apply(found.features, rows_of(encoder, pictures.test, found))
+    return float(
+        np.mean(np.array(pictures.classes)[found.head.scores(rows).argmax(axis=1)] == pictures.truth)
     )
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("pictures", help="the .npz file")
-    arguments.add_argument("out", help="results, a line of JSON for each cell; read first if it is there")
+    arguments.add_argument("pictures", help="the .npz file, or the folder")
+    arguments.add_argument("out", type=Path, help="results, a line for each cell; read first if it is there")
     arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--size", type=int, default=96, help="side that pictures are squeezed to")
     arguments.add_argument("--rows", type=int, default=50_000, help="most private pictures")
@@ -189,12 +187,21 @@ def main() -> None:
     arguments.add_argument("--student-steps", type=int, default=1000, help="of students from scratch")
     arguments.add_argument("--epsilon", default="1,2,4,8")
     arguments.add_argument("--tables", default="3,6,9,10,11")
+    arguments.add_argument("--only", default="", help="settings that begin so, such as 'D,E,F'")
     arguments.add_argument("--seeds", type=int, default=1)
     arguments.add_argument("--confident", action="store_true")
+    arguments.add_argument("--workers", type=int, default=1)
     options = arguments.parse_args()
-    options.epsilon = [float(one) for one in options.epsilon.split(",")]
-    options.tables = options.tables.split(",")
-    run(options)
+    tables, only = options.tables.split(","), tuple(options.only.split(","))
+    jobs = [
+        [
+            {"table": table, "setting": setting, "epsilon": float(epsilon), "seed": seed, "method": name}
+            for epsilon in options.epsilon.split(",")
+        ]
+        for seed, (table, setting, name, _) in product(range(options.seeds), settings(options.size))
+        if table in tables and setting.startswith(only)
+    ]
+    fill(options.out, jobs, fitted, options, options.workers)
 
 
 if __name__ == "__main__":

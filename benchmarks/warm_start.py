@@ -2,26 +2,31 @@
 
     python benchmarks/warm_start.py rows cifar10.npz banking77.npz     # a linear head on embeddings
     python benchmarks/warm_start.py pixels digits                      # a small network on pictures
-    python benchmarks/warm_start.py pixels cifar/ --size 32 --micro-batch 256 --device cuda
+    python benchmarks/warm_start.py pixels cifar/ --size 32 --micro-batch 256 --device cuda --workers 4
 
-Embeddings are archives with `q_train, y_train, q_test, y_test, scale, offset`, or `x_train, …`. Pictures are
-scikit-learn's digits, or what `deep_methods.py` reads. The tables are those of Zhu and Zhang. Noise is
-seeded; every cell is the mean of `--seeds`.
+Embeddings are archives with `q_train, y_train, q_test, y_test, scale, offset`, or `x_train, …`; `pictures.py`
+says what pictures can be. The tables are those of Zhu and Zhang. Noise is seeded. Every cell is a line of
+JSON in `--out`, fitted in a process of its own; a cell that is there is not run again. `--table` prints the
+mean of all seeds in the file.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import time
+from collections import defaultdict
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from deep_methods import from_sprites, from_zip, squeezed
-from PIL import Image
+from cells import fill
+from pictures import parts_in, rows_of
 
 from dptransfer.data import PrivateEmbeddings, PrivateImages
-from dptransfer.encoders import adapted, encode_pixels, get_encoder
+from dptransfer.deep.network import network_of
 from dptransfer.ledger import Ledger
 from dptransfer.methods import (
     DPSGDProbe,
@@ -36,8 +41,13 @@ from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 
 BUDGET = Budget(epsilon=2.0, delta=1 / 50_000)
-EPOCHS = (2, 10, 40)
-FORMS = [(loss, temperature) for loss in ("logits", "average") for temperature in (0.05, 1.0)]
+WARM = {
+    f"warm start, {loss}, temperature {temperature}": {"loss": loss, "prior_temperature": temperature}
+    for loss in ("logits", "average")
+    for temperature in (0.05, 1.0)
+}
+AT_ONCE = {"mean": MeanPrototypes, "mean-estimation": MeanEstimation, "noisy-gd, 30 steps": NoisyGD}
+"""Methods on rows without passes."""
 
 
 @dataclass(frozen=True)
@@ -47,21 +57,24 @@ class Plain(FineTuning):
     train: str = "all"
     name: ClassVar[str] = "plain"
 
-    def parts(self, network, classes, features):
-        """As a warm start without public pictures has them."""
-        return WarmStartNetwork(train=self.train, blocks=self.blocks).parts(network, classes, features)
+    @property
+    def trained(self):
+        """As a warm start has it."""
+        return {"train": self.train}
 
 
-def fitted(method, private, seed):
-    ledger = Ledger.in_memory(strict_names=True)
-    return method.fit(private, budget=BUDGET, ledger=ledger, noise=SeededNoise(seed))
+def method_of(cell: dict, args: argparse.Namespace):
+    name = cell["method"]
+    if name in AT_ONCE:
+        return AT_ONCE[name]()
+    given = {"steps": round(cell["passes"] / args.rate), "sampling_rate": args.rate, **WARM.get(name, {})}
+    if args.what == "rows":
+        return (DPSGDProbe if name == "plain" else WarmStart)(**given)
+    own = {field: getattr(args, field) for field in ("encoder", "size", "device", "train", "micro_batch")}
+    return (Plain if name == "plain" else WarmStartNetwork)(**given, **own)
 
 
-def line(name: str, scores: list[float]) -> None:
-    print(f"| {name} | {np.mean(scores):.1f} | {np.std(scores):.1f} |", flush=True)
-
-
-def on_rows(path: Path, rate: float, seeds: int) -> None:
+def embeddings(path: str):
     found = np.load(path, allow_pickle=True)
 
     def rows(part: str) -> np.ndarray:
@@ -69,60 +82,35 @@ def on_rows(path: Path, rate: float, seeds: int) -> None:
             return found[f"x_{part}"]
         return found[f"q_{part}"].astype(np.float32) * found["scale"] + found["offset"]
 
-    x, y = rows("test"), found["y_test"].astype(np.int64)
-    labels = found["y_train"].astype(np.int64)
-    private = PrivateEmbeddings(rows("train"), labels, classes=range(int(y.max()) + 1), name="rows")
-    print(f"\n{path.stem}\n\n| method, passes | accuracy | ± |\n|---|---|---|")
-
-    def shown(name, method):
-        line(name, [100 * fitted(method, private, seed).score(x, y) for seed in range(seeds)])
-
-    shown("mean", MeanPrototypes())
-    shown("mean-estimation", MeanEstimation())
-    shown("noisy-gd, 30 steps", NoisyGD())
-    for epochs in EPOCHS:
-        given = {"steps": round(epochs / rate), "sampling_rate": rate}
-        shown(f"dpsgd, {epochs}", DPSGDProbe(**given))
-        for loss, temperature in FORMS:
-            warm = WarmStart(**given, loss=loss, prior_temperature=temperature)
-            shown(f"warm-start, {loss}, temperature {temperature}, {epochs}", warm)
+    return rows("train"), found["y_train"].astype(np.int64), rows("test"), found["y_test"].astype(np.int64)
 
 
-def pictures_in(source: str, side: int, rows: int | None):
-    if source != "digits":
-        path = Path(source)
-        parts = from_sprites(path, side, rows) if path.is_dir() else from_zip(path, side)
-        return *parts["train"][:2], *parts["test"][:2]
-    from sklearn.datasets import load_digits
+def fitted(args, cells):
+    for cell in cells:
+        if args.what == "rows":
+            encoder = None
+            x, y, test, truth = embeddings(cell["source"])
+        else:
+            encoder = network_of(args.encoder, size=args.size, device=args.device).encoder
+            parts = parts_in(cell["source"], args.size, args.rows)
+            (x, y), (test, truth) = parts["train"], parts["test"]
+        kind = PrivateEmbeddings if encoder is None else PrivateImages
+        private = kind(x, y, classes=range(int(max(y.max(), truth.max())) + 1), name="measured")
+        ledger, started = Ledger.in_memory(strict_names=True), time.perf_counter()
+        noise = SeededNoise(cell["seed"])
+        model = method_of(cell, args).fit(private, budget=BUDGET, ledger=ledger, noise=noise)
+        taken = time.perf_counter() - started
+        accuracy = 100 * model.score(test if encoder is None else rows_of(encoder, test, model), truth)
+        yield cell, {"accuracy": round(accuracy, 2), "seconds": round(taken, 2)}
 
-    found = load_digits()
-    grey = [Image.fromarray((one * 15.9).astype(np.uint8)) for one in found.images]
-    pixels, labels = np.array([squeezed(one, side) for one in grey]), found.target
-    order = np.random.default_rng(0).permutation(len(labels))
-    own, test = order[:1400], order[1400:]
-    return pixels[own], labels[own], pixels[test], labels[test]
 
-
-def on_pixels(source: str, args: argparse.Namespace) -> None:
-    pixels, labels, test, truth = pictures_in(source, args.size, args.rows)
-    private = PrivateImages(pixels, labels, classes=range(int(labels.max()) + 1), name="pictures")
-    plain = get_encoder(args.encoder, size=args.size, device=args.device)
-    print(f"\n{source}, {args.encoder}, {args.train}\n\n| method, passes | accuracy | ± |\n|---|---|---|")
-
-    def score(method, seed):
-        model = fitted(method, private, seed)
-        delta = model.encoder_delta
-        return 100 * model.score(encode_pixels(test, adapted(plain, delta) if delta else plain), truth)
-
-    given = {name: getattr(args, name) for name in ("encoder", "size", "device", "train", "micro_batch")}
-    given["sampling_rate"] = args.rate
-    for epochs in args.epochs:
-        steps = round(epochs / args.rate)
-        line(f"plain, {epochs}", [score(Plain(**given, steps=steps), seed) for seed in range(args.seeds)])
-        for loss, temperature in FORMS:
-            warm = WarmStartNetwork(**given, steps=steps, loss=loss, prior_temperature=temperature)
-            name = f"warm-start-network, {loss}, temperature {temperature}, {epochs}"
-            line(name, [score(warm, seed) for seed in range(args.seeds)])
+def show(out: Path) -> None:
+    found = defaultdict(list)
+    for line in map(json.loads, out.read_text().splitlines()):
+        found[line["source"], line["method"], line["passes"]].append(line["accuracy"])
+    print("| data | method | passes | accuracy | ± | seeds |\n|---|---|---|---|---|---|")
+    for (source, method, passes), of in found.items():
+        print(f"| {source} | {method} | {passes} | {np.mean(of):.1f} | {np.std(of):.1f} | {len(of)} |")
 
 
 def main() -> None:
@@ -138,14 +126,29 @@ def main() -> None:
     parser.add_argument("--rows", type=int)
     parser.add_argument("--train", default="all")
     parser.add_argument("--micro-batch", type=int, default=64)
-    parser.add_argument("--epochs", type=int, nargs="+", default=EPOCHS)
+    parser.add_argument("--epochs", type=int, nargs="+", default=(2, 10, 40))
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("warm-start.jsonl"))
+    parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
-    for source in args.sources:
-        if args.what == "rows":
-            on_rows(Path(source), args.rate, args.seeds)
-        else:
-            on_pixels(source, args)
+    if args.table:
+        return show(args.out)
+    about = {"what": args.what}
+    if args.what == "pixels":
+        about |= {"encoder": args.encoder, "size": args.size, "rows": args.rows, "train": args.train}
+    jobs = [
+        [{**about, "source": source, "method": method, "passes": passes, "seed": seed}]
+        for seed, passes, source, method in product(
+            range(args.seeds), args.epochs, args.sources, ["plain", *WARM]
+        )
+    ]
+    if args.what == "rows":
+        jobs += [
+            [{**about, "source": source, "method": method, "passes": 0, "seed": seed}]
+            for seed, source, method in product(range(args.seeds), args.sources, AT_ONCE)
+        ]
+    fill(args.out, jobs, fitted, args, args.workers)
 
 
 if __name__ == "__main__":

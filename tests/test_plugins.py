@@ -1,9 +1,12 @@
 """Names that other packages add, and what is left of them where those packages are broken."""
 
+import shutil
+
 import pytest
 
 from dptransfer.errors import ArgumentError
 from dptransfer.plugins import Registry, is_place
+from dptransfer.release.manifest import current_versions
 
 
 def numbers(name, found):
@@ -107,3 +110,17 @@ def test_places_are_told_from_names_and_paths():
     assert is_place("a:B")
     assert is_place("pack.age_1.module:Class")
     assert not any(map(is_place, ["top-k", "hf:org/name", "C:\\models", "a.b", "a:b.c", ":x", "a:", "1a:b"]))
+
+
+def test_what_is_installed_while_a_process_runs_is_found_and_what_is_removed_is_not(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "late" not in REGISTRY.names
+    told = tmp_path / "late-1.0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: late\nVersion: 1.0\n")
+    (told / "entry_points.txt").write_text("[dptransfer.numbers]\nlate = late:Late\n")
+    assert "late" in REGISTRY.names
+    assert current_versions("late")["late"] == "1.0"
+    shutil.rmtree(told)
+    assert "late" not in REGISTRY.names
+    assert current_versions("late")["late"] == "unknown"

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from contracts.rows import steady
 from dptransfer.compute import linear_teachers
 from dptransfer.compute.linear_teachers import RIDGE, linear_ballots
+from dptransfer.progress import reported_to
 from dptransfer.queries.votes import ABSTAINS
 
 CLASSES, WIDTH, TEACHERS = 4, 6, 8
@@ -82,7 +83,7 @@ people = st.lists(st.integers(0, 11), min_size=1, max_size=40)
 
 @steady
 @given(whose=people, seed=st.integers(0, 2**32 - 1))
-def test_whoever_comes_or_goes_changes_one_ballot_and_whoever_is_replaced_two(whose, seed):
+def test_whoever_comes_or_goes_or_is_replaced_in_place_changes_one_ballot_and_elsewhere_two(whose, seed):
     """Persons with all their rows; the others' draws stay, as `methods.partition` says they may."""
     whose = np.array(whose)
     rng = np.random.default_rng(seed)
@@ -93,6 +94,7 @@ def test_whoever_comes_or_goes_changes_one_ballot_and_whoever_is_replaced_two(wh
     assert changed(every, ballots(x[~leaving], y[~leaving], drawn[whose][~leaving])) <= 1
     elsewhere = np.where(leaving, rng.integers(0, TEACHERS), drawn[whose])
     others = np.where(leaving[:, None], -x, x)
+    assert changed(every, ballots(others, y, drawn[whose])) <= 1
     assert changed(every, ballots(others, y, elsewhere)) <= 2
 
 
@@ -116,3 +118,12 @@ def test_neither_threads_nor_the_other_teachers_change_a_ballot(monkeypatch):
     for one in (0, 7, 199):
         own = teacher == one
         assert (ballots(x[own], y[own], np.zeros(own.sum(), dtype=np.int64), 1, asked)[0] == cast[one]).all()
+
+
+def test_how_far_it_is_is_told_by_teachers_whatever_rows_they_have():
+    x, y = rows_of(50)
+    for teacher in (np.zeros(50, dtype=np.int64), np.arange(50)):
+        heard = []
+        with reported_to(lambda *told, heard=heard: heard.append(told)):
+            ballots(x, y, teacher, 70)
+        assert heard == [(32, 70, "teacher"), (64, 70, "teacher"), (70, 70, "teacher")]

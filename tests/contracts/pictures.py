@@ -21,7 +21,7 @@ QUICK = {
     "rank": 2,
     "teachers": 4,
     "queries": 6,
-    "epochs": 8.0,
+    "epochs": 2.0,
     "rate": 0.02,
     "batch": 4,
     "student_steps": 2,

@@ -10,6 +10,7 @@ from dptransfer.deep.trained_parts import TRAINED, TrainedParts
 from dptransfer.errors import ArgumentError
 from dptransfer.features import PublicMap
 
+from .tiny import PLACE
 from .toys import CLASSES, tiny_network
 
 
@@ -64,3 +65,16 @@ def test_a_layer_that_does_more_than_its_kind_says_is_refused_where_it_is_traine
     require_as_released(TrainedParts(network, "all", CLASSES, pace=0.05))
     with pytest.raises(ArgumentError, match="What is trained must be what is released"):
         require_as_released(TrainedParts(network, train, CLASSES, pace=0.05))
+
+
+def test_both_sides_of_the_comparison_have_exact_kernels(monkeypatch):
+    """With fewer bits on one of them, as a GPU has them by default, plain layers would be refused."""
+    parts = TrainedParts(network_of(PLACE, size=8), "film", 3)
+    kind, seen = type(parts.network.encoder), []
+    plain = kind.rows_of
+    monkeypatch.setattr(
+        kind, "rows_of", lambda *given: seen.append(torch.backends.cudnn.allow_tf32) or plain(*given)
+    )
+    with torch.backends.cudnn.flags(allow_tf32=True):
+        require_as_released(parts)
+    assert set(seen) == {False}

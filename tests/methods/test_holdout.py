@@ -207,17 +207,18 @@ def test_methods_that_need_class_sizes_refuse_before_the_charge():
 
 def test_pictures_held_out_are_seen_by_the_encoder_as_the_run_left_it(monkeypatch):
     pytest.importorskip("torch")
-    from .normalisation import Normalisation, tiny_encoder
+    from deep.tiny import PLACE, tiny_classifier
 
     halves, split = [], HoldOut.split
     monkeypatch.setattr(HoldOut, "split", lambda *given: halves.append(split(*given)) or halves[0])
-    model = held(images(), Normalisation(steps=3), noise=Silent(), holdout=0.5)
+    far = dpt.FiLM(encoder=PLACE, size=8, steps=12, micro_batch=16, reach=100.0)
+    model = held(images(), far, noise=Silent(), holdout=0.5)
     own, kept = halves[0]
     assert len(own.labels) + len(kept.labels) == 90
     assert len(own.labels) == len(own.pixels[:]) > 0
-    rows = encode_pixels(kept.pixels, adapted(tiny_encoder(), model.encoder_delta))
+    rows = encode_pixels(kept.pixels, adapted(tiny_classifier(), model.encoder_delta))
     right = int((model.predict(rows) == np.array(model.classes)[kept.labels]).sum())
-    plain = encode_pixels(kept.pixels, tiny_encoder())
+    plain = encode_pixels(kept.pixels, tiny_classifier())
     assert right != int((model.predict(plain) == np.array(model.classes)[kept.labels]).sum())
     assert model.charged.size.count == pytest.approx(len(rows))
     assert model.charged.accuracy.value == pytest.approx(right / len(rows), abs=1e-6)

@@ -1,4 +1,4 @@
-"""Teachers and Normalisation killed by SIGKILL in the middle, reopened, released, verified and used.
+"""Teachers and a network's training killed by SIGKILL in the middle, reopened, released, verified and used.
 
 `python -m methods.test_reopened votes FOLDER 1` is the fit: it kills itself once that answer is on disk.
 """
@@ -13,13 +13,14 @@ import pytest
 from PIL import Image
 
 import dptransfer as dpt
-from dptransfer.encoders import adapted
+from dptransfer.encoders import adapted, get_encoder
 from dptransfer.methods.workspace import Workspace
 
-from .samples import clusters, images, pictures, pool, private, released
+from .samples import SIDE, clusters, images, pictures, pool, private, released
 from .test_workspace import answers, charges
 
 TESTS = Path(__file__).parents[1]
+PLACE = "deep.tiny:tiny_classifier"
 VOTING = {
     "votes": dpt.TransferPATE(teachers=50),
     "tested votes": dpt.TransferPATE(teachers=50, threshold=20.0, queries=40),
@@ -35,9 +36,7 @@ def fit(kind, folder):
     }
     if kind in VOTING:
         return VOTING[kind].fit(private(), pool(), **settings)
-    from .normalisation import Normalisation
-
-    return Normalisation().fit(images(), **settings)
+    return dpt.FiLM(encoder=PLACE, size=SIDE, steps=12, micro_batch=16).fit(images(), **settings)
 
 
 def killed(kind, folder, answer):
@@ -51,21 +50,19 @@ def killed(kind, folder, answer):
 def accuracy(kind, model):
     if kind in VOTING:
         return model.score(*clusters(300, seed=9))
-    from .normalisation import tiny_encoder
-
     pixels, labels = pictures(60, seed=5)
-    encoder = adapted(tiny_encoder(), model.encoder_delta)
+    encoder = adapted(get_encoder(PLACE, size=SIDE), model.encoder_delta)
     return model.score(encoder.encode([Image.fromarray(picture) for picture in pixels]), labels)
 
 
 @pytest.mark.parametrize(
     ("kind", "answer", "asked"),
-    [("votes", 1, 2), ("votes", 2, 2), ("tested votes", 2, 3), ("normalisation", 7, 20)],
+    [("votes", 1, 2), ("votes", 2, 2), ("tested votes", 2, 3), ("film", 7, 12)],
 )
 def test_a_killed_fit_is_reopened_with_one_charge_and_its_model_is_released_and_predicts(
     kind, answer, asked, tmp_path
 ):
-    if kind == "normalisation":
+    if kind == "film":
         pytest.importorskip("torch")
     assert killed(kind, tmp_path, answer)
     (open_charge,), left = charges(tmp_path), answers(tmp_path)

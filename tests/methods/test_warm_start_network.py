@@ -123,3 +123,14 @@ def test_rows_that_are_too_wide_side_by_side_are_refused_before_the_charge(monke
     monkeypatch.setattr("dptransfer.deep.network.Network.dimension", 9000)
     with pytest.raises(ArgumentError, match="at most 16384 dimensions for exact norms; got 18000"):
         method().prepare(images().facts, None)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"axes": 64}, {"train": "all", "blocks": 2}, {"train": "last", "blocks": 1}],
+    ids=["axes", "all", "last"],
+)
+def test_a_setting_that_would_not_be_used_is_refused(given):
+    with pytest.raises(ArgumentError, match="Leave it out"):
+        method(**given)
+    method(**given | {"blocks": None, "axes": 256})

@@ -19,6 +19,7 @@ import numpy as np
 from dptransfer.arrays import AnyArray, Floats, Floats32, Integers, Labels
 from dptransfer.compute.cores import usable_cores
 from dptransfer.compute.threads import side_by_side
+from dptransfer.progress import tell
 
 _NO_VOTE = -1  # `queries.votes.ABSTAINS`
 _AT_ONCE = 32  # teachers that one thread is given at a time
@@ -54,7 +55,11 @@ def linear_ballots(
         parts = (order[ends[one] : ends[one + 1]] for one in several)
         return np.stack([_ballot(rows[own], labels[own], questions) for own in parts])
 
-    return np.concatenate(list(side_by_side(cast, range(0, teachers, _AT_ONCE), usable_cores())))
+    found: list[AnyArray] = []
+    for some in side_by_side(cast, range(0, teachers, _AT_ONCE), usable_cores()):
+        found.append(some)
+        tell(min(len(found) * _AT_ONCE, teachers), teachers, "teacher")
+    return np.concatenate(found)
 
 
 def _ballot(rows: Floats32, labels: Labels, questions: Floats32) -> AnyArray:

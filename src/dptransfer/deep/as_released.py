@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer.deep.trained_parts import TrainedParts
+from dptransfer.encoders.device import exact_kernels
 from dptransfer.encoders.registry import adapted
 from dptransfer.errors import ArgumentError
 from dptransfer.features import apply
@@ -30,7 +31,7 @@ def require_as_released(parts: TrainedParts) -> None:
     here = torch.from_numpy(theta.astype(np.float32)).to(network.device)
     trained = np.nan_to_num(parts.logits(here, parts.front(inputs)).cpu().numpy())
     released: Any = network.encoder if delta is None else adapted(network.encoder, delta)
-    with torch.no_grad():
+    with torch.no_grad(), exact_kernels():
         rows = released.rows_of(inputs).float().cpu().numpy()
     found = apply(parts.features, rows) @ parts.head(theta).T
     if np.abs(trained - found).max() > _APART * np.abs(found).max():

@@ -72,7 +72,7 @@ def _lattice(gradients: Any, norm: int, clip: float) -> Any:
     parameters = gradients.shape[1]
     largest = torch.linalg.vector_norm(gradients, ord=math.inf, dim=1)
     usable = (largest >= _SMALLEST) & (largest < math.inf)  # a NaN is neither
-    if not usable.all():
+    if gradients.is_cuda or not usable.all():  # a GPU would have to be waited for
         gradients = torch.where(usable[:, None], gradients, 0.0)
     exponent = torch.frexp(torch.where(usable, largest, 1.0))[1].long()
     power = _power_of_two(coordinate_bits(parameters) - exponent)

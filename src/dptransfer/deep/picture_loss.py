@@ -59,11 +59,12 @@ class PictureLoss:
 
         def gradients(positions: Integers, labels: Labels) -> Any:
             def loss(logits: Any) -> Any:
-                own = torch.from_numpy(labels).to(device).repeat_interleave(pictures.views)
+                own = torch.from_numpy(labels).to(device, non_blocking=True)
+                own = own.repeat_interleave(pictures.views)
                 if self.prior is None:
                     return losses(logits, own)
                 # The first picture's prior stands for a blank's: its gradient is dropped.
-                beside = self.prior[torch.from_numpy(positions).clamp(min=0).to(device)]
+                beside = self.prior[torch.from_numpy(positions).clamp(min=0).to(device, non_blocking=True)]
                 return losses(logits, own, beside.repeat_interleave(pictures.views, dim=0), self.combined)
 
             maps = pictures.at(positions)

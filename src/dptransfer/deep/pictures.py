@@ -43,7 +43,8 @@ class Pictures:
 
         if self._kept is None:
             self._kept = self._read()
-        there = torch.from_numpy(positions).to(self._kept.device)
+        # Without waiting for the device: what is in ordinary memory is copied before the call returns.
+        there = torch.from_numpy(positions).to(self._kept.device, non_blocking=True)
         chosen = self._kept[there]  # −1 is the last, a blank
         return chosen.flatten(0, 1) if self._keeps_maps else self._from_bytes(chosen)
 

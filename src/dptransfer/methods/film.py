@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dptransfer import _check
-from dptransfer.deep.network import Network
-from dptransfer.deep.trained_parts import TrainedParts
-from dptransfer.features import FittedFeatures
 from dptransfer.methods.about import TEAL, About
-from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, TRUNK_PACE, FineTuning
+from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,7 @@ class FiLM(FineTuning):
     )
     checks: ClassVar[_check.Checks] = {"train": partial(_check.one_of, allowed=("film", "bias"))}
 
-    def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
+    @property
+    def trained(self) -> Mapping[str, Any]:
         """As it is set."""
-        return TrainedParts(
-            network, self.train, classes, blocks=self.blocks, pace=TRUNK_PACE, features=features
-        )
+        return {"train": self.train}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -118,9 +118,15 @@ class FineTuning(ImageMethod):
         units = facts.declared_units
         return 1.0 if units is None else min(1.0, _PER_STEP / units)
 
+    @property
     @abstractmethod
+    def trained(self) -> Mapping[str, Any]:
+        """What is trained of the network: `train` of `TrainedParts`, and what goes with it."""
+
     def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
         """What is trained of the network, and of a head behind this map; None for rows of unit norm."""
+        given = {"blocks": self.blocks, "pace": TRUNK_PACE, "features": features, **self.trained}
+        return TrainedParts(network, classes=classes, **given)
 
     def beforehand(self, facts: Facts, rounds: GaussianRounds) -> list[GaussianRounds]:
         """What is released before these rounds, for a share of what they cost; nothing, mostly."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dptransfer import _check
-from dptransfer.deep.network import Network
-from dptransfer.deep.trained_parts import TrainedParts
-from dptransfer.features import FittedFeatures
 from dptransfer.methods.about import OLIVE, About
-from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, TRUNK_PACE, FineTuning
+from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
 
 
 @dataclass(frozen=True)
@@ -50,14 +48,7 @@ class LoRA(FineTuning):
     )
     checks: ClassVar[_check.Checks] = {"rank": _check.whole}
 
-    def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
+    @property
+    def trained(self) -> Mapping[str, Any]:
         """As it is set."""
-        return TrainedParts(
-            network,
-            "low-rank",
-            classes,
-            blocks=self.blocks,
-            rank=self.rank,
-            pace=TRUNK_PACE,
-            features=features,
-        )
+        return {"train": "low-rank", "rank": self.rank}

@@ -26,8 +26,8 @@ class PromPATE(PictureVoting):
                    two, both for the whole number of tests and answers, used or not.
     Relation:      add/remove one unit, or replace one unit, an example or a person with all theirs; the
                    budget says which relation, the data which unit.
-    Sensitivity:   see `VoteCounts` and `LargestVotes`: √(2·questions) and √questions, doubled under
-                   replace-one, since one unit is with one teacher (`methods.partition`).
+    Sensitivity:   see `VoteCounts` and `LargestVotes`: √(2·questions) and √questions under either relation,
+                   since one unit, and its successor, is with one teacher (`methods.partition`).
     Assumes:       declared classes; public pictures; a public number of teachers and a public classifier. A
                    teacher's ballot is a function of its own pictures: its weights, its batches and their
                    order are its own, and its places in passes of one shape do not depend on the others. That

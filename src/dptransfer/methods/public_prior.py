@@ -179,11 +179,14 @@ class PublicPriorPrototypes(EmbeddingMethod):
         start = np.zeros((len(counts), features.dimension))
         if words is not None and in_words is not None:
             features = FittedSideBySide(features, words)
-            start = np.hstack([start, STRETCHES[1] * in_words])
+            # What all classes have in common tells none from another, and would cost steps their precision.
+            start = np.hstack([start, STRETCHES[1] * (in_words - in_words.mean(axis=0))])
         axes = features.dimension - (0 if in_words is None else in_words.shape[1])
         weights = self._descend(head_rows(features, private), start, axes, counts, purse, spent.left)
         spent.on(f"{self.steps} gradient steps in {axes} axes", spent.left)
         weights[:, :axes] = _evened(weights[:, :axes])
+        if in_words is not None:  # as they were read, so that the card can show them
+            weights[:, axes:] = STRETCHES[1] * in_words
         head = LinearHead(weights, np.zeros(len(counts)))
         return Outcome(head, (shares.event,), notes=(spent.note,), features=features)
 

@@ -62,17 +62,12 @@ class WordReader:
         return word_share(confidence, self.signal, self.words.dimension, self._named_classes)
 
     def weights(self, share: float, counts: Floats, count_scale: float) -> Floats:
-        """(classes, words) weights of a linear score, from noisy sums for this share of the budget.
-
-        They are centred over classes: what all have in common tells no class from another.
-        """
+        """(classes, words) weights of a linear score, from noisy sums for this share of the budget."""
         facts = self.private.facts
         query = ClassSums(self.words, len(facts.classes), bound=facts.bound)
         sums = self._release(query, share)
         scale = self.purse.scale(query, share)
-        found = sparse_posterior(sums, counts, scale, count_scale, self.named).weights
-        centred: Floats = found - found.mean(axis=0)
-        return centred
+        return sparse_posterior(sums, counts, scale, count_scale, self.named).weights
 
     @property
     def _named_classes(self) -> float:

@@ -23,12 +23,13 @@ from dptransfer.ledger import Ledger, Receipt
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods import charging
 from dptransfer.methods.base import require_kinds
-from dptransfer.methods.voting import MOST_NOISE, noisy_answers
+from dptransfer.methods.voting import MOST_NOISE, noisy_answers, questions_of, with_noise
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
-from dptransfer.queries.votes import CountedVotes, LargestVotes, VoteCounts, votes_of
+from dptransfer.queries.votes import CountedVotes, votes_of
 
 _CLASSES = 10
+_BALLOTS_REPLACED = 2  # a rule that we do not know may send a unit's successor to another teacher
 _SMALLEST_EPSILON = 1e-12  # so much noise that ε is 0 is fine, but no budget
 _MOST_TEACHERS = 10**9  # sums of votes live on the same grid
 
@@ -41,7 +42,8 @@ class Inquiry:
     its tests, looks first whether the favourite has enough votes, and answers at most `answers` of the
     questions that pass. All tests and all those answers are paid for in advance, used or not: how many pass
     is known only after looking. Both noises are Gaussian and fixed, so the price is the exact curve of
-    μ² = queries·(1/σ₁)² + answers·(√2/σ₂)², twice the distances under replace-one.
+    μ² = queries·(1/σ₁)² + answers·(√2/σ₂)², twice the distances under replace-one: who is with which teacher
+    was decided elsewhere, and a unit's successor may be with another.
 
     >>> paper = Inquiry(1000, noise=50.0, threshold_noise=200.0, answers=684)
     >>> round(paper.guarantee(1e-5).epsilon, 4)
@@ -106,13 +108,12 @@ class Inquiry:
     @property
     def mechanisms(self) -> tuple[GaussianMechanism, ...]:
         """The tests, if there are any, and the answers: each kind one noisy answer."""
-        votes = VoteCounts(self.most_answers, self.classes, self.unit)
-        steps = [GaussianMechanism(votes, self.noise / votes.l2_sensitivity(self.relation), self.relation)]
-        if self.threshold_noise is not None:
-            tests = LargestVotes(self.queries, self.classes, self.unit)
-            own = self.threshold_noise / tests.l2_sensitivity(self.relation)
-            steps.insert(0, GaussianMechanism(tests, own, self.relation))
-        return tuple(steps)
+        tested = self.threshold_noise is not None
+        asked = questions_of(
+            self.queries, self.most_answers if tested else None, self.classes, self.unit, _BALLOTS_REPLACED
+        )
+        scales = [self.noise] if self.threshold_noise is None else [self.threshold_noise, self.noise]
+        return tuple(with_noise(*one, self.relation) for one in zip(asked, scales, strict=True))
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -22,8 +22,9 @@ from dptransfer.data import Facts
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms import GaussianMechanism, Step
 from dptransfer.methods.base import Plan, PrivateMethod
+from dptransfer.methods.partition import BALLOTS_REPLACED
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget, Unit
+from dptransfer.privacy import Budget, Relation, Unit
 from dptransfer.queries import LargestVotes, VoteCounts
 
 _ASSUMED_SIZE = 5_000  # examples, where none are declared
@@ -220,7 +221,7 @@ class Voting(PrivateMethod):
             return found
         if self.labels == "soft":
             return most
-        one = VoteCounts(1, len(facts.classes), facts.unit)
+        one = VoteCounts(1, len(facts.classes), facts.unit, BALLOTS_REPLACED)
         multiplier = noise_multiplier_for(
             budget, lambda z: [GaussianMechanism(one, z, budget.relation).event]
         )
@@ -234,21 +235,18 @@ class Voting(PrivateMethod):
         Shares of μ² add up: at z/√share and z/√(1 − share) two answers cost what one does at z.
         """
         assert self.queries is not None
-        classes, relation = len(facts.classes), budget.relation
-
-        def noisy(query: VoteCounts | LargestVotes, given: float | None, share: float) -> GaussianMechanism:
-            least = multiplier / math.sqrt(share)
-            own = least if given is None else given / query.l2_sensitivity(relation)
-            return GaussianMechanism(query, own, relation)
-
-        if self.threshold is None:
-            return [noisy(VoteCounts(self.queries, classes, facts.unit), self.noise, 1.0)]
+        tested = self.threshold is not None
         answers = self.answers or max(1, round(_ANSWERED_SHARE * self.queries))
-        tests = LargestVotes(self.queries, classes, facts.unit)
-        votes = VoteCounts(answers, classes, facts.unit)
+        asked = questions_of(
+            self.queries, answers if tested else None, len(facts.classes), facts.unit, BALLOTS_REPLACED
+        )
+        given = [self.threshold_noise, self.noise] if tested else [self.noise]
+        shares = [_TEST_SHARE, 1 - _TEST_SHARE] if tested else [1.0]
         return [
-            noisy(tests, self.threshold_noise, _TEST_SHARE),
-            noisy(votes, self.noise, 1 - _TEST_SHARE),
+            GaussianMechanism(query, multiplier / math.sqrt(share), budget.relation)
+            if noise is None
+            else with_noise(query, noise, budget.relation)
+            for query, noise, share in zip(asked, given, shares, strict=True)
         ]
 
     @property
@@ -267,6 +265,27 @@ class Voting(PrivateMethod):
                 f"votes with noise of {test.scale:.4g}; "
             )
         return f"{said}with noise of {voting.scale:.4g} votes on each count."
+
+
+def questions_of(
+    queries: int, answers: int | None, classes: int, unit: Unit, replaced: int
+) -> list[VoteCounts | LargestVotes]:
+    """What is asked of the ballots: all votes or, with a number of answers, tests of all and so many votes.
+
+    Args:
+        queries: number of questions.
+        answers: most that are answered of those that pass a test; None where there is none, and all are.
+        classes: how many.
+        unit: what touches one teacher at most.
+        replaced: how many ballots a replaced unit changes.
+    """
+    votes = VoteCounts(queries if answers is None else answers, classes, unit, replaced)
+    return [votes] if answers is None else [LargestVotes(queries, classes, unit, replaced), votes]
+
+
+def with_noise(query: VoteCounts | LargestVotes, scale: float, relation: Relation) -> GaussianMechanism:
+    """Its answer with noise of this standard deviation, in votes."""
+    return GaussianMechanism(query, scale / query.l2_sensitivity(relation), relation)
 
 
 def noisy_answers(

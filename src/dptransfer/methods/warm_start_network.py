@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -19,13 +19,14 @@ from dptransfer.deep.picture_loss import Combination, PictureLoss
 from dptransfer.deep.trained_parts import TrainedParts
 from dptransfer.encoders.delta import BESIDE, EncoderDelta
 from dptransfer.encoders.in_memory import encode_pixels
+from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures, UnitNorm
 from dptransfer.features.lattice import LARGEST_DIMENSION, require_exact_norms
 from dptransfer.mechanisms import GaussianRounds
 from dptransfer.methods.about import BROWN, About
 from dptransfer.methods.base import Outcome, Outline, Plan
 from dptransfer.methods.centres_first import released_directions, sums_before
-from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, TRUNK_PACE, FineTuning
+from dptransfer.methods.fine_tuning import OPTIONS, STEPS_SEE, FineTuning
 from dptransfer.methods.warm_start import LOSSES, PRIOR_OPTIONS, WarmStart, joined
 from dptransfer.noise import NoiseSource
 from dptransfer.queries.softmax_gradient import ROW_NORM
@@ -59,7 +60,7 @@ class WarmStartNetwork(FineTuning):
     Attributes:
         train: 'film', 'bias', 'low-rank', 'last' or 'all'; the paper's is 'all'.
         rank: of low-rank changes.
-        axes: not used.
+        blocks: as everywhere; None with 'last' and 'all'.
         share: of the price, in μ², that the centres get.
         loss: 'logits' or 'average'.
         prior_temperature: what cosines are divided by to be the prior's logits.
@@ -94,19 +95,31 @@ class WarmStartNetwork(FineTuning):
         "prior_temperature": _check.moderate,
     }
 
+    def __post_init__(self) -> None:
+        """Refuse settings that would not be used."""
+        super().__post_init__()
+        if self.axes != FineTuning.axes:
+            raise ArgumentError(
+                f"axes are those of a public map, which a warm start of a network does not have; got "
+                f"{self.axes}. Leave it out."
+            )
+        if self.blocks is not None and self.train in ("all", "last"):
+            which = "every stage" if self.train == "all" else "no stage"
+            raise ArgumentError(
+                f"blocks says how many of the last stages are trained; with train='{self.train}' {which} is, "
+                f"and blocks is {self.blocks}. Leave it out, or set train to 'film', 'bias' or 'low-rank'."
+            )
+
+    @property
+    def trained(self) -> Mapping[str, Any]:
+        """As it is set."""
+        return {"train": self.train, "rank": self.rank}
+
     def parts(self, network: Network, classes: int, features: FittedFeatures | None) -> TrainedParts:
         """As it is set; the released head will see both rows of a picture, side by side."""
         if self.train != "last":
             require_exact_norms(2 * network.dimension)
-        return TrainedParts(
-            network,
-            self.train,
-            classes,
-            blocks=self.blocks,
-            rank=self.rank,
-            pace=TRUNK_PACE,
-            features=features,
-        )
+        return super().parts(network, classes, features)
 
     def map_of(self, network: Network, public: PublicImages) -> None:
         """None: the head sees rows of two networks side by side, of unit norm each."""

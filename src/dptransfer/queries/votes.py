@@ -81,45 +81,27 @@ def votes_of(ballots: AnyArray | CountedVotes, classes: int) -> Integers:
 
 
 @dataclass(frozen=True)
-class VoteCounts:
-    """How many teachers vote for each class, for every question.
-
-    Releases:      a (questions, classes) matrix of counts.
-    Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
-    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
-    Sensitivity:   L2. Add/remove: one teacher's ballot changes, so that a question's votes lose one here and
-                   gain one there: √2 a question, √(2·questions) in all. Replace: the unit leaves one teacher
-                   and joins another, two ballots change, and both may move the same way: 2√2 a question.
-    Assumes:       one unit touches one teacher; number of teachers and questions are public.
-    Reference:     Papernot et al. (2018), GNMax, whose Rényi divergence α/σ² is that of this sensitivity.
+class _Votes:
+    """What both queries have.
 
     Attributes:
         questions: how many.
         classes: how many.
         unit: whose ballots change at most one teacher.
+        replaced: how many ballots a replaced unit changes at most: 1 where a unit's teacher is drawn without
+            regard to what the unit is (`methods.partition`), 2 where it may decide that.
     """
 
     questions: int
     classes: int
     unit: Unit
+    replaced: int = 2
 
-    label: ClassVar[str] = "teachers' votes"
     grid: ClassVar[int] = 2**SUM_BITS
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(questions, classes)."""
-        return self.questions, self.classes
-
-    def l2_sensitivity(self, relation: Relation) -> float:
-        """√2 a question and changed ballot, of which replace-one has two."""
-        return math.sqrt(2 * self.questions) * (1 if relation is Relation.ADD_REMOVE else 2)
-
-    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
-        """The counts, of ballots on at most as many questions; what is not asked has no votes."""
-        answer = np.zeros(self.shape, dtype=np.int64)
-        answer[: rows.shape[1]] = votes_of(rows, self.classes)
-        return answer * self.grid
+    def changed_ballots(self, relation: Relation) -> int:
+        """How many a unit changes at most."""
+        return 1 if relation is Relation.ADD_REMOVE else self.replaced
 
     def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
         """None to be told: ballots are not rows."""
@@ -127,29 +109,53 @@ class VoteCounts:
 
 
 @dataclass(frozen=True)
-class LargestVotes:
+class VoteCounts(_Votes):
+    """How many teachers vote for each class, for every question.
+
+    Releases:      a (questions, classes) matrix of counts.
+    Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
+    Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
+    Sensitivity:   L2. Add/remove: one teacher's ballot changes, so that a question's votes lose one here and
+                   gain one there: √2 a question, √(2·questions) in all. Replace: the same where the unit's
+                   successor is with the same teacher. Where it may join another, two ballots change, and both
+                   may move the same way: 2√2 a question.
+    Assumes:       one unit touches one teacher; number of teachers and questions are public.
+    Reference:     Papernot et al. (2018), GNMax, whose Rényi divergence α/σ² is that of this sensitivity.
+    """
+
+    label: ClassVar[str] = "teachers' votes"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(questions, classes)."""
+        return self.questions, self.classes
+
+    def l2_sensitivity(self, relation: Relation) -> float:
+        """√2 a question and changed ballot."""
+        return math.sqrt(2 * self.questions) * self.changed_ballots(relation)
+
+    def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
+        """The counts, of ballots on at most as many questions; what is not asked has no votes."""
+        answer = np.zeros(self.shape, dtype=np.int64)
+        answer[: rows.shape[1]] = votes_of(rows, self.classes)
+        return answer * self.grid
+
+
+@dataclass(frozen=True)
+class LargestVotes(_Votes):
     """How many teachers vote for the favourite class, for every question.
 
     Releases:      one count for each question.
     Guarantee:     with GaussianMechanism at noise multiplier z, GaussianEvent(z).
     Relation:      add/remove one unit, or replace one unit: an example, or a person with all their examples.
     Sensitivity:   L2. A changed ballot moves every class's count by at most one, and so the largest count:
-                   1 a question, √questions in all. Replace: two ballots change, twice as much.
+                   1 a question, √questions in all. Replace: the same where the unit's successor is with the
+                   same teacher; where two ballots may change, twice as much.
     Assumes:       one unit touches one teacher; number of teachers and questions are public.
     Reference:     Papernot et al. (2018), the test of Confident-GNMax, of Rényi divergence α/2σ².
-
-    Attributes:
-        questions: how many.
-        classes: how many.
-        unit: whose ballots change at most one teacher.
     """
 
-    questions: int
-    classes: int
-    unit: Unit
-
     label: ClassVar[str] = "votes for each question's favourite"
-    grid: ClassVar[int] = 2**SUM_BITS
 
     @property
     def shape(self) -> tuple[int]:
@@ -157,14 +163,10 @@ class LargestVotes:
         return (self.questions,)
 
     def l2_sensitivity(self, relation: Relation) -> float:
-        """1 a question and changed ballot, of which replace-one has two."""
-        return math.sqrt(self.questions) * (1 if relation is Relation.ADD_REMOVE else 2)
+        """1 a question and changed ballot."""
+        return math.sqrt(self.questions) * self.changed_ballots(relation)
 
     def __call__(self, rows: AnyArray, labels: Labels) -> Integers:
         """The largest counts, of ballots on this many questions."""
         largest: Integers = votes_of(rows, self.classes).max(axis=1)
         return largest * self.grid
-
-    def contribution_norms(self, rows: AnyArray, labels: Labels) -> Floats:
-        """None to be told: ballots are not rows."""
-        raise ArgumentError(_NO_LOSSES)

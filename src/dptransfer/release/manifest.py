@@ -14,6 +14,7 @@ import json
 import math
 import platform
 from collections.abc import Mapping
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
@@ -24,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.errors import ReleaseError
+from dptransfer.plugins import path_now
 from dptransfer.privacy import Guarantee, Unit, event_from_dict, event_to_dict, plain_exponents
 
 SCHEMA_VERSION = 2
@@ -266,6 +268,12 @@ def _current(fields: Any) -> Any:
 
 
 def _installed(package: str) -> str:
+    return _found_on(package, path_now())
+
+
+@lru_cache(maxsize=64)
+def _found_on(package: str, path: tuple[tuple[str, int], ...]) -> str:
+    """Looked up once: to read what is installed takes longer than many a fit."""
     try:
         return version(package)
     except (PackageNotFoundError, ValueError):  # the latter for a name that cannot be one

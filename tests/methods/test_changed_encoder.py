@@ -21,47 +21,36 @@ from .samples import SIDE, Repeatable, images, pictures, released
 
 pytest.importorskip("torch")
 
-from .normalisation import Normalisation, NormalisationGradient, tiny_encoder  # torch is there
+from deep.tiny import PLACE, tiny_classifier  # torch is there
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 BUDGET = Budget(epsilon=6.0, delta=1e-5)
 
 
-def fitted(method, data, public=None, **given):
-    return method.fit(
+def method(steps=12):
+    return dpt.FiLM(encoder=PLACE, size=SIDE, steps=steps, micro_batch=16)
+
+
+def fitted(made, data, public=None, **given):
+    return made.fit(
         data, public, budget=BUDGET, **{"ledger": Ledger.in_memory(), "noise": Repeatable(2)} | given
     )
 
 
 @pytest.fixture(scope="module")
 def seen():
-    return fitted(Normalisation(), images())
-
-
-def test_a_gradient_in_pixels_stays_within_its_sensitivity_and_reaches_it():
-    network = tiny_encoder().module
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=NormalisationGradient(network, None, 3).shape)
-    query = NormalisationGradient(network, 20 * values, 3)  # steep enough to be clipped
-    pixels, labels = pictures(6)
-    others = query(pixels[1:], labels[1:])
-    norms = [
-        np.linalg.norm(query(np.concatenate([one[None], pixels[1:]]), np.append(c, labels[1:])) - others)
-        / query.grid
-        for one in (pixels[0], 255 - pixels[0])
-        for c in range(3)
-    ]
-    assert 0.99 < max(norms) <= 1
+    return fitted(method(), images())
 
 
 def test_pictures_are_planned_charged_and_released_with_the_encoder_that_they_changed(seen, tmp_path):
-    assert seen.events == Normalisation().plan(images().facts, BUDGET).events
+    assert seen.events == method().plan(images().facts, BUDGET).events
     path = released(seen, tmp_path)
     fields = json.loads((path / "release.json").read_text())
     assert fields["facts"]["shape"] == [SIDE, SIDE, 3]
-    assert fields["encoder_delta"]["base"] == tiny_encoder().identity.to_dict()
+    assert fields["encoder_delta"]["base"] == tiny_classifier().identity.to_dict()
     assert {one["name"]: one["dtype"] for one in fields["arrays"]}["encoder.1.weight"] == "float32"
     loaded = dpt.load(path)
-    assert loaded.encoder == seen.encoder == seen.encoder_delta.identity != tiny_encoder().identity
+    assert loaded.encoder == seen.encoder == seen.encoder_delta.identity != tiny_classifier().identity
     assert (loaded.dimension, loaded.facts) == (12, seen.facts)
     again = loaded.save(tmp_path / "again")
     assert (again / "model.safetensors").read_bytes() == (path / "model.safetensors").read_bytes()
@@ -72,10 +61,10 @@ def test_new_pictures_are_classified_through_the_changed_encoder(seen, tmp_path)
     files = [tmp_path / f"{number}.png" for number in range(60)]
     for file, picture in zip(files, pixels, strict=True):
         Image.fromarray(picture).save(file)
-    encoder = adapted(tiny_encoder(), seen.encoder_delta)
+    encoder = adapted(tiny_classifier(), seen.encoder_delta)
     rows = encode_images_in_memory(files, encoder).rows
     assert seen.score(rows, labels) > 0.9
-    plain = encode_images_in_memory(files, tiny_encoder()).rows
+    plain = encode_images_in_memory(files, tiny_classifier()).rows
     assert not np.allclose(plain, rows)
 
 
@@ -84,7 +73,7 @@ def test_rows_of_the_plain_encoder_do_not_stand_beside_those_of_the_changed_one(
     mine = dpt.PublicEmbeddings(rows, encoder=seen.encoder)
     mine.require_match(seen.row_facts)
     with pytest.raises(Incompatible, match="one encoder"):
-        dpt.PublicEmbeddings(rows, encoder=tiny_encoder().identity).require_match(seen.row_facts)
+        dpt.PublicEmbeddings(rows, encoder=tiny_classifier().identity).require_match(seen.row_facts)
 
 
 def test_pictures_from_files_give_the_same_model_as_their_array(tmp_path):
@@ -97,24 +86,24 @@ def test_pictures_from_files_give_the_same_model_as_their_array(tmp_path):
     order = np.argsort(labels, kind="stable")
     array = dpt.PrivateImages(pixels[order], labels[order], classes=["a", "b", "c"], name="array")
     files = dpt.PrivateImages(found, resolution=SIDE, name="files")
-    models = [fitted(Normalisation(steps=2), data) for data in (array, files)]
-    assert (models[0].weights["encoder.4.weight"] == models[1].weights["encoder.4.weight"]).all()
+    models = [fitted(method(steps=2), data) for data in (array, files)]
+    assert (models[0].weights["encoder.1.weight"] == models[1].weights["encoder.1.weight"]).all()
     assert (models[0].weights["weights"] == models[1].weights["weights"]).all()
 
 
 def test_the_ledger_knows_pictures_again_under_another_name():
     ledger = Ledger.in_memory()
-    fitted(Normalisation(steps=1), images(), ledger=ledger)
+    fitted(method(steps=1), images(), ledger=ledger)
     with pytest.raises(RowsOnRecord, match="photos"):
-        fitted(Normalisation(steps=1), images(name="other photos"), ledger=ledger)
+        fitted(method(steps=1), images(name="other photos"), ledger=ledger)
 
 
 def test_card_evaluation_and_export_speak_of_rows_of_the_changed_encoder(seen, tmp_path):
     text = card_of(seen).markdown()
     assert "pictures of 8 × 8 pixels" in text
-    assert "tiny-net" in text
+    assert "tiny-classifier" in text
     evaluation = evaluate(seen, np.eye(3, 12), [0, 1, 2])
-    assert "tiny-net" in (seen.save(tmp_path / "r", evaluation=evaluation) / "CARD.md").read_text()
+    assert "tiny-classifier" in (seen.save(tmp_path / "r", evaluation=evaluation) / "CARD.md").read_text()
     onnx = pytest.importorskip("onnx")
     exported = onnx.load(export_onnx(seen, tmp_path / "m.onnx"))
     assert exported.graph.input[0].type.tensor_type.shape.dim[1].dim_value == 12
