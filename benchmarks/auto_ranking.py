@@ -226,9 +226,12 @@ def best_margin(found: list[Cell]) -> float:
     return MARGINS[least[len(least) // 2]]
 
 
-def correlation(truth: np.ndarray, seen: np.ndarray) -> float:
-    """Spearman's, of the candidates' real order and that of their means on the tasks."""
-    return float(spearmanr(truth, seen.mean(axis=1)).statistic) if len(truth) > 2 else np.nan
+def rank_correlation(found: list[Cell], first: int) -> str:
+    """Spearman's, of the candidates' real order from the first on and that on the tasks; mean over cells."""
+    if any(len(truth) < first + 3 for truth, *_ in found):
+        return "–"
+    each = [spearmanr(truth[first:], seen[first:].mean(axis=1)).statistic for truth, seen, _ in found]
+    return f"{np.nanmean(each):.2f}"
 
 
 def line(name: str, lost: np.ndarray) -> None:
@@ -244,14 +247,12 @@ def report(found: dict[tuple[str, float], Cell], title: str) -> None:
         own = [cell for (name, _), cell in found.items() if name == left_out]
         margin = best_margin([cell for (name, _), cell in found.items() if name != left_out])
         by_rule.append(regrets(own, margin))
-        ranks = [np.nanmean([correlation(t[s:], a[s:]) for t, a, _ in own]) for s in (0, 1)]
-        print(f"| {left_out} | {ranks[0]:.2f} | {ranks[1]:.2f} | {margin:g} |")
+        print(f"| {left_out} | {rank_correlation(own, 0)} | {rank_correlation(own, 1)} | {margin:g} |")
     every = list(found.values())
     real_lead = np.concatenate([t[1:] - t[0] for t, _, _ in every])
     tried_lead = np.concatenate([(a[1:] - a[0]).mean(axis=1) for _, a, _ in every])
     mistaken = sum(bool(t.argmax()) != bool(a.mean(axis=1).argmax()) for t, a, _ in every)
-    ranks = [np.nanmean([correlation(t[s:], a[s:]) for t, a, _ in every]) for s in (0, 1)]
-    print(f"| all | {ranks[0]:.2f} | {ranks[1]:.2f} | |")
+    print(f"| all | {rank_correlation(every, 0)} | {rank_correlation(every, 1)} | |")
     print(f"\nLeads over the default: rank correlation {spearmanr(tried_lead, real_lead).statistic:.2f}.")
     print(f"Whether the default is best: wrong in {mistaken} of {len(every)} cells.")
     print("\n| choice | mean regret | worst | over 3 points |\n|---|---:|---:|---:|")

@@ -120,7 +120,7 @@ def test_labelled_shots_of_the_classes_bring_the_methods_that_use_them(monkeypat
     of_others = PublicEmbeddings(rows, [0, 1] * 4, classes=[0, 1])
     plan = Auto().plan(FACTS, BUDGET, POOL.with_shots(of_ours))
     assert {one.name for one, _, _ in seen} == {"public-prior", "adamix", "only-public", "noisy-gd"}
-    assert "such tasks tell well" in plan.notes[0]
+    assert "Such tasks tell well" in plan.notes[0]
     seen.clear()
     assert Auto().plan(FACTS, BUDGET, POOL.with_shots(of_others)).method == PublicPriorPrototypes()
     assert not seen
@@ -394,7 +394,7 @@ def test_without_a_size_what_learns_nothing_from_private_rows_is_no_candidate(mo
     shots = PublicEmbeddings(POOL.rows[:8], [*FACTS.classes] * 2, classes=FACTS.classes)
     (note,) = Auto().plan(replace(FACTS, size=None), BUDGET, POOL.with_shots(shots)).notes
     assert {candidate.name for candidate, _, _ in seen} == {"public-prior", "adamix", "noisy-gd"}
-    assert "declare a size, if it may be public" in note
+    assert "Declare a size, if it may be public" in note
 
 
 def test_selections_can_be_tried_on_large_tasks_too():

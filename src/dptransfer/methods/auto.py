@@ -114,10 +114,14 @@ _OF_POOL = (
     "tasks made from unlabelled public rows rank other methods no better than chance (rank correlation "
     "0.1 with their order on nine real sets), so that none were tried"
 )
-_OF_SHOTS = "With labelled rows and a declared size such tasks tell well (correlation RANK on six real sets)"
+_OF_SHOTS = (
+    "Such tasks tell well: a rank correlation of 0.65 with six real sets, where going by them cost 0.2 points "
+    "on average and at most 2"
+)
 _OF_SHOTS_UNSIZED = (
-    "Without a size such tasks tell little (correlation RANK on six real sets), and a method that learns "
-    "from labelled rows alone was left out: declare a size, if it may be public"
+    "Without a size such tasks tell less: a rank correlation of 0.54 with six real sets, where going by them "
+    "cost 1.4 points on average and up to 20, though a method that learns from labelled rows alone was left "
+    "out. Declare a size, if it may be public"
 )
 
 

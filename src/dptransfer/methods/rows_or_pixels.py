@@ -7,8 +7,8 @@ with their number, so what counts is the pictures of a class over the noise on o
     pictures of a class ÷ noise        27    82   154   166   268   285   520   more
     `film` less a head on rows       −9.7  −5.8  −0.5  +3.5  +6.4  +2.7  +1.8   +6 on CIFAR-10
 
-That was EfficientNet-Lite0 and the head that was the default before, which the present one beats by 2 points
-or more. So the border is put where `film` was at least as far ahead, and not where the two met.
+That was EfficientNet-Lite0 and the head that was the default before, which the present one beats on most sets
+by about 2 points. So the border is put where `film` was at least as far ahead, and not where the two met.
 """
 
 from __future__ import annotations
