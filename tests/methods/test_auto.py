@@ -419,7 +419,7 @@ def test_every_default_candidate_can_be_tried_and_named(monkeypatch):
     for budget in (BUDGET, Budget(epsilon=1.0)):
         (note,) = Auto().plan(facts, budget, POOL.with_shots(shots)).notes
         names = re.findall(r"'([^']+)' (?:had|was)", note)
-        assert len(names) == len(set(names)) >= 3
+        assert len(names) == len(set(names)) >= 2
 
 
 def test_its_own_run_is_never_used():
