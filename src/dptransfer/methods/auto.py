@@ -111,8 +111,8 @@ class Auto(EmbeddingMethod):
 # How well trials rank methods: benchmarks/auto_ranking.py; docs/methods/auto.md has the tables.
 _UNMEASURED = "How well such tasks rank these methods was not measured"
 _OF_POOL = (
-    "tasks made from unlabelled public rows rank other methods no better than chance (rank correlation "
-    "0.1 with their order on nine real sets), so that none were tried"
+    "tasks made from unlabelled public rows rank other methods hardly better than chance (rank correlation "
+    "0.2 with nine real sets, where going by them was worse than not), so that none were tried"
 )
 _OF_SHOTS = (
     "Such tasks tell well: a rank correlation of 0.65 with six real sets, where going by them cost 0.2 "
