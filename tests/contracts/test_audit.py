@@ -156,7 +156,7 @@ def recorded(plan, private, seed=0):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SharesLeft, "release", listening)
-        STEPPING.run(plan, FEATURES, private, Listening(seed), POOL)
+        STEPPING.run(plan, STEPPING.prepare(private.facts, POOL), private, Listening(seed), POOL)
     return [(*release, scale) for release, scale in zip(releases, scales, strict=True)]
 
 
@@ -190,13 +190,17 @@ def likelihood_ratios(releases, change, seed, trials=12_000):
 
 
 def releases_of_a_run(relation, change_plan=lambda plan: plan):
-    """Two classes far apart, and last an example of the one that is labelled as the other: the worst case."""
+    """A large class on both sides, and last the only example of the other class: the worst case.
+
+    Wherever it is, it looks like one of the large class, so its gradient is clipped, and turned round it is
+    the opposite.
+    """
     rows = np.repeat([EAST, -EAST, EAST], [160, 160, 1], axis=0)
-    private = PrivateEmbeddings(rows, np.repeat([0, 1, 1], [160, 160, 1]), classes=range(2), name="audit")
+    private = PrivateEmbeddings(rows, np.repeat([0, 0, 1], [160, 160, 1]), classes=range(2), name="audit")
     plan = change_plan(STEPPING.plan(private.facts, Budget(**APPROXIMATE, relation=relation), POOL))
     releases = recorded(plan, private)
     steps = [isinstance(query, SoftmaxGradient) for query, *_ in releases]
-    assert steps == [False, False] + [True] * STEPPING.steps
+    assert steps == [False] + [True] * STEPPING.steps
     return releases
 
 
@@ -234,5 +238,6 @@ def test_what_one_example_moves_in_all_steps_together_is_what_was_paid_for(relat
         return float(np.linalg.norm(gaps))
 
     paid = mu_for(1.0, DELTA)
-    assert (0.999 if relation is Relation.ADD_REMOVE else 0.6) * paid < mu(lambda plan: plan) <= paid
+    reached = mu(lambda plan: plan) / paid
+    assert (0.45 if change is last_relabelled else 0.97) < reached <= 1
     assert mu(with_a_quarter_of_the_noise) > paid

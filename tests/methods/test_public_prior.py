@@ -51,7 +51,7 @@ def private(counts, seed=2):
 
 
 STRONG, WEAK, NONE = private([200] * CLASSES), private([8] * CLASSES), private([0] * CLASSES)
-SOME, FEW = private([40] * CLASSES), private([26] * CLASSES)  # whose words are worth a part, and all
+SOME, FEW = private([40] * CLASSES), private([20] * CLASSES)  # whose words are worth a part, and all
 PATHS = {
     "strong": (STRONG, POOL),
     "weak": (WEAK, POOL),
@@ -168,11 +168,16 @@ def rates(steps):
 
 
 @pytest.mark.parametrize("truth", [STRONG, WEAK, NONE], ids=["strong", "weak", "none"])
-def test_axes_and_steps_follow_the_noisy_counts_and_not_the_true_ones(truth, spy):
-    for size, axes, steps in ((5, 64, 6), (1000, 96, 7), (10**6, 96, 12)):
-        model, taken = fitted_at(size, truth, spy)
-        assert model.features.dimension == axes
-        assert len(taken) == steps
+def test_axes_and_rate_follow_the_noisy_counts_and_not_the_true_ones(truth, spy):
+    """Few axes for small classes, all for larger ones, and fewer again where rows are so many."""
+    for size, axes in ((5, 64), (200, 96), (1000, 96), (50_000, 84), (10**6, 64)):
+        model, steps = fitted_at(size, truth, spy)
+        assert model.features.dimension == pytest.approx(axes, abs=1)
+        assert len(steps) == SMALL.steps
+        if size > 5:  # which noisy counts do not tell from less or more
+            noise = SMALL.logit_noise * math.log(CLASSES) * 0.27 * math.sqrt(0.95)
+            reach = min(noise * size / SMALL.steps, public_prior._STEP_REACH)
+            assert rates(steps)[0] * size == pytest.approx(reach, rel=0.05)
 
 
 def test_axes_grow_with_the_square_root_of_class_size_over_noise(spy, monkeypatch):
@@ -188,20 +193,6 @@ def test_axes_grow_with_the_square_root_of_class_size_over_noise(spy, monkeypatc
     assert abs(model.features.dimension - 4 * math.sqrt(1000 / multiplier)) <= 1
 
 
-def test_steps_are_up_to_twice_as_many_and_never_longer_than_their_reach(spy):
-    """A step of this rate moves a logit by no more than its reach if all rows of a class pull as one."""
-    taken = []
-    for size in (30, 300, 1000, 1400, 10**4, 10**8):
-        _, steps = fitted_at(size, NONE, spy)
-        taken.append(len(steps))
-        reach = rates(steps)[0] * size / public_prior._STEP_REACH
-        assert reach <= 1.01  # the size is told by noisy counts
-        assert reach > 0.99 or len(steps) < 12
-    assert taken[:2] == [6, 6]
-    assert taken[-2:] == [12, 12]
-    assert 6 < taken[2] < taken[3] < 12
-
-
 @pytest.mark.parametrize("budget", [BUDGET, REPLACE, Budget.gdp(2.0)], ids=str)
 @pytest.mark.parametrize("steps", [1, 7])
 def test_all_steps_together_leave_the_stated_noise_in_every_logit(budget, steps, monkeypatch):
@@ -209,16 +200,15 @@ def test_all_steps_together_leave_the_stated_noise_in_every_logit(budget, steps,
     seen, descend = [], PublicPriorPrototypes._descend
 
     def listening(self, *given):
-        weights, taken = descend(self, *given)
-        seen.append((weights.copy(), taken))
-        return weights, taken
+        weights = descend(self, *given)
+        seen.append(weights.copy())
+        return weights
 
     monkeypatch.setattr(PublicPriorPrototypes, "_descend", listening)
     method = replace(SMALL, steps=steps, logit_noise=0.7 / math.log(CLASSES))
     for seed in range(5):
         fit(method, NONE, budget, seed=seed)
-    weights = np.array([found for found, _ in seen])
-    assert {taken for _, taken in seen} == {steps}
+    weights = np.array(seen)
     square = float((weights**2).sum())
     law = stats.chi2(weights.size)
 
@@ -677,6 +667,6 @@ def test_one_voice_each_costs_little_where_there_are_many_people():
         )
 
     singly = PrivateEmbeddings(PERSONS.rows, PERSONS.labels, classes=range(CLASSES), name="rows")
-    persons = accuracy(PERSONS, Budget.gdp(0.1))
-    assert persons > accuracy(singly, Budget.gdp(0.1)) - 0.1
-    assert persons > accuracy(singly, Budget.gdp(0.1 / 4)) + 0.02
+    persons = accuracy(PERSONS, Budget.gdp(0.03))
+    assert persons > accuracy(singly, Budget.gdp(0.03)) - 0.1
+    assert persons > accuracy(singly, Budget.gdp(0.03 / 4)) + 0.1
