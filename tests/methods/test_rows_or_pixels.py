@@ -17,7 +17,7 @@ BUDGET = Budget(epsilon=1.0, delta=1e-5)
 REPLACE_ONE = replace(BUDGET, relation=Relation.REPLACE_ONE)
 
 
-# Measured in docs/which-method.md: pictures of each of ten classes, ε, and whether `film` was well ahead.
+# The cells of docs/which-method.md: pictures of each of ten classes, ε, and the side of the border.
 @pytest.mark.parametrize(
     ("each", "epsilon", "ahead"),
     [(1000, 1.0, True), (307, 4.0, True), (307, 2.0, False), (307, 1.0, False), (100, 1.0, False)],
