@@ -15,7 +15,9 @@ from dptransfer.cli.pictures import private_pictures, public_pictures
 from dptransfer.data import PrivateImages, find_images
 from dptransfer.errors import DataError
 from dptransfer.ledger import Ledger
-from dptransfer.privacy import Unit
+from dptransfer.methods import Auto, MeanPrototypes
+from dptransfer.methods.rows_or_pixels import AutoOnPictures
+from dptransfer.privacy import Budget, Unit
 from dptransfer.release import read_release
 
 pytest.importorskip("torch")
@@ -328,3 +330,42 @@ def test_a_method_says_what_it_takes(cli, cli_json):
     assert cli_json("methods", "film")["takes"] == "pictures"
     assert cli_json("methods", "public")["takes"] == "rows of an encoder, and public ones"
     assert "Of the feature map" not in cli("methods", "film").stdout
+
+
+def chosen(photos, **changes):
+    """What 'auto' is for the photos, with a GPU and a declared number."""
+    given = {
+        "about": {"classes": None, "person": None, "size": 30_000},
+        "budget": Budget(epsilon=1.0, delta=1e-5),
+    }
+    given |= {
+        "device": "cuda",
+        "encoder": "efficientnet-lite0",
+        "image_size": 96,
+        "grey_range": None,
+        **changes,
+    }
+    public, method = given.pop("public", photos / "pool"), given.pop("method", Auto())
+    return module.pixels_where_they_pay(method, photos / "private", public, None, None, **given)
+
+
+def test_auto_sees_pixels_where_a_gpu_the_encoder_and_declared_numbers_speak_for_it(photos, tmp_path):
+    assert chosen(photos) == AutoOnPictures(encoder="efficientnet-lite0", size=96, device="cuda")
+    assert chosen(photos, encoder=None, grey_range=(0.0, 9.0)).grey_range == (0.0, 9.0)
+    few = {"classes": None, "person": None, "size": 3}
+    for changes in (
+        {"about": few},
+        {"about": few | {"size": 30_000, "person": "folder"}},
+        {"about": {"classes": None, "person": None}},
+        {"budget": Budget(epsilon=1.0)},
+        {"device": None},
+        {"device": "cpu"},
+        {"encoder": "small-cnn"},
+        {"public": tmp_path / "pool.emb"},
+        {"method": Auto(candidates=(MeanPrototypes(),))},
+        {"method": MeanPrototypes()},
+    ):
+        assert isinstance(chosen(photos, **changes), Auto | MeanPrototypes), changes
+    many = tuple(f"class {number}" for number in range(1000))
+    assert chosen(photos, about=few | {"size": 30_000, "classes": many}) == Auto()
+    assert chosen(photos, about=few | {"size": 30_000, "classes": COLOURS}) == chosen(photos)

@@ -15,6 +15,7 @@ from dptransfer.cli.given import Given, Test, given_pictures, given_rows
 from dptransfer.cli.inputs import require_other_than
 from dptransfer.cli.ledger import open_ledger, summary_json, summary_of
 from dptransfer.cli.method import method_from
+from dptransfer.cli.pictures import pixels_where_they_pay
 from dptransfer.cli.privacy_view import privacy_json, show_events
 from dptransfer.cli.screen import progress_bar, say, show_facts, show_json
 from dptransfer.cli.spending import require_writable, save_or_rescue, told_if_interrupted
@@ -104,6 +105,7 @@ def fit(
     book = open_ledger(ledger, strict_names=strict_names)  # like the above, before minutes of encoding
     about |= {"text_column": text_column, "features": feature_columns}
     paths = private, public, shots, test
+    chosen = pixels_where_they_pay(chosen, *paths, about=about, budget=budget, device=device, **how)
     source: AbstractContextManager[Given]
     if isinstance(chosen, ImageMethod):
         source = given_pictures(chosen, *paths, **about)

@@ -7,19 +7,21 @@ set of which all are black is refused before anything is charged: a fit would bu
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dptransfer.cli.screen import progress_bar
 from dptransfer.encoding import NOBODY, is_table, labels_of
 from dptransfer.errors import ArgumentError, DataError
+from dptransfer.privacy import Unit
 
 if TYPE_CHECKING:
     from dptransfer.arrays import PixelArray
     from dptransfer.data import Facts, ImageList, Labelled, PrivateImages, PublicImages
     from dptransfer.data.grey_levels import GreyRange
     from dptransfer.methods import PrivateMethod
+    from dptransfer.privacy import Budget
 
 _AT_A_TIME = 256
 _LOOK = (
@@ -43,6 +45,39 @@ def require_pictures(method: PrivateMethod, *paths: Path | None) -> None:
                 f"The method '{method.name}' takes pictures; '{path}' holds rows of numbers. Give a folder "
                 "of pictures or a CSV that lists them, or choose a method for rows."
             )
+
+
+def pixels_where_they_pay(
+    method: PrivateMethod,
+    private: Path,
+    *others: Path | None,
+    about: Mapping[str, Any],
+    budget: Budget,
+    device: str | None,
+    encoder: str | None,
+    image_size: int | None,
+    grey_range: GreyRange | None,
+) -> PrivateMethod:
+    """For 'auto' and pictures: `film` where the rule says so, else the method as it is, for rows.
+
+    Training a network takes hours without a GPU, so it is not begun there unless asked for by name.
+    """
+    from dptransfer.data import Facts, find_images
+    from dptransfer.data.contents import contents_of
+    from dptransfer.methods import Auto
+    from dptransfer.methods.rows_or_pixels import MEASURED_WITH, AutoOnPictures, pixels_pay
+
+    if not isinstance(method, Auto) or method.candidates or encoder not in (None, MEASURED_WITH):
+        return method
+    paths = [path for path in (private, *others) if path is not None]
+    if device in (None, "cpu") or any(contents_of(path) != "images" for path in paths):
+        return method
+    names = about["classes"] or labels_of(find_images(private), private, "private pictures").classes
+    unit = Unit.ROW if about["person"] in (None, NOBODY) else Unit.PERSON
+    sizes = {name: about[name] for name in ("size", "class_counts") if name in about}
+    if not pixels_pay(Facts(tuple(names), (1, 1, 3), unit=unit, **sizes), budget)[0]:
+        return method
+    return AutoOnPictures(size=image_size, device=device, grey_range=grey_range)
 
 
 def private_pictures(

@@ -1,0 +1,99 @@
+"""Rows or pixels: whether training a network on private pictures is likely to beat a head on its rows.
+
+Tasks made of public rows cannot tell, as they have no pixels. So it is a rule on what is declared, with what
+was measured (docs/which-method.md): the noise of a step does not depend on the pictures, and its signal grows
+with their number, so what counts is the pictures of a class over the noise on one sum of rows:
+
+    pictures of a class ÷ noise                27    82   154   166   268   285   520   530 and more
+    `film` less `public-prior`, CIFAR-10     −8.3              +3.8  +5.3              +5
+    and on clothing, which is further off         −12.9  −8.2              −2.3  −1.0
+
+With EfficientNet-Lite0 and δ = 1e-5. A border above 268 loses 5 points somewhere, one below 154 loses 8, and
+one between them at most 4; 250 is the careful end of that, as training takes far longer than a head.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from dptransfer.accounting import mu_for
+from dptransfer.data import Facts, PublicImages
+from dptransfer.errors import ArgumentError
+from dptransfer.methods.about import About
+from dptransfer.methods.base import Outcome, Plan
+from dptransfer.methods.image_method import ImageMethod
+from dptransfer.privacy import Budget, Relation, Unit
+
+MEASURED_WITH = "efficientnet-lite0"
+"""The one encoder whose network the border was measured with."""
+_BORDER = 250
+
+
+def pixels_pay(facts: Facts, budget: Budget) -> tuple[bool, str]:
+    """Whether `film` is to be expected ahead of a head on rows, and why, in words; from public facts alone.
+
+    >>> ten = Facts(tuple(range(10)), shape=(224, 224, 3), size=10_000)
+    >>> pixels_pay(ten, Budget(epsilon=1.0, delta=1e-5))[0]
+    True
+    >>> pixels_pay(ten, Budget(epsilon=0.1, delta=1e-5))[1]
+    "a class has 33 times the noise of one sum, and 'film' was ahead from about 250 on"
+    """
+    if facts.unit is Unit.PERSON:
+        return False, "how 'film' does beside rows where persons are protected was not measured"
+    if budget.flavour == "pure":
+        return False, "'film' has Gaussian noise, and a pure budget pays for none"
+    if facts.declared_size is None:
+        return False, "whether 'film' pays depends on the number of pictures, and no size is declared"
+    signal = facts.declared_size / len(facts.classes) / _noise(budget)
+    return signal >= _BORDER, (
+        f"a class has {signal:.0f} times the noise of one sum, and 'film' was ahead from about {_BORDER} on"
+    )
+
+
+def _noise(budget: Budget) -> float:
+    """Standard deviation of the noise on a sum of unit rows that has the whole budget to itself."""
+    amount = budget.amount
+    if budget.flavour == "gdp":
+        mu = amount
+    elif budget.flavour == "zcdp":
+        mu = math.sqrt(2 * amount)
+    else:
+        mu = mu_for(amount, budget.delta)
+    return (1 if budget.relation is Relation.ADD_REMOVE else 2) / mu
+
+
+@dataclass(frozen=True)
+class AutoOnPictures(ImageMethod):
+    """`auto` for private pictures: `film` where it is to be expected ahead, and a plain error elsewhere.
+
+    Releases:      what `film` releases.
+    Guarantee:     that of `film`; the choice looks at declared facts alone and costs nothing.
+    Relation:      the budget's.
+    Sensitivity:   see `FiLM`.
+    Assumes:       what `film` assumes.
+    Reference:     docs/which-method.md has what the rule rests on.
+    """
+
+    name: ClassVar[str] = "auto"
+    about: ClassVar[About] = About(summary="Trains a network where pictures are many beside the noise.")
+    units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
+    plans_by_facts: ClassVar[bool] = True
+
+    def plan(self, facts: Facts, budget: Budget, public: PublicImages | None = None) -> Plan:
+        """The plan of `film`, with the reason."""
+        from dptransfer.methods.film import FiLM
+
+        pays, why = pixels_pay(facts, budget)
+        if not pays:
+            raise ArgumentError(
+                f"Auto trains a network where that was measured to pay, and would take rows here: {why}. "
+                "Encode the pictures, or name a method for pictures, such as 'film'."
+            )
+        made = FiLM(**vars(self)).plan(facts, budget, public)
+        return replace(made, notes=(f"Auto took 'film' and not rows: {why}.", *made.notes))
+
+    def run(self, *_: Any) -> Outcome:
+        """The plan names the chosen method, and `fit` runs that one."""
+        raise AssertionError("a plan made by Auto belongs to the method it chose")
