@@ -145,7 +145,7 @@ def test_a_long_tail_is_read_from_sums_unless_its_smallest_class_is_well_above_t
         "(shares of the budget, decided from the noisy counts).",
     )
     spy.clear()
-    fit(SMALL, private([2000, 300, 30, 8]), budget=Budget.gdp(8.0))
+    fit(SMALL, private([2000, 300, 40, 40]), budget=Budget.gdp(1.5))
     assert kinds(spy) == [ClassCounts, WeightedTotal, *[SoftmaxGradient] * SMALL.steps]
 
 
