@@ -70,7 +70,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
         count_share: share of the budget for counts; they set scales only, so a little is enough.
         centre_share: share of the budget for the centre of the map; 0 to keep the pool's. A map without a
             centre has none to move, and spends it on steps.
-        steps: how many gradient steps there are.
+        steps: how many gradient steps there are; up to twice as many where classes are very large.
         clip: norm that the residual of a row is clipped to.
         logit_noise: standard deviation of the noise that all steps together put on a logit of a unit row, in
             parts of log(classes), by which a logit must rise to be as likely as all others together; it sets
@@ -198,8 +198,8 @@ class PublicPriorPrototypes(EmbeddingMethod):
             # What all classes have in common tells none from another, and would cost steps their precision.
             start = np.hstack([start, STRETCHES[1] * (in_words - in_words.mean(axis=0))])
         axes = features.dimension - (0 if in_words is None else in_words.shape[1])
-        weights = self._descend(head_rows(features, private), start, axes, counts, purse, spent.left)
-        spent.on(f"{self.steps} gradient steps in {axes} axes", spent.left)
+        weights, steps = self._descend(head_rows(features, private), start, axes, counts, purse, spent.left)
+        spent.on(f"{steps} gradient steps in {axes} axes", spent.left)
         weights[:, :axes] = _evened(weights[:, :axes])
         if in_words is not None:  # as they were read, so that the card can show them
             weights[:, axes:] = STRETCHES[1] * in_words
@@ -232,13 +232,15 @@ class PublicPriorPrototypes(EmbeddingMethod):
 
     def _descend(
         self, seen: HeadRows, start: Floats, axes: int, counts: Floats, purse: SharesLeft, share: float
-    ) -> Floats:
-        """Weights after the steps, of which only those of the axes moved.
+    ) -> tuple[Floats, int]:
+        """Weights after the steps, of which only those of the axes moved, and how many steps there were.
 
         A step adds rate · (gradient + noise). T steps that share a budget have noise of √T times that of one
         with all of it, and add up to rate · T times that: so whatever T is, the noise they leave in every
         weight, and in the logit of a unit row, is as asked for if rate · T is that over the noise of one. How
-        many there are matters only where that is a long way: no step may be longer than `_STEP_REACH`.
+        many there are matters only where that is a long way: no step may be longer than `_STEP_REACH`. Where
+        `steps` such steps are less than it, they go half of the rest, in logarithms, and are up to twice as
+        many: noise is not all that ends the way, and where classes are large and few a longer one pays.
 
         While steps are taken classes are as frequent as their counts, which prediction leaves out again.
         """
@@ -252,13 +254,15 @@ class PublicPriorPrototypes(EmbeddingMethod):
         typical = float(counts.mean())
         noise = self.logit_noise * math.log(max(len(counts), 2))
         reach = noise / purse.scale(query, share) * typical
-        rate = min(reach / self.steps, _STEP_REACH) / typical
+        far = math.sqrt(reach * _STEP_REACH * self.steps)
+        taken = min(max(self.steps, math.ceil(far / _STEP_REACH)), 2 * self.steps)
+        rate = min(reach / taken, _STEP_REACH) / typical
         found = start.copy()
-        for _ in counted(self.steps, "noisy gradient step"):
+        for _ in counted(taken, "noisy gradient step"):
             here = replace(query, linear=found)
-            answer = purse.release(here, share / self.steps, seen.rows, seen.labels, seen.people)
+            answer = purse.release(here, share / taken, seen.rows, seen.labels, seen.people)
             found[:, :axes] -= rate * answer
-        return found
+        return found, taken
 
 
 class _Maps(NamedTuple):
