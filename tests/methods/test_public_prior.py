@@ -555,6 +555,7 @@ def test_a_pure_budget_is_refused():
         ({"centre_share": -0.1}, "centre_share"),
         ({"centre_share": 0.97}, "add up to 1"),
         ({"count_share": 0.5, "centre_share": 0.5}, "add up to 1"),
+        ({"count_share": 0.5, "centre_share": 0.495}, "below 0.99"),
         ({"steps": 0}, "steps"),
         ({"steps": -1}, "steps"),
         ({"steps": True}, "steps"),

@@ -111,10 +111,10 @@ class PublicPriorPrototypes(EmbeddingMethod):
         """Refuse shares of which nothing is left."""
         super().__post_init__()
         spent = self.count_share + self.centre_share
-        if spent >= 1:
+        if spent + CONFIDENCE_SHARE >= 1:  # whether words are asked about shows only after the charge
             raise ArgumentError(
                 "count_share and centre_share must leave something for the gradient steps; they add up to "
-                f"{spent:g}. Keep their sum below 1."
+                f"{spent:g}. Keep their sum below {1 - CONFIDENCE_SHARE:g}."
             )
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
