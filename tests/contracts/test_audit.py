@@ -14,7 +14,7 @@ from dptransfer.audit import counted_epsilon
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import Selection, SharesLeft, TopKMechanism
-from dptransfer.methods import METHODS, public_prior, PublicPrototypes, TopKPrototypes
+from dptransfer.methods import METHODS, PublicPrototypes, TopKPrototypes, public_prior
 from dptransfer.methods.base import with_query
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget, Relation
