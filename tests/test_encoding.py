@@ -1,6 +1,6 @@
 import pytest
 
-from dptransfer.encoding import note_problems, refuse_problems
+from dptransfer.encoding import note_problems, refuse_problems, same_place
 from dptransfer.errors import DataError
 
 
@@ -35,3 +35,22 @@ def test_a_place_that_cannot_be_written_is_an_error_without_names(tmp_path):
     with pytest.raises(DataError, match="failed") as refusal:
         refuse_problems(["Jane Doe.png"], tmp_path / "missing" / "p.emb", remedy="")
     assert "Jane" not in str(refusal.value)
+
+
+def test_one_place_holds_another_by_whatever_name(tmp_path):
+    inner = tmp_path / "photos" / "cat"
+    inner.mkdir(parents=True)
+    (tmp_path / "photos.csv").touch()
+    (tmp_path / "photos 2").mkdir()
+    (tmp_path / "link").symlink_to(inner)
+    photos = tmp_path / "photos"
+    for one, other in (
+        (photos, inner),
+        (photos, tmp_path / "link"),
+        (tmp_path, tmp_path / "photos.csv"),
+        (photos, inner / ".."),
+    ):
+        assert same_place(one, other)
+        assert same_place(other, one)
+    for other in (tmp_path / "photos 2", tmp_path / "photos.csv", photos / "none"):
+        assert not same_place(photos, other)

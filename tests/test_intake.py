@@ -1,3 +1,4 @@
+import os
 from contextlib import ExitStack
 
 import numpy as np
@@ -41,7 +42,7 @@ def test_a_public_folder_goes_through_the_same_encoder_and_may_be_read_by_others
     pool = taken.public(str(pictures(tmp_path / "pool", 6)))
     assert (len(pool), pool.encoder.name, pool.name) == (6, "mean-colour", "pool")
     assert pool.classes == ("cat", "dog")
-    assert (tmp_path / "pool.rows-of-model.emb").stat().st_mode & 0o777 != 0o700
+    assert (tmp_path / "pool.public-rows-of-model.emb").stat().st_mode & 0o777 != 0o700
     (tmp_path / "pool" / "cat" / "broken.png").write_text("none")
     with pytest.raises(DataError, match=r"cannot be read: '.*broken\.png'"):
         taken.public(tmp_path / "pool")
@@ -145,3 +146,13 @@ def test_an_emb_folder_keeps_its_people_unless_none_are_wanted(intake, tmp_path)
     assert intake(emb).private().people.tolist() == [0, 0, 1, 1]
     assert intake(emb, people="none").private().people is None
     assert read_public(emb).rows.shape == (4, 4)
+
+
+def test_rows_of_both_lie_apart_where_neither_place_can_be_written(intake, tmp_path, monkeypatch):
+    taken = intake(pictures(tmp_path / "photos", 4), encoder=MeanColour())
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    pool, private = taken.public(pictures(tmp_path / "pool", 6)), taken.private(name="clinic")
+    assert (len(pool), len(private.rows)) == (6, 4)
+    beside = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("model.*")}
+    assert beside.keys() == {"model.rows-of-model.emb", "model.public-rows-of-model.emb"}
+    assert beside["model.rows-of-model.emb"] == 0o700

@@ -99,7 +99,7 @@ def test_data_that_are_made_already_are_taken_as_they_are(ledger):
 def test_private_examples_are_never_taken_for_public_ones(ledger, tmp_path):
     x, y = rows(60)
     folder = pictures(tmp_path / "photos", 4)
-    for private, public in ((x, x), (folder, f"{folder}/../photos")):
+    for private, public in ((x, x), (folder, f"{folder}/../photos"), (folder, tmp_path)):
         with pytest.raises(ArgumentError, match="other examples than the private ones"):
             dpt.fit(private, y, public=public, epsilon=1, classes=CLASSES, ledger=ledger)
     assert ledger.history() == []

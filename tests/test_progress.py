@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dptransfer.progress import reported_to, shown, steps, tell
+from dptransfer.progress import progress_bar, reported_to, shown, steps, tell
 
 
 def test_every_step_is_told_after_it_is_done():
@@ -80,8 +80,12 @@ def test_in_a_notebook_a_bar_is_written_over_and_over(monkeypatch):
     display = SimpleNamespace(HTML=str, display=lambda shown, display_id: Place())
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     with shown("Encoding <photos>"):
-        tell(3, 4, "")
-    assert written[0].startswith('<progress value="3" max="4"></progress> Encoding &lt;photos&gt;, 3 of 4')
+        tell(30, 40, "")
+    # It is saved with the notebook, so that how many examples there are must not be in it.
+    assert written == ['<progress value="75" max="100"></progress> Encoding &lt;photos&gt;, 75%']
+    with progress_bar("Fitting") as step:
+        step(3, 4, "step")
+    assert written[1].startswith('<progress value="3" max="4"></progress> Fitting, step 3 of 4')
 
 
 def test_an_ipython_without_a_notebook_is_a_terminal(monkeypatch, capsys):

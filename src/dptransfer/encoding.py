@@ -172,7 +172,8 @@ def kept_rows(
     home = held_in(path)
     refuse = refuse_public if public else partial(refuse_problems, beside=home, remedy=_REPAIR)
     home = home if os.access(home.absolute().parent, os.W_OK) else out
-    rows = _beside(home, f".rows-of-{out.name}.emb")  # a name that is nobody else's
+    # A name that is nobody else's: private and public rows may both have to lie beside `out`.
+    rows = _beside(home, f".{'public-' if public else ''}rows-of-{out.name}.emb")
     try:
         report = encode_to(rows, found, encoder, refuse=refuse, overwrite=True, public=public)
         refuse(report.unreadable)
@@ -190,12 +191,15 @@ def held_in(path: Path) -> Path:
 
 
 def same_place(path: Path, other: Path) -> bool:
-    """Whether both are one file or folder, or parts of one archive of which one holds the other."""
+    """Whether both are one file or folder, or one holds the other, on the disk or in one archive."""
     from dptransfer.data.archives import archive_in
 
     one, two = archive_in(path) or (path, None), archive_in(other) or (other, None)
-    if not (one[0].exists() and two[0].exists() and one[0].samefile(two[0])):
+    if not (one[0].exists() and two[0].exists()):
         return False
+    if not one[0].samefile(two[0]):
+        first, second = one[0].resolve(), two[0].resolve()
+        return first.is_relative_to(second) or second.is_relative_to(first)
     if one[1] is None or two[1] is None:
         return True
     return one[1].is_relative_to(two[1]) or two[1].is_relative_to(one[1])

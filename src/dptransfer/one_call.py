@@ -137,7 +137,7 @@ def _require_others(x: Any, public: Any) -> None:
     if public is not None and (public is x or (paths and same_place(Path(public), Path(x)))):
         raise ArgumentError(
             "public must be other examples than the private ones, which would be taken for public and "
-            "published; both are the same. Give a pool of its own."
+            "published; both are the same, or one holds the other. Give a pool of its own."
         )
 
 

@@ -3,7 +3,8 @@
 A method counts its steps with `steps`, or says where it is with `tell`; whoever shows a bar listens with
 `reported_to`. Nothing else passes between the two, so a method needs no argument for it, and what is told is
 a count of steps that the plan fixed: it depends on no private row. How many examples are encoded does, and is
-shown to who looks at a screen; in a log there is only a share of it.
+shown to who looks at a terminal; in a log, and in a notebook, which is saved with all that it showed, there
+is only a share of it.
 """
 
 from __future__ import annotations
@@ -79,11 +80,11 @@ def progress_bar(what: str, *, count_is_private: bool = False) -> Iterator[Calla
     Args:
         what: what is going on.
         count_is_private: whether the total is, as of private pictures: then a line, which may end up in a
-            log, tells the share alone.
+            log, and a notebook, which is saved, tell the share alone.
     """
     pace, notebook = _Pace(), _notebook()
     if notebook is not None:
-        yield partial(_update, notebook, what, pace)
+        yield partial(_update, notebook, what, pace, count_is_private)
         return
     if not sys.stderr.isatty():
         yield partial(_tell_now_and_then, what, pace, count_is_private)
@@ -135,9 +136,17 @@ def _notebook() -> Any:
 
 
 def _update(
-    place: Callable[[str], None], what: str, pace: _Pace, done: int, total: int, unit: str = ""
+    place: Callable[[str], None],
+    what: str,
+    pace: _Pace,
+    count_is_private: bool,
+    done: int,
+    total: int,
+    unit: str = "",
 ) -> None:
     words = _with_rate(what, done, total, unit, pace.heard(done, total, unit))
+    if count_is_private:
+        words, done, total = f"{what}, {done / total:.0%}", round(100 * done / total), 100
     place(f'<progress value="{done}" max="{total}"></progress> {html.escape(words)}')
 
 

@@ -5,6 +5,7 @@ from dptransfer.checkup import check
 from dptransfer.checkup.forecast import ALMOST_NO_NOISE, EncodingTime
 from dptransfer.data import EncoderIdentity, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError
+from dptransfer.methods import auto
 
 
 class Slow:
@@ -56,12 +57,9 @@ def test_the_report_says_what_they_can_tell_and_what_not(found):
 
 
 def test_the_assumed_size_is_the_one_that_auto_assumes():
-    from dptransfer import Auto, Budget
-
     people = check(private(people=range(80)), PublicEmbeddings(rows(220, 1)), epsilons=[1])
     assert "100 people a class, as no size is declared" in " ".join(str(people).split())
-    notes = Auto().plan(people.facts, Budget(epsilon=1, delta=1e-5), PublicEmbeddings(rows(220, 1))).notes
-    assert "100 people per class, as no size is declared" in notes[0]
+    assert "100 people per class, as no size is declared" in auto._sizes(people.facts)
 
 
 def test_without_a_pool_of_rows_it_says_what_is_missing(tmp_path):

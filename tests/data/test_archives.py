@@ -172,3 +172,16 @@ def test_a_password_is_asked_for_in_words(tmp_path):
     path.write_bytes(bytes(content))
     with pytest.raises(DataError, match="without a password"):
         find_images(path)
+
+
+def test_a_tar_that_leads_back_ends_in_an_error(tmp_path):
+    path = packed(tmp_path / "p.tar", ["a/1.png", "a/notes.txt"], folders=())
+    content = bytearray(path.read_bytes())
+    header = content.rindex(b"a/notes.txt")
+    content[header + 124 : header + 136] = (2**96 - 512).to_bytes(12, "big")  # the size: -512
+    content[header + 148 : header + 156] = b" " * 8
+    checksum = sum(content[header : header + 512])
+    content[header + 148 : header + 156] = b"%06o\0 " % checksum
+    path.write_bytes(bytes(content))
+    with pytest.raises(DataError, match="must be complete"):
+        find_images(path)

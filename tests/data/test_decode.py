@@ -1,5 +1,6 @@
 """Pictures of every depth and colour space, hostile ones among them: each right to 1/255, or refused."""
 
+import os
 import struct
 import warnings
 import zlib
@@ -293,3 +294,13 @@ def test_nothing_is_said_while_pictures_are_opened(tmp_path, recwarn, caplog, ca
     with warnings.catch_warnings(action="ignore"):
         look()
     assert "samples per pixel" in caplog.text  # what is set aside comes back
+
+
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "device.png").symlink_to("/dev/zero")
+    (tmp_path / "folder.png").mkdir()
+    for name in ("pipe.png", "device.png", "folder.png"):
+        assert "must be a file" in problem_of(tmp_path / name)
+        with pytest.raises(DataError, match="must be a file"):
+            open_image(tmp_path / name)

@@ -228,6 +228,13 @@ def test_people_are_told_by_patient_id_and_whoever_has_none_is_alone(tmp_path):
     assert find_images(listed, person="dicom").people.tolist() == [0, 0]
 
 
+def test_people_by_dicom_need_an_id_or_a_person_would_be_taken_for_several(tmp_path):
+    for place, patient in enumerate([{}, {"PatientID": ""}, {"PatientID": " "}]):
+        dicom(tmp_path / f"{place}.dcm", FOUR, **patient)
+    with pytest.raises(DataError, match="must have a Patient ID; none has"):
+        find_images(tmp_path, person="dicom")
+
+
 def test_people_by_dicom_need_files_that_are_named_so(tmp_path):
     Image.new("L", (2, 2)).save(tmp_path / "a.png")
     with pytest.raises(DataError, match=r"\.dcm"):

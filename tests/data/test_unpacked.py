@@ -1,10 +1,12 @@
 import gc
+import shutil
 import subprocess
 import sys
 import tempfile
 
 import pytest
 
+from dptransfer.data import unpacked
 from dptransfer.data.unpacked import TemporaryFolder
 
 
@@ -48,3 +50,21 @@ def test_folders_of_others_and_links_are_left_alone(place, tmp_path_factory):
     TemporaryFolder()
     assert (elsewhere / ".lock").exists()
     assert (place / "dptransfer-unpacked-bare").exists()
+
+
+def test_a_folder_that_another_process_took_for_left_behind_is_not_used(place, monkeypatch):
+    taken = []
+    locked = unpacked._locked
+
+    def too_late(lock):
+        if not taken:
+            (folder,) = place.iterdir()
+            taken.append(folder)
+            shutil.rmtree(folder)
+        return locked(lock)
+
+    monkeypatch.setattr(unpacked, "_locked", too_late)
+    held = TemporaryFolder()
+    assert taken
+    assert held.path.is_dir()
+    assert held.path not in taken

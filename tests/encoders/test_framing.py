@@ -60,3 +60,10 @@ def test_a_framing_that_cannot_be_is_refused(told):
 
 def test_a_grey_picture_has_three_channels():
     assert Framing(8, 8)(Image.new("L", (9, 9), 7)).shape == (8, 8, 3)
+
+
+@pytest.mark.parametrize("size", [(60_000, 1), (1, 60_000)])
+def test_a_strip_that_would_take_all_memory_is_refused(size):
+    with pytest.raises(DataError, match="strip"):
+        Framing(224, 224, "bicubic", 256)(Image.new("RGB", size))
+    assert Framing(8, 8)(Image.new("RGB", size)).shape == (8, 8, 3)

@@ -1,3 +1,6 @@
+import hashlib
+import os
+
 import pytest
 
 from dptransfer.encoders.kept_graph import kept_graph
@@ -60,3 +63,23 @@ def test_nothing_is_left_of_a_graph_that_could_not_be_made(cache, weights):
     with pytest.raises(RuntimeError, match="half"):
         kept_graph("net", weights, fail)
     assert not cache.exists()
+
+
+def test_a_graph_that_others_could_have_written_is_made_again(cache, weights):
+    old = os.umask(0o002)
+    try:
+        kept_graph("net", weights, Maker())
+    finally:
+        os.umask(old)
+    make = Maker()
+    assert kept_graph("net", weights, make) == b"a graph"
+    assert make.made == 0
+    (kept,) = cache.iterdir()
+    planted = kept.with_name(f"{kept.name[:-69]}{hashlib.sha256(b'theirs').hexdigest()}.onnx")
+    planted.write_bytes(b"theirs")
+    kept.unlink()
+    planted.chmod(0o666)
+    assert kept_graph("net", weights, make) == b"a graph"
+    planted.chmod(0o600)  # the half that can fail: as our own it is taken
+    next(path for path in cache.iterdir() if path != planted).unlink()
+    assert kept_graph("net", weights, make) == b"theirs"

@@ -89,3 +89,11 @@ def test_a_size_or_device_the_model_cannot_have_is_refused(tmp_path):
         get_encoder(str(path), size=9)
     with pytest.raises(ArgumentError, match="device"):
         get_encoder(str(path), device="abacus")
+
+
+def test_a_model_whose_rows_depend_on_the_calls_before_is_refused(tmp_path):
+    noise = onnx.helper.make_node("RandomNormalLike", ["pixels"], ["noise"], seed=1.0)
+    added = onnx.helper.make_node("Add", ["pixels", "noise"], ["out"])
+    shape = ["n", 3, 8, 8]
+    with pytest.raises(DataError, match="one row for one picture"):
+        OnnxEncoder(model(tmp_path / "toy.onnx", shape, [noise, added], shape))

@@ -556,6 +556,7 @@ def test_a_pure_budget_is_refused():
         ({"centre_share": -0.1}, "centre_share"),
         ({"centre_share": 0.97}, "add up to 1"),
         ({"count_share": 0.5, "centre_share": 0.5}, "add up to 1"),
+        ({"count_share": 0.5, "centre_share": 0.495}, "below 0.99"),
         ({"steps": 0}, "steps"),
         ({"steps": -1}, "steps"),
         ({"steps": True}, "steps"),
@@ -698,3 +699,10 @@ def test_one_voice_each_costs_little_where_there_are_many_people():
     persons = accuracy(PERSONS, Budget.gdp(0.03))
     assert persons > accuracy(singly, Budget.gdp(0.03)) - 0.1
     assert persons > accuracy(singly, Budget.gdp(0.03 / 4)) + 0.1
+
+
+def test_words_too_many_to_stand_beside_the_axes_are_left_out_before_the_charge(monkeypatch):
+    plain = replace(SMALL, features=UnitNorm())
+    for most, has_words in ((WIDTH + len(NAMES), True), (WIDTH + len(NAMES) - 1, False)):
+        monkeypatch.setattr(public_prior, "LARGEST_DIMENSION", most)
+        assert (plain.prepare(SOME.facts, SURE).words is not None) is has_words

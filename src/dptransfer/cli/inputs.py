@@ -98,9 +98,9 @@ def require_new(out: Path) -> None:
 
 
 def require_other_than(private: Path, path: Path | None, option: str, why: str) -> None:
-    """Raise if an option names the private data themselves."""
+    """Raise if an option names the private data themselves, a part of them, or a folder that holds them."""
     if path is not None and same_place(path, private):
-        same = f"'{path}' is the same. {why} Give a file of its own."
+        same = f"'{path}' is the same, or one holds the other. {why} Give a place of its own."
         raise ArgumentError(f"{option} must name other data than the private ones; {same}")
 
 

@@ -104,7 +104,11 @@ def _members(archive: Path) -> Iterator[_Member]:
                     yield _Member(info.filename, info.is_dir(), info.file_size, partial(opened.open, info))
         return
     with tarfile.open(archive, "r:*") as tar:
+        after = -1
         for one in tar:
+            # A size below zero leads back, and some versions of Python go round and round.
+            require(tar.offset > after, archive, *_DAMAGED)
+            after = tar.offset
             if one.isfile() or one.isdir():
                 yield _Member(one.name, one.isdir(), one.size, partial(tar.extractfile, one))
         assert tar.fileobj is not None

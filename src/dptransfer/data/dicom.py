@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,13 @@ _COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT", "PALETTE CO
 
 
 def is_dicom(path: str | Path) -> bool:
-    """Whether the file says that it is DICOM, after the 128 bytes that it leaves to others."""
+    """Whether the file says that it is DICOM, after the 128 bytes that it leaves to others.
+
+    Every picture comes by here first, so what is no file is refused here: a pipe would be waited for, for
+    ever, and a device never ends.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise DataError("A picture must be a file; this is a folder, a pipe or a device. Remove it.")
     with open(path, "rb") as stream:
         return stream.read(132)[128:] == b"DICM"
 
@@ -41,6 +49,8 @@ def patient_of(path: Path) -> str | None:
     """The file's Patient ID; None if it has none, or is no DICOM file."""
     pydicom = _check.installed("pydicom", "medical", "Telling patients by their DICOM files")
     try:
+        if not is_dicom(path):
+            return None
         found = pydicom.dcmread(path, specific_tags=["PatientID"], stop_before_pixels=True).get("PatientID")
     except Exception:  # what is wrong with one private file is nobody's business
         return None

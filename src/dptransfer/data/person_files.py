@@ -81,6 +81,9 @@ def people_in_file(
 def people_by_dicom(root: Path, paths: Sequence[Path]) -> People:
     """The person of each picture, by its Patient ID; one that has none is alone.
 
+    Where none has one, as whoever removes names may leave it, everybody would be taken for several people,
+    and the promise would be about pictures: so that is an error.
+
     Args:
         root: where they are, for a message.
         paths: the files.
@@ -89,7 +92,10 @@ def people_by_dicom(root: Path, paths: Sequence[Path]) -> People:
     any_named = any(path.suffix.lower() in DICOM_ENDINGS for path in paths)
     require(any_named, root, rule, "Rename them, or tell people by 'folder' or a file.")
     with without_warnings():
-        return person_positions([patient_of(path) for path in paths], len(paths))
+        ids = [patient_of(path) for path in paths]
+    told = "with people by DICOM, files must have a Patient ID; none has."
+    require(any(one and one.strip() for one in ids), root, told, "Tell people by 'folder' or a file.")
+    return person_positions(ids, len(paths))
 
 
 def people_by_folder(root: Path, names: Sequence[str]) -> People:

@@ -28,9 +28,9 @@ class TemporaryFolder:
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
             lock = open(self.path / _LOCK, "x", opener=owner_only)  # held as long as the folder
-            if os.name != "posix" or _locked(lock):
+            if os.name != "posix" or (_locked(lock) and (self.path / _LOCK).exists()):
                 break
-            lock.close()  # another process was quicker to take it for left behind
+            lock.close()  # another process was quicker to take it for left behind, and is at it or done
         self._end = weakref.finalize(self, _remove, self.path, lock, os.getpid())
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 _WAYS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}  # as Pillow numbers
+_MOST_PIXELS = 2**27  # 400 MB; one picture of 1 × 60,000 would take 12 GB, and everybody's encoding with it
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,11 @@ class Framing:
             return np.asarray(image.resize((self.width, self.height), way))
         short, long = min(image.size), max(image.size)
         sides = [self.shortest, int(self.shortest * long / short)]
+        if self.shortest * sides[1] > _MOST_PIXELS:
+            raise DataError(
+                "A picture must not be a strip that grows beyond 2**27 pixels when its shorter side fits the "
+                "model; this one is. Cut it."
+            )
         across, down = sides if image.width <= image.height else sides[::-1]
         left, above = (across - self.width) // 2, (down - self.height) // 2
         whole = np.asarray(image.resize((across, down), way))

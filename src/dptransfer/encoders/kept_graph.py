@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from dptransfer.features.principal_axes import cache_folder
 
@@ -15,7 +16,9 @@ def kept_graph(name: str, weights: Path, make: Callable[[], bytes]) -> bytes:
     """The graph from the cache folder, or made and kept there.
 
     The file's name ends in the digest of what is in it, so a damaged file is known and made again; and the
-    digest of the weights stands before it, so other weights have a graph of their own.
+    digest of the weights stands before it, so other weights have a graph of their own. Anybody can name a
+    file so: in a folder that several people share, what others could have written is not taken. A graph of
+    theirs could make a row depend on the calls before it, and no guarantee covers that.
 
     Args:
         name: of the graph; another for each way of making it.
@@ -27,8 +30,9 @@ def kept_graph(name: str, weights: Path, make: Callable[[], bytes]) -> bytes:
     beginning = f"{name}-{source}-"
     with suppress(OSError):
         for file in sorted(cache_folder().glob(f"{beginning}*.onnx")):
-            graph = file.read_bytes()
-            if file.name == _named(beginning, graph):
+            with file.open("rb") as stream:
+                graph, ours = stream.read(), _is_ours(stream)
+            if ours and file.name == _named(beginning, graph):
                 return graph
     graph = make()
     _keep(cache_folder() / _named(beginning, graph), graph)
@@ -39,6 +43,12 @@ def _named(beginning: str, graph: bytes) -> str:
     return f"{beginning}{hashlib.sha256(graph).hexdigest()}.onnx"
 
 
+def _is_ours(stream: IO[bytes]) -> bool:
+    """Whether nobody but this user, or the machine's administrator, can have written the file."""
+    found = os.fstat(stream.fileno())
+    return os.name != "posix" or (found.st_uid in (0, os.getuid()) and not found.st_mode & 0o022)
+
+
 def _keep(file: Path, graph: bytes) -> None:
     """All of it or nothing; a cache that cannot be written costs time, nothing else."""
     partial = file.with_name(f"{file.name}.{os.getpid()}")
@@ -46,6 +56,7 @@ def _keep(file: Path, graph: bytes) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
             partial.write_bytes(graph)
+            partial.chmod(0o644)  # others may read it, whatever the user's mask is, and not write it
             partial.replace(file)
         finally:
             partial.unlink(missing_ok=True)

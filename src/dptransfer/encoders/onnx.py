@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dptransfer import _check
 from dptransfer.arrays import EncodedRows, Floats32
 from dptransfer.data.identity import EncoderIdentity
-from dptransfer.encoders.base import ImageEncoder, require_rows
+from dptransfer.encoders.base import ImageEncoder, blank_picture, require_rows
 from dptransfer.encoders.framing import Framing
 from dptransfer.encoders.onnx_session import one_by_one, onnx_session
 from dptransfer.errors import ArgumentError, DataError
@@ -80,6 +80,12 @@ class OnnxEncoder(ImageEncoder):
         square = height if height == width else None
         self.identity = EncoderIdentity(name or file.stem, digest, transform, square)
         self.dimension = self.measured_dimension()
+        blank = self.prepare(blank_picture())[None]
+        if not np.array_equal(self.forward(blank), self.forward(blank), equal_nan=True):
+            raise DataError(
+                f"'{file}': a model must give one row for one picture; this gives another at every call, so "
+                "that rows would depend on how many came before. Export it without random operations."
+            )
 
     def prepare(self, image: Image.Image) -> NDArray[Any]:
         """Frame as the model takes it, and normalise unless the model does."""

@@ -22,6 +22,7 @@ from dptransfer.features import (
     VocabularyMap,
     apply,
 )
+from dptransfer.features.lattice import LARGEST_DIMENSION
 from dptransfer.features.side_by_side import STRETCHES
 from dptransfer.mechanisms import GaussianShares, SharesLeft
 from dptransfer.methods.about import INDIGO, About
@@ -111,10 +112,10 @@ class PublicPriorPrototypes(EmbeddingMethod):
         """Refuse shares of which nothing is left."""
         super().__post_init__()
         spent = self.count_share + self.centre_share
-        if spent >= 1:
+        if spent + CONFIDENCE_SHARE >= 1:  # whether words are asked about shows only after the charge
             raise ArgumentError(
                 "count_share and centre_share must leave something for the gradient steps; they add up to "
-                f"{spent:g}. Keep their sum below 1."
+                f"{spent:g}. Keep their sum below {1 - CONFIDENCE_SHARE:g}."
             )
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
@@ -138,9 +139,11 @@ class PublicPriorPrototypes(EmbeddingMethod):
 
     def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> _Maps:
         """The map into axes, and the one into words where the encoder has some."""
-        described = self.described(public)
-        words = VocabularyMap().fit(facts.dimension, described) if _words_of(described) else None
-        return _Maps(super().prepare(facts, public), words)
+        described, axes = self.described(public), super().prepare(facts, public)
+        # Side by side they must not be too wide for exact norms, which a run would find out after the charge.
+        both_fit = axes.dimension + _words_of(described) <= LARGEST_DIMENSION
+        has_words = _words_of(described) > 0 and both_fit
+        return _Maps(axes, VocabularyMap().fit(facts.dimension, described) if has_words else None)
 
     def run(
         self,
