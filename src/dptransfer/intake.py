@@ -69,6 +69,11 @@ class Intake:
         self._purpose, self._kept = purpose, kept
         self._found: ImageList | TextList | None = None
         self.form: Contents = self._form(x)
+        if text_column is not None and self.form == "rows":
+            raise ArgumentError(
+                f"text_column (--text-column) must name a column of texts; the private examples are rows of "
+                f"numbers, without texts in '{text_column}'. Check the name, or leave it out."
+            )
         self.encoder = self._loaded(encoder, how)
         if self.encoder is not None and isinstance(x, PATHS) and self._found is None:
             self._found = self._labelled(examples_in(Path(x), self.encoder, classes, **self._ways()))

@@ -84,7 +84,7 @@ def test_only_public_rows_are_kept_in_the_cache(cli, data, tmp_path, monkeypatch
 
 
 def test_progress_in_a_log_tells_no_count(cli, photos, monkeypatch):
-    monkeypatch.setattr("dptransfer.cli.screen._HALF_MINUTE", -1.0)  # every step is told
+    monkeypatch.setattr("dptransfer.progress._HALF_MINUTE", -1.0)  # every step is told
     monkeypatch.setattr("dptransfer.checkup.picture_looks._AT_A_TIME", 20)
     told = cli("check", photos).stderr.splitlines()
     assert told
