@@ -54,7 +54,7 @@ _PLACES = {
     "verify": "dptransfer.methods.replan:verify_release",
 }
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 if not TYPE_CHECKING:  # type checkers would take every name for one that is there, or none
     __all__ = sorted(_PLACES, key=str.lower)
 

@@ -250,8 +250,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
             seen.features, start, np.log(heard), clip=self.clip, along=axes, weights=weights, bound=bound
         )
         typical = float(counts.mean())
-        # A class smaller than the mean has a shorter way to go in as many steps: so the typical one decides.
-        noise = self.logit_noise * math.log(max(len(counts), 2)) * typical / _geometric_mean(counts)
+        noise = self.logit_noise * math.log(max(len(counts), 2))
         reach = noise / purse.scale(query, share) * typical
         rate = min(reach / self.steps, _STEP_REACH) / typical
         found = start.copy()
