@@ -127,7 +127,15 @@ def test_what_does_not_go_together_is_refused(intake, tmp_path):
         intake(["a"], ["a"], classes=labels, encoder=WordLengths(), grey_range=(0, 9))
     with pytest.raises(ArgumentError, match="are rows of numbers"):
         intake(rows, labels, encoder=MeanColour())
+    with pytest.raises(ArgumentError, match=r"\(--grey-range\) is for images"):
+        intake(rows, labels, classes=labels, grey_range=(0, 9))
+    with pytest.raises(ArgumentError, match="without texts in 'note'"):
+        intake(rows, labels, classes=labels, text_column="note")
+    with pytest.raises(DataError, match="got 4 dimensions of float64"):
+        intake(np.zeros((2, 8, 8, 3)), labels, classes=labels)
     taken = intake(rows, labels, classes=labels)
+    with pytest.raises(DataError, match="must exist; it does not"):
+        taken.public(tmp_path / "mistyped")
     with pytest.raises(ArgumentError, match="rows already"):
         taken.public(["some", "texts"])
     with pytest.raises(ArgumentError, match="must be ids"):

@@ -86,11 +86,6 @@ def given_rows(
         loaded = intake.encoder
         if loaded is None:
             note_open_folder(private)
-        for option, given in (("--grey-range", grey_range), ("--image-size", image_size)):
-            if loaded is None and given is not None:
-                raise ArgumentError(
-                    f"{option} is for images; these are rows already. Give it to 'dptransfer encode'."
-                )
         pool = None if public is None else intake.public(public)
         with_shots(pool, shots, classes, features)
         rows = intake.private(**about)

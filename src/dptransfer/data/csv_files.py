@@ -102,9 +102,8 @@ def read_feature_csv(
 
 
 def _require_commas(path: Path, header: Sequence[str]) -> None:
-    odd = len(header) == 1 and any(
-        mark in header[0] for mark in ";\t"
-    )  # as spreadsheets write in many countries
+    # Spreadsheets write so where a comma is the decimal point.
+    odd = len(header) == 1 and any(mark in header[0] for mark in ";\t")
     rule = "columns must be separated by commas; the first line has other separators alone."
     require(not odd, path, rule, "Save it with commas, and with points in numbers.")
 
