@@ -3,8 +3,9 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from dptransfer.data import read_public
+from dptransfer.data import find_images, read_public
 from dptransfer.encoders.partial import PartialRows
+from dptransfer.encoding import kept_rows
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.intake import Intake
 from encoders.toys import MeanColour, WordLengths, pictures
@@ -32,7 +33,7 @@ def test_pictures_at_a_path_are_encoded_beside_it_and_keep_classes_and_people(in
         "mean-colour",
     )
     assert private.people.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
-    (kept,) = tmp_path.glob("photos.*")
+    (kept,) = tmp_path.glob("photos.*.emb")
     assert (kept.name, kept.stat().st_mode & 0o777) == ("photos.rows-of-model.emb", 0o700)
 
 
@@ -153,3 +154,27 @@ def test_an_emb_folder_keeps_its_people_unless_none_are_wanted(intake, tmp_path)
     assert intake(emb).private().people.tolist() == [0, 0, 1, 1]
     assert intake(emb, people="none").private().people is None
     assert read_public(emb).rows.shape == (4, 4)
+
+
+def test_a_pool_that_is_done_is_not_encoded_again_after_a_kill_in_what_follows(tmp_path):
+    folder, encoder = pictures(tmp_path / "photos", 40), MeanColour()
+    found = find_images(folder)
+
+    def used(then=None):
+        with kept_rows(found, encoder, folder, tmp_path / "model", public=True) as kept:
+            rows = np.array(read_public(kept).rows)
+            if then is not None:
+                raise then
+        return rows
+
+    with pytest.raises(KeyboardInterrupt):
+        used(KeyboardInterrupt())
+    left = tmp_path / "photos.rows-of-model.emb.partial"
+    assert (left.stat().st_mode & 0o777, left.with_suffix("").exists()) == (0o700, False)
+    again, encoder.encode = encoder.encode, None  # it cannot be asked again
+    rows = used()
+    encoder.encode = again
+    assert np.array_equal(rows, used())
+    with pytest.raises(DataError):  # a refusal leaves nothing
+        used(DataError("Refused."))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["photos"]

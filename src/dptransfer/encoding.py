@@ -159,7 +159,8 @@ def kept_rows(
 ) -> Iterator[Path]:
     """Rows of images or texts in an `.emb` folder beside these, until whoever asked for them is done.
 
-    It is gone afterwards. What a killed run had encoded stays, and the same call goes on from there.
+    It is gone afterwards. What a killed or interrupted run had encoded stays, all of it until the run is
+    done, and the same call goes on from there.
 
     Args:
         found: the images or texts.
@@ -173,12 +174,21 @@ def kept_rows(
     refuse = refuse_public if public else partial(refuse_problems, beside=home, remedy=_REPAIR)
     home = home if os.access(home.absolute().parent, os.W_OK) else out
     rows = _beside(home, f".rows-of-{out.name}.emb")  # a name that is nobody else's
+    done = False
     try:
-        report = encode_to(rows, found, encoder, refuse=refuse, overwrite=True, public=public)
+        report = encode_to(
+            rows, found, encoder, refuse=refuse, overwrite=True, public=public, keep_partial=True
+        )
+        done = True
         refuse(report.unreadable)
         yield rows
+    except KeyboardInterrupt:
+        done = False
+        raise
     finally:
         shutil.rmtree(rows, ignore_errors=True)
+        if done:
+            shutil.rmtree(_beside(rows, ".partial"), ignore_errors=True)
 
 
 def held_in(path: Path) -> Path:
