@@ -4,8 +4,9 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from dptransfer.data import read_public
+from dptransfer.data import find_images, read_public
 from dptransfer.encoders.partial import PartialRows
+from dptransfer.encoding import kept_rows
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.intake import Intake
 from encoders.toys import MeanColour, WordLengths, pictures
@@ -33,7 +34,7 @@ def test_pictures_at_a_path_are_encoded_beside_it_and_keep_classes_and_people(in
         "mean-colour",
     )
     assert private.people.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
-    (kept,) = tmp_path.glob("photos.*")
+    (kept,) = tmp_path.glob("photos.*.emb")
     assert (kept.name, kept.stat().st_mode & 0o777) == ("photos.rows-of-model.emb", 0o700)
 
 
@@ -128,7 +129,15 @@ def test_what_does_not_go_together_is_refused(intake, tmp_path):
         intake(["a"], ["a"], classes=labels, encoder=WordLengths(), grey_range=(0, 9))
     with pytest.raises(ArgumentError, match="are rows of numbers"):
         intake(rows, labels, encoder=MeanColour())
+    with pytest.raises(ArgumentError, match=r"\(--grey-range\) is for images"):
+        intake(rows, labels, classes=labels, grey_range=(0, 9))
+    with pytest.raises(ArgumentError, match="without texts in 'note'"):
+        intake(rows, labels, classes=labels, text_column="note")
+    with pytest.raises(DataError, match="got 4 dimensions of float64"):
+        intake(np.zeros((2, 8, 8, 3)), labels, classes=labels)
     taken = intake(rows, labels, classes=labels)
+    with pytest.raises(DataError, match="must exist; it does not"):
+        taken.public(tmp_path / "mistyped")
     with pytest.raises(ArgumentError, match="rows already"):
         taken.public(["some", "texts"])
     with pytest.raises(ArgumentError, match="must be ids"):
@@ -156,3 +165,27 @@ def test_rows_of_both_lie_apart_where_neither_place_can_be_written(intake, tmp_p
     beside = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("model.*")}
     assert beside.keys() == {"model.rows-of-model.emb", "model.public-rows-of-model.emb"}
     assert beside["model.rows-of-model.emb"] == 0o700
+
+
+def test_a_pool_that_is_done_is_not_encoded_again_after_a_kill_in_what_follows(tmp_path):
+    folder, encoder = pictures(tmp_path / "photos", 40), MeanColour()
+    found = find_images(folder)
+
+    def used(then=None):
+        with kept_rows(found, encoder, folder, tmp_path / "model", public=True) as kept:
+            rows = np.array(read_public(kept).rows)
+            if then is not None:
+                raise then
+        return rows
+
+    with pytest.raises(KeyboardInterrupt):
+        used(KeyboardInterrupt())
+    left = tmp_path / "photos.public-rows-of-model.emb.partial"
+    assert (left.stat().st_mode & 0o777, left.with_suffix("").exists()) == (0o700, False)
+    again, encoder.encode = encoder.encode, None  # it cannot be asked again
+    rows = used()
+    encoder.encode = again
+    assert np.array_equal(rows, used())
+    with pytest.raises(DataError):  # a refusal leaves nothing
+        used(DataError("Refused."))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["photos"]

@@ -159,7 +159,8 @@ def kept_rows(
 ) -> Iterator[Path]:
     """Rows of images or texts in an `.emb` folder beside these, until whoever asked for them is done.
 
-    It is gone afterwards. What a killed run had encoded stays, and the same call goes on from there.
+    It is gone afterwards. What a killed or interrupted run had encoded stays, all of it until the run is
+    done, and the same call goes on from there.
 
     Args:
         found: the images or texts.
@@ -174,12 +175,21 @@ def kept_rows(
     home = home if os.access(home.absolute().parent, os.W_OK) else out
     # A name that is nobody else's: private and public rows may both have to lie beside `out`.
     rows = _beside(home, f".{'public-' if public else ''}rows-of-{out.name}.emb")
+    done = False
     try:
-        report = encode_to(rows, found, encoder, refuse=refuse, overwrite=True, public=public)
+        report = encode_to(
+            rows, found, encoder, refuse=refuse, overwrite=True, public=public, keep_partial=True
+        )
+        done = True
         refuse(report.unreadable)
         yield rows
+    except KeyboardInterrupt:
+        done = False
+        raise
     finally:
         shutil.rmtree(rows, ignore_errors=True)
+        if done:
+            shutil.rmtree(_beside(rows, ".partial"), ignore_errors=True)
 
 
 def held_in(path: Path) -> Path:

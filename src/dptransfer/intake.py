@@ -13,7 +13,8 @@ import numpy as np
 from dptransfer.data import STORED, Labelled, PrivateEmbeddings, PublicEmbeddings, read_private, read_public
 from dptransfer.data.contents import Contents, contents_of
 from dptransfer.data.people import person_positions
-from dptransfer.encoding import NOBODY, examples_at, examples_in, kept_rows, labels_of
+from dptransfer.data.table import require
+from dptransfer.encoding import NOBODY, examples_at, examples_in, held_in, kept_rows, labels_of
 from dptransfer.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ DEFAULT_ENCODERS = {"images": "efficientnet-lite0", "texts": "minilm"}
 
 PATHS = (str, Path)
 _BATCH = 32
+_OF_IMAGES = {"grey_range": "--grey-range", "size": "--image-size"}
 
 
 class Intake:
@@ -69,6 +71,11 @@ class Intake:
         self._purpose, self._kept = purpose, kept
         self._found: ImageList | TextList | None = None
         self.form: Contents = self._form(x)
+        if text_column is not None and self.form == "rows":
+            raise ArgumentError(
+                f"text_column (--text-column) must name a column of texts; the private examples are rows of "
+                f"numbers, without texts in '{text_column}'. Check the name, or leave it out."
+            )
         self.encoder = self._loaded(encoder, how)
         if self.encoder is not None and isinstance(x, PATHS) and self._found is None:
             self._found = self._labelled(examples_in(Path(x), self.encoder, classes, **self._ways()))
@@ -96,6 +103,9 @@ class Intake:
         """Public rows; pictures and texts go through the encoder of the private ones."""
         if self._form(x) == "rows":
             return read_public(x, features=self._features) if isinstance(x, PATHS) else PublicEmbeddings(x)
+        if isinstance(x, PATHS):
+            there = held_in(Path(x)).exists()
+            require(there, Path(x), "the file or folder must exist; it does not.", "Check the path.")
         if self.encoder is None:
             raise ArgumentError(
                 "Public images and texts go through the encoder of the private ones, which are rows already. "
@@ -129,12 +139,23 @@ class Intake:
         if _is_list_of(x, str):
             return "texts"
         pixels = isinstance(x, np.ndarray) and x.dtype == np.uint8 and x.ndim == 4
+        if isinstance(x, np.ndarray) and x.ndim > 2 and not pixels:
+            raise DataError(
+                "Arrays are rows, (examples, features), or pictures as bytes (uint8), (examples, height, "
+                f"width, 3); got {x.ndim} dimensions of {x.dtype}. Convert them."
+            )
         return "images" if pixels or _is_list_of(x, Path) else "rows"
 
     def _loaded(self, encoder: str | Encoder | None, how: dict[str, Any]) -> Encoder | None:
         from dptransfer.encoders import get_encoder
 
         if self.form == "rows":
+            for name, option in _OF_IMAGES.items():
+                if how.get(name) is not None:
+                    raise ArgumentError(
+                        f"{name} ({option}) is for images; these are rows already. "
+                        "Give it to 'dptransfer encode', or leave it out."
+                    )
             if encoder is None:
                 return None
             raise ArgumentError(

@@ -353,6 +353,8 @@ def test_what_cannot_be_read_is_an_error(tmp_path, tables):
         in_tables(tables, people="patient")
     with pytest.raises(ArgumentError, match="epsilon"):
         in_tables(tables, epsilons=[-1])
+    with pytest.raises(ArgumentError, match="epsilon"):
+        in_tables(tables, epsilons=-1.0)  # one is as good as a list of one
 
 
 def test_the_first_of_a_report_says_that_it_is_private(tables):

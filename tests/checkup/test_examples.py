@@ -9,7 +9,7 @@ from PIL import Image
 from contracts.dicom_files import dicom
 from dptransfer.checkup.examples import UNKNOWN, read_examples
 from dptransfer.data import write_embeddings
-from dptransfer.errors import DataError
+from dptransfer.errors import ArgumentError, DataError
 
 
 def test_a_folder_per_class(photos):
@@ -134,6 +134,12 @@ def test_labels_that_are_not_one_each_are_an_error(tables):
         read_examples(tables / "rows.npy", "private", labels=[1, 2])
     with pytest.raises(DataError, match="has its own"):
         read_examples(tables / "private.npz", "private", labels=[1] * 80)
+
+
+@pytest.mark.parametrize(("role", "made"), [("private", "PrivateEmbeddings"), ("public", "PublicEmbeddings")])
+def test_bare_arrays_are_refused_with_what_to_make_of_them(role, made):
+    with pytest.raises(ArgumentError, match=f"the {role} set is of the type ndarray. Pass {made}"):
+        read_examples(np.ones((2, 2)), role)
 
 
 def test_people_by_dicom_have_ids(tmp_path):

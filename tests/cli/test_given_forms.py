@@ -116,7 +116,12 @@ def test_features_in_columns_become_a_release_whatever_their_order(cli, cli_json
     one = cli_json("predict", "model", "t.csv", *columns)
     assert [o["score"] for o in one] == [o["score"] for o in cli_json("predict", "model", "new.csv")]
     assert cli_json("evaluate", "model", "t.csv", *columns)["accuracy"] > 0.9
-    assert "dimension, 3" in cli("predict", "model", "t.csv", code=2).stderr
+    told = cli("predict", "model", "t.csv", code=2).stderr
+    assert "dimension, 3" in told
+    assert "--feature-columns" in told
+    for option, value in (("--image-size", "64"), ("--grey-range", "0,9"), ("--text-column", "note")):
+        refused = cli("fit", "t.csv", *FIT, "--classes", "2", option, value, "--out", "wrong", code=2)
+        assert option in refused.stderr
     private = ("evaluate", "model", "t.csv", *columns, "--private", "-e", "1", "--name", "t")
     assert cli_json(*private)["accuracy"]
 

@@ -25,6 +25,7 @@ FIT = "dptransfer fit photos/ --public pool/ --epsilon 1 --delta 1e-5 --out mode
         ("plan --relation x", "dptransfer plan: --relation takes add/remove or replace-one; got 'x'."),
         ("predict m x.npy --top 0", "dptransfer predict: --top takes a whole number of at least 1; got '0'."),
         ("card m --json=3", "dptransfer card: --json is a switch and takes no value. Give it alone."),
+        ("plan photos/", "dptransfer plan: too many words: photos/. Example: dptransfer plan --epsilon 1"),
         ("card one two three", "dptransfer card: too many words: two three. See: dptransfer card --help"),
     ],
 )
@@ -44,7 +45,10 @@ def test_control_characters_do_not_reach_the_terminal(cli):
         ("fit x.emb --k 5 --out m", "dptransfer fit: --k 5 is now --set k=5"),
         ("fit x.emb --k --out m", "dptransfer fit: --k VALUE is now --set k=VALUE"),
         ("fit x.emb --out m --noise-multiplier=20", "--noise-multiplier 20 is now --set noise_multiplier=20"),
-        ("fit x.emb --out m --size 900", "dptransfer fit: --size 900 is now --set data.size=900"),
+        (
+            "fit x.emb --out m --size 900",
+            "--size 900 is now --set data.size=900; the side",
+        ),
         ("plan --class-counts 12,8", "--class-counts 12,8 is now --set data.class_counts=12,8"),
         ("plan --rho 0.5", "dptransfer plan: --rho 0.5 is now --budget rho=0.5"),
         ("ledger budget clinic --mu 1", "dptransfer ledger budget: --mu 1 is now --budget mu=1"),

@@ -39,6 +39,9 @@ def test_private_rows_of_a_csv_need_classes_and_know_their_people(table):
         ("f1,f2\n", "at least one example"),
         ("", "with words"),
         ('f1,f2\n"1,2\n', "must be a CSV"),
+        ("f1;label\n0,25;secret\n", "separated by commas"),
+        ("f1\tlabel\n0.25\tsecret\n", "separated by commas"),
+        ("f1,diagnosis\n1,secret\n", "call that of classes 'label'"),
     ],
 )
 def test_what_is_no_table_of_features_is_refused_without_a_word_of_it(tmp_path, text, message):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dptransfer.data import PublicEmbeddings, Vocabulary
-from dptransfer.errors import DataError, Incompatible
+from dptransfer.errors import ArgumentError, DataError, Incompatible
 
 WORDS = Vocabulary(("cat", "dog"), np.arange(6.0).reshape(2, 3), np.array([0.5, -0.5]))
 POOL = np.random.default_rng(0).normal(size=(5, 3))
@@ -96,3 +96,5 @@ def test_a_pool_carries_its_words_and_keeps_its_fingerprint():
 def test_words_for_rows_of_another_width_are_refused():
     with pytest.raises(Incompatible, match="3 and 4"):
         PublicEmbeddings(np.ones((2, 4)), vocabulary=WORDS)
+    with pytest.raises(ArgumentError, match=r"got str\. Example: vocabulary=dptransfer\.vocabulary"):
+        PublicEmbeddings(POOL, vocabulary="efficientnet-lite0")

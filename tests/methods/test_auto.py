@@ -334,7 +334,7 @@ def test_without_a_pool_the_first_of_several_candidates_is_taken():
 
 def test_a_pure_budget_without_a_pool_is_refused_and_says_what_would_help():
     ledger = Ledger.in_memory()
-    with pytest.raises(BudgetError, match=r"pure budget without public rows.*delta > 0.*PublicEmbeddings"):
+    with pytest.raises(BudgetError, match=r"pure budget without public rows.*delta above 0.*public rows"):
         Auto().fit(data(), budget=Budget(epsilon=1.0), ledger=ledger, noise=SeededNoise(0))
     assert ledger.history() == []
     assert Auto(candidates=(PublicPrototypes(),)).plan(FACTS, Budget(epsilon=1.0)).events

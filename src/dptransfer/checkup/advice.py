@@ -78,14 +78,15 @@ ADVICE = {
     ),
     "unreadable": Advice(
         "unreadable pictures",
-        "A private one counts as a row of zeros, which takes part and tells nothing. An encoding leaves "
-        "public ones out, and a test refuses them.",
+        "An encoding of private ones stops; with --allow-unreadable each counts as a row of zeros, which "
+        "takes part and tells nothing. A method on pictures takes them for black ones. 'encode --public' "
+        "leaves public ones out; a fit and a test refuse them.",
         "Open one in a viewer; export them again, or take them out.",
     ),
     "refused": Advice(
         "pictures that cannot be interpreted",
-        "Which of their values is black and which is white is not known, or they are several in one file. A "
-        "private one counts as a row of zeros; others are refused.",
+        "Which of their values is black and which is white is not known, or they are several in one file. "
+        "They are treated like unreadable ones.",
         "Declare the range for all sets, such as --grey-range 0,4095, or export them as the reason says.",
     ),
     "flat": Advice(

@@ -51,7 +51,7 @@ def check(
     text_column: str | None = None,
     features: str | None = None,
     grey_range: GreyRange | None = None,
-    epsilons: Sequence[float] = (1.0, 4.0),
+    epsilons: float | Sequence[float] = (1.0, 4.0),
     delta: float = 1e-5,
     size: int | None = None,
     person_bound: float = 1.0,
@@ -83,14 +83,15 @@ def check(
         text_column: the column of texts, if it is not 'text'.
         features: the columns of features in tables, as patterns such as 'f*'.
         grey_range: black and white of greys of more than bytes, as `open_image` takes it.
-        epsilons: for which an accuracy is wanted.
+        epsilons: for which an accuracy is wanted, one or several.
         delta: that goes with them.
         size: about how many private examples there are, only if declared public; for the accuracies.
         person_bound: as how many examples a person counts, at most.
         rows_per_person: about how many examples a person has, only if declared public; for the accuracies.
         encoder: what would encode pictures or texts, for the time that takes; rows on disk should be its.
     """
-    budgets = [Budget(epsilon=one, delta=delta) for one in (*epsilons, ALMOST_NO_NOISE)]
+    wanted = (epsilons,) if isinstance(epsilons, int | float) else epsilons
+    budgets = [Budget(epsilon=one, delta=delta) for one in (*wanted, ALMOST_NO_NOISE)]
     how = partial(read_examples, text_column=text_column, features=features)
     mine = how(private, "private", classes=classes, people=people, labels=labels, split=split)
     sets: dict[Role, Examples] = {"private": mine}

@@ -35,6 +35,7 @@ from dptransfer.data.person_files import FOLDER, is_person_file, people_by_folde
 from dptransfer.data.picture_columns import picture_column
 from dptransfer.data.readers import read_labels
 from dptransfer.data.table import require
+from dptransfer.errors import ArgumentError
 
 Role: TypeAlias = Literal["private", "public", "test"]
 Source: TypeAlias = str | Path | PrivateEmbeddings | PublicEmbeddings
@@ -120,6 +121,12 @@ def read_examples(
     listed = None if classes is None else declared_classes(classes)
     if isinstance(source, PrivateEmbeddings | PublicEmbeddings):
         return _given(source, role, listed)
+    if not isinstance(source, str | Path):
+        made = "PublicEmbeddings(x)" if role == "public" else "PrivateEmbeddings(x, y, classes=['a', 'b'])"
+        raise ArgumentError(
+            f"A checkup takes paths or embeddings; the {role} set is of the type {type(source).__name__}. "
+            f"Pass {made}."
+        )
     path = Path(source)
     there = path.exists() or archive_in(path) is not None
     require(there, path, "the file or folder must exist; it does not.", "Check the path.")

@@ -86,10 +86,6 @@ def given_rows(
         loaded = intake.encoder
         if loaded is None:
             note_open_folder(private)
-        if loaded is None and grey_range is not None:
-            raise ArgumentError(
-                "--grey-range is for images; these are rows already. Give it to 'dptransfer encode'."
-            )
         pool = None if public is None else intake.public(public)
         with_shots(pool, shots, classes, features)
         rows = intake.private(**about)

@@ -195,8 +195,11 @@ def _from_table(released: PrivateClassifier, path: Path, features: str | None) -
     table = read_table(path, features=features)
     require_same_encoder(released.encoder, table.encoder, names=("The model", f"'{path}'"))
     if table.rows.shape[1] != released.dimension:
-        found = f"those in '{path}' have {table.rows.shape[1]}. Encode them with the model's encoder"
-        raise Incompatible(f"Rows must have the model's dimension, {released.dimension}; {found}.")
+        found = f"those in '{path}' have {table.rows.shape[1]}"
+        remedy = "Encode them with the model's encoder"
+        if released.encoder is None and path.suffix.lower() in (".csv", ".parquet"):
+            remedy = "Name the columns that it was fitted on, such as --feature-columns 'f*'"
+        raise Incompatible(f"Rows must have the model's dimension, {released.dimension}; {found}. {remedy}.")
     names = table.sources or tuple(f"{path}:{number}" for number in range(len(table.rows)))
     return list(names), table.rows
 

@@ -52,7 +52,8 @@ def _told(problem: Any, words: Sequence[str], path: str, command: Any) -> str:
     option, given = spellings[0], _given(words, spellings)
     if kind == "NoSuchOption" and path in _MOVED_FROM and option in _MOVED:
         now, value = _MOVED[option], "VALUE" if given is None or given.startswith("--") else given
-        return f"{option} {value} is now {now}{value}" if now.endswith("=") else f"{option} is now {now}"
+        told = f"{option} {value} is now {now}{value}" if now.endswith("=") else f"{option} is now {now}"
+        return f"{told}; the side of pictures is --image-size" if option == "--size" else told
     if kind == "NoSuchOption":
         close = problem.possibilities or ()  # nearest first
         return f"there is no option {option}. {f'Did you mean {close[0]}?' if close else look}"
@@ -67,6 +68,8 @@ def _told(problem: Any, words: Sequence[str], path: str, command: Any) -> str:
     if kind == "BadParameter" and parameter is not None:
         got = "" if given is None else f"; got '{given}'"
         return f"{option} {_rule(parameter, problem.message)}{got}. {for_example(option)}"
+    if example and not any(one.param_type_name == "argument" for one in getattr(command, "params", ())):
+        look = example[0]  # a path that is given to a command without any is no matter of spelling
     said = re.sub(r"Got unexpected .* \((.*)\)", r"too many words: \1", str(problem.format_message()))
     return said if "See: " in said or said.endswith("?") else f"{said.rstrip('.')}. {look}"
 

@@ -26,6 +26,7 @@ def read_csv(path: Path, column: str, person: str | None = None) -> Listed:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream, strict=True)
             header = reader.fieldnames or []
+            _require_commas(path, header)
             named = f"the first line must name the columns, '{column}' among them; it does not."
             texts = "; for texts choose an encoder of texts" if "text" in header else ""
             begin = f"Begin the file with the line: {column},{person or 'label'}{texts}"
@@ -49,7 +50,9 @@ def header_of(path: Path) -> list[str]:
     """What the first line names; never shown to anybody, for without a header it is somebody's."""
     with parsing(path, *_NO_CSV):
         with path.open(newline="", encoding="utf-8-sig") as stream:
-            return next(csv.reader(stream, strict=True), [])
+            header = next(csv.reader(stream, strict=True), [])
+    _require_commas(path, header)
+    return header
 
 
 def read_feature_csv(
@@ -76,6 +79,8 @@ def read_feature_csv(
     require(chosen, path, none, "Check the first line.")
     label = next((name for name in reversed(LABEL_NAMES) if name in header), None)
     places = [header.index(name) for name in chosen]
+    remedy = "Name the columns of features, such as --feature-columns 'f*'"
+    remedy += "." if label else ", and call that of classes 'label'."
     rows: list[Floats] = []
     words: list[str] = []
     ids: list[str] = []
@@ -85,7 +90,7 @@ def read_feature_csv(
             next(lines)
             for line in filter(None, lines):
                 require(len(line) == len(header), path, "each line must fill every column.", "Complete them.")
-                rows.append(_numbers(path, [line[place] for place in places]))
+                rows.append(_numbers(path, [line[place] for place in places], remedy))
                 words += [] if label is None else [line[header.index(label)].strip()]
                 ids += [] if person is None else [line[header.index(person)]]
     require(rows, path, "the CSV must list at least one example; it lists none.", "Check the file.")
@@ -96,19 +101,25 @@ def read_feature_csv(
     )
 
 
+def _require_commas(path: Path, header: Sequence[str]) -> None:
+    # Spreadsheets write so where a comma is the decimal point.
+    odd = len(header) == 1 and any(mark in header[0] for mark in ";\t")
+    rule = "columns must be separated by commas; the first line has other separators alone."
+    require(not odd, path, rule, "Save it with commas, and with points in numbers.")
+
+
 def _require_people(path: Path, header: Sequence[str], person: str | None) -> None:
     absent = f"people must be in the column '{person}'; the first line names none of that name."
     # Without the names that are there: without a header they are somebody's.
     require(person is None or person in header, path, absent, "Name the column that has them.")
 
 
-def _numbers(path: Path, cells: list[str]) -> Floats:
+def _numbers(path: Path, cells: list[str], remedy: str) -> Floats:
     try:
         return np.array(cells, dtype=np.float64)
     except ValueError:
         pass
     found = [np.nan if not cell.strip() else _number(cell) for cell in cells]
-    remedy = "Name the columns of features, such as --feature-columns 'f*'."
     require(None not in found, path, _NO_NUMBER, remedy)
     return np.array(found, dtype=np.float64)
 

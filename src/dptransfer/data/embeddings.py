@@ -17,7 +17,7 @@ from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.labelled import Labelled
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.errors import DataError, Incompatible
+from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.privacy.unit import Unit
 
 
@@ -161,6 +161,11 @@ class PublicEmbeddings(PublicData):
         return joined
 
     def _describe(self, vocabulary: Vocabulary | None) -> None:
+        if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
+            raise ArgumentError(
+                f"vocabulary must be a Vocabulary; got {type(vocabulary).__name__}. "
+                "Example: vocabulary=dptransfer.vocabulary('efficientnet-lite0')."
+            )
         if vocabulary is not None and vocabulary.dimension != self.dimension:
             raise Incompatible(
                 f"A vocabulary must take rows of the pool's dimension; got {vocabulary.dimension} and "

@@ -132,7 +132,7 @@ def _from_path(
     if archive := archive_in(path):
         unpacked = unpack(*archive, IMAGE_ENDINGS)
         return replace(_from_folder(unpacked.folder, classes, known_as=path), held=unpacked.held)
-    require(path.exists(), path, "the image folder or CSV must exist; it does not.", "Check the path.")
+    require(path.exists(), path, "the file or folder must exist; it does not.", "Check the path.")
     if path.suffix.lower() == ".csv":
         listed = read_csv(path, "path", person)
         known = declared_labels(path, listed.labels if labelled else None, classes)
@@ -141,7 +141,8 @@ def _from_path(
         )
     readable = path.suffix.lower() in IMAGE_ENDINGS
     kinds = "images must come as a folder, an archive, a table, an image file or a CSV."
-    require(readable, path, kinds, "Pass one of these.")
+    rows = "rows as .emb, .npz, .safetensors, .parquet or .csv; texts as .csv, .parquet or .txt."
+    require(readable, path, kinds, f"Pass one of these; {rows}")
     return ImageList((path,), root=path.parent)
 
 

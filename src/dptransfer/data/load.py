@@ -61,7 +61,8 @@ def read_private(
     table = read_table(path, split=split, verify=verify, person=_column(people), features=features)
     table = _with_labels(path, labels, table)
     if table.labels is None:
-        raise unreadable(Path(path), "private rows must have labels; these have none.", "Pass labels=...")
+        none = "private rows must have labels; these have none, under 'label', 'labels' or 'y'."
+        raise unreadable(Path(path), none, "Call them so, or pass labels=...")
     if classes is None and table.classes is None:
         rule = "classes must be declared, and the file declares none (private labels are never asked)."
         raise unreadable(Path(path), rule, "Pass classes=[...], the full public list.")

@@ -71,6 +71,7 @@ def encode_images(
     overwrite: bool = False,
     drop_unreadable: bool = False,
     public: bool = False,
+    keep_partial: bool = False,
 ) -> EncodeReport:
     """Encode images into an `.emb` folder; run it again after a kill and it goes on where it stopped.
 
@@ -89,6 +90,7 @@ def encode_images(
         overwrite: replace `out` if it exists, and restart if another job's unfinished work is in the way.
         drop_unreadable: leave unreadable files out instead. For public pools only.
         public: nobody's data, so that others may read `out`; otherwise it is the owner's alone.
+        keep_partial: leave `<out>.partial`, from which the same call is done at once; remove it afterwards.
     """
     started = time.monotonic()
     target = _checked(encoder, "image", len(images), out, batch, overwrite)
@@ -122,7 +124,8 @@ def encode_images(
         public=public,
     )
     del rows
-    partial.remove()
+    if not keep_partial:
+        partial.remove()
     named = tuple(sources[position] for position in unreadable)
     return EncodeReport(target, int(kept.sum()), resumed, named, time.monotonic() - started)
 
@@ -137,6 +140,7 @@ def encode_texts(
     name: str | None = None,
     overwrite: bool = False,
     public: bool = False,
+    keep_partial: bool = False,
 ) -> EncodeReport:
     """Encode texts into an `.emb` folder; resumable, as `encode_images` is.
 
@@ -163,7 +167,8 @@ def encode_texts(
         overwrite=overwrite,
         public=public,
     )
-    partial.remove()
+    if not keep_partial:
+        partial.remove()
     return EncodeReport(target, len(listed), resumed, (), time.monotonic() - started)
 
 

@@ -137,8 +137,8 @@ def _candidates(
         if public is None:
             raise BudgetError(
                 "A pure budget without public rows pays for none of the methods: Gaussian noise has no pure "
-                "guarantee, and selections choose public rows. Give delta > 0, or pass "
-                "public=PublicEmbeddings(...) (on the command line: --public pool.emb)."
+                "guarantee, and selections choose public rows. Pass a delta above 0, on the command line "
+                "--delta 1e-5, or give public rows."
             )
         wide = PublicMap(axes=256)
         sets = TopKPrototypes(features=wide, k=min(3, len(public)))

@@ -254,5 +254,8 @@ def _numeric_rows(x: Any) -> Any:
     rows = x if on_cuda(x) else np.asarray(x)
     kind = np.asarray(x[:0].cpu()).dtype if on_cuda(x) else rows.dtype
     if not np.issubdtype(kind, np.number) or np.issubdtype(kind, np.complexfloating):
-        raise DataError(f"Rows must hold real numbers; got the type {kind}. Convert them, say to float32.")
+        remedy = "Convert them, say to float32."
+        if kind.kind in "UO":  # paths or texts, perhaps
+            remedy = "Convert them, or encode first; 'dptransfer predict' does so with pictures and texts."
+        raise DataError(f"Rows must hold real numbers; got the type {kind}. {remedy}")
     return rows

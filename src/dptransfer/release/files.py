@@ -77,9 +77,9 @@ def require_directory(path: str | Path) -> Path:
     """The path, if there is a directory."""
     directory = Path(path)
     if not directory.is_dir():
-        found = "a file" if directory.exists() else "nothing"
+        found = "is a file" if directory.exists() else "does not exist"
         raise ReleaseError(
-            f"A release is a directory; '{directory}' is {found}. "
+            f"A release is a directory; '{directory}' {found}. "
             "Give the one that 'dptransfer fit' or save() wrote."
         )
     return directory

@@ -86,13 +86,11 @@ def word_blocks(model: PrivateClassifier) -> tuple[Block, ...]:
 def _in_words(model: PrivateClassifier) -> tuple[FittedVocabularyMap, Floats, bool] | None:
     """The map into words, the head's weights of these, and whether they are logarithms."""
     features, head = model.features, model.head
-    if isinstance(head, AverageHead):
+    if isinstance(head, AverageHead) or not isinstance(features, FittedVocabularyMap | FittedSideBySide):
         return None
     weights, logarithms = quadratic_form(head)[0], isinstance(head, LinearHead | QuadraticHead)
     if isinstance(features, FittedVocabularyMap):
         return features, weights, logarithms
-    if not isinstance(features, FittedSideBySide):
-        return None
     split = features.first.dimension
     sides = (features.first, features.second), (weights[:, :split], weights[:, split:]), STRETCHES
     for part, own, stretch in zip(*sides, strict=True):
