@@ -162,7 +162,7 @@ def test_rows_of_both_lie_apart_where_neither_place_can_be_written(intake, tmp_p
     monkeypatch.setattr(os, "access", lambda *_: False)
     pool, private = taken.public(pictures(tmp_path / "pool", 6)), taken.private(name="clinic")
     assert (len(pool), len(private.rows)) == (6, 4)
-    beside = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("model.*")}
+    beside = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("model.*.emb")}
     assert beside.keys() == {"model.rows-of-model.emb", "model.public-rows-of-model.emb"}
     assert beside["model.rows-of-model.emb"] == 0o700
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,10 +49,6 @@ class Checkup:
 
     def __repr__(self) -> str:
         return "Checkup(for the eyes of the data's owner alone: print it to see it)"
-
-    def _repr_html_(self) -> str:
-        page = html.escape(self.document().html())
-        return f'<iframe srcdoc="{page}" style="width: 100%; height: 40em; border: 0"></iframe>'
 
     def document(self) -> Document:
         """All of it, to be shown on a page or a terminal, or as JSON."""

@@ -89,8 +89,9 @@ class PublicPriorPrototypes(EmbeddingMethod):
         summary="Noisy class counts, a mean, then noisy gradient steps in axes that public data show: the "
         "default when there is a public pool.",
         card="Class counts, one mean of all private rows, and the gradients of softmax steps in axes learned "
-        "from public data were released with Gaussian noise. How many axes there are was decided "
-        "from the noisy counts; the notes say what was spent on what.",
+        "from public data were released with Gaussian noise; in a long tail class sums instead of gradients. "
+        "Where the encoder has words of its own, so were how sure it is of them and, if it is, class sums in "
+        "words. What was spent on what was decided from the noisy counts, and the notes say it.",
         reference="This library's own; docs/methods/public-prior.md in its repository derives it.",
         family="From sums",
         colour=INDIGO,
