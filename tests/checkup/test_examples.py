@@ -142,6 +142,11 @@ def test_bare_arrays_are_refused_with_what_to_make_of_them(role, made):
         read_examples(np.ones((2, 2)), role)
 
 
+def test_a_column_of_texts_that_is_not_there_is_an_error(tables):
+    with pytest.raises(ArgumentError, match="without texts in 'note'"):
+        read_examples(tables / "private.npz", "private", text_column="note")
+
+
 def test_people_by_dicom_have_ids(tmp_path):
     pytest.importorskip("pydicom")
     samples = np.random.default_rng(0).integers(0, 256, (4, 4)).astype(np.uint8)

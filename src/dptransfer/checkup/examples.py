@@ -131,6 +131,11 @@ def read_examples(
     there = path.exists() or archive_in(path) is not None
     require(there, path, "the file or folder must exist; it does not.", "Check the path.")
     kind = contents_of(path, text_column=text_column, features=features)
+    if kind == "rows" and text_column is not None and role == "private":
+        raise ArgumentError(
+            f"text_column (--text-column) must name a column of texts; '{path}' holds rows of numbers, "
+            f"without texts in '{text_column}'. Check the name, or leave it out."
+        )
     by_reader = people if isinstance(people, str | Path) else None
     if kind == "rows":
         found = _rows(path, role, listed, by_reader, labels, split, features)

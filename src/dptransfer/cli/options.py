@@ -30,8 +30,9 @@ LabelledShots = Annotated[Path | None, typer.Option(help="A few labelled public 
 Person = Annotated[
     str | None,
     typer.Option(
-        metavar="COLUMN|folder|dicom|FILE",
-        help="Protect persons: what tells whose each example is. 'none': single examples alone.",
+        metavar="COLUMN|FILE|...",
+        help="Protect persons: what tells whose each example is: a column or file; 'folder', 'dicom'. "
+        "'none': single examples alone.",
     ),
 ]
 Holdout = Annotated[
