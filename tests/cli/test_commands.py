@@ -57,7 +57,8 @@ def plug_ins(monkeypatch):
         "verify": "a_plug_in:shout",
     }
     found = [EntryPoint(name, value, GROUP) for name, value in values.items()]
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda *, group: found if group == GROUP else [])
+    # In the place of what is kept of what is installed, so that nothing of this is kept for other tests.
+    monkeypatch.setattr("dptransfer.plugins._entry_points", lambda group, _: found if group == GROUP else [])
 
 
 def test_a_group_and_a_function_are_commands(cli):
