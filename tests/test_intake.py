@@ -24,6 +24,12 @@ def intake(tmp_path):
         yield made
 
 
+def test_names_of_pictures_are_not_taken_for_texts(intake):
+    with pytest.raises(DataError, match=r"\[Path\(one\) for one in files\]"):
+        intake(["cat/1.png", "dog/2.JPG"], ["cat", "dog"], classes=["cat", "dog"], encoder=WordLengths())
+    intake(["cat/1.png", "a note"], ["cat", "dog"], classes=["cat", "dog"], encoder=WordLengths())
+
+
 def test_pictures_at_a_path_are_encoded_beside_it_and_keep_classes_and_people(intake, tmp_path):
     found = pictures(tmp_path / "photos", 10)
     taken = intake(found, encoder=MeanColour(), people=list("aabbccddee"))

@@ -12,6 +12,7 @@ import numpy as np
 
 from dptransfer.data import STORED, Labelled, PrivateEmbeddings, PublicEmbeddings, read_private, read_public
 from dptransfer.data.contents import Contents, contents_of
+from dptransfer.data.images import IMAGE_ENDINGS
 from dptransfer.data.people import person_positions
 from dptransfer.data.table import require
 from dptransfer.encoding import NOBODY, examples_at, examples_in, held_in, kept_rows, labels_of
@@ -137,6 +138,11 @@ class Intake:
         if isinstance(x, PATHS):
             return contents_of(Path(x), text_column=self._text_column, features=self._features)
         if _is_list_of(x, str):
+            if all(Path(one).suffix.lower() in IMAGE_ENDINGS for one in x):
+                raise DataError(
+                    "Lists of words are texts; all of these end like names of pictures, and names would be "
+                    "learned from. Pass files as paths: [Path(one) for one in files]."
+                )
             return "texts"
         pixels = isinstance(x, np.ndarray) and x.dtype == np.uint8 and x.ndim == 4
         if isinstance(x, np.ndarray) and x.ndim > 2 and not pixels:
