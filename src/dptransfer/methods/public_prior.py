@@ -169,7 +169,7 @@ class PublicPriorPrototypes(EmbeddingMethod):
 
         words, in_words = prepared.words, None
         reader = None if words is None else WordReader.of(purse, words, private, typical)
-        if words is not None and reader is not None and reader.is_worth_asking:
+        if reader is not None and reader.is_worth_asking:
             part = reader.share()
             spent.on("how sure the encoder is of its words", CONFIDENCE_SHARE)
             if part:
@@ -196,12 +196,12 @@ class PublicPriorPrototypes(EmbeddingMethod):
             head = _gaussians(sums, noisy, purse.scale(summing, spent.left), count_scale, features, public)
             spent.on(f"class sums in {features.dimension} axes", spent.left)
             return Outcome(head, (shares.event,), notes=(spent.note,), features=features)
-        start = np.zeros((len(counts), features.dimension))
+        axes = features.dimension
+        start = np.zeros((len(counts), axes))
         if words is not None and in_words is not None:
             features = FittedSideBySide(features, words)
             # What all classes have in common tells none from another, and would cost steps their precision.
             start = np.hstack([start, STRETCHES[1] * (in_words - in_words.mean(axis=0))])
-        axes = features.dimension - (0 if in_words is None else in_words.shape[1])
         weights, steps = self._descend(head_rows(features, private), start, axes, counts, purse, spent.left)
         spent.on(f"{steps} gradient steps in {axes} axes", spent.left)
         weights[:, :axes] = _evened(weights[:, :axes])
