@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from contracts.opened_pictures import greys, refused, seen
 from contracts.picture_files import COLOUR, COLOUR_ALPHA, GREY, GREY_ALPHA, PALETTE, png, tiff
 from dptransfer.data.decode import open_image, problem_of, without_warnings
 from dptransfer.errors import DataError
@@ -18,27 +19,6 @@ SIXTEEN = np.array([[0, 32768, 65535]], np.uint16)
 TWELVE = np.array([[0, 2048, 4095]], np.uint16)
 SIGNED = np.array([[-1000, 0, 1000]], np.int16)
 UNIT = np.array([[0, 0.5, 1]], np.float32)
-
-
-def seen(file, grey_range=None):
-    assert problem_of(file, grey_range) is None
-    image = open_image(file, grey_range)
-    assert image.mode == "RGB"
-    return np.asarray(image).astype(int)
-
-
-def greys(file, grey_range=None):
-    """The first line of a picture that must be grey."""
-    pixels = seen(file, grey_range)
-    assert (pixels == pixels[..., :1]).all()
-    return pixels[0, :, 0].tolist()
-
-
-def refused(file, match, grey_range=None):
-    with pytest.raises(DataError, match=match) as problem:
-        open_image(file, grey_range)
-    assert "\n" not in str(problem.value)
-    assert problem_of(file, grey_range) == str(problem.value)
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4, 8])

@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 from contracts.dicom_files import dicom, table
+from contracts.opened_pictures import greys, refused
 from dptransfer.data import find_images
 from dptransfer.data.decode import open_image, problem_of, without_warnings
 from dptransfer.data.dicom import patient_of
@@ -15,22 +16,6 @@ pytest.importorskip("pydicom")
 TWELVE = np.array([[0, 1024, 2048, 4095]], np.uint16)
 HOUNSFIELD = np.array([[-1000, 0, 500, 1000]], np.int16)
 FOUR = np.array([[0, 1, 2, 3]], np.uint8)
-
-
-def greys(file, grey_range=None):
-    """The first line of the picture, which must be grey; what a look at its header says must not differ."""
-    assert problem_of(file, grey_range) is None
-    pixels = np.asarray(open_image(file, grey_range))
-    assert pixels.ndim == 3
-    assert (pixels == pixels[..., :1]).all()
-    return pixels[0, :, 0].tolist()
-
-
-def refused(file, match, grey_range=None):
-    with pytest.raises(DataError, match=match) as problem:
-        open_image(file, grey_range)
-    assert "\n" not in str(problem.value)
-    assert problem_of(file, grey_range) == str(problem.value)
 
 
 def test_bits_stored_tell_what_is_white_and_other_bits_are_ignored(tmp_path):
