@@ -19,6 +19,7 @@ from dptransfer.data.labelled import Labelled
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.privacy.unit import Unit
+from dptransfer.workers import Here, Workers
 
 
 class PrivateEmbeddings(PrivateData):
@@ -115,6 +116,7 @@ class PublicEmbeddings(PublicData):
         self.rows = rows_of(x, "x")
         super().__init__(self.rows, None if y is None else Labelled.of(y, classes), name, sources)
         self.encoder, self._known_fingerprint = encoder, fingerprint
+        self.workers: Workers = Here()
         self._shots: PublicEmbeddings | None = None
         bad = ~np.isfinite(self.rows).all(axis=1)
         if bad.any():
@@ -157,6 +159,13 @@ class PublicEmbeddings(PublicData):
         """The same pool with these words for its rows; the pool itself is not copied."""
         joined = copy(self)
         joined._describe(vocabulary)
+        joined._known_fingerprint = self.fingerprint
+        return joined
+
+    def with_workers(self, workers: Workers) -> PublicEmbeddings:
+        """The same pool, of which whatever reads it whole is done by these; results are the same."""
+        joined = copy(self)
+        joined.workers = workers
         joined._known_fingerprint = self.fingerprint
         return joined
 
