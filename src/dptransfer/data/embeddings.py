@@ -166,7 +166,6 @@ class PublicEmbeddings(PublicData):
         """The same pool, of which whatever reads it whole is done by these; results are the same."""
         joined = copy(self)
         joined.workers = workers
-        joined._known_fingerprint = self.fingerprint
         return joined
 
     def _describe(self, vocabulary: Vocabulary | None) -> None:
