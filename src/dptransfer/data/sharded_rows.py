@@ -157,7 +157,8 @@ class ShardedRows:
         first, last = np.searchsorted(self._ends, (start, stop - 1), side="right").tolist()
         if first == last:
             begin = self._begin(first)
-            return self._shards[first].read(slice(start - begin, stop - begin))
+            inside: AnyArray = self._shards[first].read(slice(start - begin, stop - begin))
+            return inside
         rows = np.empty((stop - start, self.shape[1]), dtype)
         for number in range(first, last + 1):
             begin, end = self._begin(number), int(self._ends[number])
