@@ -104,6 +104,11 @@ class ShardedRows:
         """The files, in order."""
         return tuple(dict.fromkeys(shard.file.path for shard in self._shards))
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Rows in each `.npy` file, or in each row group of Parquet files."""
+        return tuple(shard.count for shard in self._shards)
+
     def chosen(self, positions: Integers) -> ShardedRows:
         """The rows at these positions as rows of their own; they are read when they are asked for."""
         found = self._places(positions)
