@@ -82,7 +82,7 @@ def read_table(
         require(
             _is_known_folder(found),
             found,
-            "a folder must be an .emb folder, a saved Hugging Face data set, or one of .npy or .parquet files; "
+            "a folder must be an .emb folder, a saved Hugging Face data set, or of .npy or .parquet files; "
             "this is neither.",
             "If it holds images, encode them first: dptransfer encode.",
         )
