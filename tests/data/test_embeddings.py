@@ -14,6 +14,7 @@ from dptransfer.data import (
     ShardedRows,
     require_same_encoder,
 )
+from dptransfer.data.examples import finite_rows
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.privacy import Bound, Unit
 
@@ -317,3 +318,12 @@ def test_a_part_of_private_rows_in_many_files_is_read_when_it_is_asked_for(tmp_p
     assert pickle.loads(pickle.dumps(second)).rows[1:].tolist() == first.rows[1:].tolist()
     again = second.part(np.array([3, 0]), one.facts)
     assert again.rows[:].tolist() == rows[[5, 8]].tolist()
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_rows_are_finite_that_numpy_finds_finite(kind):
+    odd = np.array([0, -0.0, 1, np.inf, -np.inf, np.nan, -np.nan, np.finfo(kind).max, np.finfo(kind).tiny])
+    rows = np.stack([np.ones(len(odd)), odd.astype(kind), -odd.astype(kind)], axis=1).astype(kind)
+    assert finite_rows(rows).tolist() == np.isfinite(rows).all(axis=1).tolist()
+    assert finite_rows(rows.T).tolist() == np.isfinite(rows.T).all(axis=1).tolist()
+    assert finite_rows(rows[:0]).tolist() == []
