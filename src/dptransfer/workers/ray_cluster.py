@@ -107,8 +107,8 @@ class _Crew:
                 return self._ray.put(self._work)
         except self._ray.exceptions.ObjectStoreFullError:
             raise DPTransferError(
-                "What tasks work with must fit in the object store of a machine; it does not. Start the cluster "
-                "with a larger one: ray start --object-store-memory=BYTES ..."
+                "What tasks work with must fit in the object store of a machine; it does not. Start the "
+                "cluster with a larger one: ray start --object-store-memory=BYTES ..."
             ) from None
 
     def outcome(self, answer: Future[Outcome]) -> Outcome:
@@ -118,7 +118,7 @@ class _Crew:
             outcome = Outcome(*answer.result())
         except broken.RayTaskError as problem:  # not the work's own, which would be in the outcome
             raise DPTransferError(
-                "Work and its results must travel between this machine and all of the cluster; on one of them: "
+                "Work and results must travel between this machine and all of the cluster; on one of them: "
                 f"{type(problem.cause).__name__}. Install the same versions of everything there."
             ) from None
         except broken.RuntimeEnvSetupError:
@@ -267,7 +267,7 @@ def _place(address: str) -> tuple[str, int]:
     >>> _place("10.0.0.1:6379"), _place("ray://head:10001")
     (('10.0.0.1', 6379), ('head', 10001))
     """
-    with suppress(ValueError, AttributeError):
+    with suppress(ValueError, TypeError):
         parts = urlsplit(address if "://" in address else f"//{address}")
         if parts.scheme in ("", "ray") and parts.hostname and parts.port:
             return parts.hostname, parts.port
