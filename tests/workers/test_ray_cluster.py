@@ -1,10 +1,13 @@
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,6 +149,24 @@ class TestLocal:
         starter.stdout.close()
 
 
+@contextmanager
+def http_server():
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    class Quiet(BaseHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Quiet) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 class TestAddresses:
     pytestmark = ray_is_slow
 
@@ -155,5 +176,10 @@ class TestAddresses:
             RayCluster("127.0.0.1:1").ready()
         with pytest.raises(DPTransferError, match="must answer"):
             RayCluster("no-such-host.invalid:6379").ready()
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            with pytest.raises(DPTransferError, match="must answer; timed out"):
+                RayCluster(f"127.0.0.1:{silent.getsockname()[1]}").ready()
+        with http_server() as port, pytest.raises(DPTransferError, match="somebody does who is not Ray"):
+            RayCluster(f"127.0.0.1:{port}").ready()
         assert time.monotonic() - began < 20
         assert not ray.is_initialized()

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _SECONDS = 5.0
+_SETTINGS = b"\x04"
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + b"\0" * 5
 _known: dict[str, str] = {}
 """What a name of a cluster turned out to be: the address of its control store."""
 
@@ -212,14 +214,23 @@ def _begin_local(ray: Any, workers: int | None) -> None:
 
 
 def _join(ray: Any, address: str) -> None:
-    """The cluster of this address; one that does not answer at all is found out at once."""
-    import socket
-
-    with socket.create_connection(_place(address), timeout=_SECONDS):
-        pass
+    """The cluster of this address; Ray itself would wait for minutes for one that is not there."""
+    _require_answer(_place(address))
     if address.startswith("ray://"):
         installed("grpc", "ray", "A cluster at ray://")
     ray.init(address=address, log_to_driver=False, logging_level="error")
+
+
+def _require_answer(place: tuple[str, int]) -> None:
+    """Whoever is there must speak HTTP/2, as Ray does: it begins with its settings, unasked."""
+    import socket
+
+    with socket.create_connection(place, timeout=_SECONDS) as line:
+        if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+            return  # Ray will find out
+        line.sendall(_GREETING)
+        if line.recv(9, socket.MSG_WAITALL)[3:4] != _SETTINGS:
+            raise ConnectionError("somebody does who is not Ray")
 
 
 @contextmanager
@@ -231,7 +242,7 @@ def _one_line(address: str) -> Iterator[None]:
         raise
     except OSError as problem:
         raise DPTransferError(
-            f"The Ray cluster '{address}' must answer; {problem.strerror or 'nobody did'}. "
+            f"The Ray cluster '{address}' must answer; {problem.strerror or problem}. "
             "Check the address, and whether the cluster runs: ray status --address ..."
         ) from problem
     except Exception as problem:
