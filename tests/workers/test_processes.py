@@ -14,7 +14,7 @@ import pytest
 
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.progress import reported_to
-from dptransfer.workers import Here, Processes
+from dptransfer.workers import Here, Processes, processes
 
 from . import jobs
 from .jobs import PIECES, ROWS, SUMS
@@ -55,6 +55,20 @@ def test_workers_share_the_cores_among_themselves():
     assert len(set(of_process.values())) == len(of_process)
     assert set().union(*of_process.values()) <= mine
     assert {threads for *_, threads in answers} == {"1"}
+
+
+@pytest.mark.parametrize(
+    ("count", "shares"),
+    [
+        (1, [[2, 3, 5, 7, 11]]),
+        (2, [[2, 3], [5, 7, 11]]),
+        (5, [[2], [3], [5], [7], [11]]),
+        (6, [[2], [3], [5], [7], [11], [2]]),
+    ],
+)
+def test_no_core_is_left_out_and_none_is_shared_while_there_are_enough(count, shares, monkeypatch):
+    monkeypatch.setattr(processes, "_cores", lambda: [2, 3, 5, 7, 11])
+    assert processes._shares(count) == shares
 
 
 def test_a_worker_that_is_killed_is_replaced(tmp_path):

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -232,9 +233,10 @@ def _cores() -> list[int]:
 def _shares(count: int) -> list[list[int]]:
     """The cores of each worker: an equal share, or one that several share where there are too few."""
     cores = _cores()
-    if count >= len(cores):
+    if count > len(cores):
         return [[cores[place % len(cores)]] for place in range(count)]
-    return [cores[place::count] for place in range(count)]
+    ends = [place * len(cores) // count for place in range(count + 1)]
+    return [cores[begin:end] for begin, end in pairwise(ends)]  # neighbours share memory and caches
 
 
 def _in_words(code: int | None) -> str:

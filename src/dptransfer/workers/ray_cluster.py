@@ -136,6 +136,7 @@ class _Crew:
         return outcome
 
     def end(self) -> None:
+        self._stored = None
         while self._tasks:
             _, task = self._tasks.popitem()
             with suppress(Exception):  # the cluster may be gone
@@ -178,9 +179,7 @@ def _environment() -> dict[str, str]:
     """What a task's process is started with: this package, and one thread before numpy is loaded."""
     from pathlib import Path
 
-    import dptransfer
-
-    own = str(Path(dptransfer.__file__).parents[1])
+    own = str(Path(__file__).parents[2])
     paths = os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
     return {"PYTHONPATH": paths, **ONE_THREAD}
 
