@@ -92,6 +92,7 @@ def fit(
             "Leave --seed out, or pass --unsafe-for-publication too, for tests."
         )
 
+    from dptransfer.data import PublicEmbeddings
     from dptransfer.methods import ImageMethod
     from dptransfer.methods.calibrate import calibrated_on_public
     from dptransfer.noise import SecureNoise, SeededNoise
@@ -103,11 +104,11 @@ def fit(
     of_method, about = settings_of(settings, ABOUT_DATA)
     strict_names, new_data_set = about.pop("strict_names", False), about.pop("new_data_set", False)
     greys = grey_ends(grey_range)
+    hands = workers_from(engine, workers, address)
     how: dict[str, Any] = {"encoder": encoder, "image_size": image_size, "grey_range": greys}
     chosen = method_from(method, of_method, tune, device=device, **how)
     about |= {"classes": None if classes is None else class_list(classes), "person": person, "name": name}
     book = open_ledger(ledger, strict_names=strict_names)  # like the above, before minutes of encoding
-    hands = workers_from(engine, workers, address)
     about |= {"text_column": text_column, "features": feature_columns}
     paths = private, public, shots, test
     chosen = pixels_where_they_pay(chosen, *paths, about=about, budget=budget, device=device, **how)
@@ -115,15 +116,18 @@ def fit(
     if isinstance(chosen, ImageMethod):
         source = given_pictures(chosen, *paths, **about)
     else:
-        about |= {**how, "device": device, "out": out, "workers": hands}
+        about |= {**how, "device": device, "out": out}
         source = given_rows(chosen, *paths, **about)
     with source as given:
+        pool = (
+            given.public.with_workers(hands) if isinstance(given.public, PublicEmbeddings) else given.public
+        )
         require_writable(out, overwrite=overwrite, room=given.room)
         with told_if_interrupted(book, workspace):
             with progress_bar(f"Fitting '{chosen.name}'") as step, reported_to(step):
                 model = chosen.fit(
                     given.private,
-                    given.public,
+                    pool,
                     budget=budget,
                     ledger=book,
                     noise=SecureNoise() if seed is None else SeededNoise(seed),
@@ -132,7 +136,7 @@ def fit(
                     holdout=holdout,
                 )
                 with suppress(KeyboardInterrupt):  # who has no time for it keeps the model, which is paid for
-                    model = calibrated_on_public(model, given.public, budget=budget)
+                    model = calibrated_on_public(model, pool, budget=budget)
             scores = None if given.test is None else _tested(given.test, model)
             written = save_or_rescue(
                 model,
