@@ -34,6 +34,26 @@ def test_arrays_become_a_model_under_one_charge(ledger):
         dpt.fit(x, y, epsilon=1, classes=CLASSES, name="clinic", ledger=ledger)
 
 
+def test_who_works_is_asked_first_and_gets_the_pool(ledger, monkeypatch):
+    from dptransfer.workers import Here
+
+    asked = []
+
+    class Asked(Here):
+        def ready(self):
+            assert not ledger.history()
+            asked.append(self)
+
+    hands, usual = Asked(), dpt.PublicEmbeddings.with_workers
+    monkeypatch.setattr(
+        dpt.PublicEmbeddings, "with_workers", lambda pool, given: asked.append(given) or usual(pool, given)
+    )
+    x, y = rows(600)
+    given = {"epsilon": 1, "classes": CLASSES, "ledger": ledger, "workers": hands}
+    dpt.fit(x, y, method="public", public=rows(300, seed=2)[0], **given)
+    assert asked == [hands, hands]
+
+
 def test_public_rows_people_and_a_holdout_go_to_the_method(ledger):
     x, y = rows(600)
     people = np.arange(600) // 3

@@ -10,6 +10,7 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.declared import ABOUT_DATA, class_list, grey_ends, settings_of
+from dptransfer.cli.engine import workers_from
 from dptransfer.cli.evaluate import with_interval
 from dptransfer.cli.given import Given, Test, given_pictures, given_rows
 from dptransfer.cli.inputs import require_other_than
@@ -65,6 +66,9 @@ def fit(
     encoder: options.EncoderName = None,
     image_size: options.ImageSize = None,
     grey_range: options.GreyRange = None,
+    engine: options.EngineName = None,
+    workers: options.WorkerCount = None,
+    address: options.ClusterAddress = None,
 ) -> None:
     """Charge the ledger, fit a classifier, write a release.
 
@@ -88,6 +92,7 @@ def fit(
             "Leave --seed out, or pass --unsafe-for-publication too, for tests."
         )
 
+    from dptransfer.data import PublicEmbeddings
     from dptransfer.methods import ImageMethod
     from dptransfer.methods.calibrate import calibrated_on_public
     from dptransfer.noise import SecureNoise, SeededNoise
@@ -99,6 +104,7 @@ def fit(
     of_method, about = settings_of(settings, ABOUT_DATA)
     strict_names, new_data_set = about.pop("strict_names", False), about.pop("new_data_set", False)
     greys = grey_ends(grey_range)
+    hands = workers_from(engine, workers, address)
     how: dict[str, Any] = {"encoder": encoder, "image_size": image_size, "grey_range": greys}
     chosen = method_from(method, of_method, tune, device=device, **how)
     about |= {"classes": None if classes is None else class_list(classes), "person": person, "name": name}
@@ -113,12 +119,15 @@ def fit(
         about |= {**how, "device": device, "out": out}
         source = given_rows(chosen, *paths, **about)
     with source as given:
+        pool = (
+            given.public.with_workers(hands) if isinstance(given.public, PublicEmbeddings) else given.public
+        )
         require_writable(out, overwrite=overwrite, room=given.room)
         with told_if_interrupted(book, workspace):
             with progress_bar(f"Fitting '{chosen.name}'") as step, reported_to(step):
                 model = chosen.fit(
                     given.private,
-                    given.public,
+                    pool,
                     budget=budget,
                     ledger=book,
                     noise=SecureNoise() if seed is None else SeededNoise(seed),
@@ -127,7 +136,7 @@ def fit(
                     holdout=holdout,
                 )
                 with suppress(KeyboardInterrupt):  # who has no time for it keeps the model, which is paid for
-                    model = calibrated_on_public(model, given.public, budget=budget)
+                    model = calibrated_on_public(model, pool, budget=budget)
             scores = None if given.test is None else _tested(given.test, model)
             written = save_or_rescue(
                 model,

@@ -89,6 +89,19 @@ Runtime = Annotated[
 ]
 Batch = Annotated[int, _encoding(min=1, help="Examples encoded at a time.")]
 
+_engine = partial(typer.Option, rich_help_panel="Engine")
+EngineName = Annotated[
+    str | None,
+    _engine("--engine", metavar="processes|ray", help="Who works through large data; default this process."),
+]
+WorkerCount = Annotated[
+    int | None, _engine("--workers", metavar="N", help="How many side by side; default one per core.")
+]
+ClusterAddress = Annotated[
+    str | None,
+    _engine("--address", help="Your Ray cluster: host:port, ray://host:port, or local for one here."),
+]
+
 
 def budget_from(epsilon: float | None, delta: float | None, other: str | None, relation: Relation) -> Budget:
     """The budget the options name; δ is 0 for ε alone and 1e-5 for ρ and μ, unless given.
