@@ -14,17 +14,15 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dptransfer.arrays import EncodedRows, Floats32
+from dptransfer.data.drafts import draft_folder, kept_on_disk
 from dptransfer.data.on_disk import write_synced
-from dptransfer.data.owner_only import make_owner_folder, owner_only
-from dptransfer.errors import DataError
+from dptransfer.data.owner_only import owner_only
 
 
 class PartialRows:
@@ -42,33 +40,19 @@ class PartialRows:
     def __init__(
         self, out: Path, job: dict[str, Any], *, count: int, dimension: int, batch: int, restart: bool
     ) -> None:
-        self._folder = out.with_name(out.name + ".partial")
         self.count, self._dimension, self.batch = count, dimension, batch
         self.finished: dict[int, tuple[int, ...]] = {}
-        key = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
-        with _kept(self._folder):
-            marker = self._folder / "job.json"
-            if self._folder.exists() and _recorded_key(marker) != key:
-                if not restart and marker.exists():
-                    raise DataError(
-                        f"'{self._folder}' holds another unfinished job (of other files, encoder or batch). "
-                        "Finish that one, remove the folder, or pass overwrite=True to start afresh."
-                    )
-                shutil.rmtree(self._folder)
-            if not self._folder.exists():
-                self._folder.parent.mkdir(parents=True, exist_ok=True)
-                make_owner_folder(self._folder)
-                (self._folder / "rows.bin").touch(mode=0o600)
-                (self._folder / "journal.jsonl").touch(mode=0o600)
-                write_synced(marker, json.dumps({"key": key}).encode(), opener=owner_only)
-            self._folder.chmod(0o700)  # one that an earlier version left
+        self._folder, _ = draft_folder(out, job, restart=restart)
+        with kept_on_disk(self._folder):
+            (self._folder / "rows.bin").touch(mode=0o600)
+            (self._folder / "journal.jsonl").touch(mode=0o600)
             self._recover()
 
     def add(self, index: int, rows: EncodedRows, unreadable: tuple[int, ...]) -> None:
         """Put a finished batch on the disk; `unreadable` are positions within the whole list."""
         data = np.ascontiguousarray(rows, dtype="<f4").tobytes()
         entry = {"batch": index, "rows": hashlib.sha256(data).hexdigest(), "unreadable": list(unreadable)}
-        with _kept(self._folder):
+        with kept_on_disk(self._folder):
             # Plain writes, not a memory map: on a full disk a write raises, a store into a map kills.
             with (self._folder / "rows.bin").open("r+b") as stream:
                 stream.seek(index * self.batch * self._dimension * 4)
@@ -119,21 +103,3 @@ class PartialRows:
                     self.finished[index] = unreadable
                     kept.append(line)
         write_synced(self._folder / "journal.jsonl", b"".join(kept), mode="wb", opener=owner_only)
-
-
-def _recorded_key(marker: Path) -> Any:
-    try:
-        return json.loads(marker.read_text(encoding="utf-8")).get("key")
-    except (OSError, ValueError, AttributeError):
-        return None
-
-
-@contextmanager
-def _kept(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DataError(
-            f"'{folder}': finished rows must be kept on disk, and could not be: {error.strerror or error}. "
-            "Free some space and run again; it goes on from the last finished batch."
-        ) from error
