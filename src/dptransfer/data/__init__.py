@@ -11,6 +11,7 @@ from dptransfer.data.labelled import Labelled
 from dptransfer.data.load import STORED, read_private, read_public
 from dptransfer.data.pictures import PrivateImages, PublicImages
 from dptransfer.data.readers import read_table
+from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.store import read_store, write_embeddings
 from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable
 from dptransfer.data.texts import TextList, find_texts
@@ -31,6 +32,7 @@ __all__ = [
     "PublicEmbeddings",
     "PublicImages",
     "RawTable",
+    "ShardedRows",
     "TextList",
     "Vocabulary",
     "content_digest",

@@ -10,7 +10,7 @@ from dptransfer import _check
 from dptransfer.data.parsing import parsing
 from dptransfer.data.table import chosen_split, require
 
-_WHOLE_FILE = ("a .parquet file must be complete; this is not.", "Write it again.")
+WHOLE_FILE = ("a .parquet file must be complete; this is not.", "Write it again.")
 _WHOLE_FOLDER = ("a saved data set must load with datasets.load_from_disk; it does not.", "Save it again.")
 _ODD_FEATURES = ("the recorded features must be those of a Hugging Face data set.", "Write it again.")
 
@@ -35,7 +35,7 @@ def open_columns(path: Path, split: str | None = None) -> tuple[Any, dict[str, A
     if not path.is_dir():
         parquet = _check.installed("pyarrow.parquet", "readers", "Reading a Parquet file")
         chosen_split(path, (), split)
-        with parsing(path, *_WHOLE_FILE):
+        with parsing(path, *WHOLE_FILE):
             return _named(path, parquet.read_table(path))
     arrow = _check.installed("pyarrow", "readers", "Reading a Hugging Face data set")
     folder = _part(path, split)
@@ -51,7 +51,7 @@ def schema_of(path: Path) -> Any:
     """Names and types of the columns; of a data set in several parts, those of the first."""
     if not path.is_dir():
         parquet = _check.installed("pyarrow.parquet", "readers", "Reading a Parquet file")
-        with parsing(path, *_WHOLE_FILE):
+        with parsing(path, *WHOLE_FILE):
             return _readable(parquet.read_schema(path))
     arrow = _check.installed("pyarrow", "readers", "Reading a Hugging Face data set")
     with parsing(path, *_WHOLE_FOLDER):

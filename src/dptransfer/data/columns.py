@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ def read_columns(
     """
     table, recorded = open_columns(path, split)
     require_person_column(path, person, table.column_names)
-    rows = _rows(path, table, person, features)
+    rows = dense_rows(path, table, row_columns(path, table.schema, person, features))
     people = _person_column(path, table, person)
     label = next((name for name in reversed(LABEL_NAMES) if name in table.column_names), None)
     if label is None:
@@ -108,29 +108,77 @@ def _words(labels: Sequence[Any], classes: tuple[str | int, ...] | None) -> list
     return [str(classes[label]) if 0 <= label < len(classes) else "" for label in labels]
 
 
-def _rows(path: Path, table: Any, person: str | None, features: str | None) -> AnyArray:
-    columns = table.column_names
-    name = next((name for name in reversed(ROW_NAMES) if name in columns), None)
-    if features is None and name is not None:
-        with parsing(path, f"'{name}' must be one column of lists of numbers; it is not.", "Write it again."):
-            return _list_column(path, name, table.column(name))
+def row_columns(path: Path, schema: Any, person: str | None, features: str | None) -> tuple[str, ...]:
+    """Where the rows are: one column of lists, or a column of numbers for each feature; by names and types.
+
+    Args:
+        path: the file, for a message.
+        schema: Arrow's, of its columns.
+        person: the column that tells people, and so is no feature.
+        features: patterns of the columns that are features, if they are named.
+    """
     import pyarrow.types as types
 
-    kinds = {one.name: one.type for one in table.schema}
+    name = next((name for name in reversed(ROW_NAMES) if name in schema.names), None)
+    if features is None and name is not None:
+        with parsing(path, f"'{name}' must be one column of lists of numbers; it is not.", "Write it again."):
+            kind = schema.field(name).type
+        wrong = f"the column '{name}' must hold lists of numbers; it holds {kind}."
+        number = _is_list(kind) and (types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
+        require(number, path, wrong, "Convert it.")
+        return (name,)
     numeric = [
-        one
-        for one, kind in kinds.items()
-        if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+        one.name
+        for one in schema
+        if types.is_integer(one.type) or types.is_floating(one.type) or types.is_boolean(one.type)
     ]
     chosen = feature_names(path, numeric, features, person)
     if not chosen:
         absent = f"rows must be in a column named {', '.join(ROW_NAMES)}, or in a column of numbers each; "
-        raise unreadable(path, f"{absent}found {listed(columns)}.", "Rename the column.")
-    with parsing(path, "each feature must be one column of numbers; one is not.", "Write it again."):
-        rows = np.empty((len(table), len(chosen)), np.float64)
-        for place, one in enumerate(chosen):  # an empty cell is NaN, and so a row that counts as zeros
+        raise unreadable(path, f"{absent}found {listed(schema.names)}.", "Rename the column.")
+    return tuple(chosen)
+
+
+def dense_rows(path: Path, table: Any, columns: tuple[str, ...]) -> AnyArray:
+    """The rows in these columns of an Arrow table; an empty cell is NaN, and so a row that counts as zeros."""
+    with parsing(path, "rows must be lists of numbers, or columns of them; some are not.", "Write it again."):
+        if _is_list(table.schema.field(columns[0]).type):
+            return _list_column(path, columns[0], table.column(columns[0]))
+        rows = np.empty((len(table), len(columns)), np.float64)
+        for place, one in enumerate(columns):
             rows[:, place] = table.column(one).cast("float64", safe=False).to_numpy()
         return rows
+
+
+def row_form(
+    path: Path, schema: Any, columns: tuple[str, ...], first: Callable[[], Any]
+) -> tuple[int, np.dtype[Any]]:
+    """Numbers in a row, and their type as `dense_rows` gives them where lists of whole numbers are floats.
+
+    Args:
+        path: the file, for a message.
+        schema: Arrow's, of its columns.
+        columns: where the rows are.
+        first: gives a table of the first rows, which tells how long lists are if their type does not.
+    """
+    import pyarrow.types as types
+
+    with parsing(path, "rows must be lists of numbers, or columns of them; some are not.", "Write it again."):
+        kind = schema.field(columns[0]).type
+        if not _is_list(kind):
+            return len(columns), np.dtype(np.float64)
+        floats = types.is_floating(kind.value_type)
+        dtype = np.dtype(kind.value_type.to_pandas_dtype() if floats else np.float64)
+        if types.is_fixed_size_list(kind):
+            return int(kind.list_size), dtype
+        cells = first()
+    return (1 if cells is None else dense_rows(path, cells, columns).shape[1]), dtype
+
+
+def _is_list(kind: Any) -> bool:
+    import pyarrow.types as types
+
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def _person_column(path: Path, table: Any, person: str | None) -> People | None:
@@ -150,10 +198,6 @@ def _list_column(path: Path, name: str, column: Any) -> AnyArray:
     joined = column.combine_chunks()
     if isinstance(joined, pa.ChunkedArray):
         joined = pa.concat_arrays(joined.chunks) if joined.num_chunks else pa.array([], type=joined.type)
-    kind = joined.type
-    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    number = lists and (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
-    require(number, path, f"the column '{name}' must hold lists of numbers; it holds {kind}.", "Convert it.")
     lengths = set(pc.unique(pc.drop_null(pc.list_value_length(joined))).to_pylist())
     uneven = f"the rows in '{name}' must all have one length above zero; they do not."
     require(len(lengths) == 1 and 0 not in lengths, path, uneven, "Fix them.")
