@@ -46,7 +46,7 @@ def test_rows_in_many_chunks_score_as_in_one():
 
 def test_a_prediction_keeps_no_more_than_a_chunk_of_scores(monkeypatch):
     model, seen = make_model(), []
-    monkeypatch.setattr(classifier, "_CHUNK", 10)
+    monkeypatch.setattr(classifier, "CHUNK", 10)
     real = type(model.head).scores
     monkeypatch.setattr(type(model.head), "scores", lambda head, x: seen.append(len(x)) or real(head, x))
     at_once = real(model.head, apply(model.features, rows(95))).argmax(axis=1)

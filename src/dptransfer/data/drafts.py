@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from dptransfer.data.on_disk import Opener, write_synced
+from dptransfer.data.on_disk import Opener, sync_folder, write_synced
 from dptransfer.data.owner_only import make_owner_folder, owner_only
 from dptransfer.errors import DataError
 
@@ -51,9 +51,12 @@ def draft_folder(out: Path, request: dict[str, Any], *, restart: bool) -> tuple[
     return folder, key
 
 
-def without_marker(folder: Path) -> None:
-    """Remove what marks the folder as a draft: it becomes what it was made for."""
-    (folder / _MARKER).unlink()
+def put_in_place(folder: Path, out: Path) -> None:
+    """Make a finished draft what it was made for, by its name; it stays the owner's alone."""
+    with kept_on_disk(folder):
+        folder.rename(out)  # with its marker: until it is in place, a killed run goes on with it
+        (out / _MARKER).unlink()
+        sync_folder(out.absolute().parent)
 
 
 @contextmanager

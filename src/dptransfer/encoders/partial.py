@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -42,25 +41,25 @@ class PartialRows:
     ) -> None:
         self.count, self._dimension, self.batch = count, dimension, batch
         self.finished: dict[int, tuple[int, ...]] = {}
-        self._folder, _ = draft_folder(out, job, restart=restart)
-        with kept_on_disk(self._folder):
-            (self._folder / "rows.bin").touch(mode=0o600)
-            (self._folder / "journal.jsonl").touch(mode=0o600)
+        self.folder, _ = draft_folder(out, job, restart=restart)
+        with kept_on_disk(self.folder):
+            (self.folder / "rows.bin").touch(mode=0o600)
+            (self.folder / "journal.jsonl").touch(mode=0o600)
             self._recover()
 
     def add(self, index: int, rows: EncodedRows, unreadable: tuple[int, ...]) -> None:
         """Put a finished batch on the disk; `unreadable` are positions within the whole list."""
         data = np.ascontiguousarray(rows, dtype="<f4").tobytes()
         entry = {"batch": index, "rows": hashlib.sha256(data).hexdigest(), "unreadable": list(unreadable)}
-        with kept_on_disk(self._folder):
+        with kept_on_disk(self.folder):
             # Plain writes, not a memory map: on a full disk a write raises, a store into a map kills.
-            with (self._folder / "rows.bin").open("r+b") as stream:
+            with (self.folder / "rows.bin").open("r+b") as stream:
                 stream.seek(index * self.batch * self._dimension * 4)
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
             line = (json.dumps(entry) + "\n").encode()
-            write_synced(self._folder / "journal.jsonl", line, mode="ab", opener=owner_only)
+            write_synced(self.folder / "journal.jsonl", line, mode="ab", opener=owner_only)
         self.finished[index] = unreadable
 
     @property
@@ -76,21 +75,17 @@ class PartialRows:
     def rows(self) -> Floats32:
         """All rows, memory-mapped, once every batch is finished."""
         shape = (self.count, self._dimension)
-        return np.memmap(self._folder / "rows.bin", dtype="<f4", mode="r", shape=shape)
+        return np.memmap(self.folder / "rows.bin", dtype="<f4", mode="r", shape=shape)
 
     def unreadable(self) -> tuple[int, ...]:
         """Positions of all items that could not be read, in order."""
         return tuple(sorted(position for found in self.finished.values() for position in found))
 
-    def remove(self) -> None:
-        """Delete the folder."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-
     def _recover(self) -> None:
         """Believe each journal line whose rows are there and match; forget the rest."""
         kept: list[bytes] = []
-        with (self._folder / "rows.bin").open("rb") as stream:
-            for line in (self._folder / "journal.jsonl").read_bytes().splitlines(keepends=True):
+        with (self.folder / "rows.bin").open("rb") as stream:
+            for line in (self.folder / "journal.jsonl").read_bytes().splitlines(keepends=True):
                 try:
                     entry = json.loads(line)
                     index, expected, unreadable = entry["batch"], entry["rows"], tuple(entry["unreadable"])
@@ -102,4 +97,4 @@ class PartialRows:
                 if line.endswith(b"\n") and hashlib.sha256(data).hexdigest() == expected:
                     self.finished[index] = unreadable
                     kept.append(line)
-        write_synced(self._folder / "journal.jsonl", b"".join(kept), mode="wb", opener=owner_only)
+        write_synced(self.folder / "journal.jsonl", b"".join(kept), mode="wb", opener=owner_only)
