@@ -91,6 +91,7 @@ class EncodeShard:
     public: bool
 
     def __call__(self, piece: tuple[int, Sequence[Item]]) -> Shard:
+        """Encode shard (number, items), unless it is there."""
         number, items = piece
         require_seen(self.folder)
         file = self.folder / f"{number:05d}-{self.request[:16]}.npy"

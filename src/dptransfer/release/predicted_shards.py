@@ -63,6 +63,7 @@ class PredictPart:
     form: str
 
     def __call__(self, part: Part) -> None:
+        """Write a part, unless it is there."""
         require_seen(self.folder)
         file = self.folder / f"part-{part.number:05d}{self.form}"
         if file.exists():
