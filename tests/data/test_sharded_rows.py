@@ -116,7 +116,7 @@ def test_rows_travel_by_their_paths(tmp_path):
         for other in (pickle.loads(pickle.dumps(rows)), deepcopy(rows)):
             assert other[3:15].tolist() == before.tolist()
         with ThreadPoolExecutor(4) as threads:
-            parts = list(threads.map(lambda start: rows[start : start + 2], range(0, COUNT, 2)))
+            parts = list(threads.map(rows.read, [slice(start, start + 2) for start in range(0, COUNT, 2)]))
         assert np.concatenate(parts).tolist() == rows[:].tolist()
 
 

@@ -12,7 +12,7 @@ from dptransfer.data.load import STORED, read_private, read_public
 from dptransfer.data.pictures import PrivateImages, PublicImages
 from dptransfer.data.readers import read_table
 from dptransfer.data.sharded_rows import ShardedRows
-from dptransfer.data.store import read_store, write_embeddings
+from dptransfer.data.store import finish_shards, read_store, write_embeddings
 from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable
 from dptransfer.data.texts import TextList, find_texts
 from dptransfer.data.vocabulary import Vocabulary
@@ -38,6 +38,7 @@ __all__ = [
     "content_digest",
     "find_images",
     "find_texts",
+    "finish_shards",
     "long_tail",
     "long_tail_counts",
     "open_image",

@@ -140,7 +140,7 @@ def row_columns(path: Path, schema: Any, person: str | None, features: str | Non
 
 
 def dense_rows(path: Path, table: Any, columns: tuple[str, ...]) -> AnyArray:
-    """The rows in these columns of an Arrow table; an empty cell is NaN, and so a row that counts as zeros."""
+    """The rows in these columns of a table; an empty cell is NaN, and so a row that counts as zeros."""
     with parsing(path, "rows must be lists of numbers, or columns of them; some are not.", "Write it again."):
         if _is_list(table.schema.field(columns[0]).type):
             return _list_column(path, columns[0], table.column(columns[0]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from dptransfer.data.people import person_positions
 from dptransfer.errors import DataError
 from dptransfer.privacy.unit import Unit
 
-_CHUNK_BYTES = 2**24
+_SLAB_BYTES = 2**24
 
 
 class PrivateData:
@@ -160,8 +160,19 @@ def content_digest(*arrays: Any) -> str:
     """SHA-256 over type, shape and values of the arrays, or of what is indexed like one, read in chunks."""
     digest = hashlib.sha256()
     for array in arrays:
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        step = max(1, _CHUNK_BYTES // max(1, math.prod(array.shape[1:]) * array.dtype.itemsize))
-        for start in range(0, len(array), step):
-            digest.update(np.ascontiguousarray(array[start : start + step]).data)
+        digest.update(form_to_digest(array.dtype, array.shape))
+        for slab in slabs(array):
+            digest.update(np.ascontiguousarray(array[slab]).data)
     return digest.hexdigest()
+
+
+def form_to_digest(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """What goes before an array's values: its type and shape."""
+    return f"{dtype.str}{shape}".encode()
+
+
+def slabs(array: Any) -> Iterator[slice]:
+    """An array, or what is indexed like one, in slices of a few megabytes."""
+    step = max(1, _SLAB_BYTES // max(1, math.prod(array.shape[1:]) * array.dtype.itemsize))
+    for start in range(0, len(array), step):
+        yield slice(start, min(len(array), start + step))

@@ -104,6 +104,11 @@ class ShardedRows:
         """The files, in order."""
         return tuple(dict.fromkeys(shard.file.path for shard in self._shards))
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Rows in each `.npy` file, or in each row group of Parquet files."""
+        return tuple(shard.count for shard in self._shards)
+
     def chosen(self, positions: Integers) -> ShardedRows:
         """The rows at these positions as rows of their own; they are read when they are asked for."""
         found = self._places(positions)
@@ -157,7 +162,8 @@ class ShardedRows:
         first, last = np.searchsorted(self._ends, (start, stop - 1), side="right").tolist()
         if first == last:
             begin = self._begin(first)
-            return self._shards[first].read(slice(start - begin, stop - begin))
+            inside: AnyArray = self._shards[first].read(slice(start - begin, stop - begin))
+            return inside
         rows = np.empty((stop - start, self.shape[1]), dtype)
         for number in range(first, last + 1):
             begin, end = self._begin(number), int(self._ends[number])
