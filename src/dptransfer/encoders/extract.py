@@ -34,7 +34,7 @@ from dptransfer import _check
 from dptransfer.data.decode import without_warnings
 from dptransfer.data.images import ImageList
 from dptransfer.data.labelled import Labelled
-from dptransfer.data.store import RowType, require_target, write_embeddings
+from dptransfer.data.store import RowType, finish_shards, require_target, write_embeddings
 from dptransfer.data.texts import TextList
 from dptransfer.encoders.base import Encoder, Kind
 from dptransfer.encoders.in_memory import Progress, encode_filled, require_kind
@@ -99,14 +99,15 @@ def encode_images(
         drop_unreadable: leave unreadable files out instead. For public pools only.
         public: nobody's data, so that others may read `out`; otherwise it is the owner's alone.
         keep_partial: leave `<out>.partial`, from which the same call is done at once; remove it afterwards.
-        dtype: element type of the rows on disk.
+            Shards are not left: they are moved into `out`.
+        dtype: element type of the rows on disk: float16, float32 or float64.
         shard_rows: cut the images into shards of so many, each a task that is done whole and gives a file of
             its own in `out`; whoever does one holds its rows in memory. The rows are the same.
         workers: who does the tasks: this process, or `Processes` or a `RayCluster`, which take shards of
             `SHARD_ROWS` unless told; there an encoder is made anew, as `get_encoder` made this one.
     """
     started = time.monotonic()
-    target = _checked(encoder, "image", len(images), out, batch, overwrite)
+    target = _checked(encoder, "image", len(images), out, batch, dtype, overwrite)
     sources = images.sources()
     known_as = sources if images.root is not None else [str(path.absolute()) for path in images.paths]
     files = [_file_state(*pair) for pair in zip(known_as, images.paths, strict=True)]
@@ -183,7 +184,7 @@ def encode_texts(
     """
     started = time.monotonic()
     listed = texts if isinstance(texts, TextList) else TextList(tuple(texts))
-    target = _checked(encoder, "text", len(listed), out, batch, overwrite)
+    target = _checked(encoder, "text", len(listed), out, batch, dtype, overwrite)
     request = _request({"texts": list(listed.texts)}, encoder, batch)
     report = progress or _tell
     if shard_rows is None and workers is None:
@@ -239,8 +240,6 @@ def _write(
 ) -> None:
     """The `.emb` folder; shards have left out what is not kept, and bear their element type."""
     if isinstance(made.rows, tuple):
-        from dptransfer.data.store import finish_shards
-
         del about["dtype"]
         finish_shards(target, made.rows, labels, **about)
     else:
@@ -266,9 +265,12 @@ def _tell(done: int, total: int) -> None:
     tell(done, total, "")
 
 
-def _checked(encoder: Encoder, kind: Kind, count: int, out: str | Path, batch: int, overwrite: bool) -> Path:
+def _checked(
+    encoder: Encoder, kind: Kind, count: int, out: str | Path, batch: int, dtype: str, overwrite: bool
+) -> Path:
     require_kind(encoder, kind)
     _check.whole("batch", batch)
+    _check.one_of("dtype", dtype, ("float16", "float32", "float64"))
     target = require_target(out, overwrite=overwrite)
     if count == 0:
         raise DataError(f"There must be at least one {kind} to encode; there is none. Check the source.")
