@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dptransfer.encoders import Encoder
     from dptransfer.ledger import Ledger
     from dptransfer.release import PrivateClassifier
+    from dptransfer.workers import Workers
 
 Given: TypeAlias = "ArrayLike | str | Path | Sequence[str] | Sequence[Path]"
 """Rows or pixels as an array; a path; a list of texts; a list of picture files."""
@@ -53,6 +54,7 @@ def fit(
     grey_range: tuple[float, float] | None = None,
     holdout: float | None = None,
     ledger: Ledger | None = None,
+    workers: Workers | None = None,
 ) -> PrivateClassifier:
     """Fit a classifier on private examples, whatever their form, and charge the ledger once.
 
@@ -90,12 +92,15 @@ def fit(
         grey_range: black and white of pictures whose greys have more than bytes, as `open_image` takes it.
         holdout: the chance with which an example, or a person, is kept from the fit to check it.
         ledger: where the fit is charged; the user's default ledger file if None.
+        workers: who goes through public rows, such as `Processes(4)`; this process if None.
 
     Raises:
         BudgetExceeded: the data set's budget in the ledger does not cover this fit; no row was read.
         DataError: the examples cannot be used as they are; nothing was charged.
     """
     chosen, budget = as_method(method), Budget(epsilon=epsilon, delta=delta)
+    if workers is not None:
+        workers.ready()
     _require_others(x, public)
     declared = {"name": name, "classes": classes}
     greys_of: dict[str, Any] = {} if grey_range is None else {"grey_range": grey_range}
@@ -125,6 +130,8 @@ def fit(
             )
             pool = public if _is_public(public) else intake.public(public)
             private = intake.private(name=name)
+        if workers is not None and isinstance(pool, PublicEmbeddings):
+            pool = pool.with_workers(workers)
         model = chosen.fit(private, pool, budget=budget, ledger=ledger, holdout=holdout)
         with suppress(KeyboardInterrupt):  # who has no time for it keeps the model, which is paid for
             model = calibrated_on_public(model, pool, budget=budget)

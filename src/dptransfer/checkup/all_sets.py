@@ -37,6 +37,7 @@ from dptransfer.data.grey_levels import GreyRange
 from dptransfer.encoders.base import Encoder
 from dptransfer.errors import DataError
 from dptransfer.privacy import Budget, Unit
+from dptransfer.workers import Workers
 
 
 def check(
@@ -57,6 +58,7 @@ def check(
     person_bound: float = 1.0,
     rows_per_person: float | None = None,
     encoder: Encoder | None = None,
+    workers: Workers | None = None,
 ) -> Checkup:
     """Look for what is wrong with data before a fit is paid for; the answer is as private as the data.
 
@@ -89,6 +91,7 @@ def check(
         person_bound: as how many examples a person counts, at most.
         rows_per_person: about how many examples a person has, only if declared public; for the accuracies.
         encoder: what would encode pictures or texts, for the time that takes; rows on disk should be its.
+        workers: who goes through public rows, such as `Processes(4)`; this process if None.
     """
     wanted = (epsilons,) if isinstance(epsilons, int | float) else epsilons
     budgets = [Budget(epsilon=one, delta=delta) for one in (*wanted, ALMOST_NO_NOISE)]
@@ -102,6 +105,7 @@ def check(
     why_not, pool, facts = why_no_forecast(sets.get("public"), mine.classes), None, None
     if not why_not and mine.classes is not None:
         pool = public_rows(sets["public"])
+        pool = pool if workers is None else pool.with_workers(workers)
         unit = Unit.ROW if mine.people is None else Unit.PERSON
         facts = Facts(
             mine.classes, (pool.dimension,), size, None, pool.encoder, unit, person_bound, rows_per_person

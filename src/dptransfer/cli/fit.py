@@ -10,6 +10,7 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.declared import ABOUT_DATA, class_list, grey_ends, settings_of
+from dptransfer.cli.engine import workers_from
 from dptransfer.cli.evaluate import with_interval
 from dptransfer.cli.given import Given, Test, given_pictures, given_rows
 from dptransfer.cli.inputs import require_other_than
@@ -65,6 +66,9 @@ def fit(
     encoder: options.EncoderName = None,
     image_size: options.ImageSize = None,
     grey_range: options.GreyRange = None,
+    engine: options.EngineName = None,
+    workers: options.WorkerCount = None,
+    address: options.ClusterAddress = None,
 ) -> None:
     """Charge the ledger, fit a classifier, write a release.
 
@@ -103,6 +107,7 @@ def fit(
     chosen = method_from(method, of_method, tune, device=device, **how)
     about |= {"classes": None if classes is None else class_list(classes), "person": person, "name": name}
     book = open_ledger(ledger, strict_names=strict_names)  # like the above, before minutes of encoding
+    hands = workers_from(engine, workers, address)
     about |= {"text_column": text_column, "features": feature_columns}
     paths = private, public, shots, test
     chosen = pixels_where_they_pay(chosen, *paths, about=about, budget=budget, device=device, **how)
@@ -110,7 +115,7 @@ def fit(
     if isinstance(chosen, ImageMethod):
         source = given_pictures(chosen, *paths, **about)
     else:
-        about |= {**how, "device": device, "out": out}
+        about |= {**how, "device": device, "out": out, "workers": hands}
         source = given_rows(chosen, *paths, **about)
     with source as given:
         require_writable(out, overwrite=overwrite, room=given.room)

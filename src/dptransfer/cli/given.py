@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dptransfer.data.grey_levels import GreyRange
     from dptransfer.methods import ImageMethod, PrivateMethod
     from dptransfer.release import Evaluation, PrivateClassifier
+    from dptransfer.workers import Workers
 
 _OPTIONS = {"text_column": "text-column", "features": "feature-columns"}
 Test = Callable[["PrivateClassifier"], "Evaluation"]
@@ -57,6 +58,7 @@ def given_rows(
     grey_range: GreyRange | None,
     device: str | None,
     out: Path,
+    workers: Workers,
     text_column: str | None = None,
     features: str | None = None,
     **about: Any,
@@ -86,7 +88,7 @@ def given_rows(
         loaded = intake.encoder
         if loaded is None:
             note_open_folder(private)
-        pool = None if public is None else intake.public(public)
+        pool = None if public is None else intake.public(public).with_workers(workers)
         with_shots(pool, shots, classes, features)
         rows = intake.private(**about)
         facts, tested = rows.facts, None

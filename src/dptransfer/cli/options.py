@@ -93,6 +93,19 @@ ShardRows = Annotated[
     typer.Option("--shard-rows", min=1, metavar="N", help="In shards: a file for every N rows."),
 ]
 
+_engine = partial(typer.Option, rich_help_panel="Engine")
+EngineName = Annotated[
+    str | None,
+    _engine("--engine", metavar="processes|ray", help="Who works through large data; default this process."),
+]
+WorkerCount = Annotated[
+    int | None, _engine("--workers", metavar="N", help="How many side by side; default one per core.")
+]
+ClusterAddress = Annotated[
+    str | None,
+    _engine("--address", help="Your Ray cluster: host:port, ray://host:port, or local for one here."),
+]
+
 
 def budget_from(epsilon: float | None, delta: float | None, other: str | None, relation: Relation) -> Budget:
     """The budget the options name; δ is 0 for ε alone and 1e-5 for ρ and μ, unless given.
