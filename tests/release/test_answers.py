@@ -5,6 +5,7 @@ import numpy as np
 from dptransfer.release.answers import Question, csv_of, written
 
 from .models import DIMENSION, make_model, rows
+from .test_prediction_sets import simulated
 
 NAMES = [f"row {number}" for number in range(20)]
 
@@ -26,6 +27,17 @@ def test_rows_within_are_answered_as_among_all():
     some = question.answers(model, NAMES[5:9], x, slice(5, 9)).found
     assert some == every[10:18]
     assert [one["rank"] for one in some[:2]] == [1, 2]
+
+
+def test_sets_stand_beside_the_labels_and_silence_those_that_are_too_large():
+    model, x, _ = simulated(2000)
+    question = Question(coverage=0.8, abstain_above=1)
+    found, sets = question.answers(model, NAMES, x[:20])
+    assert [tuple(one["set"]) for one in found] == sets.labels
+    assert [one["label"] is None for one in found] == sets.abstains(1).tolist()
+    assert 0 < sets.abstains(1).sum() < 20
+    within = question.answers(model, NAMES[5:9], x[:20], slice(5, 9))
+    assert (within.found, len(within.sets)) == (found[5:9], 4)
 
 
 def test_forms_say_the_same():
