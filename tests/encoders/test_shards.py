@@ -3,7 +3,7 @@ import os
 import pickle
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -191,6 +191,22 @@ def test_an_encoder_that_cannot_be_made_elsewhere_is_refused_before_anything_is_
     assert not list(tmp_path.glob("a.emb*"))
 
 
+def test_workers_are_given_the_time_of_all_batches_of_a_shard(images, tmp_path):
+    @dataclass(frozen=True)
+    class Patient(Backwards):
+        patience: float | None = None
+
+        def each(self, work, pieces, what):
+            given.append(self.patience)
+            return super().each(work, pieces, what)
+
+    given = []
+    for number, patience in enumerate((None, 5.0)):
+        how = {"batch": 4, "shard_rows": 10, "workers": Patient(patience)}
+        encode_images(images, elsewhere(MeanColour()), tmp_path / f"{number}.emb", **how)
+    assert given == [3 * shards._QUIET, 5.0]
+
+
 def test_a_worker_with_another_encoder_is_refused(images, tmp_path):
     encoder = MeanColour()
     encoder.made_by = partial(MeanColour, name="other")
@@ -233,6 +249,14 @@ def test_how_far_it_is_is_told_in_items_to_whoever_listens(images, tmp_path):
         encode_images(images, MeanColour(), tmp_path / "a.emb", batch=4, shard_rows=8)
     assert [done for done, _, _ in heard] == [0, 4, 8, 8, 12, 16, 16, 20, 21, 21]
     assert {of for _, of, _ in heard} == {21}
+
+
+@pytest.mark.slow
+def test_a_worker_that_hangs_in_a_batch_ends_at_once_and_says_nothing():
+    hangs = "with shards._watched(True) as alive:\n    alive()\n    time.sleep(60)"
+    script = f"import time\nfrom dptransfer.encoders import shards\nshards._QUIET = 0.3\n{hangs}"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
 
 
 @pytest.mark.slow
