@@ -7,7 +7,7 @@ import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+ONE_THREAD = dict.fromkeys(_THREADS, "1")
+"""The environment of a process whose arithmetic uses one thread; it is read when numpy is loaded."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class Processes:
     ) -> Iterator[tuple[int, Result]]:
         """As they come back."""
         count = min(self.workers or len(_cores()), max(1, len(pieces)))
-        packed = _packed(work)
+        with require_packable(work):
+            packed = pickle.dumps(work, protocol=5)
         return handed_out(lambda: _Crew(packed, count), pieces, what, patience=self.patience)
 
 
@@ -180,13 +183,15 @@ def _end_with(starter: Any) -> None:
     os._exit(1)
 
 
-def _packed(work: Callable[..., Any]) -> bytes:
+@contextmanager
+def require_packable(work: Callable[..., Any]) -> Iterator[None]:
+    """Say in one error what Python says about work that cannot be packed, inside the block."""
     try:
-        return pickle.dumps(work, protocol=5)
+        yield
     except (pickle.PicklingError, AttributeError, TypeError) as problem:
         raise ArgumentError(
-            f"Work must be something that can be sent to another process; this {type(work).__name__} cannot be "
-            "pickled. Define it in a module, without open files, locks or functions inside of functions."
+            f"Work must be something that can be sent to another process; this {type(work).__name__} cannot "
+            "be pickled. Define it in a module, without open files, locks or functions inside of functions."
         ) from problem
 
 
@@ -225,7 +230,7 @@ def _cores() -> list[int]:
 
 
 def _shares(count: int) -> list[list[int]]:
-    """The cores of each worker: an equal share, the first ones one more; one that several share if too few."""
+    """The cores of each worker: an equal share, or one that several share where there are too few."""
     cores = _cores()
     if count >= len(cores):
         return [[cores[place % len(cores)]] for place in range(count)]
