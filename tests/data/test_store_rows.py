@@ -117,6 +117,7 @@ def test_shards_that_do_not_fit_are_not_moved_in(tmp_path):
     for given, told, rule in (
         ([*files, odd], {}, "row by row"),
         ([], {}, "at least one file"),
+        ([files[0], *files], {}, "named twice"),
         (files, {"labels": [0]}, "one entry per example"),
         (files, {"people": LABELS, "public": True}, "nobody's data"),
         (files, {"scale": 2.0}, "scale is for int8"),

@@ -25,18 +25,21 @@ def is_columnar(path: Path) -> bool:
     return path.suffix.lower() == ".parquet" if path.is_file() else is_dataset_folder(path)
 
 
-def open_columns(path: Path, split: str | None = None) -> tuple[Any, dict[str, Any]]:
+def open_columns(
+    path: Path, split: str | None = None, columns: list[str] | None = None
+) -> tuple[Any, dict[str, Any]]:
     """All of it as an Arrow table, and what is recorded of its columns, by name.
 
     Args:
         path: what `is_columnar`.
         split: which part of a data set that was saved in several.
+        columns: those of a Parquet file that are read; by default all.
     """
     if not path.is_dir():
         parquet = _check.installed("pyarrow.parquet", "readers", "Reading a Parquet file")
         chosen_split(path, (), split)
         with parsing(path, *WHOLE_FILE):
-            return _named(path, parquet.read_table(path))
+            return _named(path, parquet.read_table(path, columns=columns))
     arrow = _check.installed("pyarrow", "readers", "Reading a Hugging Face data set")
     folder = _part(path, split)
     with parsing(path, *_WHOLE_FOLDER):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer.arrays import AnyArray, People
-from dptransfer.data.arrow_files import open_columns, splits_of
+from dptransfer.data.arrow_files import open_columns, schema_of, splits_of
 from dptransfer.data.class_names import declared_classes
 from dptransfer.data.feature_columns import feature_names
 from dptransfer.data.parsing import parsing
@@ -44,18 +44,40 @@ def read_columns(
     require_person_column(path, person, table.column_names)
     rows = dense_rows(path, table, row_columns(path, table.schema, person, features))
     people = _person_column(path, table, person)
+    labels, classes = _labels(path, table, recorded)
+    positions = classes is not None and labels is not None and labels.dtype.kind in "iu"
+    return RawTable(rows, labels, classes, labels_are_positions=positions, people=people)
+
+
+def read_beside(
+    path: Path, person: str | None
+) -> tuple[AnyArray | None, tuple[str | int, ...] | None, list[Any]]:
+    """What a Parquet file has beside its rows: labels, the list of classes it records, ids of people."""
+    names = schema_of(path).names
+    require_person_column(path, person, names)
+    beside = [one for one in names if one in LABEL_NAMES or one == person]
+    if not beside:
+        return None, None, []
+    table, recorded = open_columns(path, columns=beside)
+    if person is None:
+        return *_labels(path, table, recorded), []
+    with parsing(path, f"'{person}' must be one column of words or numbers; it is not.", "Write it again."):
+        return *_labels(path, table, recorded), table.column(person).to_pylist()
+
+
+def _labels(
+    path: Path, table: Any, recorded: dict[str, Any]
+) -> tuple[AnyArray | None, tuple[str | int, ...] | None]:
+    """The column of labels and the class names on record for it, as far as there are."""
     label = next((name for name in reversed(LABEL_NAMES) if name in table.column_names), None)
     if label is None:
-        return RawTable(rows, people=people)
+        return None, None
     unclear = (f"'{label}' must be one column of words or numbers; it is not.", "Write it again.")
     with parsing(path, *unclear):
         column = table.column(label)
     require(not column.null_count, path, _EMPTY_LABELS.format(label), "Fill them, or drop them.")
     with parsing(path, *unclear):
-        classes = _recorded_classes(recorded, label)
-        labels = np.asarray(column.to_pylist())
-    positions = classes is not None and labels.dtype.kind in "iu"
-    return RawTable(rows, labels, classes, labels_are_positions=positions, people=people)
+        return np.asarray(column.to_pylist()), _recorded_classes(recorded, label)
 
 
 def read_examples(path: Path, column: str, person: str | None = None) -> tuple[Any, Listed]:

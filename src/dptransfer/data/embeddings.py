@@ -228,7 +228,9 @@ class PublicEmbeddings(PublicData):
                 f"Shots must be of declared classes; '{unknown[0]}' is none of the {len(facts.classes)}. "
                 "Declare the same names for both, or drop those shots."
             )
-        return shots.rows, shots.labelled.among(facts.classes).positions
+        # Shots are few, and whoever learns from them takes them all at once.
+        rows = shots.rows[:] if isinstance(shots.rows, ShardedRows) else shots.rows
+        return rows, shots.labelled.among(facts.classes).positions
 
 
 def rows_of(x: ArrayLike, name: str) -> Rows:

@@ -46,8 +46,7 @@ class NpyShard:
     @classmethod
     def at(cls, path: Path) -> NpyShard:
         """The shard in this file, once its header and its size are found to be right."""
-        file = Unchanged.now(path)
-        with file.opened() as stream, parsing(path, _WHOLE, _AGAIN):
+        with Unchanged.first(path) as (file, stream), parsing(path, _WHOLE, _AGAIN):
             shape, by_column, dtype = array_header(stream)
             start = stream.tell()
         table = f"rows must be numbers of shape (examples, dimension); found {len(shape)} dimensions."

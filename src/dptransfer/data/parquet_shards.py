@@ -79,8 +79,7 @@ class ParquetShard:
             person: the column that tells people, and so is none.
             recent: where decoded groups are kept.
         """
-        file = Unchanged.now(path)
-        with file.opened() as stream:
+        with Unchanged.first(path) as (file, stream):
             opened = _opened(path, stream)
             schema = opened.schema_arrow
             columns = row_columns(path, schema, person, features)

@@ -47,6 +47,7 @@ class ShardedRows:
         finite: whether it is on record that all rows are finite.
 
     Attributes:
+        shards: the `.npy` files, or the row groups of the Parquet files.
         shape: (rows, numbers in a row).
         dtype: type of the rows that are given.
         stored: type of the numbers in the files.
@@ -68,7 +69,7 @@ class ShardedRows:
         paths = [Path(file) for file in files]
         if not paths:
             raise DataError("Rows in many files need at least one file; there is none. Name the files.")
-        self._shards: list[NpyShard | ParquetShard] = []
+        found: list[NpyShard | ParquetShard] = []
         recent = RecentGroups()
         for path in paths:
             known = path.suffix.lower() in (".npy", ".parquet") and path.suffix == paths[0].suffix
@@ -80,34 +81,30 @@ class ShardedRows:
             )
             some = any(shard.count for shard in shards)
             require(some, path, "a shard must have at least one row; this has none.", "Remove the file.")
-            self._shards += shards
-            first, one = self._shards[0], shards[0]
+            found += shards
+            first, one = found[0], shards[0]
             same = f"and '{first.file.path.name}' has {first.width}."
             remedy = "Encode all with one encoder."
             width = f"all shards must have rows of one width; this has {one.width}, {same}"
             require(one.width == first.width, path, width, remedy)
             kind = f"all shards must be of one type; this is {one.dtype}, and the first is {first.dtype}."
             require(one.dtype == first.dtype, path, kind, "Convert them, say to float32.")
-        self._ends = np.cumsum([shard.count for shard in self._shards], dtype=np.int64)
+        self.shards = tuple(found)
+        self._ends = np.cumsum([shard.count for shard in self.shards], dtype=np.int64)
         self._chosen: Integers | None = None
-        self.stored = self._shards[0].dtype
+        self.stored = self.shards[0].dtype
         whole = self.stored.kind == "i"
         if scale is not None and not whole:
             raise ArgumentError(f"scale is for int8 rows; these are {self.stored}. Leave it out.")
         self.scale = None if not whole else 1.0 if scale is None else _check.moderate("scale", scale)
         self.dtype = np.dtype(np.float32) if whole else self.stored
         self.finite = finite or whole
-        self.shape = (int(self._ends[-1]), self._shards[0].width)
+        self.shape = (int(self._ends[-1]), self.shards[0].width)
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The files, in order."""
-        return tuple(dict.fromkeys(shard.file.path for shard in self._shards))
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """Rows in each `.npy` file, or in each row group of Parquet files."""
-        return tuple(shard.count for shard in self._shards)
+        return tuple(dict.fromkeys(shard.file.path for shard in self.shards))
 
     def chosen(self, positions: Integers) -> ShardedRows:
         """The rows at these positions as rows of their own; they are read when they are asked for."""
@@ -120,13 +117,9 @@ class ShardedRows:
     def whereabouts(self, position: int) -> str:
         """Where a row is, in words: its file, and its number there."""
         place = position if self._chosen is None else int(self._chosen[position])
-        path = self._shards[int(np.searchsorted(self._ends, place, side="right"))].file.path
-        before = sum(shard.count for shard in self._before(path))
-        return f"row {place - before} of '{path}'"
-
-    def _before(self, path: Path) -> list[NpyShard | ParquetShard]:
-        """What comes before this file."""
-        return self._shards[: [shard.file.path for shard in self._shards].index(path)]
+        path = self.shards[int(np.searchsorted(self._ends, place, side="right"))].file.path
+        before = [shard.file.path for shard in self.shards].index(path)
+        return f"row {place - self._begin(before)} of '{path}'"
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -162,13 +155,13 @@ class ShardedRows:
         first, last = np.searchsorted(self._ends, (start, stop - 1), side="right").tolist()
         if first == last:
             begin = self._begin(first)
-            inside: AnyArray = self._shards[first].read(slice(start - begin, stop - begin))
+            inside: AnyArray = self.shards[first].read(slice(start - begin, stop - begin))
             return inside
         rows = np.empty((stop - start, self.shape[1]), dtype)
         for number in range(first, last + 1):
             begin, end = self._begin(number), int(self._ends[number])
             here = slice(max(start, begin), min(stop, end))
-            part = self._shards[number].read(slice(here.start - begin, here.stop - begin))
+            part = self.shards[number].read(slice(here.start - begin, here.stop - begin))
             rows[here.start - start : here.stop - start] = part
         return rows
 
@@ -181,7 +174,7 @@ class ShardedRows:
         bounds = [*np.flatnonzero(np.diff(whose, prepend=-1)).tolist(), len(whose)]
         for start, stop in pairwise(bounds):
             number = int(whose[start])
-            part = self._shards[number].read(ordered[start:stop] - self._begin(number))
+            part = self.shards[number].read(ordered[start:stop] - self._begin(number))
             rows[order[start:stop]] = part
         return rows
 

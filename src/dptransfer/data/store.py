@@ -40,7 +40,7 @@ from dptransfer.data.store_rows import (
     place_beside,
     remove_drafts,
     require_digests,
-    require_shards,
+    require_drafts,
     write_rows,
 )
 from dptransfer.data.table import RawTable, require
@@ -157,20 +157,20 @@ def finish_shards(
     Returns:
         The folder written.
     """
-    target, drafts = require_target(path, overwrite=overwrite), [Path(file) for file in files]
-    rows = require_shards(drafts, scale)
+    target, drafts = require_target(path, overwrite=overwrite), require_drafts(files, scale)
+    rows = RowsToWrite(drafts, drafts.stored.name, None)
     beside = Beside.of(len(rows), labels, classes, sources, people, encoder, name, public)
     with filled(target, public=public) as folder:
         shards = []
-        for number, draft in enumerate(drafts):
-            shards.append((_shard_name(number), *digest_shard(draft, rows)))
-            tell(number + 1, len(drafts), "shard")
-        for draft, (file, _, _) in zip(drafts, shards, strict=True):
+        for number, shard in enumerate(drafts.shards):
+            shards.append((_shard_name(number), shard.count, digest_shard(shard, rows)))
+            tell(number + 1, len(drafts.shards), "shard")
+        for draft, (file, _, _) in zip(drafts.files, shards, strict=True):
             place_beside(draft, folder / file)
             if not public:
                 (folder / file).chmod(0o600)
         beside.write(folder, rows, {}, shards)
-    remove_drafts(drafts)
+    remove_drafts(drafts.files)
     return target
 
 
@@ -242,9 +242,9 @@ def require_target(path: str | Path, *, overwrite: bool) -> Path:
 def _sharded(folder: Path, shards: Sequence[Shard], manifest: Manifest) -> ShardedRows:
     files = [folder / shard.file for shard in shards]
     rows = ShardedRows(files, scale=manifest.scale, finite=bool(manifest.finite))
-    for file, shard, count in zip(files, shards, rows.counts, strict=True):
+    for shard, own in zip(shards, rows.shards, strict=True):
         told = "a shard must have as many rows as the manifest says; it has not."
-        require(shard.rows == count, file, told, AGAIN)
+        require(shard.rows == own.count, own.file.path, told, AGAIN)
     return rows
 
 

@@ -134,23 +134,24 @@ def _digested(header: bytes, chunks: Iterable[AnyArray], rows: RowsToWrite | Non
     return digest.hexdigest()
 
 
-def require_shards(files: Sequence[Path], scale: float | None) -> RowsToWrite:
-    """Complete `.npy` files as rows to be moved in, or an error."""
+def require_drafts(files: Sequence[str | Path], scale: float | None) -> ShardedRows:
+    """Complete files that can be moved into a folder as they are, or an error."""
     rows = ShardedRows(files, scale=scale)
-    for file in files:
-        plain = file.suffix == ".npy" and not NpyShard.at(file).by_column
-        require(plain, file, "a shard must be an .npy file, row by row.", "Save it in C order.")
-    return RowsToWrite(rows, rows.stored.name, None)
+    for shard in rows.shards:
+        plain = isinstance(shard, NpyShard) and not shard.by_column
+        require(plain, shard.file.path, "a shard must be an .npy file, row by row.", "Save it in C order.")
+    once = len(rows.files) == len(files)
+    require(once, rows.files[0], "a file can be one shard only; one is named twice.", "Name it once.")
+    return rows
 
 
-def digest_shard(file: Path, rows: RowsToWrite) -> tuple[int, str]:
-    """Number of rows and SHA-256 of one of the files of `rows`, which see it in the same pass, in order."""
-    shard = NpyShard.at(file)
+def digest_shard(shard: Any, rows: RowsToWrite) -> str:
+    """SHA-256 of the file of a shard of `rows`, which see it in the same pass; it is on the disk then."""
     with shard.file.opened() as stream:
         header = stream.read(shard.start)
         os.fsync(stream.fileno())
     parts = (slice(start, min(shard.count, start + _CHUNK)) for start in range(0, shard.count, _CHUNK))
-    return shard.count, _digested(header, (shard.read(part) for part in parts), rows)
+    return _digested(header, (shard.read(part) for part in parts), rows)
 
 
 def place_beside(file: Path, place: Path) -> None:

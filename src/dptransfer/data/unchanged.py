@@ -30,11 +30,12 @@ class Unchanged:
     written: int
 
     @classmethod
-    def now(cls, path: Path) -> Unchanged:
-        """The file as it is now."""
+    @contextmanager
+    def first(cls, path: Path) -> Iterator[tuple[Unchanged, BinaryIO]]:
+        """The file as it is now, and open for reading."""
         with _open(path) as stream:
             found = os.fstat(stream.fileno())
-        return cls(path, found.st_size, found.st_mtime_ns)
+            yield cls(path, found.st_size, found.st_mtime_ns), stream
 
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
