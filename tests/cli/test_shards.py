@@ -153,6 +153,21 @@ def test_other_processes_encode_and_predict_the_same(cli, cli_json, photos, enco
 
 
 @pytest.mark.slow
+def test_a_cluster_encodes_and_predicts_the_same(cli, photos, encoder, model, pool):
+    ray = pytest.importorskip("ray")
+    cluster = "--engine", "ray", "--address", "local", "--workers", "2"
+    cli("encode", photos, "--encoder", encoder, "--out", "one.emb")
+    whole = cli("predict", model, pool).stdout
+    try:
+        cli("encode", photos, "--encoder", encoder, "--out", "many.emb", "--shard-rows", "5", *cluster)
+        cli("predict", model, pool, "--out", "parts", "--shard-rows", "8", *cluster)
+    finally:
+        ray.shutdown()
+    assert np.array_equal(rows_of("one.emb"), rows_of("many.emb"))
+    assert joined("parts") == whole
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["driver", "worker"])
 def test_a_kill_in_the_middle_changes_no_byte(cli, cli_json, photos, encoder, who, tmp_path):
     """A worker that is killed is replaced; after a kill of the command itself, the same command goes on."""

@@ -207,6 +207,27 @@ def test_workers_are_given_the_time_of_all_batches_of_a_shard(images, tmp_path):
     assert given == [3 * shards._QUIET, 5.0]
 
 
+def test_tasks_of_a_cluster_have_a_gpu_each_where_the_encoder_needs_one(images, tmp_path):
+    @dataclass(frozen=True)
+    class Cluster(Backwards):
+        gpus: int = 0
+
+        def each(self, work, pieces, what):
+            given.append(self.gpus)
+            return super().each(work, pieces, what)
+
+    given = []
+    for device in ("cpu", "cuda"):
+        encoder = MeanColour()
+        encoder.made_by = partial(on_device, device=device)
+        encode_images(images, encoder, tmp_path / f"{device}.emb", workers=Cluster())
+    assert given == [0, 1]
+
+
+def on_device(device):
+    return MeanColour()
+
+
 def test_a_worker_with_another_encoder_is_refused(images, tmp_path):
     encoder = MeanColour()
     encoder.made_by = partial(MeanColour, name="other")

@@ -173,7 +173,7 @@ class EncodeShard:
 def _made(recipe: bytes) -> Encoder:
     """The encoder, once in each process, however many shards it does."""
     make = pickle.loads(recipe)
-    if getattr(make, "keywords", {}).get("device") == "cuda":
+    if _on_gpu(make):
         take_gpu()
     made: Encoder = make()
     return made
@@ -252,9 +252,9 @@ def encode_in_shards(
     """
     size = _check.whole("shard_rows", SHARD_ROWS if shard_rows is None else shard_rows)
     workers = workers or Here()
-    sent = encoder if isinstance(workers, Here) else _recipe(encoder)
-    if getattr(workers, "patience", 0) is None:  # a shard whose batches are all in time takes no longer
-        workers = cast(Workers, replace(cast(Any, workers), patience=_QUIET * -(-size // batch)))
+    sent: Encoder | bytes = encoder
+    if not isinstance(workers, Here):
+        sent, workers = _recipe(encoder), _for_encoding(workers, encoder, batches=-(-size // batch))
     folder, request = draft_folder(
         out, {**job, "shard_rows": size, "dtype": dtype, "drop": drop}, restart=restart
     )
@@ -281,6 +281,23 @@ def encode_in_shards(
     missing = (start + place for start, one in zip(starts, ordered, strict=True) for place in one.unreadable)
     counts = (len(pieces[number][1]) for number, one in shards.items() if one.resumed)
     return Encoded(folder, tuple(one.file for one in ordered if one.rows), tuple(missing), sum(counts))
+
+
+def _for_encoding(workers: Workers, encoder: Encoder, *, batches: int) -> Workers:
+    """The same who work, as far as they have such settings: as patient as a shard needs, and with a GPU each.
+
+    A shard whose batches are all in time, so that no worker ends itself, takes as long as all their times.
+    """
+    if getattr(workers, "patience", 0) is None:
+        workers = replace(cast(Any, workers), patience=_QUIET * batches)
+    if getattr(workers, "gpus", None) == 0 and _on_gpu(getattr(encoder, MADE_BY)):
+        workers = replace(cast(Any, workers), gpus=1)
+    return workers
+
+
+def _on_gpu(recipe: Any) -> bool:
+    """Whether an encoder is made for whatever GPU its process has."""
+    return bool(getattr(recipe, "keywords", {}).get("device") == "cuda")
 
 
 def _recipe(encoder: Encoder) -> bytes:
