@@ -70,6 +70,21 @@ def test_whoever_works_in_whatever_order_and_twice_makes_the_same(images, tmp_pa
     assert report.examples == 21
 
 
+def test_workers_may_be_in_another_folder(images, tmp_path, monkeypatch):
+    class Elsewhere(Backwards):
+        def each(self, work, pieces, what):
+            monkeypatch.chdir(tmp_path / "in" / "cat")
+            yield from super().each(work, pieces, what)
+            monkeypatch.chdir(tmp_path)
+
+    monkeypatch.chdir(tmp_path)
+    how = {"batch": 4, "shard_rows": 5, "workers": Elsewhere()}
+    report = encode_images(find_images("in"), elsewhere(MeanColour()), "a.emb", **how)
+    assert report.unreadable == ()
+    encode_images(images, MeanColour(), "here.emb", batch=4, shard_rows=5)
+    assert contents(tmp_path / "here.emb") == contents(tmp_path / "a.emb")
+
+
 def test_texts_come_in_shards_too(tmp_path):
     texts = TextList(tuple("ab " * ((7 * i) % 11 + 1) for i in range(21)))
     encode_texts(texts, WordLengths(), tmp_path / "whole.emb", batch=4)

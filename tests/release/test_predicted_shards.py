@@ -1,5 +1,6 @@
 import errno
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,6 +75,22 @@ def test_whoever_works_in_whatever_order_and_twice_writes_the_same(pool, tmp_pat
     np.save(tmp_path / "x.npy", x)
     given = {"files": pool, "map": np.load(tmp_path / "x.npy", mmap_mode="r"), "array": x}[kind]
     predicted(given, tmp_path / "there", workers=Backwards())
+    assert parts(tmp_path / "here") == parts(tmp_path / "there")
+
+
+def test_workers_may_be_in_another_folder(pool, tmp_path, monkeypatch):
+    class Elsewhere(Backwards):
+        def each(self, work, pieces, what):
+            sent = pickle.dumps(work)
+            monkeypatch.chdir(tmp_path / "other")
+            yield from super().each(pickle.loads(sent), pieces, what)
+            monkeypatch.chdir(tmp_path)
+
+    (tmp_path / "other").mkdir()
+    predicted(pool, tmp_path / "here")
+    monkeypatch.chdir(tmp_path)
+    files = ShardedRows([f"{number}.npy" for number in range(3)])
+    predicted(files, Path("there"), workers=Elsewhere())
     assert parts(tmp_path / "here") == parts(tmp_path / "there")
 
 

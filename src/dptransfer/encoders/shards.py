@@ -253,7 +253,9 @@ def encode_in_shards(
     size = _check.whole("shard_rows", SHARD_ROWS if shard_rows is None else shard_rows)
     workers = workers or Here()
     sent: Encoder | bytes = encoder
-    if not isinstance(workers, Here):
+    if not isinstance(workers, Here):  # they may be in another folder
+        out, source = out.absolute(), None if source is None else source.absolute()
+        items = [item if isinstance(item, str) else item.absolute() for item in items]
         sent, workers = _recipe(encoder), _for_encoding(workers, encoder, batches=-(-size // batch))
     folder, request = draft_folder(
         out, {**job, "shard_rows": size, "dtype": dtype, "drop": drop}, restart=restart

@@ -109,7 +109,7 @@ def predict_in_shards(
     size = _check.whole("shard_rows", PART_ROWS if shard_rows is None else shard_rows)
     wanted = {**request, **asdict(question), "called": called, "form": form, "shard_rows": size}
     folder, _ = draft_folder(out, wanted, restart=False)
-    work = PredictPart(model, question, _by_file(rows), called, folder, form)
+    work = PredictPart(model, question, _by_file(rows), called, folder.absolute(), form)
     parts = [
         Part(number, start, min(start + size, len(rows)), names and names[start : start + size])
         for number, start in enumerate(range(0, len(rows), size))
