@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from dptransfer.data import TextList, find_images, read_public, read_table
-from dptransfer.encoders import encode_images, encode_texts, shards
+from dptransfer.encoders import encode_images, encode_texts, get_encoder, shards
 from dptransfer.encoders.shards import EncodeShard
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.progress import reported_to
+from dptransfer.workers import Processes
 
 from . import toys
 from .toys import MeanColour, WordLengths, pictures
@@ -285,6 +286,15 @@ def test_how_far_it_is_is_told_in_items_to_whoever_listens(images, tmp_path):
         encode_images(images, MeanColour(), tmp_path / "a.emb", batch=4, shard_rows=8)
     assert [done for done, _, _ in heard] == [0, 4, 8, 8, 12, 16, 16, 20, 21, 21]
     assert {of for _, of, _ in heard} == {21}
+
+
+@pytest.mark.gpu
+def test_workers_on_a_gpu_make_the_rows_of_one_piece(images, tmp_path):
+    encoder = get_encoder("small-cnn", device="cuda")
+    encode_images(images, encoder, tmp_path / "one.emb", batch=4)
+    how = {"batch": 4, "shard_rows": 5, "workers": Processes(2)}
+    encode_images(images, encoder, tmp_path / "many.emb", **how)
+    assert np.array_equal(read_table(tmp_path / "one.emb").rows, read_table(tmp_path / "many.emb").rows[:])
 
 
 @pytest.mark.slow
