@@ -112,3 +112,23 @@ def test_a_calibration_that_is_interrupted_costs_no_model(ledger, monkeypatch):
     monkeypatch.setattr("dptransfer.one_call.calibrated_on_public", interrupted)
     x, y = rows(60)
     assert dpt.fit(x, y, epsilon=1, classes=CLASSES, name="p", ledger=ledger).guarantee.epsilon <= 1
+
+
+def test_who_works_is_asked_first_and_gets_the_pool(ledger, monkeypatch):
+    from dptransfer.workers import Here
+
+    asked = []
+
+    class Asked(Here):
+        def ready(self):
+            assert not ledger.history()
+            asked.append(self)
+
+    hands, usual = Asked(), dpt.PublicEmbeddings.with_workers
+    monkeypatch.setattr(
+        dpt.PublicEmbeddings, "with_workers", lambda pool, given: asked.append(given) or usual(pool, given)
+    )
+    x, y = rows(600)
+    given = {"epsilon": 1, "classes": CLASSES, "ledger": ledger, "workers": hands}
+    dpt.fit(x, y, method="public", public=rows(300, seed=2)[0], **given)
+    assert asked == [hands, hands]

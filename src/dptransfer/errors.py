@@ -107,8 +107,8 @@ class MissingDependency(DPTransferError, ImportError):
             f"Install it with: pip install 'dptransfer[{extra}]'"
         )
 
-    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
-        return type(self), self._about  # raised in a worker process, it is made again in this one
+    def __reduce__(self) -> tuple[type, tuple[str, str, str], dict[str, object]]:
+        return type(self), self._about, self.__dict__  # from a worker process it comes to this one
 
 
 def nearest(word: str, known: Iterable[str], otherwise: str, *, cutoff: float = 0.6) -> str:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _SECONDS = 5.0
+_SETTINGS = b"\x04"
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + b"\0" * 5
 _known: dict[str, str] = {}
 """What a name of a cluster turned out to be: the address of its control store."""
 
@@ -111,8 +113,8 @@ class _Crew:
                 return self._ray.put(self._work)
         except self._ray.exceptions.ObjectStoreFullError:
             raise DPTransferError(
-                "What tasks work with must fit in the object store of a machine; it does not. Start the cluster "
-                "with a larger one: ray start --object-store-memory=BYTES ..."
+                "What tasks work with must fit in the object store of a machine; it does not. Start the "
+                "cluster with a larger one: ray start --object-store-memory=BYTES ..."
             ) from None
 
     def outcome(self, answer: Future[Outcome]) -> Outcome:
@@ -122,7 +124,7 @@ class _Crew:
             outcome = Outcome(*answer.result())
         except broken.RayTaskError as problem:  # not the work's own, which would be in the outcome
             raise DPTransferError(
-                "Work and its results must travel between this machine and all of the cluster; on one of them: "
+                "Work and results must travel between this machine and all of the cluster; on one of them: "
                 f"{type(problem.cause).__name__}. Install the same versions of everything there."
             ) from None
         except broken.RuntimeEnvSetupError:
@@ -216,14 +218,23 @@ def _begin_local(ray: Any, workers: int | None) -> None:
 
 
 def _join(ray: Any, address: str) -> None:
-    """The cluster of this address; one that does not answer at all is found out at once."""
-    import socket
-
-    with socket.create_connection(_place(address), timeout=_SECONDS):
-        pass
+    """The cluster of this address; Ray itself would wait for minutes for one that is not there."""
+    _require_answer(_place(address))
     if address.startswith("ray://"):
         installed("grpc", "ray", "A cluster at ray://")
     ray.init(address=address, log_to_driver=False, logging_level="error")
+
+
+def _require_answer(place: tuple[str, int]) -> None:
+    """Whoever is there must speak HTTP/2, as Ray does: it begins with its settings, unasked."""
+    import socket
+
+    with socket.create_connection(place, timeout=_SECONDS) as line:
+        if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+            return  # Ray will find out
+        line.sendall(_GREETING)
+        if line.recv(9, socket.MSG_WAITALL)[3:4] != _SETTINGS:
+            raise ConnectionError("somebody does who is not Ray")
 
 
 @contextmanager
@@ -235,7 +246,7 @@ def _one_line(address: str) -> Iterator[None]:
         raise
     except OSError as problem:
         raise DPTransferError(
-            f"The Ray cluster '{address}' must answer; {problem.strerror or 'nobody did'}. "
+            f"The Ray cluster '{address}' must answer; {problem.strerror or problem}. "
             "Check the address, and whether the cluster runs: ray status --address ..."
         ) from problem
     except Exception as problem:
@@ -271,7 +282,7 @@ def _place(address: str) -> tuple[str, int]:
     >>> _place("10.0.0.1:6379"), _place("ray://head:10001")
     (('10.0.0.1', 6379), ('head', 10001))
     """
-    with suppress(ValueError, AttributeError):
+    with suppress(ValueError, TypeError):
         parts = urlsplit(address if "://" in address else f"//{address}")
         if parts.scheme in ("", "ray") and parts.hostname and parts.port:
             return parts.hostname, parts.port
