@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from dptransfer.arrays import Integers, Labels, Rows, array_or_none
 from dptransfer.data.class_names import declared_classes
-from dptransfer.data.examples import PrivateData, PublicData, form_to_digest, slabs
+from dptransfer.data.examples import PrivateData, PublicData, finite_rows, form_to_digest, slabs
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.labelled import Labelled
@@ -127,7 +127,7 @@ class PublicEmbeddings(PublicData):
         if isinstance(self.rows, ShardedRows):
             self._known_fingerprint = _looked_through(self.rows, fingerprint)
         else:
-            bad = ~np.isfinite(self.rows).all(axis=1)
+            bad = ~finite_rows(self.rows)
             if bad.any():
                 raise DataError(
                     f"Public rows must be finite; {int(bad.sum())} are not (first: row {int(bad.argmax())}). "
@@ -265,7 +265,7 @@ def _looked_through(rows: ShardedRows, fingerprint: str | None) -> str | None:
         hashed = None
         for slab in slabs(rows):
             read = rows[slab]
-            bad = ~np.isfinite(read).all(axis=1)
+            bad = ~finite_rows(read)
             if bad.any():
                 where = rows.whereabouts(slab.start + int(bad.argmax()))
                 raise DataError(f"Public rows must be finite; {where} is not. Remove it from the pool.")

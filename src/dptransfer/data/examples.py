@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from dptransfer.arrays import Integers
+from dptransfer.arrays import AnyArray, Integers
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labelled import Labelled, LabelledList, class_positions
@@ -176,3 +176,12 @@ def slabs(array: Any) -> Iterator[slice]:
     step = max(1, _SLAB_BYTES // max(1, math.prod(array.shape[1:]) * array.dtype.itemsize))
     for start in range(0, len(array), step):
         yield slice(start, min(len(array), start + step))
+
+
+def finite_rows(rows: AnyArray) -> NDArray[np.bool_]:
+    """Which rows are finite; halves are looked at as bits, for as numbers they take longer than hashing."""
+    if rows.dtype == np.float16:
+        infinite = 0x7C00  # the exponent of infinities and of what is no number
+        largest = (np.ascontiguousarray(rows).view(np.uint16) & 0x7FFF).max(axis=1, initial=0)
+        return np.asarray(largest < infinite)
+    return np.asarray(np.isfinite(rows).all(axis=1))

@@ -16,7 +16,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import AnyArray
 from dptransfer.data.embeddings import rows_of
-from dptransfer.data.examples import form_to_digest
+from dptransfer.data.examples import finite_rows, form_to_digest
 from dptransfer.data.npy_shards import NpyShard
 from dptransfer.data.on_disk import Opener
 from dptransfer.data.parsing import parsing
@@ -81,7 +81,7 @@ class RowsToWrite:
             chunk = chunk.astype("<f4")
             chunk *= np.float32(self.scale)
         self.content.update(chunk.data)
-        self.finite = self.finite and bool(np.isfinite(chunk).all())
+        self.finite = self.finite and bool(finite_rows(chunk).all())
 
 
 def write_rows(file: Path, rows: RowsToWrite, start: int, stop: int, opener: Opener | None) -> str:
@@ -149,7 +149,8 @@ def digest_shard(shard: Any, rows: RowsToWrite) -> str:
     """SHA-256 of the file of a shard of `rows`, which see it in the same pass; it is on the disk then."""
     with shard.file.opened() as stream:
         header = stream.read(shard.start)
-        os.fsync(stream.fileno())
+        if os.name == "posix":  # elsewhere only who writes a file can flush it
+            os.fsync(stream.fileno())
     parts = (slice(start, min(shard.count, start + _CHUNK)) for start in range(0, shard.count, _CHUNK))
     return _digested(header, (shard.read(part) for part in parts), rows)
 
