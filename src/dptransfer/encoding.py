@@ -115,7 +115,7 @@ def encode_to(
         refuse: raises if it is given names of images; asked about those that cannot even be recognised,
             before the work. Those that break off in the middle are in the report.
         public: nobody's data: unreadable images are left out.
-        how: batch, name and overwrite, as `encode_images` takes them.
+        how: batch, name, overwrite, shard_rows, workers and the like, as `encode_images` takes them.
     """
     from dptransfer.data import ImageList
     from dptransfer.encoders import encode_images, encode_texts

@@ -1,3 +1,4 @@
+import pickle
 import sys
 from dataclasses import replace
 
@@ -138,3 +139,11 @@ class Sealed(MeanColour):
     def _no(self):
         if hasattr(self, "dimension"):
             raise AttributeError("identity")
+
+
+def test_an_encoder_knows_how_it_is_made_again_elsewhere():
+    made = get_encoder("small-cnn", size=16, grey_range=(0, 9))
+    again = pickle.loads(pickle.dumps(made.made_by))()
+    assert again.identity == made.identity
+    assert again.identity.grey_range == (0, 9)
+    assert again is not made

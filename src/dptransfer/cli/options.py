@@ -88,6 +88,10 @@ Runtime = Annotated[
     _encoding(help="onnx or torch, for encoders that both can run; default onnx on the cpu if installed."),
 ]
 Batch = Annotated[int, _encoding(min=1, help="Examples encoded at a time.")]
+ShardRows = Annotated[
+    int | None,
+    typer.Option("--shard-rows", min=1, metavar="N", help="In shards: a file for every N rows."),
+]
 
 _engine = partial(typer.Option, rich_help_panel="Engine")
 EngineName = Annotated[

@@ -37,6 +37,10 @@ class Unchanged:
             found = os.fstat(stream.fileno())
             yield cls(path, found.st_size, found.st_mtime_ns), stream
 
+    def __reduce__(self) -> tuple[type[Unchanged], tuple[Path, int, int]]:
+        """On its way to another process, which may work in another folder."""
+        return Unchanged, (self.path.absolute(), self.size, self.written)
+
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
         """The file open for reading, or an error if it is another one by now."""

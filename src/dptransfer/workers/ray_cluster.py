@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -41,11 +41,13 @@ class RayCluster:
         workers: tasks side by side, each on one core; default as many as there are cores.
         patience: seconds after which tasks that give nothing back are taken to hang, and are begun again;
             default twenty times what the slowest piece took, and at least ten minutes.
+        gpus: how many each task needs for itself; Ray shows it these alone.
     """
 
     address: str
     workers: int | None = None
     patience: float | None = None
+    gpus: int = field(default=0, repr=False)
 
     def __post_init__(self) -> None:
         if self.workers is not None:
@@ -64,8 +66,9 @@ class RayCluster:
     ) -> Iterator[tuple[int, Result]]:
         """As they come back."""
         ray = self._connected()
-        window = self.workers or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
-        return handed_out(lambda: _Crew(ray, work, window), pieces, what, patience=self.patience)
+        there = ray.cluster_resources().get("GPU" if self.gpus else "CPU", 1)
+        window = self.workers or 2 * max(1, int(there))
+        return handed_out(lambda: _Crew(ray, work, window, self.gpus), pieces, what, patience=self.patience)
 
     def _connected(self) -> Any:
         ray = installed("ray", "ray", "A Ray cluster")
@@ -87,12 +90,13 @@ class RayCluster:
 class _Crew:
     """The tasks of one piece of work; Ray finds a place for each."""
 
-    def __init__(self, ray: Any, work: Callable[..., Any], window: int) -> None:
+    def __init__(self, ray: Any, work: Callable[..., Any], window: int, gpus: int = 0) -> None:
         self.window, self._ray, self._work = window, ray, work
         self._stored: Any = None
         self._tasks: dict[Future[Outcome], Any] = {}
         # Whoever handed a task out does so again, for a task lost is counted there.
-        how = {"num_cpus": 1, "max_retries": 0, "runtime_env": {"env_vars": _environment()}}
+        how: dict[str, Any] = {"num_cpus": 1, "max_retries": 0, "runtime_env": {"env_vars": _environment()}}
+        how |= {"num_gpus": gpus} if gpus else {}
         self._task = ray.remote(**how)(_on_own_core)
 
     def submit(self, piece: Any) -> Future[Outcome]:
