@@ -50,6 +50,7 @@ def examples_in(
     *,
     labelled: bool = True,
     text_column: str | None = None,
+    label_column: str | None = None,
     person: str | None = None,
 ) -> ImageList | TextList:
     """The images or texts at `path`, as the encoder takes them; without `labelled` no label is looked at.
@@ -60,6 +61,7 @@ def examples_in(
         classes: the declared list.
         labelled: whether they come with labels.
         text_column: the column of the texts.
+        label_column: the column of the labels.
         person: what `--person` says.
     """
     if encoder.kind == "image" and (text_column is not None or path.suffix.lower() == ".txt"):
@@ -67,7 +69,8 @@ def examples_in(
         raise ArgumentError(
             f"{what} an encoder for texts; '{encoder.identity.name}' is for images. Example: --encoder minilm"
         )
-    return examples_at(path, encoder.kind, classes, labelled=labelled, text_column=text_column, person=person)
+    columns = {"text_column": text_column, "label_column": label_column, "person": person}
+    return examples_at(path, encoder.kind, classes, labelled=labelled, **columns)
 
 
 def examples_at(
@@ -77,22 +80,23 @@ def examples_at(
     *,
     labelled: bool = True,
     text_column: str | None = None,
+    label_column: str | None = None,
     person: str | None = None,
 ) -> ImageList | TextList:
     """The images or the texts at `path`, whatever will encode them; arguments as for `examples_in`."""
     from dptransfer.data import find_images, find_texts
 
-    whose = None if person == NOBODY else person
+    how: dict[str, Any] = {"classes": classes, "labelled": labelled, "label_column": label_column}
+    how["person"] = None if person == NOBODY else person
     if kind == "text":
-        column = text_column or "text"
-        return find_texts(path, classes=classes, labelled=labelled, column=column, person=whose)
-    return find_images(path, classes=classes, labelled=labelled, person=whose)
+        return find_texts(path, column=text_column or "text", **how)
+    return find_images(path, **how)
 
 
 def labels_of(found: ImageList | TextList, path: Path, what: str) -> Labelled:
     """The labels of what was found; an error where there are none."""
     if found.labelled is None:
-        remedy = "Use a folder per class, or a CSV with a column 'label'."
+        remedy = "Use a folder per class, or a CSV with a column 'label' (another name: --label-column NAME)."
         raise DataError(f"'{path}': {what} must have labels; these have none. {remedy}")
     return found.labelled
 
@@ -137,12 +141,14 @@ def encoded_beside(
     person: str | None = None,
     *,
     text_column: str | None = None,
+    label_column: str | None = None,
 ) -> Iterator[Path]:
     """Private examples as an `.emb` folder beside them, the owner's alone, until the release `out` is there.
 
     The arguments are those of `examples_in` and `kept_rows`.
     """
-    found = examples_in(path, encoder, classes, text_column=text_column, person=person)
+    columns = {"text_column": text_column, "label_column": label_column, "person": person}
+    found = examples_in(path, encoder, classes, **columns)
     labels_of(found, path, "private examples")
     with kept_rows(found, encoder, path, out) as rows:
         yield rows

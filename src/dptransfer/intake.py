@@ -48,6 +48,7 @@ class Intake:
         encoder: one that is loaded, the name of one, or None for the default; rows take none.
         text_column: the column of the texts in a table.
         features: the columns of features in a table.
+        label_column: the column of labels in a table.
         purpose: what the rows are for; its name is part of that of kept rows.
         kept: holds on to rows as long as they are needed.
         how: size, device, grey range of an encoder that is named, as `get_encoder` takes them.
@@ -63,12 +64,13 @@ class Intake:
         encoder: str | Encoder | None,
         text_column: str | None,
         features: str | None,
+        label_column: str | None,
         purpose: Path,
         kept: ExitStack,
         **how: Any,
     ) -> None:
         self._x, self._y, self._classes, self._people = x, y, classes, people
-        self._text_column, self._features = text_column, features
+        self._text_column, self._features, self._label_column = text_column, features, label_column
         self._purpose, self._kept = purpose, kept
         self._found: ImageList | TextList | None = None
         self.form: Contents = self._form(x)
@@ -97,13 +99,15 @@ class Intake:
             labels=labels,
             people=None if isinstance(people, str) and people == NOBODY else people,
             features=self._features,
+            label_column=self._label_column,
             **declared,
         )
 
     def public(self, x: Any) -> PublicEmbeddings:
         """Public rows; pictures and texts go through the encoder of the private ones."""
         if self._form(x) == "rows":
-            return read_public(x, features=self._features) if isinstance(x, PATHS) else PublicEmbeddings(x)
+            columns = {"features": self._features, "label_column": self._label_column}
+            return read_public(x, **columns) if isinstance(x, PATHS) else PublicEmbeddings(x)
         if isinstance(x, PATHS):
             there = held_in(Path(x)).exists()
             require(there, Path(x), "the file or folder must exist; it does not.", "Check the path.")
@@ -184,7 +188,8 @@ class Intake:
     def _ways(self) -> dict[str, Any]:
         """How examples at a path are read, beside their classes."""
         person = str(self._people) if isinstance(self._people, PATHS) else None
-        return {"labelled": self._y is None, "text_column": self._text_column, "person": person}
+        columns = {"text_column": self._text_column, "label_column": self._label_column}
+        return {"labelled": self._y is None, "person": person, **columns}
 
     def _labelled(self, found: ImageList | TextList) -> ImageList | TextList:
         """With the labels and ids that were given beside them; an error where there are no labels."""

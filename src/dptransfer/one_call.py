@@ -50,6 +50,7 @@ def fit(
     encoder: str | Encoder | None = None,
     text_column: str | None = None,
     features: str | None = None,
+    label_column: str | None = None,
     grey_range: tuple[float, float] | None = None,
     holdout: float | None = None,
     ledger: Ledger | None = None,
@@ -87,6 +88,7 @@ def fit(
             'efficientnet-lite0' and 'minilm'.
         text_column: the column of the texts in a table.
         features: the columns of features in a table, as patterns such as 'f*'.
+        label_column: the column of labels in a table, if it is not 'label', 'labels' or 'y'.
         grey_range: black and white of pictures whose greys have more than bytes, as `open_image` takes it.
         holdout: the chance with which an example, or a person, is kept from the fit to check it.
         ledger: where the fit is charged; the user's default ledger file if None.
@@ -103,13 +105,14 @@ def fit(
     private: Any
     with ExitStack() as kept:
         if isinstance(x, PrivateData):
-            _require_bare(x, y, classes, name, people, encoder, text_column, features, grey_range)
+            columns = text_column, features, label_column
+            _require_bare(x, y, classes, name, people, encoder, grey_range, *columns)
             private, pool = x, _public_of(public, x)
         elif isinstance(chosen, ImageMethod):
             greys = chosen.grey_range if grey_range is None else grey_range
             how: dict[str, Any] = {"resolution": chosen.network().side, "grey_range": greys}
             pool = _public_pictures(public, **how)
-            private = _private_pictures(x, y, people, **declared, **how)
+            private = _private_pictures(x, y, people, label_column, **declared, **how)
         else:
             intake = Intake(
                 x,
@@ -119,6 +122,7 @@ def fit(
                 encoder=encoder,
                 text_column=text_column,
                 features=features,
+                label_column=label_column,
                 purpose=Path("fit-" + re.sub(r"\W+", "-", name or "unnamed")),
                 kept=kept,
                 **greys_of,
@@ -155,12 +159,13 @@ def _public_of(public: Any, private: PrivateData) -> PublicData | None:
     return PublicEmbeddings(public)
 
 
-def _private_pictures(x: Any, y: Any, people: Any, **declared: Any) -> PrivateImages:
+def _private_pictures(x: Any, y: Any, people: Any, label: str | None, **declared: Any) -> PrivateImages:
     """Private pictures at the size that a network takes."""
     by_path = isinstance(people, PATHS)
     if isinstance(x, PATHS):
         person = people if by_path and people != NOBODY else None
-        x = find_images(x, classes=declared["classes"], labelled=y is None, person=person)
+        how: dict[str, Any] = {"labelled": y is None, "person": person, "label_column": label}
+        x = find_images(x, classes=declared["classes"], **how)
     return PrivateImages(x, y, people=None if by_path else people, **declared)
 
 

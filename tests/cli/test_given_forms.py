@@ -131,3 +131,41 @@ def test_options_for_rows_are_refused_for_methods_on_pictures(cli, tmp_path):
     for option in ("--text-column", "--feature-columns"):
         said = cli("fit", folder, "-m", "film", "-e", "1", "-d", "1e-5", option, "f", code=2).stderr
         assert f"{option} is for methods on rows" in said
+
+
+def test_the_column_of_labels_is_named_wherever_a_table_is_given(cli, cli_json, tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    x = 3 * np.eye(2)[y] + rng.normal(size=(200, 2))
+    lines = [f"{a:.6f},{b:.6f},{k}" for (a, b), k in zip(x, y, strict=True)]
+    Path("t.csv").write_text("\n".join(["f1,f2,grade", *lines]) + "\n")
+    named = ("--label-column", "grade")
+    cli("fit", "t.csv", *FIT, "--classes", "2", *named, "--test", "t.csv", "--out", "wrong", code=2)
+    Path("pool.csv").write_text("\n".join(["f1,f2", *("1,2" for _ in range(9))]) + "\n")
+    cli("fit", "t.csv", *FIT, "--classes", "2", *named, "--public", "pool.csv", "--name", "t")
+    assert cli_json("evaluate", "model", "t.csv", *named)["accuracy"] > 0.9
+    assert len(cli_json("predict", "model", "t.csv", *named)) == 200
+    assert cli_json("evaluate", "model", "t.csv", *named, "--private", "-e", "1", "--name", "t")["accuracy"]
+    assert "--label-column NAME" in cli("fit", "t.csv", *FIT, "--classes", "2", "-o", "x", code=2).stderr
+    assert "without labels" in cli("check", "t.csv", "--classes", "2").stdout
+    assert "without labels" not in cli("check", "t.csv", "--classes", "2", *named).stdout
+
+
+def test_pictures_and_texts_of_a_table_have_their_labels_where_it_is_said(cli, cli_json, tmp_path):
+    folder = pictures(tmp_path / "photos", 8)
+    lines = [f"{one.relative_to(tmp_path)},{one.parent.name}" for one in sorted(folder.rglob("*.png"))]
+    Path("p.csv").write_text("\n".join(["path,dx", *lines]) + "\n")
+    Path("t.csv").write_text("text,dx\n" + "a long note,dog\nhi,cat\n" * 20)
+    for table in ("p.csv", "t.csv"):
+        words = (table, *FIT, "--classes", "cat,dog", "--out", f"of-{table[0]}")
+        assert "--label-column NAME" in cli("fit", *words, code=2).stderr
+        cli("fit", *words, "--label-column", "dx", "--test", table, code=2)  # its own rows
+        cli("fit", *words, "--label-column", "dx")
+        assert cli_json("evaluate", f"of-{table[0]}", table, "--label-column", "dx")["size"] > 0
+    cli("encode", "p.csv", "--label-column", "d", "--classes", "cat,dog", "-o", "p.emb", code=2)
+    assert (
+        cli_json("encode", "p.csv", "--label-column", "dx", "--classes", "cat,dog", "-o", "p.emb")["classes"]
+        == 2
+    )
+    told = cli("check", "p.csv", "--label-column", "dx", "--classes", "cat,cow").stdout
+    assert "dog" in told  # a label that is no class

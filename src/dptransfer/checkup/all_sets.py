@@ -50,6 +50,7 @@ def check(
     split: str | None = None,
     text_column: str | None = None,
     features: str | None = None,
+    label_column: str | None = None,
     grey_range: GreyRange | None = None,
     epsilons: float | Sequence[float] = (1.0, 4.0),
     delta: float = 1e-5,
@@ -82,6 +83,7 @@ def check(
         split: which part of the private file, if it has several.
         text_column: the column of texts, if it is not 'text'.
         features: the columns of features in tables, as patterns such as 'f*'.
+        label_column: the column of labels in tables, if it is not 'label'.
         grey_range: black and white of greys of more than bytes, as `open_image` takes it.
         epsilons: for which an accuracy is wanted, one or several.
         delta: that goes with them.
@@ -92,7 +94,8 @@ def check(
     """
     wanted = (epsilons,) if isinstance(epsilons, int | float) else epsilons
     budgets = [Budget(epsilon=one, delta=delta) for one in (*wanted, ALMOST_NO_NOISE)]
-    how = partial(read_examples, text_column=text_column, features=features)
+    columns = {"text_column": text_column, "features": features, "label_column": label_column}
+    how = partial(read_examples, **columns)
     mine = how(private, "private", classes=classes, people=people, labels=labels, split=split)
     sets: dict[Role, Examples] = {"private": mine}
     if test is not None:

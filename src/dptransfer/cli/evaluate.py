@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,6 +35,7 @@ def evaluate(
     test: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...), images or texts.")],
     split: Annotated[str | None, typer.Option(help="Part of a file that has several.")] = None,
     labels: Annotated[Path | None, typer.Option(help="An .npy of labels, for rows without.")] = None,
+    label_column: options.LabelColumn = None,
     text_column: options.TextColumn = None,
     feature_columns: options.FeatureColumns = None,
     device: Annotated[str, typer.Option(help="Where rows are scored and the rest encoded.")] = "cpu",
@@ -72,6 +73,8 @@ def evaluate(
     from dptransfer.release import evaluate as evaluate_model
 
     released = read_release(model)
+    of_examples: dict[str, Any] = {"text_column": text_column, "label_column": label_column}
+    of_rows: dict[str, Any] = {"features": feature_columns, "label_column": label_column}
     rows_given = is_table(test, text_column=text_column, features=feature_columns)
     if private:
         if epsilon is not None and delta is None:  # Gaussian noise needs one; what was fit to publish will do
@@ -92,10 +95,10 @@ def evaluate(
         source: AbstractContextManager[Path] = nullcontext(test)
         if rows_given:
             note_open_folder(test)
-            about["features"] = feature_columns
+            about |= of_rows
         else:
             seen_by = encoder_behind(released, encoder, device)
-            source = encoded_beside(test, seen_by, released.classes, model, person, text_column=text_column)
+            source = encoded_beside(test, seen_by, released.classes, model, person, **of_examples)
             person = None  # it keeps the people
         with source as table:
             own = private_rows(table, person=person, of=released.row_facts, name=name, **about)
@@ -108,12 +111,10 @@ def evaluate(
             "does not. Add --private."
         )
     if rows_given or not held_in(test).exists():
-        rows, truth, whose = labelled_rows(
-            test, released.row_facts, split=split, labels=labels, features=feature_columns
-        )
+        rows, truth, whose = labelled_rows(test, released.row_facts, split=split, labels=labels, **of_rows)
     else:
         seen_by = encoder_behind(released, encoder, device)
-        rows, truth, whose = labelled_examples(test, seen_by, released.classes, text_column=text_column)
+        rows, truth, whose = labelled_examples(test, seen_by, released.classes, **of_examples)
     where = device if device in DEVICES else "cpu"  # scores know these two; an encoder may run on others
     found = evaluate_model(released, rows, truth, name=whose, device=where)
     if add_to_card:

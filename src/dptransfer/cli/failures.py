@@ -25,6 +25,7 @@ _SPELLINGS = (  # what the library's messages say in Python, as it is said here
     (r"(Pass|Use) (?:(?!Pass |Use ).)*?\(on the command line: ([^)]*)\)", r"\1 \2"),
     (r"Pass (?:(?!Pass ).)*?,(?: or)? on the command line --", "Pass --"),
     (r"classes=\[[^\]]*\]", "--classes a,b,c"),
+    (r"label_column='NAME'", "--label-column NAME"),
     (r"labels=\.\.\.", "--set data.labels=labels.npy"),
     (r"split='([^']*)'", r"--set data.split=\1"),
     (r"device='([^']*)'", r"--device \1"),

@@ -42,6 +42,7 @@ def fit(
     ] = None,
     holdout: options.Holdout = None,
     classes: options.Classes = None,
+    label_column: options.LabelColumn = None,
     text_column: options.TextColumn = None,
     feature_columns: options.FeatureColumns = None,
     person: options.Person = None,
@@ -103,7 +104,7 @@ def fit(
     chosen = method_from(method, of_method, tune, device=device, **how)
     about |= {"classes": None if classes is None else class_list(classes), "person": person, "name": name}
     book = open_ledger(ledger, strict_names=strict_names)  # like the above, before minutes of encoding
-    about |= {"text_column": text_column, "features": feature_columns}
+    about |= {"text_column": text_column, "features": feature_columns, "label_column": label_column}
     paths = private, public, shots, test
     chosen = pixels_where_they_pay(chosen, *paths, about=about, budget=budget, device=device, **how)
     source: AbstractContextManager[Given]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dptransfer.methods import ImageMethod, PrivateMethod
     from dptransfer.release import Evaluation, PrivateClassifier
 
-_OPTIONS = {"text_column": "text-column", "features": "feature-columns"}
+_OPTIONS = {"text_column": "text-column", "features": "feature-columns"}  # of rows, and not of pictures
 Test = Callable[["PrivateClassifier"], "Evaluation"]
 
 
@@ -59,6 +59,7 @@ def given_rows(
     out: Path,
     text_column: str | None = None,
     features: str | None = None,
+    label_column: str | None = None,
     **about: Any,
 ) -> Iterator[Given]:
     """Rows for a method on rows; images and texts are encoded, without a name by the default encoder.
@@ -77,6 +78,7 @@ def given_rows(
             encoder=encoder,
             text_column=text_column,
             features=features,
+            label_column=label_column,
             purpose=out,
             kept=kept,
             size=image_size,
@@ -87,16 +89,17 @@ def given_rows(
         if loaded is None:
             note_open_folder(private)
         pool = None if public is None else intake.public(public)
-        with_shots(pool, shots, classes, features)
+        with_shots(pool, shots, classes, features, label_column)
         rows = intake.private(**about)
         facts, tested = rows.facts, None
         if test is not None and loaded is not None and not is_table(test, features=features):
-            tested = labelled_examples(test, loaded, facts.classes, text_column=text_column)
+            columns = {"text_column": text_column, "label_column": label_column}
+            tested = labelled_examples(test, loaded, facts.classes, **columns)
         elif test is not None:
-            tested = labelled_rows(test, facts, features=features)
+            tested = labelled_rows(test, facts, features=features, label_column=label_column)
         yield Given(
             rows,
-            with_shots(pool, shots, facts.classes, features),
+            with_shots(pool, shots, facts.classes, features, label_column),
             None if tested is None else lambda model: evaluate(model, *tested[:2], name=tested[2]),
             room_for(facts, method),
         )
@@ -109,13 +112,14 @@ def given_pictures(
     public: Path | None,
     shots: Path | None,
     test: Path | None,
+    label_column: str | None = None,
     **about: Any,
 ) -> Iterator[Given]:
     """Pictures for a method on pictures, at the size that its network takes."""
     from dptransfer.encoders import encode_pixels
     from dptransfer.release import evaluate
 
-    if odd := [name for name in ("text_column", "features") if about.pop(name, None) is not None]:
+    if odd := [name for name in _OPTIONS if about.pop(name, None) is not None]:
         raise ArgumentError(
             f"--{_OPTIONS[odd[0]]} is for methods on rows; '{method.name}' takes pictures. Leave it out."
         )
@@ -126,10 +130,10 @@ def given_pictures(
         )
     network, greys = method.network(), method.grey_range
     pool = None if public is None else public_pictures(public, network.side, greys)
-    pictures = private_pictures(private, network.side, grey_range=greys, **about)
+    pictures = private_pictures(private, network.side, grey_range=greys, label_column=label_column, **about)
     run_test = None
     if test is not None:
-        pixels, labels, name = tested_pictures(test, network.side, pictures.facts, greys)
+        pixels, labels, name = tested_pictures(test, network.side, pictures.facts, greys, label_column)
 
         def run_test(model: PrivateClassifier) -> Evaluation:
             encoder = method.encoder_after(model.facts.encoder, model.encoder_delta)

@@ -46,6 +46,7 @@ def with_shots(
     path: Path | None,
     classes: Sequence[str | int] | None,
     features: str | None = None,
+    label_column: str | None = None,
 ) -> PublicEmbeddings | None:
     """The public rows: the pool with what --shots names at its side; shots alone are the public rows.
 
@@ -54,6 +55,7 @@ def with_shots(
         path: the labelled public rows, if any are named.
         classes: the list that their labels refer to, if known.
         features: the columns of features in a table.
+        label_column: the column of labels in a table.
     """
     from dptransfer.data import read_public
 
@@ -61,7 +63,7 @@ def with_shots(
         return pool
     require_rows(path, features=features)
     try:
-        shots = read_public(path, classes=classes, features=features)
+        shots = read_public(path, classes=classes, features=features, label_column=label_column)
     except DataError as problem:
         raise DataError(f"--shots: {problem}") from problem
     if shots.labels is None:
@@ -78,14 +80,16 @@ def labelled_rows(
     split: str | None = None,
     labels: Path | None = None,
     features: str | None = None,
+    label_column: str | None = None,
 ) -> tuple[Rows, Labelled, str]:
     """Test rows, their labels and name; rows of another encoder, dimension or class list are refused."""
     from dptransfer.data import Labelled, read_public
 
     require_rows(path, features=features)
-    rows = read_public(path, classes=facts.classes, split=split, labels=labels, features=features)
+    columns = {"features": features, "label_column": label_column}
+    rows = read_public(path, classes=facts.classes, split=split, labels=labels, **columns)
     if rows.labels is None:
-        remedy = "Use a file that has them, or 'dptransfer evaluate' with --labels labels.npy."
+        remedy = "Name their column, --label-column NAME, or use 'dptransfer evaluate' with --labels a.npy."
         raise DataError(f"'{path}': test rows must have labels; these have none. {remedy}")
     rows.require_match(facts)
     return rows.rows, Labelled(rows.labels, facts.classes), rows.name or path.name

@@ -46,6 +46,9 @@ FeatureColumns = Annotated[
     str | None,
     typer.Option(metavar="'f*,...'", help="Columns of a table that are features; default all of numbers."),
 ]
+LabelColumn = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Column of the labels in a table; default label.")
+]
 TextColumn = Annotated[str | None, typer.Option(help="Column of the texts; default text.")]
 Classes = Annotated[str | None, typer.Option(help="A number, a,b,c, or a file with one name per line.")]
 

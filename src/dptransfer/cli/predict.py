@@ -42,6 +42,10 @@ def predict(
         int | None, typer.Option(min=1, help="No label where a set has more classes than this.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A .csv, .json or .jsonl to write.")] = None,
+    label_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Column of a table that is no feature, but labels."),
+    ] = None,
     text_column: options.TextColumn = None,
     feature_columns: options.FeatureColumns = None,
     encoder: options.EncoderName = None,
@@ -76,7 +80,7 @@ def predict(
     released = read_release(model)
     if coverage is not None:  # what can be refused is refused before anything is encoded
         released.predict_sets(np.zeros((0, released.dimension)), coverage=coverage, confidence=confidence)
-    names, rows = _rows(released, inputs, encoder, device, batch, text_column, feature_columns)
+    names, rows = _rows(released, inputs, encoder, device, batch, text_column, feature_columns, label_column)
     # Scores know these two devices; an encoder may run on others.
     where = device if device in DEVICES else "cpu"
     chances = released.predict_proba(rows, device=where)
@@ -173,6 +177,7 @@ def _rows(
     batch: int,
     text_column: str | None,
     features: str | None,
+    label_column: str | None,
 ) -> NamedRows:
     """Names and rows of all inputs, in order; images and texts are encoded as the release records."""
     import numpy as np
@@ -183,16 +188,18 @@ def _rows(
     if any(tables) and not all(tables):
         raise ArgumentError("Inputs must be all rows or all images; these are mixed. Predict each kind.")
     if all(tables):
-        parts = [_from_table(released, path, features) for path in inputs]
+        parts = [_from_table(released, path, features, label_column) for path in inputs]
     else:
         parts = _from_examples(inputs, encoder_behind(released, spec, device), batch, text_column)
     return [name for names, _ in parts for name in names], np.concatenate([rows for _, rows in parts])
 
 
-def _from_table(released: PrivateClassifier, path: Path, features: str | None) -> NamedRows:
+def _from_table(
+    released: PrivateClassifier, path: Path, features: str | None, label_column: str | None
+) -> NamedRows:
     from dptransfer.data import read_table, require_same_encoder
 
-    table = read_table(path, features=features)
+    table = read_table(path, features=features, label_column=label_column)
     require_same_encoder(released.encoder, table.encoder, names=("The model", f"'{path}'"))
     if table.rows.shape[1] != released.dimension:
         found = f"those in '{path}' have {table.rows.shape[1]}"

@@ -15,10 +15,10 @@ from dptransfer.data.feature_columns import feature_names
 from dptransfer.data.parsing import parsing
 from dptransfer.data.people import person_positions
 from dptransfer.data.table import (
-    LABEL_NAMES,
     ROW_NAMES,
     Listed,
     RawTable,
+    label_column_in,
     listed,
     require,
     require_person_column,
@@ -29,7 +29,11 @@ _EMPTY_LABELS = "each row of '{}' must have a label; some are empty."
 
 
 def read_columns(
-    path: Path, split: str | None = None, person: str | None = None, features: str | None = None
+    path: Path,
+    split: str | None = None,
+    person: str | None = None,
+    features: str | None = None,
+    label: str | None = None,
 ) -> RawTable:
     """Rows from a list column or from a column per feature; perhaps labels and people.
 
@@ -39,12 +43,13 @@ def read_columns(
         person: the column that tells whose each row is.
         features: patterns of the columns that are features, as for `feature_names`; without them a list
             column of a known name, or else every column of numbers but those of labels and people.
+        label: the column of labels, if it is not of a usual name.
     """
     table, recorded = open_columns(path, split)
     require_person_column(path, person, table.column_names)
-    rows = _rows(path, table, person, features)
+    rows = _rows(path, table, features, (person, label))
     people = _person_column(path, table, person)
-    label = next((name for name in reversed(LABEL_NAMES) if name in table.column_names), None)
+    label = label_column_in(table.column_names, label)
     if label is None:
         return RawTable(rows, people=people)
     unclear = (f"'{label}' must be one column of words or numbers; it is not.", "Write it again.")
@@ -58,7 +63,9 @@ def read_columns(
     return RawTable(rows, labels, classes, labels_are_positions=positions, people=people)
 
 
-def read_examples(path: Path, column: str, person: str | None = None) -> tuple[Any, Listed]:
+def read_examples(
+    path: Path, column: str, person: str | None = None, label: str | None = None
+) -> tuple[Any, Listed]:
     """A column of examples as Arrow has it, and what goes with them: labels as words, and people if named.
 
     Labels that are positions in a recorded list of class names become those names.
@@ -67,27 +74,29 @@ def read_examples(path: Path, column: str, person: str | None = None) -> tuple[A
         path: a Parquet file or a saved Hugging Face data set.
         column: where the examples are.
         person: the column that tells whose each is.
+        label: the column of labels, by default 'label'.
     """
+    label = label or "label"
     if path.is_dir() and len(parts := splits_of(path)) > 1:
         which = f"a data set in parts ({listed(parts)}) is given by one of them."
         raise unreadable(path, which, f"Point at one, for example '{path / parts[-1]}'.")
     table, recorded = open_columns(path)
     with parsing(path, "recorded class names must be words; they are not.", "Write it again."):
-        classes = _recorded_classes(recorded, "label")
+        classes = _recorded_classes(recorded, label)
     absent = f"examples must be in the column '{column}'; there is none."
     require(column in table.column_names, path, absent, "Name the column that has them.")
     with parsing(path, "examples and labels must be one column each; they are not.", "Write it again."):
         examples = table.column(column)
-        labels = table.column("label").to_pylist() if "label" in table.column_names else None
+        labels = table.column(label).to_pylist() if label in table.column_names else None
     if labels is not None:
-        require(None not in labels, path, _EMPTY_LABELS.format("label"), "Fill them, or drop them.")
+        require(None not in labels, path, _EMPTY_LABELS.format(label), "Fill them, or drop them.")
         labels = _words(labels, classes)
     return examples, Listed([], labels, _person_column(path, table, person), classes)
 
 
-def read_text_columns(path: Path, column: str, person: str | None = None) -> Listed:
-    """The named column of texts, its column `label`, and that of people if named."""
-    examples, beside = read_examples(path, column, person)
+def read_text_columns(path: Path, column: str, person: str | None = None, label: str | None = None) -> Listed:
+    """The named column of texts, that of labels, by default `label`, and that of people if named."""
+    examples, beside = read_examples(path, column, person, label)
     texts = examples.to_pylist()
     whole = texts and all(isinstance(text, str) for text in texts)
     require(whole, path, f"'{column}' must hold a text in every row.", "Fill or drop the others.")
@@ -108,7 +117,7 @@ def _words(labels: Sequence[Any], classes: tuple[str | int, ...] | None) -> list
     return [str(classes[label]) if 0 <= label < len(classes) else "" for label in labels]
 
 
-def _rows(path: Path, table: Any, person: str | None, features: str | None) -> AnyArray:
+def _rows(path: Path, table: Any, features: str | None, others: tuple[str | None, ...]) -> AnyArray:
     columns = table.column_names
     name = next((name for name in reversed(ROW_NAMES) if name in columns), None)
     if features is None and name is not None:
@@ -122,7 +131,7 @@ def _rows(path: Path, table: Any, person: str | None, features: str | None) -> A
         for one, kind in kinds.items()
         if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
     ]
-    chosen = feature_names(path, numeric, features, person)
+    chosen = feature_names(path, numeric, features, others)
     if not chosen:
         absent = f"rows must be in a column named {', '.join(ROW_NAMES)}, or in a column of numbers each; "
         raise unreadable(path, f"{absent}found {listed(columns)}.", "Rename the column.")

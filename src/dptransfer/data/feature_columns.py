@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -12,30 +12,32 @@ from dptransfer.data.table import LABEL_NAMES, require
 _INDEX = "__index_level_"  # what pandas calls the row numbers that it writes
 
 
-def feature_names(path: Path, columns: Sequence[str], patterns: str | None, person: str | None) -> list[str]:
+def feature_names(
+    path: Path, columns: Sequence[str], patterns: str | None, others: Collection[str | None] = ()
+) -> list[str]:
     """The features among the columns, in an order that their names alone decide.
 
     So two files whose columns stand in another order give the same rows. Numbers in names count as numbers:
     f2 comes before f10. Names and types decide, and no cell does.
 
     >>> columns = ["f10", "label", "f2", "age", "patient"]
-    >>> feature_names(Path("a.csv"), columns, None, "patient")
+    >>> feature_names(Path("a.csv"), columns, None, ["patient"])
     ['age', 'f2', 'f10']
-    >>> feature_names(Path("a.csv"), columns, "f*", None)
+    >>> feature_names(Path("a.csv"), columns, "f*")
     ['f2', 'f10']
 
     Args:
         path: the file, for a message.
         columns: those that could be features.
-        patterns: names with * and ? for letters, separated by commas; None for all columns but that of
-            people, those of labels, and row numbers that pandas wrote.
-        person: the column that tells people, if one does.
+        patterns: names with * and ? for letters, separated by commas; None for all columns but those of a
+            usual name for labels, and row numbers that pandas wrote.
+        others: columns that say something else, people or labels, and so are no features.
     """
     own_name = "each column must have a name of its own; two have one."
     require(len(set(columns)) == len(columns), path, own_name, "Rename one of them.")
+    columns = [one for one in columns if one not in others]
     if patterns is None:
-        others = {*LABEL_NAMES, person}
-        features = (one for one in columns if one not in others and not one.startswith(_INDEX))
+        features = (one for one in columns if one not in LABEL_NAMES and not one.startswith(_INDEX))
         return sorted(features, key=_order)
     chosen: set[str] = set()
     for pattern in filter(None, map(str.strip, patterns.split(","))):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,6 +36,7 @@ def read_private(
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,
     features: str | None = None,
+    label_column: str | None = None,
     verify: bool = True,
 ) -> PrivateEmbeddings:
     """Read private labelled rows from any format of `read_table`.
@@ -56,13 +58,17 @@ def read_private(
         split: which part of a file that has several.
         features: which columns of a table are features, as names or patterns such as 'f*'; by default a list
             column of a known name, or else every column of numbers but those of labels and people.
+        label_column: the column of labels in a table, or the name of their array, if it is not 'label',
+            'labels' or 'y'; an `.emb` folder knows its labels.
         verify: check the checksums of an `.emb` folder.
     """
-    table = read_table(path, split=split, verify=verify, person=_column(people), features=features)
+    how: dict[str, Any] = {"split": split, "verify": verify, "features": features}
+    table = read_table(path, person=_column(people), label_column=label_column, **how)
     table = _with_labels(path, labels, table)
     if table.labels is None:
-        none = "private rows must have labels; these have none, under 'label', 'labels' or 'y'."
-        raise unreadable(Path(path), none, "Call them so, or pass labels=...")
+        where = "'label', 'labels' or 'y'" if label_column is None else f"'{label_column}'"
+        none = f"private rows must have labels; these have none, under {where}."
+        raise unreadable(Path(path), none, "Name their column, label_column='NAME', or pass labels=...")
     if classes is None and table.classes is None:
         rule = "classes must be declared, and the file declares none (private labels are never asked)."
         raise unreadable(Path(path), rule, "Pass classes=[...], the full public list.")
@@ -110,14 +116,16 @@ def read_public(
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,
     features: str | None = None,
+    label_column: str | None = None,
     verify: bool = True,
 ) -> PublicEmbeddings:
     """Read public rows, labelled or not, from any format of `read_table`.
 
     Public labels are nobody's secret, so when neither the caller nor the file declares a class list, the
-    sorted distinct labels are the list. The arguments are those of `read_private`.
+    sorted distinct labels are the list. The arguments are those of `read_private`; rows without the named
+    column of labels are unlabelled.
     """
-    table = read_table(path, split=split, verify=verify, features=features)
+    table = read_table(path, split=split, verify=verify, features=features, label_column=label_column)
     table = _with_labels(path, labels, table)
     labelled = None
     if table.labels is not None:
