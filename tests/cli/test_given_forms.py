@@ -116,9 +116,17 @@ def test_features_in_columns_become_a_release_whatever_their_order(cli, cli_json
     one = cli_json("predict", "model", "t.csv", *columns)
     assert [o["score"] for o in one] == [o["score"] for o in cli_json("predict", "model", "new.csv")]
     assert cli_json("evaluate", "model", "t.csv", *columns)["accuracy"] > 0.9
-    told = cli("predict", "model", "t.csv", code=2).stderr
-    assert "dimension, 3" in told
-    assert "--feature-columns" in told
+    assert one == cli_json("predict", "model", "t.csv")  # by name, as the release records them
+    told = cli("predict", "model", "t.csv", "--feature-columns", "f1,f2,id", code=2).stderr
+    assert "'id' is in one of them alone" in told
+    Path("other.csv").write_text("g1,g2,g3,label\n1,2,3,1\n1,2,3,0\n")
+    for words in (("predict", "model", "other.csv"), ("evaluate", "model", "other.csv")):
+        assert "'f1' is none of its" in cli(*words, code=2).stderr
+    private = ("evaluate", "model", "other.csv", "--private", "-e", "1", "--name", "t")
+    assert "'f1' is none of its" in cli(*private, code=2).stderr
+    assert "f1, f2, f3" in Path("model/CARD.md").read_text()
+    np.save("plain.npy", x)  # rows without names go by their width
+    assert len(cli_json("predict", "model", "plain.npy")) == 200
     for option, value in (("--image-size", "64"), ("--grey-range", "0,9"), ("--text-column", "note")):
         refused = cli("fit", "t.csv", *FIT, "--classes", "2", option, value, "--out", "wrong", code=2)
         assert option in refused.stderr

@@ -141,3 +141,13 @@ def test_the_column_of_labels_may_have_any_name(tmp_path):
     assert read_private(path, classes=["a", "b"], label_column="dx").labels.tolist() == [1, 0]
     assert read_text_columns(path, "note", label="dx").labels == ["b", "a"]
     assert read_text_columns(path, "note").labels is None
+
+
+def test_features_that_are_named_one_by_one_come_in_that_order_and_a_list_column_needs_no_names(tmp_path):
+    path = written(tmp_path / "a.parquet", b=[1.0, 2.0], x=[3.0, 4.0], note=["p", "q"])
+    found = read_table(path, features=["x", "b"])
+    assert (found.columns, found.rows.tolist()) == (("x", "b"), [[3, 1], [4, 2]])
+    with pytest.raises(DataError, match="'note' is none of its"):
+        read_table(path, features=["x", "note"])
+    path = written(tmp_path / "b.parquet", x=[[1.0, 2.0]])
+    assert read_table(path, features=["p", "q"]).columns is None

@@ -28,13 +28,16 @@ def private_rows(
         declared: what else `read_private` is told.
     """
     from dptransfer.data import STORED, read_private, require_same_encoder
+    from dptransfer.data.facts import require_same_columns
 
     if of is not None:
         declared["classes"] = of.classes
+        declared["features"] = declared.get("features") or of.columns
     people = {None: STORED, NOBODY: None}.get(person, person)
     rows = read_private(path, people=people, **declared)
     if of is not None:
         require_same_encoder(of.encoder, rows.facts.encoder, names=("The release", f"'{path}'"))
+        require_same_columns(of.columns, rows.facts.columns, names=("The release", f"'{path}'"))
         if of.dimension != rows.facts.dimension:
             found = f"it has {rows.facts.dimension}, the release {of.dimension}"
             raise Incompatible(f"'{path}' must be as wide as the release's rows; {found}. Encode it again.")
@@ -86,7 +89,7 @@ def labelled_rows(
     from dptransfer.data import Labelled, read_public
 
     require_rows(path, features=features)
-    columns = {"features": features, "label_column": label_column}
+    columns: dict[str, Any] = {"features": features or facts.columns, "label_column": label_column}
     rows = read_public(path, classes=facts.classes, split=split, labels=labels, **columns)
     if rows.labels is None:
         remedy = "Name their column, --label-column NAME, or use 'dptransfer evaluate' with --labels a.npy."

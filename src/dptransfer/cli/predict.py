@@ -198,9 +198,12 @@ def _from_table(
     released: PrivateClassifier, path: Path, features: str | None, label_column: str | None
 ) -> NamedRows:
     from dptransfer.data import read_table, require_same_encoder
+    from dptransfer.data.facts import require_same_columns
 
-    table = read_table(path, features=features, label_column=label_column)
+    known = released.facts.columns
+    table = read_table(path, features=features or known, label_column=label_column)
     require_same_encoder(released.encoder, table.encoder, names=("The model", f"'{path}'"))
+    require_same_columns(known, table.columns, names=("The model", f"'{path}'"))
     if table.rows.shape[1] != released.dimension:
         found = f"those in '{path}' have {table.rows.shape[1]}"
         remedy = "Encode them with the model's encoder"

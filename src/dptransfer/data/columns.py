@@ -32,7 +32,7 @@ def read_columns(
     path: Path,
     split: str | None = None,
     person: str | None = None,
-    features: str | None = None,
+    features: str | Sequence[str] | None = None,
     label: str | None = None,
 ) -> RawTable:
     """Rows from a list column or from a column per feature; perhaps labels and people.
@@ -41,17 +41,17 @@ def read_columns(
         path: a Parquet file or a saved Hugging Face data set.
         split: which part of a data set in several.
         person: the column that tells whose each row is.
-        features: patterns of the columns that are features, as for `feature_names`; without them a list
+        features: the columns that are features, as for `feature_names`; without patterns of them a list
             column of a known name, or else every column of numbers but those of labels and people.
         label: the column of labels, if it is not of a usual name.
     """
     table, recorded = open_columns(path, split)
     require_person_column(path, person, table.column_names)
-    rows = _rows(path, table, features, (person, label))
+    rows, columns = _rows(path, table, features, (person, label))
     people = _person_column(path, table, person)
     label = label_column_in(table.column_names, label)
     if label is None:
-        return RawTable(rows, people=people)
+        return RawTable(rows, people=people, columns=columns)
     unclear = (f"'{label}' must be one column of words or numbers; it is not.", "Write it again.")
     with parsing(path, *unclear):
         column = table.column(label)
@@ -60,7 +60,7 @@ def read_columns(
         classes = _recorded_classes(recorded, label)
         labels = np.asarray(column.to_pylist())
     positions = classes is not None and labels.dtype.kind in "iu"
-    return RawTable(rows, labels, classes, labels_are_positions=positions, people=people)
+    return RawTable(rows, labels, classes, positions, people=people, columns=columns)
 
 
 def read_examples(
@@ -117,12 +117,16 @@ def _words(labels: Sequence[Any], classes: tuple[str | int, ...] | None) -> list
     return [str(classes[label]) if 0 <= label < len(classes) else "" for label in labels]
 
 
-def _rows(path: Path, table: Any, features: str | None, others: tuple[str | None, ...]) -> AnyArray:
+def _rows(
+    path: Path, table: Any, features: str | Sequence[str] | None, others: tuple[str | None, ...]
+) -> tuple[AnyArray, tuple[str, ...] | None]:
+    """The rows, and what their columns are called; those of a list column are not called anything."""
     columns = table.column_names
     name = next((name for name in reversed(ROW_NAMES) if name in columns), None)
-    if features is None and name is not None:
+    by_name = isinstance(features, str) or (features is not None and set(features) <= set(columns))
+    if name is not None and not by_name:
         with parsing(path, f"'{name}' must be one column of lists of numbers; it is not.", "Write it again."):
-            return _list_column(path, name, table.column(name))
+            return _list_column(path, name, table.column(name)), None
     import pyarrow.types as types
 
     kinds = {one.name: one.type for one in table.schema}
@@ -139,7 +143,7 @@ def _rows(path: Path, table: Any, features: str | None, others: tuple[str | None
         rows = np.empty((len(table), len(chosen)), np.float64)
         for place, one in enumerate(chosen):  # an empty cell is NaN, and so a row that counts as zeros
             rows[:, place] = table.column(one).cast("float64", safe=False).to_numpy()
-        return rows
+        return rows, tuple(chosen)
 
 
 def _person_column(path: Path, table: Any, person: str | None) -> People | None:

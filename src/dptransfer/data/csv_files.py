@@ -63,7 +63,7 @@ def read_feature_csv(
     path: Path,
     split: str | None = None,
     person: str | None = None,
-    features: str | None = None,
+    features: str | Sequence[str] | None = None,
     label: str | None = None,
 ) -> RawTable:
     """A CSV file with a column per feature, and perhaps columns of labels and people; no splits.
@@ -74,7 +74,7 @@ def read_feature_csv(
         path: the file, whose first line names the columns.
         split: must be None.
         person: the column that tells whose each row is.
-        features: patterns of the columns that are features, as for `feature_names`; None for all others.
+        features: the columns that are features, as for `feature_names`; None for all others.
         label: the column of labels, if it is not of a usual name.
     """
     chosen_split(path, (), split)
@@ -107,6 +107,7 @@ def read_feature_csv(
         np.stack(rows),
         None if label is None else np.array(words),
         people=None if person is None else person_positions(ids, len(rows)),
+        columns=tuple(chosen),
     )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from dptransfer.arrays import Integers, Labels, Rows, array_or_none
 from dptransfer.data.class_names import declared_classes
 from dptransfer.data.examples import PrivateData, PublicData
-from dptransfer.data.facts import Facts
+from dptransfer.data.facts import Facts, named_columns, require_same_columns
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.labelled import Labelled
 from dptransfer.data.vocabulary import Vocabulary
@@ -47,6 +47,9 @@ class PrivateEmbeddings(PrivateData):
             rows, and not single rows. A missing id makes a person of its own.
         person_bound: as how many examples one person counts, at most; 1 gives each one voice.
         rows_per_person: about how many rows a person has, only if that may be public.
+        columns: what the features are called, in order, if they have names; a release records them. Those of
+            a data frame are not taken unless they are given: where columns were made from values, as
+            `get_dummies` does, names tell of rows.
         fingerprint: SHA-256 of the content where a store has it on record already.
     """
 
@@ -63,6 +66,7 @@ class PrivateEmbeddings(PrivateData):
         people: ArrayLike | None = None,
         person_bound: float = 1.0,
         rows_per_person: float | None = None,
+        columns: Sequence[str] | None = None,
         fingerprint: str | None = None,
     ) -> None:
         self.rows = rows_of(x, "x")
@@ -70,7 +74,15 @@ class PrivateEmbeddings(PrivateData):
         counts = None if class_counts is None else tuple(class_counts)
         unit = Unit.ROW if people is None else Unit.PERSON
         facts = Facts(
-            declared, self.rows.shape[1:], size, counts, encoder, unit, person_bound, rows_per_person
+            declared,
+            self.rows.shape[1:],
+            size,
+            counts,
+            encoder,
+            unit,
+            person_bound,
+            rows_per_person,
+            None if columns is None else tuple(columns),
         )
         super().__init__(self.rows, y, facts, name, people)
         self._known_fingerprint = fingerprint
@@ -96,6 +108,7 @@ class PublicEmbeddings(PublicData):
         name: a name for the card.
         encoder: identity of the encoder behind the rows.
         sources: where each row came from, for example its image file, so that prototypes can be shown.
+        columns: what the features are called, in order, if they have names.
         fingerprint: SHA-256 of the content where a store has it on record already.
         vocabulary: the words that the encoder has for its rows, which are then as it gave them. That of an
             encoder on record that we know is found without it.
@@ -110,12 +123,14 @@ class PublicEmbeddings(PublicData):
         name: str | None = None,
         encoder: EncoderIdentity | None = None,
         sources: Sequence[str | Path] | None = None,
+        columns: Sequence[str] | None = None,
         fingerprint: str | None = None,
         vocabulary: Vocabulary | None = None,
     ) -> None:
         self.rows = rows_of(x, "x")
         super().__init__(self.rows, None if y is None else Labelled.of(y, classes), name, sources)
         self.encoder, self._known_fingerprint = encoder, fingerprint
+        self.columns = None if columns is None else named_columns(columns, self.rows.shape[1:])
         self.workers: Workers = Here()
         self._shots: PublicEmbeddings | None = None
         bad = ~np.isfinite(self.rows).all(axis=1)
@@ -149,7 +164,7 @@ class PublicEmbeddings(PublicData):
         """
         if shots.labels is None:
             raise DataError("Shots must be labelled; these have no labels. Pass y=[...] and classes=[...].")
-        self._require_one_space("Shots", shots.encoder, shots.dimension)
+        self._require_one_space("Shots", shots.encoder, shots.dimension, shots.columns)
         joined = copy(self)
         joined._shots = shots
         joined._known_fingerprint = self.fingerprint
@@ -192,10 +207,17 @@ class PublicEmbeddings(PublicData):
 
     def require_match(self, facts: Facts) -> None:
         """Raise unless these rows live in the space the private facts describe."""
-        self._require_one_space("Private rows", facts.encoder, facts.dimension)
+        self._require_one_space("Private rows", facts.encoder, facts.dimension, facts.columns)
 
-    def _require_one_space(self, whose: str, encoder: EncoderIdentity | None, dimension: int) -> None:
+    def _require_one_space(
+        self,
+        whose: str,
+        encoder: EncoderIdentity | None,
+        dimension: int,
+        columns: tuple[str, ...] | None,
+    ) -> None:
         require_same_encoder(encoder, self.encoder, names=(whose, "public rows"))
+        require_same_columns(columns, self.columns, names=(whose, "public rows"))
         if dimension != self.dimension:
             raise Incompatible(
                 f"{whose} and public rows must have one dimension; got {dimension} and {self.dimension}. "

@@ -35,7 +35,7 @@ def read_private(
     rows_per_person: float | None = None,
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,
-    features: str | None = None,
+    features: str | Sequence[str] | None = None,
     label_column: str | None = None,
     verify: bool = True,
 ) -> PrivateEmbeddings:
@@ -56,8 +56,9 @@ def read_private(
         rows_per_person: about how many rows a person has, only if that may be public.
         labels: labels, or an `.npy` file of them, where the rows come without.
         split: which part of a file that has several.
-        features: which columns of a table are features, as names or patterns such as 'f*'; by default a list
-            column of a known name, or else every column of numbers but those of labels and people.
+        features: which columns of a table are features, as names or patterns such as 'f*', or as a list of
+            names; by default a list column of a known name, or else every column of numbers but those of
+            labels and people. Their names are public: a release records them.
         label_column: the column of labels in a table, or the name of their array, if it is not 'label',
             'labels' or 'y'; an `.emb` folder knows its labels.
         verify: check the checksums of an `.emb` folder.
@@ -83,6 +84,7 @@ def read_private(
         people=_people(Path(path), table, people),
         person_bound=person_bound,
         rows_per_person=rows_per_person,
+        columns=table.columns,
         fingerprint=table.fingerprint if labelled.classes == table.classes else None,
     )
 
@@ -115,7 +117,7 @@ def read_public(
     name: str | None = None,
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,
-    features: str | None = None,
+    features: str | Sequence[str] | None = None,
     label_column: str | None = None,
     verify: bool = True,
 ) -> PublicEmbeddings:
@@ -138,6 +140,7 @@ def read_public(
         name=table.name if name is None else name,
         encoder=table.encoder,
         sources=table.sources,
+        columns=table.columns,
         fingerprint=table.rows_fingerprint,
     )
 

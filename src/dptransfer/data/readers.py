@@ -20,7 +20,7 @@ An `.emb` folder may know whose each row is; the others, but for .npy, may have 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +53,7 @@ def read_table(
     split: str | None = None,
     verify: bool = True,
     person: str | None = None,
-    features: str | None = None,
+    features: str | Sequence[str] | None = None,
     label_column: str | None = None,
 ) -> RawTable:
     """Read rows, labels and declarations from any format we know.
@@ -65,7 +65,8 @@ def read_table(
         person: the column, or the array's name, that tells whose each row is; what an `.emb` folder knows of
             people needs no naming.
         features: which columns of a CSV, Parquet file or Hugging Face folder are features: names or patterns
-            such as 'f*', separated by commas (see `feature_names`).
+            such as 'f*', separated by commas; or a list of names, for files that name their columns (see
+            `feature_names`).
         label_column: the column, or the array's name, of labels, if it is not 'label', 'labels' or 'y'; what
             an `.emb` folder keeps needs no naming.
     """
@@ -75,7 +76,7 @@ def read_table(
         reader = read_feature_csv if found.suffix.lower() == ".csv" else read_columns
         return reader(found, split, person, features, label_column)
     no_columns = "columns of features are those of a CSV, Parquet file or Hugging Face folder; this is none."
-    require(features is None, found, no_columns, "Leave the names of columns out.")
+    require(not isinstance(features, str), found, no_columns, "Leave the names of columns out.")
     if found.is_dir():
         require(
             found.suffix == ".emb" or (found / "manifest.json").is_file(),

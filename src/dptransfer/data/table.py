@@ -27,6 +27,7 @@ class RawTable:
         fingerprint: recorded SHA-256 of rows and label positions.
         rows_fingerprint: recorded SHA-256 of the rows alone.
         people: whose each row is, as a number from 0, or None.
+        columns: the name of each feature, where the file names them, or None.
     """
 
     rows: AnyArray
@@ -39,6 +40,7 @@ class RawTable:
     fingerprint: str | None = None
     rows_fingerprint: str | None = None
     people: People | None = None
+    columns: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         labelled = "unlabelled" if self.labels is None else "labelled"
