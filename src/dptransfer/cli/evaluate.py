@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,11 +17,12 @@ from dptransfer.cli.ledger import open_ledger
 from dptransfer.cli.model_encoder import encoder_behind, labelled_examples
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
 from dptransfer.encoding import encoded_beside, held_in, is_table
-from dptransfer.errors import ArgumentError
+from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.privacy import Relation
 
 if TYPE_CHECKING:
-    from dptransfer.release import Evaluation
+    from dptransfer.arrays import Rows
+    from dptransfer.release import Evaluation, PrivateClassifier
 
 _MOST_CONFUSIONS = 10
 _WIDEST = 12
@@ -65,6 +66,7 @@ def evaluate(
     intervals for sampling and noise together; dptransfer verify recomputes what it cost.
     Its delta is that of the release unless given, or 1e-5 where that has none.
     Otherwise never add numbers from the rows it was fitted on: the card would tell how they were classified.
+    Where your ledger knows them, a note says so.
 
     Example: dptransfer evaluate model/ test.emb --private --epsilon 0.2
     """
@@ -117,6 +119,7 @@ def evaluate(
         rows, truth, whose = labelled_examples(test, seen_by, released.classes, **of_examples)
     where = device if device in DEVICES else "cpu"  # scores know these two; an encoder may run on others
     found = evaluate_model(released, rows, truth, name=whose, device=where)
+    _note_own_rows(rows, released)
     if add_to_card:
         amend_release(model, evaluation=found)
     if as_json:
@@ -125,6 +128,25 @@ def evaluate(
     _show(found)
     if add_to_card:
         say(f"The card in '{model}' has these numbers now, and release.json the new checksums.")
+
+
+def _note_own_rows(rows: Rows, released: PrivateClassifier) -> None:
+    """Say it where the ledger on this machine has these very rows as those that the model was fitted on.
+
+    The line depends on private rows, and may: it is made from the test rows, whose results stand right below
+    it without any noise, and from a ledger that its owner alone can read and that is not made for it. It
+    goes to the screen, and into no release, card or JSON.
+    """
+    from dptransfer.ledger import Ledger
+
+    head, path = released.provenance.ledger_head, Ledger.default_path()
+    with suppress(DPTransferError, OSError):  # a ledger that cannot be read is no concern of a test
+        if head is not None and path.is_file() and Ledger(path).charged_for(rows, head):
+            say(
+                f"Note: by the ledger {path} the model was fitted on these rows, or on some of them. Results "
+                "on them are no test, and tell about private rows: keep them, and the card, to yourself.",
+                err=True,
+            )
 
 
 def _show(found: Evaluation) -> None:
