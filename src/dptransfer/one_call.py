@@ -22,14 +22,15 @@ from dptransfer.data import (
 from dptransfer.encoding import NOBODY, same_place
 from dptransfer.errors import ArgumentError
 from dptransfer.intake import PATHS, Intake
+from dptransfer.ledger import Ledger
 from dptransfer.methods import ImageMethod, PrivateMethod
 from dptransfer.methods.calibrate import calibrated_on_public
+from dptransfer.methods.charging import require_room
 from dptransfer.named import as_method
 from dptransfer.privacy import Budget
 
 if TYPE_CHECKING:
     from dptransfer.encoders import Encoder
-    from dptransfer.ledger import Ledger
     from dptransfer.release import PrivateClassifier
 
 Given: TypeAlias = "ArrayLike | str | Path | Sequence[str] | Sequence[Path]"
@@ -127,7 +128,15 @@ def fit(
                 kept=kept,
                 **greys_of,
             )
+            early = None if name is None else intake.facts()
+            outline = None if early is None or _is_public(public) else intake.outline(public)
+            asked: dict[str, Any] = {"budget": budget, "name": name, "holdout": holdout}
+            asked["ledger"] = ledger = Ledger.default() if ledger is None else ledger
+            if early is not None and outline is not None:
+                require_room(chosen, early, outline, **asked)
             pool = public if _is_public(public) else intake.public(public)
+            if early is not None:
+                require_room(chosen, early, pool, **asked)
             private = intake.private(name=name)
         model = chosen.fit(private, pool, budget=budget, ledger=ledger, holdout=holdout)
         with suppress(KeyboardInterrupt):  # who has no time for it keeps the model, which is paid for

@@ -177,3 +177,14 @@ def test_pictures_and_texts_of_a_table_have_their_labels_where_it_is_said(cli, c
     )
     told = cli("check", "p.csv", "--label-column", "dx", "--classes", "cat,cow").stdout
     assert "dog" in told  # a label that is no class
+
+
+def test_a_fit_that_is_not_covered_is_refused_before_folders_are_encoded(cli, tmp_path, monkeypatch):
+    private, pool = pictures(tmp_path / "photos", 40), pictures(tmp_path / "pool", 20) / "cat"
+    cli("ledger", "budget", "p", "-e", "1", "-d", "1e-5")
+    encoder = MeanColour(fails_after=0)  # whoever encodes interrupts
+    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda name, **how: encoder)
+    words = ("fit", private, "--public", pool, "-d", "1e-5", "--name", "p")
+    assert "above its budget" in cli(*words, "-e", "2", code=2).stderr
+    assert "above its budget" in cli(*words, "-e", "2", "--holdout", "0.2", code=2).stderr
+    cli(*words, "-e", "0.5", code=130)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,6 +92,7 @@ def fit(
 
     from dptransfer.methods import ImageMethod
     from dptransfer.methods.calibrate import calibrated_on_public
+    from dptransfer.methods.charging import require_room
     from dptransfer.noise import SecureNoise, SeededNoise
 
     require_writable(out, overwrite=overwrite)
@@ -112,6 +114,10 @@ def fit(
         source = given_pictures(chosen, *paths, **about)
     else:
         about |= {**how, "device": device, "out": out}
+        if name is not None and workspace is None:  # which may have its charge already
+            about["ask"] = partial(
+                require_room, chosen, budget=budget, ledger=book, name=name, holdout=holdout
+            )
         source = given_rows(chosen, *paths, **about)
     with source as given:
         require_writable(out, overwrite=overwrite, room=given.room)

@@ -60,12 +60,14 @@ def given_rows(
     text_column: str | None = None,
     features: str | None = None,
     label_column: str | None = None,
+    ask: Callable[..., None] | None = None,
     **about: Any,
 ) -> Iterator[Given]:
     """Rows for a method on rows; images and texts are encoded, without a name by the default encoder.
 
     Rows of private and public ones lie beside them until the release is there, so that a killed run goes on;
-    those of tests are in memory alone.
+    those of tests are in memory alone. `ask` is given what is public about rows that are still to be encoded,
+    and the pool or an outline of it, and raises where the ledger would refuse the fit.
     """
     from dptransfer.intake import Intake
     from dptransfer.release import evaluate
@@ -88,8 +90,14 @@ def given_rows(
         loaded = intake.encoder
         if loaded is None:
             note_open_folder(private)
+        early = None if ask is None else intake.facts(**about)
+        outline = None if early is None or public is None or shots is not None else intake.outline(public)
+        if outline is not None:
+            ask(early, outline)
         pool = None if public is None else intake.public(public)
-        with_shots(pool, shots, classes, features, label_column)
+        beside = with_shots(pool, shots, classes, features, label_column)
+        if early is not None:
+            ask(early, beside)
         rows = intake.private(**about)
         facts, tested = rows.facts, None
         if test is not None and loaded is not None and not is_table(test, features=features):

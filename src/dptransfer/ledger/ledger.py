@@ -215,6 +215,13 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             row = chain.append(fields)
         return Receipt(row.number, row.hash, account.dataset.id, label, fields["time"])
 
+    def require_room(self, dataset: AnyDataSet, events: Sequence[Event]) -> None:
+        """Raise BudgetExceeded where a charge would; nothing is recorded, and the charge asks again.
+
+        For data sets that are addressed by name: without one the content has to be there.
+        """
+        self._read_account(dataset).require_room(tuple(events))
+
     def complete(
         self, receipt: Receipt, outcome: Literal["released", "failed"] = "released", detail: str = ""
     ) -> None:
