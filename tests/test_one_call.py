@@ -46,11 +46,12 @@ def test_public_rows_people_and_a_holdout_go_to_the_method(ledger):
 
 
 def test_the_default_is_that_of_the_command_line_and_of_scikit_learn(ledger):
+    from dptransfer.cli import options
     from dptransfer.cli.fit import fit as command
 
     own = inspect.signature(dpt.fit).parameters
     assert own["method"].default == inspect.signature(command).parameters["method"].default == "auto"
-    assert own["delta"].default == Estimator().delta
+    assert own["delta"].default == Estimator().delta == options.DELTA
     x, y = rows(60)
     model = dpt.fit(x, y, epsilon=1, classes=CLASSES, ledger=ledger)
     assert model.provenance.method == "mean"

@@ -76,7 +76,7 @@ def fit(
             that are made already.
         y: class of each example, where `x` does not tell.
         epsilon: ε of the budget.
-        delta: δ of the budget; 0 for pure ε, which needs a public pool.
+        delta: δ of the budget, the command line's default, too; 0 for pure ε, which needs a public pool.
         classes: the full public list of classes; it is never inferred from labels. Class folders and files
             that declare one need none.
         name: what the ledger files the data set under; the same for every version of it.

@@ -32,10 +32,11 @@ def zipped(path, folder):
 
 
 def test_folders_become_a_release_in_one_command(cli, ledger, tmp_path):
-    """`dptransfer fit photos/ --public pool/ --epsilon 1`: pure, as no delta is given."""
+    """`dptransfer fit photos/ --public pool/ --epsilon 1`: delta is 1e-5, as none is given."""
     private, pool = pictures(tmp_path / "photos", 40), pictures(tmp_path / "pool", 20)
     said = cli("fit", private, "--public", pool, "--epsilon", "1").stdout
     assert "model: CARD.md" in said
+    assert "δ = 1e-5" in said
     assert {one.name for one in tmp_path.iterdir()} == {"photos", "pool", "model", ledger.name}
     assert [one.charges for one in Ledger(ledger).datasets()] == [1]
     answers = cli("predict", "model", private / "cat", "--top", "2", "--out", "a.json")

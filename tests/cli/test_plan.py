@@ -36,7 +36,7 @@ def test_json_has_the_agreed_shape(cli_json):
 
 
 def test_selections_state_epsilon_in_place_of_noise(cli_json):
-    told = cli_json("plan", "-m", "top-k", "--set", "k=3", "--epsilon", "1", *SIZES)
+    told = cli_json("plan", "-m", "top-k", "--set", "k=3", "--epsilon", "1", "-d", "0", *SIZES)
     (event,) = told["events"]
     assert (event["kind"], event["epsilon"]) == ("selection", 1.0)
     assert "noise_multiplier" not in event
@@ -163,7 +163,7 @@ def test_the_pool_gives_the_dimension(cli_json, data):
         ((*SIZES, "--epsilon", "nan"), "epsilon must be a positive finite number"),
         ((*SIZES, "--epsilon", "1", "--budget", "rho=1"), "exactly one of epsilon, rho and mu"),
         (SIZES, "exactly one of epsilon, rho and mu"),
-        ((*SIZES, "--epsilon", "1"), "pure"),
+        ((*SIZES, "--epsilon", "1", "--delta", "0"), "pure"),
         ((*BUDGET, "--dim", "8", "-m", "auto"), "--classes"),
         ((*BUDGET, "--classes", "10", "-m", "auto"), "--dim"),
         ((*BUDGET, "--relation", "replace-one", *SIZES, "-m", "coinpress"), "--set data.class_counts="),

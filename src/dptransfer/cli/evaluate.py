@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 _MOST_CONFUSIONS = 10
 _WIDEST = 12
 _BAR = 24
-_DELTA = 1e-5
 _private = partial(typer.Option, rich_help_panel="Tests that protect their rows")
 
 
@@ -80,7 +79,7 @@ def evaluate(
     rows_given = is_table(test, text_column=text_column, features=feature_columns)
     if private:
         if epsilon is not None and delta is None:  # Gaussian noise needs one; what was fit to publish will do
-            delta = released.guarantee.delta or _DELTA
+            delta = released.guarantee.delta or options.DELTA
         budget = options.budget_from(epsilon, delta, other_budget, relation)
         if add_to_card or (device != "cpu" and rows_given):
             odd = "--add-to-card" if add_to_card else "--device"

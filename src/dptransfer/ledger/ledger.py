@@ -58,7 +58,7 @@ class Ledger:
     ...
     dptransfer.errors.BudgetExceeded: This release would bring 'clinic-a' to epsilon 1.6 (add/remove), \
 by the sum of epsilon, above its budget of epsilon 1; epsilon 0.8 is spent already. Lower the request, or \
-ask the data owner to raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6
+ask the data owner to raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6 --delta 0
 
     Args:
         path: the file; made, readable by its owner only, when there is none, which is logged as a warning.
