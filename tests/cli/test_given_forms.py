@@ -189,3 +189,17 @@ def test_a_fit_that_is_not_covered_is_refused_before_folders_are_encoded(cli, tm
     assert "above its budget" in cli(*words, "-e", "2", code=2).stderr
     assert "above its budget" in cli(*words, "-e", "2", "--holdout", "0.2", code=2).stderr
     cli(*words, "-e", "0.5", code=130)
+
+
+def test_a_picture_that_a_release_cannot_read_is_refused_with_what_can_be_done_there(cli, tmp_path):
+    """Neither `predict` nor `evaluate` has --grey-range: the release says how pictures are read."""
+    cli("fit", pictures(tmp_path / "photos", 4), *FIT, "--out", "model")
+    scan = pictures(tmp_path / "new", 2) / "cat" / "001.png"
+    Image.fromarray(np.full((8, 8), 4000, dtype=np.uint16)).save(scan)
+    for words in (("predict", "model", scan), ("evaluate", "model", "new")):
+        said = cli(*words, code=2).stderr
+        assert "say in eight bits; or fit a model with --grey-range" in said
+        assert "Declare black and white" not in said
+    private = ("evaluate", "model", "new", "--private", "-e", "1", "--name", "n")
+    assert "save those of more than bytes in eight bits" in cli(*private, code=2).stderr
+    assert "--grey-range LOW,HIGH" in cli("fit", "new", *FIT, "--out", "x", code=2).stderr

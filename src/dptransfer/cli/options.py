@@ -84,7 +84,7 @@ EncoderName = Annotated[
     str | None,
     _encoding(help="Such as efficientnet-lite0, minilm, hf:ORG/NAME, a model folder or an .onnx file."),
 ]
-ImageSize = Annotated[int | None, _encoding("--image-size", help="Side of the pictures, such as 128.")]
+ImageSize = Annotated[int | None, _encoding("--image-size", min=1, help="Side of the pictures, such as 128.")]
 GreyRange = Annotated[
     str | None,
     _encoding("--grey-range", metavar="LOW,HIGH", help="Black and white, where files have more than bytes."),
