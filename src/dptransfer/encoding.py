@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -22,6 +22,7 @@ from dptransfer.progress import progress_bar
 
 if TYPE_CHECKING:
     from dptransfer.data import ImageList, Labelled, TextList
+    from dptransfer.data.class_names import Classes
     from dptransfer.data.grey_levels import GreyRange
     from dptransfer.encoders import Encoder, EncodeReport
     from dptransfer.encoders.base import Kind
@@ -46,7 +47,7 @@ def is_table(path: Path, *, features: str | None = None, text_column: str | None
 def examples_in(
     path: Path,
     encoder: Encoder,
-    classes: Sequence[str | int] | None,
+    classes: Classes | None,
     *,
     labelled: bool = True,
     text_column: str | None = None,
@@ -76,7 +77,7 @@ def examples_in(
 def examples_at(
     path: Path,
     kind: Kind,
-    classes: Sequence[str | int] | None,
+    classes: Classes | None,
     *,
     labelled: bool = True,
     text_column: str | None = None,
@@ -136,7 +137,7 @@ def encode_to(
 def encoded_beside(
     path: Path,
     encoder: Encoder,
-    classes: Sequence[str | int] | None,
+    classes: Classes | None,
     out: Path,
     person: str | None = None,
     *,

@@ -19,7 +19,7 @@ from dptransfer.data import (
     read_private,
     read_public,
 )
-from dptransfer.data.class_names import declared_classes
+from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.data.contents import Contents, contents_of
 from dptransfer.data.images import IMAGE_ENDINGS
 from dptransfer.data.people import person_positions
@@ -71,7 +71,7 @@ class Intake:
         x: Any,
         y: Any = None,
         *,
-        classes: Sequence[str | int] | None,
+        classes: Classes | None,
         people: Any,
         encoder: str | Encoder | None,
         text_column: str | None,
@@ -81,7 +81,8 @@ class Intake:
         kept: ExitStack,
         **how: Any,
     ) -> None:
-        self._x, self._y, self._classes, self._people = x, y, classes, people
+        self._x, self._y, self._people = x, y, people
+        self._classes = None if classes is None else declared_classes(classes)
         self._text_column, self._features, self._label_column = text_column, features, label_column
         self._purpose, self._kept = purpose, kept
         self._found: ImageList | TextList | None = None
@@ -129,7 +130,7 @@ class Intake:
         by_person = people is not None and not (isinstance(people, str) and people == NOBODY)
         sizes = {name: declared[name] for name in _SIZES if name in declared}
         return Facts(
-            declared_classes(classes),
+            classes,
             (self.encoder.dimension,),
             encoder=self.encoder.identity,
             unit=Unit.PERSON if by_person else Unit.ROW,

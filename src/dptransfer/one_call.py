@@ -19,6 +19,7 @@ from dptransfer.data import (
     find_images,
     read_public,
 )
+from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.encoding import NOBODY, same_place
 from dptransfer.errors import ArgumentError
 from dptransfer.intake import PATHS, Intake
@@ -43,7 +44,7 @@ def fit(
     *,
     epsilon: float,
     delta: float = 1e-5,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     name: str | None = None,
     public: Given | PublicData | None = None,
     people: str | Path | ArrayLike | None = None,
@@ -77,8 +78,8 @@ def fit(
         y: class of each example, where `x` does not tell.
         epsilon: ε of the budget.
         delta: δ of the budget, the command line's default, too; 0 for pure ε, which needs a public pool.
-        classes: the full public list of classes; it is never inferred from labels. Class folders and files
-            that declare one need none.
+        classes: the full public list of classes, or a number n for 0 to n − 1; it is never inferred from
+            labels. Class folders and files that declare one need none.
         name: what the ledger files the data set under; the same for every version of it.
         public: public examples of any of these forms. Labels of class folders and of public files are used
             where a method can.
@@ -100,6 +101,7 @@ def fit(
     """
     chosen, budget = as_method(method), Budget(epsilon=epsilon, delta=delta)
     _require_others(x, public)
+    classes = None if classes is None else declared_classes(classes)
     declared = {"name": name, "classes": classes}
     greys_of: dict[str, Any] = {} if grey_range is None else {"grey_range": grey_range}
     pool: Any

@@ -33,6 +33,7 @@ from dptransfer.checkup.forecast import (
 from dptransfer.checkup.picture_looks import Look, looks_of
 from dptransfer.checkup.report import Checkup
 from dptransfer.data import STORED, Facts
+from dptransfer.data.class_names import Classes
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.encoders.base import Encoder
 from dptransfer.errors import DataError
@@ -44,7 +45,7 @@ def check(
     public: Source | None = None,
     test: Source | None = None,
     *,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     people: Whose = STORED,
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,
@@ -94,8 +95,7 @@ def check(
     """
     wanted = (epsilons,) if isinstance(epsilons, int | float) else epsilons
     budgets = [Budget(epsilon=one, delta=delta) for one in (*wanted, ALMOST_NO_NOISE)]
-    columns = {"text_column": text_column, "features": features, "label_column": label_column}
-    how = partial(read_examples, **columns)
+    how = partial(read_examples, text_column=text_column, features=features, label_column=label_column)
     mine = how(private, "private", classes=classes, people=people, labels=labels, split=split)
     sets: dict[Role, Examples] = {"private": mine}
     if test is not None:

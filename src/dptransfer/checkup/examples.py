@@ -24,7 +24,7 @@ from dptransfer.data import (
 )
 from dptransfer.data.archives import archive_in
 from dptransfer.data.arrow_files import is_columnar, schema_of
-from dptransfer.data.class_names import declared_classes
+from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.data.columns import read_examples as read_column
 from dptransfer.data.columns import read_text_columns
 from dptransfer.data.contents import Contents, contents_of
@@ -99,7 +99,7 @@ def read_examples(
     source: Source,
     role: Role,
     *,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     people: Whose = STORED,
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dptransfer.arrays import Floats
-from dptransfer.data.class_names import declared_classes
+from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.data.feature_columns import feature_names
 from dptransfer.data.labelled import Labelled, places, whole_word
 from dptransfer.data.parsing import parsing
@@ -141,9 +141,7 @@ def _number(word: str) -> float | None:
         return None
 
 
-def declared_labels(
-    path: Path, words: Sequence[str] | None, classes: Sequence[str | int] | None
-) -> Labelled | None:
+def declared_labels(path: Path, words: Sequence[str] | None, classes: Classes | None) -> Labelled | None:
     """Label words among the declared classes; whole numbers are matched as they are written, or as 1.0."""
     declared = None if classes is None else declared_classes(classes)
     if words is None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer.arrays import Integers, Labels, Rows, array_or_none
-from dptransfer.data.class_names import declared_classes
+from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.data.examples import PrivateData, PublicData
 from dptransfer.data.facts import Facts, named_columns, require_same_columns
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
@@ -37,7 +37,7 @@ class PrivateEmbeddings(PrivateData):
             an infinity is kept and counts as a row of zeros: refusing it would tell that it is there.
         y: class of each row, as a declared class or (when classes are words) as its position in the list; or
             a `Labelled`, which brings its list.
-        classes: the full public list of classes, declared and never inferred.
+        classes: the full public list of classes, declared and never inferred; or a number n, for 0 to n − 1.
         name: what the ledger files this data set under. Give every version of one data set the same name. One
             without a name is filed under its content; changed a little, it is refused as rows on record.
         encoder: identity of the encoder behind the rows.
@@ -58,7 +58,7 @@ class PrivateEmbeddings(PrivateData):
         x: ArrayLike,
         y: ArrayLike | Labelled,
         *,
-        classes: Sequence[str | int] | None = None,
+        classes: Classes | None = None,
         name: str | None = None,
         encoder: EncoderIdentity | None = None,
         size: int | None = None,
@@ -119,7 +119,7 @@ class PublicEmbeddings(PublicData):
         x: ArrayLike,
         y: ArrayLike | Labelled | None = None,
         *,
-        classes: Sequence[str | int] | None = None,
+        classes: Classes | None = None,
         name: str | None = None,
         encoder: EncoderIdentity | None = None,
         sources: Sequence[str | Path] | None = None,

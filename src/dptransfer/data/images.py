@@ -12,7 +12,7 @@ import numpy as np
 from dptransfer.arrays import People
 from dptransfer.data.archives import archive_in, unpack
 from dptransfer.data.arrow_files import is_columnar
-from dptransfer.data.class_names import declared_classes
+from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.data.csv_files import declared_labels, read_csv
 from dptransfer.data.dicom import DICOM_ENDINGS, require_reader
 from dptransfer.data.labelled import Labelled, LabelledList, places
@@ -73,7 +73,7 @@ class ImageList(LabelledList):
 def find_images(
     source: str | Path | Sequence[str | Path],
     *,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     labelled: bool = True,
     person: str | Path | None = None,
     label_column: str | None = None,
@@ -127,7 +127,7 @@ def find_images(
 
 
 def _from_path(
-    path: Path, classes: Sequence[str | int] | None, labelled: bool, person: str | None, label: str | None
+    path: Path, classes: Classes | None, labelled: bool, person: str | None, label: str | None
 ) -> ImageList:
     if is_columnar(path):
         return _from_columns(path, classes, labelled, person, label)
@@ -151,7 +151,7 @@ def _from_path(
 
 
 def _from_columns(
-    path: Path, classes: Sequence[str | int] | None, labelled: bool, person: str | None, label: str | None
+    path: Path, classes: Classes | None, labelled: bool, person: str | None, label: str | None
 ) -> ImageList:
     listed, root, held = unpack_pictures(path, person, label, IMAGE_ENDINGS)
     declared = listed.classes if classes is None else classes
@@ -159,9 +159,7 @@ def _from_columns(
     return ImageList(tuple(root / name for name in listed.examples), known, root, listed.people, held)
 
 
-def _from_folder(
-    root: Path, classes: Sequence[str | int] | None, *, known_as: Path | None = None
-) -> ImageList:
+def _from_folder(root: Path, classes: Classes | None, *, known_as: Path | None = None) -> ImageList:
     shown = known_as or root  # what messages call it
     entries = sorted(entry for entry in root.iterdir() if _is_shown(entry.name))
     folders = [entry for entry in entries if entry.is_dir()]

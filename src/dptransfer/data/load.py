@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer.arrays import People
-from dptransfer.data.class_names import declared_classes
+from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.labelled import Labelled
 from dptransfer.data.people import person_positions
@@ -26,7 +26,7 @@ STORED = "stored"
 def read_private(
     path: str | Path,
     *,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     name: str | None = None,
     size: int | None = None,
     class_counts: Sequence[int] | None = None,
@@ -113,7 +113,7 @@ def _people(path: Path, table: RawTable, people: str | Path | ArrayLike | None) 
 def read_public(
     path: str | Path,
     *,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     name: str | None = None,
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dptransfer.arrays import People
 from dptransfer.data.arrow_files import is_columnar
+from dptransfer.data.class_names import Classes
 from dptransfer.data.columns import read_text_columns
 from dptransfer.data.csv_files import declared_labels, read_csv
 from dptransfer.data.labelled import Labelled, LabelledList
@@ -37,7 +37,7 @@ class TextList(LabelledList):
 def find_texts(
     source: str | Path,
     *,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     labelled: bool = True,
     column: str = "text",
     person: str | Path | None = None,
