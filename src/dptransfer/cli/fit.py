@@ -76,6 +76,7 @@ def fit(
 
     Fields of --set data.FIELD=VALUE: size, class_counts and rows_per_person (declared public);
     person_bound (how many examples a person counts as); split and labels (of the file);
+    vocabulary (words of the public rows' encoder: a file of Vocabulary.save, or an encoder's name);
     new_data_set and strict_names (for the ledger).
 
     A method on pictures takes folders of them; --encoder then names the network that it works with.
@@ -99,7 +100,7 @@ def fit(
     require_other_than(private, public, "--public", "Its rows would be taken for public and published.")
     require_other_than(private, shots, "--shots", "Its rows would be taken for public and published.")
     require_other_than(private, test, "--test", "The card would tell how private rows were classified.")
-    of_method, about = settings_of(settings, ABOUT_DATA)
+    of_method, about = settings_of(settings, {**ABOUT_DATA, "vocabulary": str})
     strict_names, new_data_set = about.pop("strict_names", False), about.pop("new_data_set", False)
     greys = grey_ends(grey_range)
     how: dict[str, Any] = {"encoder": encoder, "image_size": image_size, "grey_range": greys}

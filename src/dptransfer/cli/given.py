@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli.inputs import labelled_rows, note_open_folder, with_shots
+from dptransfer.cli.inputs import labelled_rows, note_open_folder, with_shots, with_words
 from dptransfer.cli.model_encoder import labelled_examples
 from dptransfer.cli.pictures import private_pictures, public_pictures, require_pictures, tested_pictures
 from dptransfer.cli.spending import room_for
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from dptransfer.methods import ImageMethod, PrivateMethod
     from dptransfer.release import Evaluation, PrivateClassifier
 
-_OPTIONS = {"text_column": "text-column", "features": "feature-columns"}  # of rows, and not of pictures
+_OF_ROWS = {
+    "text_column": "--text-column",
+    "features": "--feature-columns",
+    "vocabulary": "--set data.vocabulary",
+}
 Test = Callable[["PrivateClassifier"], "Evaluation"]
 
 
@@ -60,6 +64,7 @@ def given_rows(
     text_column: str | None = None,
     features: str | None = None,
     label_column: str | None = None,
+    vocabulary: str | None = None,
     ask: Callable[..., None] | None = None,
     **about: Any,
 ) -> Iterator[Given]:
@@ -91,10 +96,11 @@ def given_rows(
         if loaded is None:
             note_open_folder(private)
         early = None if ask is None else intake.facts(**about)
-        outline = None if early is None or public is None or shots is not None else intake.outline(public)
+        plain = shots is None and vocabulary is None
+        outline = None if early is None or public is None or not plain else intake.outline(public)
         if outline is not None:
             ask(early, outline)
-        pool = None if public is None else intake.public(public)
+        pool = with_words(None if public is None else intake.public(public), vocabulary)
         beside = with_shots(pool, shots, classes, features, label_column)
         if early is not None:
             ask(early, beside)
@@ -127,9 +133,9 @@ def given_pictures(
     from dptransfer.encoders import encode_pixels
     from dptransfer.release import evaluate
 
-    if odd := [name for name in _OPTIONS if about.pop(name, None) is not None]:
+    if odd := [name for name in _OF_ROWS if about.pop(name, None) is not None]:
         raise ArgumentError(
-            f"--{_OPTIONS[odd[0]]} is for methods on rows; '{method.name}' takes pictures. Leave it out."
+            f"{_OF_ROWS[odd[0]]} is for methods on rows; '{method.name}' takes pictures. Leave it out."
         )
     require_pictures(method, private, public, test)
     if shots is not None:

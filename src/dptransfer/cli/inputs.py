@@ -76,6 +76,19 @@ def with_shots(
     return shots if pool is None else pool.with_shots(shots)
 
 
+def with_words(pool: PublicEmbeddings | None, spec: str | None) -> PublicEmbeddings | None:
+    """The public rows with the words that `--set data.vocabulary` names, which are those of their encoder."""
+    from dptransfer.encoders import vocabulary
+
+    if spec is None:
+        return pool
+    if pool is None:
+        raise ArgumentError(
+            "data.vocabulary has words for public rows; there are none. Pass --public, or leave it out."
+        )
+    return pool.with_vocabulary(vocabulary(spec))
+
+
 def labelled_rows(
     path: Path,
     facts: Facts,
