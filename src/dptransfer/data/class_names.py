@@ -33,7 +33,8 @@ def declared_classes(classes: Classes) -> tuple[str | int, ...]:
     if isinstance(classes, str):
         raise DataError("classes must be a list of names, not one string; write classes=['a', 'b'].")
     listed = array_or_none(classes)
-    if listed is not None and listed.dtype.kind == "f" and all(float(name).is_integer() for name in classes):
+    floats = listed is not None and listed.ndim == 1 and listed.dtype.kind == "f"
+    if listed is not None and floats and all(float(name).is_integer() for name in listed):
         listed = listed.astype(np.int64)  # 1.0 is 1, as pandas writes it in a column with gaps
     if listed is None or listed.ndim != 1 or (listed.size and listed.dtype.kind not in "iuU"):
         raise DataError(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from dptransfer.data.natural_order import natural_order
 from dptransfer.data.table import LABEL_NAMES, require
 
 _INDEX = "__index_level_"  # what pandas calls the row numbers that it writes
@@ -51,18 +51,11 @@ def feature_names(
     columns = [one for one in columns if one not in others]
     if wanted is None:
         features = (one for one in columns if one not in LABEL_NAMES and not one.startswith(_INDEX))
-        return sorted(features, key=_order)
+        return sorted(features, key=natural_order)
     chosen: set[str] = set()
     for pattern in filter(None, map(str.strip, wanted.split(","))):
         found = {one for one in columns if fnmatchcase(one, pattern)}
         none = f"the pattern '{pattern}' must fit a column of numbers; it fits none."
         require(found, path, none, "Write names, or patterns such as 'f*', with commas between them.")
         chosen |= found
-    return sorted(chosen, key=_order)
-
-
-def _order(name: str) -> tuple[object, ...]:
-    """Letters as letters and digits as numbers, whatever their length; no two names are equal."""
-    parts = re.split(r"([0-9]+)", name)
-    numbers = [part.lstrip("0") for part in parts]
-    return (*((len(numbers[place]) * (place % 2), numbers[place]) for place in range(len(parts))), (0, name))
+    return sorted(chosen, key=natural_order)

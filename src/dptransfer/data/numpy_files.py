@@ -67,7 +67,8 @@ class _Members(Mapping[str, AnyArray]):
         info = self._members[name]
         with parsing(self._path, *_NOT_AN_ARCHIVE):
             with self._archive.open(info) as member:
-                self._require_plain(name, info, *_header(member))
+                shape, _, dtype = array_header(member)
+                self._require_plain(name, info, shape, dtype)
             with self._archive.open(info) as member:
                 array: AnyArray = npy.read_array(member, allow_pickle=False)
             _require_letters(array)
@@ -94,11 +95,14 @@ class _Members(Mapping[str, AnyArray]):
         return len(self._members)
 
 
-def _header(member: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and type; the third version of the format is for names of fields, which plain arrays lack."""
-    read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(member)]
-    shape, _, dtype = read(member)
-    return shape, dtype
+def array_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether columns come first, and type; the stream is then at the first number.
+
+    The third version of the format is for names of fields, which plain arrays lack.
+    """
+    read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(stream)]
+    shape, by_column, dtype = read(stream)
+    return shape, by_column, dtype
 
 
 def _require_content(dtype: np.dtype[Any]) -> None:

@@ -13,6 +13,8 @@ One function, `read_table`, picks the reader by the name's ending:
     .parquet                 a list column (names as for .npz), or a column of numbers per feature; labels
     .csv                     a column of numbers per feature, and a column of labels
     Hugging Face folder      a `datasets` folder saved to disk, with the columns of .parquet
+    folder of .npy           rows in many files, which are read in part (see `dptransfer.data.shard_folders`)
+    folder of .parquet       the same, with the columns of .parquet
 
 An `.emb` folder may know whose each row is; the others, but for .npy, may have ids in a column of any name.
 """
@@ -34,6 +36,7 @@ from dptransfer.data.csv_files import read_feature_csv
 from dptransfer.data.numpy_files import load_array, open_archive
 from dptransfer.data.parsing import parsing
 from dptransfer.data.people import person_positions
+from dptransfer.data.shard_folders import read_shards, shards_in
 from dptransfer.data.store import read_store
 from dptransfer.data.table import (
     LABEL_NAMES,
@@ -72,6 +75,8 @@ def read_table(
     """
     found = Path(path)
     require(found.exists(), found, "the file must exist; it does not.", "Check the path.")
+    if found.is_dir() and not _is_known_folder(found) and (files := shards_in(found)):
+        return read_shards(found, files, split, person, features, label_column)
     if found.suffix.lower() in (".csv", ".parquet") or (found.is_dir() and is_dataset_folder(found)):
         reader = read_feature_csv if found.suffix.lower() == ".csv" else read_columns
         return reader(found, split, person, features, label_column)
@@ -79,9 +84,10 @@ def read_table(
     require(not isinstance(features, str), found, no_columns, "Leave the names of columns out.")
     if found.is_dir():
         require(
-            found.suffix == ".emb" or (found / "manifest.json").is_file(),
+            _is_known_folder(found),
             found,
-            "a folder must be an .emb folder or a saved Hugging Face data set; this is neither.",
+            "a folder must be an .emb folder, a saved Hugging Face data set, or of .npy or .parquet files; "
+            "this is neither.",
             "If it holds images, encode them first: dptransfer encode.",
         )
         chosen_split(found, (), split)
@@ -90,6 +96,11 @@ def read_table(
     known = f"the name must end in one of {', '.join(sorted({*_READERS, '.csv', '.emb', '.parquet'}))}."
     require(found.suffix.lower() in _READERS, found, known, "Convert the file, or rename it.")
     return _READERS[found.suffix.lower()](found, split, person, label_column)
+
+
+def _is_known_folder(path: Path) -> bool:
+    """Whether it is a folder that has a list of its files: an `.emb` folder or a saved data set."""
+    return path.suffix == ".emb" or (path / "manifest.json").is_file() or is_dataset_folder(path)
 
 
 def read_labels(path: str | Path) -> AnyArray:
