@@ -16,7 +16,10 @@ from dptransfer.data import (
 )
 from dptransfer.data.examples import finite_rows
 from dptransfer.errors import ArgumentError, DataError, Incompatible
-from dptransfer.privacy import Bound, Unit
+from dptransfer.ledger import Ledger
+from dptransfer.methods import MeanPrototypes, PublicPrototypes
+from dptransfer.noise import SeededNoise
+from dptransfer.privacy import Bound, Budget, Unit
 
 
 def test_private_embeddings_keep_their_counsel():
@@ -345,3 +348,24 @@ def test_rows_are_finite_that_numpy_finds_finite(kind):
     assert finite_rows(rows).tolist() == np.isfinite(rows).all(axis=1).tolist()
     assert finite_rows(rows.T).tolist() == np.isfinite(rows.T).all(axis=1).tolist()
     assert finite_rows(rows[:0]).tolist() == []
+
+
+@pytest.mark.parametrize("people", [None, np.arange(40) // 3])
+def test_a_fit_does_not_depend_on_how_its_rows_are_cut(tmp_path, people):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 40)
+    rows, pool = np.eye(4)[labels] + rng.normal(0, 0.3, (40, 4)), rng.normal(size=(30, 4))
+    released = []
+    for number, cuts in enumerate(((), (3, 20), range(1, 30))):
+        x, public = rows, PublicEmbeddings(pool)
+        if cuts:
+            (tmp_path / f"{number}x").mkdir()
+            (tmp_path / f"{number}p").mkdir()
+            x = shards(tmp_path / f"{number}x", rows, *cuts)
+            public = PublicEmbeddings(shards(tmp_path / f"{number}p", pool, *cuts))
+        private = PrivateEmbeddings(x, labels, classes=["a", "b"], name="zoo", people=people)
+        for method in (MeanPrototypes(), PublicPrototypes()):
+            how = {"budget": Budget(2.0, 1e-5), "noise": SeededNoise(1), "ledger": Ledger.in_memory()}
+            model = method.fit(private, public=public, **how)
+            released.append((model.scores(pool).tolist(), model.provenance.public))
+    assert released[0:2] == released[2:4] == released[4:6]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dptransfer.data import npy_shards
 from dptransfer.data.examples import content_digest
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.errors import ArgumentError, DataError
@@ -67,7 +68,7 @@ def pools(tmp_path_factory):
 BOUND = st.none() | st.integers(-30, 30)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     number=st.integers(0, 2**16),
     part=st.builds(slice, BOUND, BOUND, st.sampled_from([None, 1, 2, -1, 5])),
@@ -89,6 +90,18 @@ def test_any_part_of_any_cut_is_that_of_the_one_array(pools, number, part, place
 def test_the_fingerprint_does_not_depend_on_the_cut(pools):
     for rows, whole in pools:
         assert content_digest(rows) == content_digest(np.ascontiguousarray(whole))
+
+
+def test_rows_here_and_there_are_read_a_window_of_the_file_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(npy_shards, "_WINDOW_BYTES", 4 * WIDTH * 4)  # of four rows
+    rows, mapped = cut(tmp_path, "float32", (20,)), []
+    plain = npy_shards.NpyShard._mapped
+    monkeypatch.setattr(
+        npy_shards.NpyShard, "_mapped", lambda self, *ends: mapped.append(ends) or plain(self, *ends)
+    )
+    positions = np.array([22, 0, 9, 9, 1, 11, 19, 3])
+    assert rows[positions].tolist() == expected("float32")[positions].tolist()
+    assert mapped == [(0, 4), (9, 12), (19, 20), (2, 3)]
 
 
 def test_a_slice_inside_one_file_of_floats_is_not_copied(tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from dptransfer.data.unchanged import Unchanged
 
 KINDS = ("float16", "float32", "float64", "int8")
 _WHOLE = "an .npy file must be one complete array of rows; this is damaged, cut short or has more."
+_WINDOW_BYTES = 2**25  # of the file that are mapped at a time where rows here and there are asked for
 _AGAIN = "Write it again with numpy.save."
 
 
@@ -60,10 +62,17 @@ class NpyShard:
         return cls(file, start, count, width, dtype, by_column)
 
     def read(self, which: slice | Integers) -> AnyArray:
-        """The rows between two places, not copied, or those at some places."""
-        if self.by_column or not isinstance(which, slice):
+        """The rows between two places, not copied, or those at some places, which must be in order."""
+        if self.by_column:
             return np.asarray(self._mapped(0, self.count)[which])
-        return self._mapped(which.start, which.stop)
+        if isinstance(which, slice):
+            return self._mapped(which.start, which.stop)
+        rows = np.empty((len(which), self.width), self.dtype)
+        window = which // max(1, _WINDOW_BYTES // (self.width * self.dtype.itemsize))
+        for start, stop in pairwise([*np.flatnonzero(np.diff(window, prepend=-1)).tolist(), len(which)]):
+            first, last = int(which[start]), int(which[stop - 1])
+            rows[start:stop] = self._mapped(first, last + 1)[which[start:stop] - first]
+        return rows
 
     def _mapped(self, start: int, stop: int) -> AnyArray:
         """The rows between two places as a part of the file; of one by columns, they are all of it."""
