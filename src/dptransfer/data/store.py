@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Integers, People
+from dptransfer.data.class_names import Classes
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labelled import Labelled
 from dptransfer.data.numpy_files import load_array
