@@ -132,8 +132,9 @@ def fit(
             )
             early = None if name is None else intake.facts()
             outline = None if early is None or _is_public(public) else intake.outline(public)
-            asked: dict[str, Any] = {"budget": budget, "name": name, "holdout": holdout}
-            asked["ledger"] = ledger = Ledger.default() if ledger is None else ledger
+            if early is not None and ledger is None:
+                ledger = Ledger.default()
+            asked: dict[str, Any] = {"budget": budget, "ledger": ledger, "name": name, "holdout": holdout}
             if early is not None and outline is not None:
                 require_room(chosen, early, outline, **asked)
             pool = public if _is_public(public) else intake.public(public)
