@@ -133,6 +133,14 @@ def test_rows_travel_by_their_paths(tmp_path):
         assert np.concatenate(parts).tolist() == rows[:].tolist()
 
 
+def test_rows_named_from_here_are_found_from_elsewhere(tmp_path, monkeypatch):
+    cut(tmp_path, "float32", (10,))
+    monkeypatch.chdir(tmp_path)
+    sent = pickle.dumps(ShardedRows(["00.npy", "01.npy"]))
+    monkeypatch.chdir(tmp_path.parent)
+    assert len(pickle.loads(sent)[:]) == COUNT
+
+
 def test_walking_through_decodes_each_row_group_once(tmp_path, monkeypatch):
     rows = parquet(tmp_path, (10,), "lists", 4)
     from pyarrow.parquet import ParquetFile

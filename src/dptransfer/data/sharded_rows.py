@@ -66,31 +66,29 @@ class ShardedRows:
         others: Collection[str | None] = (),
         finite: bool = False,
     ) -> None:
-        paths = [Path(file) for file in files]
+        paths = [Path(file).absolute() for file in files]  # whoever they travel to may be elsewhere
         if not paths:
             raise DataError("Rows in many files need at least one file; there is none. Name the files.")
         found: list[NpyShard | ParquetShard] = []
         recent = RecentGroups()
         for path in paths:
-            known = path.suffix.lower() in (".npy", ".parquet") and path.suffix == paths[0].suffix
+            kind = path.suffix.lower()
+            known = kind in (".npy", ".parquet") and kind == paths[0].suffix.lower()
             require(known, path, "shards must be all .npy or all .parquet files.", "Name files of one kind.")
             shards = (
-                [NpyShard.at(path)]
-                if path.suffix.lower() == ".npy"
-                else ParquetShard.all_at(path, features, others, recent)
+                [NpyShard.at(path)] if kind == ".npy" else ParquetShard.all_at(path, features, others, recent)
             )
             some = any(shard.count for shard in shards)
             require(some, path, "a shard must have at least one row; this has none.", "Remove the file.")
             found += shards
             first, one = found[0], shards[0]
-            same = f"and '{first.file.path.name}' has {first.width}."
-            remedy = "Encode all with one encoder."
-            width = f"all shards must have rows of one width; this has {one.width}, {same}"
-            require(one.width == first.width, path, width, remedy)
-            kind = f"all shards must be of one type; this is {one.dtype}, and the first is {first.dtype}."
-            require(one.dtype == first.dtype, path, kind, "Convert them, say to float32.")
-            other = "all shards must have the same columns of features; this has others than the first."
-            require(_names(one) == _names(first), path, other, "Write it again.")
+            other = f"this has {one.width}, and '{first.file.path.name}' has {first.width}."
+            width = f"all shards must have rows of one width; {other}"
+            require(one.width == first.width, path, width, "Encode all with one encoder.")
+            types = f"all shards must be of one type; this is {one.dtype}, and the first is {first.dtype}."
+            require(one.dtype == first.dtype, path, types, "Convert them, say to float32.")
+            names = "all shards must have the same columns of features; this has others than the first."
+            require(_names(one) == _names(first), path, names, "Write it again.")
         self.shards = tuple(found)
         self._ends = np.cumsum([shard.count for shard in self.shards], dtype=np.int64)
         self._chosen: Integers | None = None
