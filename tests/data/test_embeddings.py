@@ -105,7 +105,7 @@ def test_public_rows_of_another_encoder_or_width_do_not_match():
 @pytest.mark.parametrize(
     "classes",
     [
-        [["a", "b"]], [0.5, 1.5], [True, False], "ab", 3, [None, "a"], ["a", 1], [1, "a"], ["a", True],
+        [["a", "b"]], [0.5, 1.5], [True, False], "ab", 3.0, [None, "a"], ["a", 1], [1, "a"], ["a", True],
         [["a"], ["b", "c"]], ["\ud800", "a"],
     ],
 )  # fmt: skip
@@ -256,6 +256,24 @@ def test_declared_numbers_are_pythons_own_and_can_be_written():
 def test_what_is_declared_about_people_must_make_sense(declared, rule):
     with pytest.raises(ArgumentError, match=rule):
         PrivateEmbeddings(np.eye(2), [0, 1], classes=["cat", "dog"], **declared)
+
+
+def test_a_pool_whose_columns_are_called_otherwise_is_refused():
+    """Same width, other measurements: the space that was fitted would be another one."""
+    private = PrivateEmbeddings(np.eye(2), [0, 1], classes=[0, 1], columns=["age", "dose"])
+    assert private.facts.columns == ("age", "dose")
+    for columns in (["age", "dose"], None):
+        PublicEmbeddings(np.eye(2), columns=columns).require_match(private.facts)
+    with pytest.raises(Incompatible, match="'size' is in one of them alone"):
+        PublicEmbeddings(np.eye(2), columns=["age", "size"]).require_match(private.facts)
+    with pytest.raises(Incompatible, match="another order"):
+        PublicEmbeddings(np.eye(2), columns=["dose", "age"]).require_match(private.facts)
+
+
+@pytest.mark.parametrize("columns", [["a"], ["a", "a"], ["a", "b", "c"]])
+def test_each_feature_has_a_name_of_its_own_or_none_has(columns):
+    with pytest.raises(ArgumentError, match="a name of its own"):
+        PrivateEmbeddings(np.eye(2), [0, 1], classes=[0, 1], columns=columns)
 
 
 def shards(folder, rows, *where):

@@ -121,3 +121,17 @@ def test_a_folder_of_parquet_files_without_rows_in_them_is_what_its_columns_say(
     pq.write_table(pa.table({"text": ["a"], "label": [1]}), tmp_path / "a.parquet")
     assert contents_of(tmp_path) == "texts"
     assert contents_of(tmp_path, features="label") == "rows"
+
+
+def test_labels_of_any_name_and_names_of_features_are_those_of_all_files(tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for number in range(2):
+        table = pa.table({"f2": [1.0, 2.0], "dx": [number, 1], "f1": [3.0, 4.0]})
+        parquet.write_table(table, tmp_path / f"{number}.parquet")
+    found = read_table(tmp_path, label_column="dx")
+    assert (found.columns, found.labels.tolist()) == (("f1", "f2"), [0, 1, 1, 1])
+    assert found.rows[:].tolist() == [[3, 1], [4, 2]] * 2
+    assert read_table(tmp_path, features=["f2", "f1"]).rows[:2].tolist() == [[1, 3], [2, 4]]
+    parquet.write_table(pa.table({"f2": [1.0], "dx": [1], "f3": [3.0]}), tmp_path / "2.parquet")
+    with pytest.raises(DataError, match="the same columns of features"):
+        read_table(tmp_path, label_column="dx")

@@ -39,7 +39,9 @@ PLACE = f"{__name__}:MeanColour"
 def test_a_class_or_a_function_is_an_encoder_by_its_place():
     found = get_encoder(PLACE)
     assert isinstance(found, MeanColour)
-    with pytest.raises(ArgumentError, match="size does not apply to the encoder 'MeanColour'"):
+    with pytest.raises(
+        ArgumentError, match=r"size \(--image-size\) does not apply to the encoder 'MeanColour'"
+    ):
         get_encoder(PLACE, size=64)
     with pytest.raises(ArgumentError, match="'MeanColour' runs on the cpu; got 'cuda'"):
         get_encoder(PLACE, device="cuda")

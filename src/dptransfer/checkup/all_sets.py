@@ -33,6 +33,7 @@ from dptransfer.checkup.forecast import (
 from dptransfer.checkup.picture_looks import Look, looks_of
 from dptransfer.checkup.report import Checkup
 from dptransfer.data import STORED, Facts
+from dptransfer.data.class_names import Classes
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.encoders.base import Encoder
 from dptransfer.errors import DataError
@@ -45,12 +46,13 @@ def check(
     public: Source | None = None,
     test: Source | None = None,
     *,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     people: Whose = STORED,
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,
     text_column: str | None = None,
     features: str | None = None,
+    label_column: str | None = None,
     grey_range: GreyRange | None = None,
     epsilons: float | Sequence[float] = (1.0, 4.0),
     delta: float = 1e-5,
@@ -84,6 +86,7 @@ def check(
         split: which part of the private file, if it has several.
         text_column: the column of texts, if it is not 'text'.
         features: the columns of features in tables, as patterns such as 'f*'.
+        label_column: the column of labels in tables, if it is not 'label'.
         grey_range: black and white of greys of more than bytes, as `open_image` takes it.
         epsilons: for which an accuracy is wanted, one or several.
         delta: that goes with them.
@@ -95,7 +98,7 @@ def check(
     """
     wanted = (epsilons,) if isinstance(epsilons, int | float) else epsilons
     budgets = [Budget(epsilon=one, delta=delta) for one in (*wanted, ALMOST_NO_NOISE)]
-    how = partial(read_examples, text_column=text_column, features=features)
+    how = partial(read_examples, text_column=text_column, features=features, label_column=label_column)
     mine = how(private, "private", classes=classes, people=people, labels=labels, split=split)
     sets: dict[Role, Examples] = {"private": mine}
     if test is not None:

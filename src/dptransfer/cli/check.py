@@ -45,6 +45,7 @@ def check(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="data.FIELD=VALUE", help="Such as data.size=5000.")
     ] = None,
+    label_column: options.LabelColumn = None,
     text_column: options.TextColumn = None,
     feature_columns: options.FeatureColumns = None,
     encoder: options.EncoderName = None,
@@ -101,6 +102,7 @@ def check(
             delta=delta,
             text_column=text_column,
             features=feature_columns,
+            label_column=label_column,
             grey_range=greys,
             encoder=_encoder(
                 encoder, kinds, size=image_size, device=device, runtime=runtime, grey_range=greys

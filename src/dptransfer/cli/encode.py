@@ -37,6 +37,7 @@ def encode(
         int | None, typer.Option("--size", "--image-size", help="Side of the pictures, such as 128.")
     ] = None,
     grey_range: options.GreyRange = None,
+    label_column: options.LabelColumn = None,
     text_column: options.TextColumn = None,
     device: options.Device = "cpu",
     runtime: options.Runtime = None,
@@ -85,7 +86,8 @@ def encode(
 
     greys, spec = grey_ends(grey_range), encoder or "efficientnet-lite0"
     model = get_encoder(spec, size=size, device=device, runtime=runtime, grey_range=greys)
-    found = examples_in(source, model, declared, text_column=text_column, person=person)
+    columns: dict[str, Any] = {"text_column": text_column, "label_column": label_column, "person": person}
+    found = examples_in(source, model, declared, **columns)
     strict = not (public or allow_unreadable)
     refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, {GREYS}, or {_ALLOW}")
     how: dict[str, Any] = {"public": public, "batch": batch, "name": name, "overwrite": overwrite}

@@ -47,6 +47,10 @@ def predict(
         typer.Option("--out", "-o", help="A .csv, .json or .jsonl to write; in shards, a folder of parts."),
     ] = None,
     shard_rows: options.ShardRows = None,
+    label_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Column of a table that is no feature, but labels."),
+    ] = None,
     text_column: options.TextColumn = None,
     feature_columns: options.FeatureColumns = None,
     encoder: options.EncoderName = None,
@@ -94,10 +98,10 @@ def predict(
     question = Question(top, coverage, confidence, abstain_above, device if device in DEVICES else "cpu")
     if in_parts:
         path = _one_pool(inputs, out, text_column, feature_columns)
-        table = _table(released, path, feature_columns)
+        table = _table(released, path, feature_columns, label_column)
         _write_parts(model, released, path, table, question, out, as_json, shard_rows, hands)
         return _tell(released, sets, abstain_above)
-    names, rows = _rows(released, inputs, encoder, device, batch, text_column, feature_columns)
+    names, rows = _rows(released, inputs, encoder, device, batch, text_column, feature_columns, label_column)
     found, sets = question.answers(released, names, rows)
     if out is None and not as_json and not as_csv and on_terminal():
         _show(found)
@@ -213,6 +217,7 @@ def _rows(
     batch: int,
     text_column: str | None,
     features: str | None,
+    label_column: str | None,
 ) -> NamedRows:
     """Names and rows of all inputs, in order; images and texts are encoded as the release records."""
     import numpy as np
@@ -223,7 +228,7 @@ def _rows(
     if any(tables) and not all(tables):
         raise ArgumentError("Inputs must be all rows or all images; these are mixed. Predict each kind.")
     if all(tables):
-        parts = [_from_table(released, path, features) for path in inputs]
+        parts = [_from_table(released, path, features, label_column) for path in inputs]
     else:
         parts = _from_examples(inputs, encoder_behind(released, spec, device), batch, text_column)
     if len(parts) == 1:
@@ -231,18 +236,25 @@ def _rows(
     return [name for names, _ in parts for name in names], np.concatenate([rows[:] for _, rows in parts])
 
 
-def _from_table(released: PrivateClassifier, path: Path, features: str | None) -> NamedRows:
-    table = _table(released, path, features)
+def _from_table(
+    released: PrivateClassifier, path: Path, features: str | None, label_column: str | None
+) -> NamedRows:
+    table = _table(released, path, features, label_column)
     names = table.sources or tuple(f"{path}:{number}" for number in range(len(table.rows)))
     return list(names), table.rows
 
 
-def _table(released: PrivateClassifier, path: Path, features: str | None) -> RawTable:
+def _table(
+    released: PrivateClassifier, path: Path, features: str | None, label_column: str | None
+) -> RawTable:
     """Rows, if they are such as the model takes."""
     from dptransfer.data import read_table, require_same_encoder
+    from dptransfer.data.facts import require_same_columns
 
-    table = read_table(path, features=features)
+    known = released.facts.columns
+    table = read_table(path, features=features or known, label_column=label_column)
     require_same_encoder(released.encoder, table.encoder, names=("The model", f"'{path}'"))
+    require_same_columns(known, table.columns, names=("The model", f"'{path}'"))
     if table.rows.shape[1] != released.dimension:
         found = f"those in '{path}' have {table.rows.shape[1]}"
         remedy = "Encode them with the model's encoder"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ from dptransfer.data.feature_columns import feature_names
 from dptransfer.data.parsing import parsing
 from dptransfer.data.people import person_positions
 from dptransfer.data.table import (
-    LABEL_NAMES,
     ROW_NAMES,
     Listed,
     RawTable,
+    label_column_in,
     listed,
     require,
     require_person_column,
@@ -29,7 +29,11 @@ _EMPTY_LABELS = "each row of '{}' must have a label; some are empty."
 
 
 def read_columns(
-    path: Path, split: str | None = None, person: str | None = None, features: str | None = None
+    path: Path,
+    split: str | None = None,
+    person: str | None = None,
+    features: str | Sequence[str] | None = None,
+    label: str | None = None,
 ) -> RawTable:
     """Rows from a list column or from a column per feature; perhaps labels and people.
 
@@ -37,39 +41,44 @@ def read_columns(
         path: a Parquet file or a saved Hugging Face data set.
         split: which part of a data set in several.
         person: the column that tells whose each row is.
-        features: patterns of the columns that are features, as for `feature_names`; without them a list
+        features: the columns that are features, as for `feature_names`; without patterns of them a list
             column of a known name, or else every column of numbers but those of labels and people.
+        label: the column of labels, if it is not of a usual name.
     """
     table, recorded = open_columns(path, split)
     require_person_column(path, person, table.column_names)
-    rows = dense_rows(path, table, row_columns(path, table.schema, person, features))
+    chosen = row_columns(path, table.schema, features, (person, label))
+    rows = dense_rows(path, table, chosen)
     people = _person_column(path, table, person)
-    labels, classes = _labels(path, table, recorded)
+    labels, classes = _labels(path, table, recorded, label)
     positions = classes is not None and labels is not None and labels.dtype.kind in "iu"
-    return RawTable(rows, labels, classes, labels_are_positions=positions, people=people)
+    names = named_features(table.schema, chosen)
+    return RawTable(rows, labels, classes, positions, people=people, columns=names)
 
 
 def read_beside(
-    path: Path, person: str | None
+    path: Path, person: str | None, label: str | None = None
 ) -> tuple[AnyArray | None, tuple[str | int, ...] | None, list[Any]]:
     """What a Parquet file has beside its rows: labels, the list of classes it records, ids of people."""
     names = schema_of(path).names
     require_person_column(path, person, names)
-    beside = [one for one in names if one in LABEL_NAMES or one == person]
+    label = label_column_in(names, label)
+    beside = [one for one in names if one in (label, person)]
     if not beside:
         return None, None, []
     table, recorded = open_columns(path, columns=beside)
+    found = _labels(path, table, recorded, label)
     if person is None:
-        return *_labels(path, table, recorded), []
+        return *found, []
     with parsing(path, f"'{person}' must be one column of words or numbers; it is not.", "Write it again."):
-        return *_labels(path, table, recorded), table.column(person).to_pylist()
+        return *found, table.column(person).to_pylist()
 
 
 def _labels(
-    path: Path, table: Any, recorded: dict[str, Any]
+    path: Path, table: Any, recorded: dict[str, Any], label: str | None
 ) -> tuple[AnyArray | None, tuple[str | int, ...] | None]:
     """The column of labels and the class names on record for it, as far as there are."""
-    label = next((name for name in reversed(LABEL_NAMES) if name in table.column_names), None)
+    label = label_column_in(table.column_names, label)
     if label is None:
         return None, None
     unclear = (f"'{label}' must be one column of words or numbers; it is not.", "Write it again.")
@@ -80,7 +89,9 @@ def _labels(
         return np.asarray(column.to_pylist()), _recorded_classes(recorded, label)
 
 
-def read_examples(path: Path, column: str, person: str | None = None) -> tuple[Any, Listed]:
+def read_examples(
+    path: Path, column: str, person: str | None = None, label: str | None = None
+) -> tuple[Any, Listed]:
     """A column of examples as Arrow has it, and what goes with them: labels as words, and people if named.
 
     Labels that are positions in a recorded list of class names become those names.
@@ -89,27 +100,29 @@ def read_examples(path: Path, column: str, person: str | None = None) -> tuple[A
         path: a Parquet file or a saved Hugging Face data set.
         column: where the examples are.
         person: the column that tells whose each is.
+        label: the column of labels, by default 'label'.
     """
+    label = label or "label"
     if path.is_dir() and len(parts := splits_of(path)) > 1:
         which = f"a data set in parts ({listed(parts)}) is given by one of them."
         raise unreadable(path, which, f"Point at one, for example '{path / parts[-1]}'.")
     table, recorded = open_columns(path)
     with parsing(path, "recorded class names must be words; they are not.", "Write it again."):
-        classes = _recorded_classes(recorded, "label")
+        classes = _recorded_classes(recorded, label)
     absent = f"examples must be in the column '{column}'; there is none."
     require(column in table.column_names, path, absent, "Name the column that has them.")
     with parsing(path, "examples and labels must be one column each; they are not.", "Write it again."):
         examples = table.column(column)
-        labels = table.column("label").to_pylist() if "label" in table.column_names else None
+        labels = table.column(label).to_pylist() if label in table.column_names else None
     if labels is not None:
-        require(None not in labels, path, _EMPTY_LABELS.format("label"), "Fill them, or drop them.")
+        require(None not in labels, path, _EMPTY_LABELS.format(label), "Fill them, or drop them.")
         labels = _words(labels, classes)
     return examples, Listed([], labels, _person_column(path, table, person), classes)
 
 
-def read_text_columns(path: Path, column: str, person: str | None = None) -> Listed:
-    """The named column of texts, its column `label`, and that of people if named."""
-    examples, beside = read_examples(path, column, person)
+def read_text_columns(path: Path, column: str, person: str | None = None, label: str | None = None) -> Listed:
+    """The named column of texts, that of labels, by default `label`, and that of people if named."""
+    examples, beside = read_examples(path, column, person, label)
     texts = examples.to_pylist()
     whole = texts and all(isinstance(text, str) for text in texts)
     require(whole, path, f"'{column}' must hold a text in every row.", "Fill or drop the others.")
@@ -119,7 +132,11 @@ def read_text_columns(path: Path, column: str, person: str | None = None) -> Lis
 def _recorded_classes(recorded: dict[str, Any], label: str) -> tuple[str | int, ...] | None:
     """The class names that a Hugging Face data set declares for its column of labels."""
     declared = (recorded.get(label) or {}).get("names")
-    return None if not declared else declared_classes(declared)
+    if not declared:
+        return None
+    if not isinstance(declared, list):
+        raise TypeError
+    return declared_classes(declared)
 
 
 def _words(labels: Sequence[Any], classes: tuple[str | int, ...] | None) -> list[str]:
@@ -130,19 +147,22 @@ def _words(labels: Sequence[Any], classes: tuple[str | int, ...] | None) -> list
     return [str(classes[label]) if 0 <= label < len(classes) else "" for label in labels]
 
 
-def row_columns(path: Path, schema: Any, person: str | None, features: str | None) -> tuple[str, ...]:
+def row_columns(
+    path: Path, schema: Any, features: str | Sequence[str] | None, others: Collection[str | None] = ()
+) -> tuple[str, ...]:
     """Where the rows are: one column of lists, or a column of numbers for each feature; by names and types.
 
     Args:
         path: the file, for a message.
         schema: Arrow's, of its columns.
-        person: the column that tells people, and so is no feature.
-        features: patterns of the columns that are features, if they are named.
+        features: the columns that are features, if they are named, as for `feature_names`.
+        others: columns that say something else, people or labels, and so are no features.
     """
     import pyarrow.types as types
 
     name = next((name for name in reversed(ROW_NAMES) if name in schema.names), None)
-    if features is None and name is not None:
+    by_name = isinstance(features, str) or (features is not None and set(features) <= set(schema.names))
+    if name is not None and not by_name:
         with parsing(path, f"'{name}' must be one column of lists of numbers; it is not.", "Write it again."):
             kind = schema.field(name).type
         wrong = f"the column '{name}' must hold lists of numbers; it holds {kind}."
@@ -154,11 +174,16 @@ def row_columns(path: Path, schema: Any, person: str | None, features: str | Non
         for one in schema
         if types.is_integer(one.type) or types.is_floating(one.type) or types.is_boolean(one.type)
     ]
-    chosen = feature_names(path, numeric, features, person)
+    chosen = feature_names(path, numeric, features, others)
     if not chosen:
         absent = f"rows must be in a column named {', '.join(ROW_NAMES)}, or in a column of numbers each; "
         raise unreadable(path, f"{absent}found {listed(schema.names)}.", "Rename the column.")
     return tuple(chosen)
+
+
+def named_features(schema: Any, columns: tuple[str, ...]) -> tuple[str, ...] | None:
+    """What the features in these columns are called; those of a list column are not called anything."""
+    return None if _is_list(schema.field(columns[0]).type) else columns
 
 
 def dense_rows(path: Path, table: Any, columns: tuple[str, ...]) -> AnyArray:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer.arrays import Integers, Labels, Rows, array_or_none
-from dptransfer.data.class_names import declared_classes
+from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.data.examples import PrivateData, PublicData, finite_rows, form_to_digest, slabs
-from dptransfer.data.facts import Facts
+from dptransfer.data.facts import Facts, named_columns, require_same_columns
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.labelled import Labelled
 from dptransfer.data.sharded_rows import ShardedRows
@@ -42,7 +42,7 @@ class PrivateEmbeddings(PrivateData):
             there.
         y: class of each row, as a declared class or (when classes are words) as its position in the list; or
             a `Labelled`, which brings its list.
-        classes: the full public list of classes, declared and never inferred.
+        classes: the full public list of classes, declared and never inferred; or a number n, for 0 to n − 1.
         name: what the ledger files this data set under. Give every version of one data set the same name. One
             without a name is filed under its content; changed a little, it is refused as rows on record.
         encoder: identity of the encoder behind the rows.
@@ -52,6 +52,9 @@ class PrivateEmbeddings(PrivateData):
             rows, and not single rows. A missing id makes a person of its own.
         person_bound: as how many examples one person counts, at most; 1 gives each one voice.
         rows_per_person: about how many rows a person has, only if that may be public.
+        columns: what the features are called, in order, if they have names; a release records them. Those of
+            a data frame are not taken unless they are given: where columns were made from values, as
+            `get_dummies` does, names tell of rows.
         fingerprint: SHA-256 of the content where a store has it on record already.
     """
 
@@ -60,7 +63,7 @@ class PrivateEmbeddings(PrivateData):
         x: ArrayLike,
         y: ArrayLike | Labelled,
         *,
-        classes: Sequence[str | int] | None = None,
+        classes: Classes | None = None,
         name: str | None = None,
         encoder: EncoderIdentity | None = None,
         size: int | None = None,
@@ -68,6 +71,7 @@ class PrivateEmbeddings(PrivateData):
         people: ArrayLike | None = None,
         person_bound: float = 1.0,
         rows_per_person: float | None = None,
+        columns: Sequence[str] | None = None,
         fingerprint: str | None = None,
     ) -> None:
         self.rows = rows_of(x, "x")
@@ -75,7 +79,15 @@ class PrivateEmbeddings(PrivateData):
         counts = None if class_counts is None else tuple(class_counts)
         unit = Unit.ROW if people is None else Unit.PERSON
         facts = Facts(
-            declared, self.rows.shape[1:], size, counts, encoder, unit, person_bound, rows_per_person
+            declared,
+            self.rows.shape[1:],
+            size,
+            counts,
+            encoder,
+            unit,
+            person_bound,
+            rows_per_person,
+            None if columns is None else tuple(columns),
         )
         super().__init__(self.rows, y, facts, name, people)
         self._known_fingerprint = fingerprint
@@ -102,6 +114,7 @@ class PublicEmbeddings(PublicData):
         name: a name for the card.
         encoder: identity of the encoder behind the rows.
         sources: where each row came from, for example its image file, so that prototypes can be shown.
+        columns: what the features are called, in order, if they have names.
         fingerprint: SHA-256 of the content where a store has it on record already.
         vocabulary: the words that the encoder has for its rows, which are then as it gave them. That of an
             encoder on record that we know is found without it.
@@ -112,16 +125,18 @@ class PublicEmbeddings(PublicData):
         x: ArrayLike,
         y: ArrayLike | Labelled | None = None,
         *,
-        classes: Sequence[str | int] | None = None,
+        classes: Classes | None = None,
         name: str | None = None,
         encoder: EncoderIdentity | None = None,
         sources: Sequence[str | Path] | None = None,
+        columns: Sequence[str] | None = None,
         fingerprint: str | None = None,
         vocabulary: Vocabulary | None = None,
     ) -> None:
         self.rows = rows_of(x, "x")
         super().__init__(self.rows, None if y is None else Labelled.of(y, classes), name, sources)
         self.encoder, self._known_fingerprint = encoder, fingerprint
+        self.columns = None if columns is None else named_columns(columns, self.rows.shape[1:])
         self.workers: Workers = Here()
         self._shots: PublicEmbeddings | None = None
         if isinstance(self.rows, ShardedRows):
@@ -158,7 +173,7 @@ class PublicEmbeddings(PublicData):
         """
         if shots.labels is None:
             raise DataError("Shots must be labelled; these have no labels. Pass y=[...] and classes=[...].")
-        self._require_one_space("Shots", shots.encoder, shots.dimension)
+        self._require_one_space("Shots", shots.encoder, shots.dimension, shots.columns)
         joined = copy(self)
         joined._shots = shots
         joined._known_fingerprint = self.fingerprint
@@ -201,10 +216,17 @@ class PublicEmbeddings(PublicData):
 
     def require_match(self, facts: Facts) -> None:
         """Raise unless these rows live in the space the private facts describe."""
-        self._require_one_space("Private rows", facts.encoder, facts.dimension)
+        self._require_one_space("Private rows", facts.encoder, facts.dimension, facts.columns)
 
-    def _require_one_space(self, whose: str, encoder: EncoderIdentity | None, dimension: int) -> None:
+    def _require_one_space(
+        self,
+        whose: str,
+        encoder: EncoderIdentity | None,
+        dimension: int,
+        columns: tuple[str, ...] | None,
+    ) -> None:
         require_same_encoder(encoder, self.encoder, names=(whose, "public rows"))
+        require_same_columns(columns, self.columns, names=(whose, "public rows"))
         if dimension != self.dimension:
             raise Incompatible(
                 f"{whose} and public rows must have one dimension; got {dimension} and {self.dimension}. "

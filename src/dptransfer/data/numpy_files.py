@@ -57,11 +57,11 @@ def open_archive(path: Path) -> Iterator[Mapping[str, AnyArray]]:
 class _Members(Mapping[str, AnyArray]):
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self._path, self._archive = path, archive
-        self._members = {
-            info.filename.removesuffix(".npy"): info
-            for info in archive.infolist()
-            if info.filename.endswith(".npy")
-        }
+        found = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+        self._members = {info.filename.removesuffix(".npy"): info for info in found}
+        # Of two some readers take the first and some the last; what is read must not depend on that.
+        twice = "each array in an archive must have a name of its own; two have one."
+        require(len(self._members) == len(found), path, twice, "Write it again.")
 
     def __getitem__(self, name: str) -> AnyArray:
         info = self._members[name]

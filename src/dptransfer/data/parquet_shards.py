@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -14,7 +14,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Integers
 from dptransfer.data.arrow_files import WHOLE_FILE
-from dptransfer.data.columns import dense_rows, row_columns, row_form
+from dptransfer.data.columns import dense_rows, named_features, row_columns, row_form
 from dptransfer.data.parsing import parsing
 from dptransfer.data.table import require
 from dptransfer.data.unchanged import Unchanged
@@ -56,6 +56,7 @@ class ParquetShard:
         width: numbers in a row.
         dtype: their type.
         columns: where they are: one column of lists, or one for each feature.
+        names: what the features are called, where they have a column each.
         recent: groups decoded last, of this file and of those beside it.
     """
 
@@ -65,28 +66,34 @@ class ParquetShard:
     width: int
     dtype: np.dtype[Any]
     columns: tuple[str, ...]
+    names: tuple[str, ...] | None
     recent: RecentGroups
 
     @classmethod
     def all_at(
-        cls, path: Path, features: str | None, person: str | None, recent: RecentGroups
+        cls,
+        path: Path,
+        features: str | Sequence[str] | None,
+        others: Collection[str | None],
+        recent: RecentGroups,
     ) -> list[ParquetShard]:
         """The row groups of a file; none where it has no rows.
 
         Args:
             path: the file.
-            features: patterns of the columns that are features, as for `feature_names`.
-            person: the column that tells people, and so is none.
+            features: the columns that are features, as for `feature_names`.
+            others: the columns that tell people or labels, and so are none.
             recent: where decoded groups are kept.
         """
         with Unchanged.first(path) as (file, stream):
             opened = _opened(path, stream)
             schema = opened.schema_arrow
-            columns = row_columns(path, schema, person, features)
+            columns = row_columns(path, schema, features, others)
             width, dtype = row_form(path, schema, columns, lambda: _first_cells(path, opened, columns))
+            names = named_features(schema, columns)
             counts = [opened.metadata.row_group(group).num_rows for group in range(opened.num_row_groups)]
         return [
-            cls(file, group, count, width, dtype, columns, recent)
+            cls(file, group, count, width, dtype, columns, names, recent)
             for group, count in enumerate(counts)
             if count
         ]

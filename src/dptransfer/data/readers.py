@@ -22,7 +22,7 @@ An `.emb` folder may know whose each row is; the others, but for .npy, may have 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +56,8 @@ def read_table(
     split: str | None = None,
     verify: bool = True,
     person: str | None = None,
-    features: str | None = None,
+    features: str | Sequence[str] | None = None,
+    label_column: str | None = None,
 ) -> RawTable:
     """Read rows, labels and declarations from any format we know.
 
@@ -67,17 +68,20 @@ def read_table(
         person: the column, or the array's name, that tells whose each row is; what an `.emb` folder knows of
             people needs no naming.
         features: which columns of a CSV, Parquet file or Hugging Face folder are features: names or patterns
-            such as 'f*', separated by commas (see `feature_names`).
+            such as 'f*', separated by commas; or a list of names, for files that name their columns (see
+            `feature_names`).
+        label_column: the column, or the array's name, of labels, if it is not 'label', 'labels' or 'y'; what
+            an `.emb` folder keeps needs no naming.
     """
     found = Path(path)
     require(found.exists(), found, "the file must exist; it does not.", "Check the path.")
     if found.is_dir() and not _is_known_folder(found) and (files := shards_in(found)):
-        return read_shards(found, files, split, person, features)
+        return read_shards(found, files, split, person, features, label_column)
     if found.suffix.lower() in (".csv", ".parquet") or (found.is_dir() and is_dataset_folder(found)):
         reader = read_feature_csv if found.suffix.lower() == ".csv" else read_columns
-        return reader(found, split, person, features)
+        return reader(found, split, person, features, label_column)
     no_columns = "columns of features are those of a CSV, Parquet file or Hugging Face folder; this is none."
-    require(features is None, found, no_columns, "Leave the names of columns out.")
+    require(not isinstance(features, str), found, no_columns, "Leave the names of columns out.")
     if found.is_dir():
         require(
             _is_known_folder(found),
@@ -91,7 +95,7 @@ def read_table(
         return read_store(found, verify=verify)
     known = f"the name must end in one of {', '.join(sorted({*_READERS, '.csv', '.emb', '.parquet'}))}."
     require(found.suffix.lower() in _READERS, found, known, "Convert the file, or rename it.")
-    return _READERS[found.suffix.lower()](found, split, person)
+    return _READERS[found.suffix.lower()](found, split, person, label_column)
 
 
 def _is_known_folder(path: Path) -> bool:
@@ -107,18 +111,18 @@ def read_labels(path: str | Path) -> AnyArray:
     return np.array(load_array(found))
 
 
-def _read_npy(path: Path, split: str | None, person: str | None) -> RawTable:
+def _read_npy(path: Path, split: str | None, person: str | None, label: str | None) -> RawTable:
     chosen_split(path, (), split)
     require_person_column(path, person, ())
     return RawTable(_as_rows(path, load_array(path)))
 
 
-def _read_npz(path: Path, split: str | None, person: str | None) -> RawTable:
+def _read_npz(path: Path, split: str | None, person: str | None, label: str | None) -> RawTable:
     with open_archive(path) as arrays:
-        return _from_arrays(path, arrays, split, person)
+        return _from_arrays(path, arrays, split, person, label)
 
 
-def _read_safetensors(path: Path, split: str | None, person: str | None) -> RawTable:
+def _read_safetensors(path: Path, split: str | None, person: str | None, label: str | None) -> RawTable:
     from safetensors import safe_open
 
     with parsing(
@@ -131,10 +135,10 @@ def _read_safetensors(path: Path, split: str | None, person: str | None) -> RawT
             arrays: dict[str, AnyArray] = {key: archive.get_tensor(key) for key in archive.keys()}
         if declared is not None:
             arrays["classes"] = np.asarray(json.loads(declared))
-    return _from_arrays(path, arrays, split, person)
+    return _from_arrays(path, arrays, split, person, label)
 
 
-def _read_torch(path: Path, split: str | None, person: str | None) -> RawTable:
+def _read_torch(path: Path, split: str | None, person: str | None, label: str | None) -> RawTable:
     torch = _check.installed("torch", "torch", "Reading a .pt file")
     arrays: dict[str, AnyArray] = {}
     with parsing(
@@ -154,11 +158,11 @@ def _read_torch(path: Path, split: str | None, person: str | None) -> RawTable:
                 arrays[str(key)] = np.asarray(value)
     plain = "a .pt file must hold a tensor or a dict of tensors."
     require(isinstance(loaded, Mapping), path, plain, "Save {'x': rows, 'y': labels}.")
-    return _from_arrays(path, arrays, split, person)
+    return _from_arrays(path, arrays, split, person, label)
 
 
 def _from_arrays(
-    path: Path, arrays: Mapping[str, AnyArray], split: str | None, person: str | None
+    path: Path, arrays: Mapping[str, AnyArray], split: str | None, person: str | None, label: str | None
 ) -> RawTable:
     ending = _chosen_ending(path, arrays, split)
     packed = f"q{ending}"
@@ -178,7 +182,8 @@ def _from_arrays(
             absent = f"rows must be stored under one of {', '.join(ROW_NAMES)}; found {found}."
             raise unreadable(path, absent, "Rename the array.")
         rows = _as_rows(path, arrays[name])
-    label = next((f"{name}{ending}" for name in LABEL_NAMES if f"{name}{ending}" in arrays), None)
+    usual = LABEL_NAMES if label is None else (label,)
+    label = next((f"{name}{ending}" for name in usual if f"{name}{ending}" in arrays), None)
     labels = None if label is None else np.asarray(arrays[label])
     if labels is not None:
         one_each = f"'{label}' must hold one label per row; it does not."
@@ -214,7 +219,7 @@ def _as_rows(path: Path, rows: AnyArray) -> AnyArray:
     return rows
 
 
-_READERS: dict[str, Callable[[Path, str | None, str | None], RawTable]] = {
+_READERS: dict[str, Callable[[Path, str | None, str | None, str | None], RawTable]] = {
     ".npy": _read_npy,
     ".npz": _read_npz,
     ".pt": _read_torch,

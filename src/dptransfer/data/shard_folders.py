@@ -7,6 +7,7 @@ img_emb_10.npy. What is hidden or of another kind, such as a list of file names,
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -50,7 +51,12 @@ def _has_pictures(folder: Path) -> bool:
 
 
 def read_shards(
-    folder: Path, files: list[Path], split: str | None, person: str | None, features: str | None
+    folder: Path,
+    files: list[Path],
+    split: str | None,
+    person: str | None,
+    features: str | Sequence[str] | None,
+    label: str | None = None,
 ) -> RawTable:
     """Rows that stay in their files; labels and people of Parquet files are read from all of them.
 
@@ -59,23 +65,24 @@ def read_shards(
         files: from `shards_in`.
         split: is refused, for there are none.
         person: the column that tells whose each row is.
-        features: patterns of the columns that are features, as for `feature_names`.
+        features: the columns that are features, as for `feature_names`.
+        label: the column of labels, if it is not of a usual name.
     """
     chosen_split(folder, (), split)
-    rows = ShardedRows(files, features=features, person=person)
+    rows = ShardedRows(files, features=features, others=(person, label))
     if files[0].suffix.lower() == ".npy":
         no_columns = "columns of features are those of tables; .npy files have none."
-        require(features is None, folder, no_columns, "Leave the names of columns out.")
+        require(not isinstance(features, str), folder, no_columns, "Leave the names of columns out.")
         require_person_column(folder, person, ())
         return RawTable(cast(AnyArray, rows))
-    return _with_labels(files, rows, person)
+    return _with_labels(files, rows, person, label)
 
 
-def _with_labels(files: list[Path], rows: ShardedRows, person: str | None) -> RawTable:
-    first, classes, ids = read_beside(files[0], person)
+def _with_labels(files: list[Path], rows: ShardedRows, person: str | None, label: str | None) -> RawTable:
+    first, classes, ids = read_beside(files[0], person, label)
     labels = [] if first is None else [first]
     for file in files[1:]:
-        own, listed, whose = read_beside(file, person)
+        own, listed, whose = read_beside(file, person, label)
         kinds = [None if one is None else one.dtype.kind for one in (first, own)]
         alike = kinds[0] == kinds[1] and listed == classes
         told = "all files of a folder must have labels of one type and list of classes, or none; they do not."
@@ -85,4 +92,4 @@ def _with_labels(files: list[Path], rows: ShardedRows, person: str | None) -> Ra
     joined: AnyArray | None = np.concatenate(labels) if labels else None
     people: People | None = None if person is None else person_positions(ids, len(rows))
     positions = classes is not None and joined is not None and joined.dtype.kind in "iu"
-    return RawTable(cast(AnyArray, rows), joined, classes, labels_are_positions=positions, people=people)
+    return RawTable(cast(AnyArray, rows), joined, classes, positions, people=people, columns=rows.columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from itertools import pairwise
 from pathlib import Path
@@ -43,7 +43,7 @@ class ShardedRows:
             all of one width and type.
         scale: what int8 values are multiplied with to be rows, in float32; 1 without it.
         features: which columns of Parquet files are features, as for `read_table`.
-        person: the column of Parquet files that tells people, and so is no feature.
+        others: columns of Parquet files that tell people or labels, and so are no features.
         finite: whether it is on record that all rows are finite.
 
     Attributes:
@@ -62,8 +62,8 @@ class ShardedRows:
         files: Sequence[str | Path],
         *,
         scale: float | None = None,
-        features: str | None = None,
-        person: str | None = None,
+        features: str | Sequence[str] | None = None,
+        others: Collection[str | None] = (),
         finite: bool = False,
     ) -> None:
         paths = [Path(file).absolute() for file in files]  # whoever they travel to may be elsewhere
@@ -76,7 +76,7 @@ class ShardedRows:
             known = kind in (".npy", ".parquet") and kind == paths[0].suffix.lower()
             require(known, path, "shards must be all .npy or all .parquet files.", "Name files of one kind.")
             shards = (
-                [NpyShard.at(path)] if kind == ".npy" else ParquetShard.all_at(path, features, person, recent)
+                [NpyShard.at(path)] if kind == ".npy" else ParquetShard.all_at(path, features, others, recent)
             )
             some = any(shard.count for shard in shards)
             require(some, path, "a shard must have at least one row; this has none.", "Remove the file.")
@@ -87,6 +87,8 @@ class ShardedRows:
             require(one.width == first.width, path, width, "Encode all with one encoder.")
             types = f"all shards must be of one type; this is {one.dtype}, and the first is {first.dtype}."
             require(one.dtype == first.dtype, path, types, "Convert them, say to float32.")
+            names = "all shards must have the same columns of features; this has others than the first."
+            require(_names(one) == _names(first), path, names, "Write it again.")
         self.shards = tuple(found)
         self._ends = np.cumsum([shard.count for shard in self.shards], dtype=np.int64)
         self._chosen: Integers | None = None
@@ -98,6 +100,11 @@ class ShardedRows:
         self.dtype = np.dtype(np.float32) if whole else self.stored
         self.finite = finite or whole
         self.shape = (int(self._ends[-1]), self.shards[0].width)
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """What the features are called, where they have a column each."""
+        return _names(self.shards[0])
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -197,3 +204,7 @@ class ShardedRows:
 
     def __repr__(self) -> str:  # not how many: rows may be private
         return f"ShardedRows(dimension {self.shape[1]}, {self.stored})"
+
+
+def _names(shard: NpyShard | ParquetShard) -> tuple[str, ...] | None:
+    return shard.names if isinstance(shard, ParquetShard) else None

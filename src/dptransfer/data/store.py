@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Integers, People
+from dptransfer.data.class_names import Classes
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labelled import Labelled
 from dptransfer.data.numpy_files import load_array
@@ -58,7 +59,7 @@ def write_embeddings(
     rows: ArrayLike,
     labels: ArrayLike | Labelled | None = None,
     *,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     encoder: EncoderIdentity | None = None,
     sources: Sequence[str | Path] | None = None,
     people: ArrayLike | None = None,
@@ -126,7 +127,7 @@ def finish_shards(
     files: Sequence[str | Path],
     labels: ArrayLike | Labelled | None = None,
     *,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     encoder: EncoderIdentity | None = None,
     sources: Sequence[str | Path] | None = None,
     people: ArrayLike | None = None,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer.arrays import Labels, People
-from dptransfer.data.class_names import declared_classes
+from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.data.examples import form_to_digest
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labelled import Labelled
@@ -57,7 +57,7 @@ class Beside:
         cls,
         count: int,
         labels: ArrayLike | Labelled | None,
-        classes: Sequence[str | int] | None,
+        classes: Classes | None,
         sources: Sequence[str | Path] | None,
         people: ArrayLike | None,
         *others: Any,
@@ -121,7 +121,7 @@ class Beside:
 
 
 def _labels_to_write(
-    labels: ArrayLike | Labelled | None, classes: Sequence[str | int] | None
+    labels: ArrayLike | Labelled | None, classes: Classes | None
 ) -> tuple[Labels | None, tuple[str | int, ...] | None]:
     if labels is None:
         return None, None if classes is None else declared_classes(classes)

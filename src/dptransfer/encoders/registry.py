@@ -78,7 +78,8 @@ class EncoderNote:
             given["size"] = size
         if size is not None and not self.sized:
             raise ArgumentError(
-                f"size does not apply to the encoder '{self.name}'; it has its own. Leave it out."
+                f"size (--image-size) does not apply to the encoder '{self.name}', which has its own. "
+                "Leave it out."
             )
         loaded = self.load(**given)
         if not isinstance(loaded, Encoder):
@@ -171,7 +172,9 @@ def _found(spec: str, size: int | None, device: str, kind: Kind | None, runtime:
                 "it with 'dptransfer encoder export', and name that file."
             )
         if size is not None:
-            raise ArgumentError(f"size does not apply to the encoder '{spec}'; it has its own. Leave it out.")
+            raise ArgumentError(
+                f"size (--image-size) does not apply to the encoder '{spec}'; it has its own. Leave it out."
+            )
         from dptransfer.encoders.transformers import transformers_encoder
 
         return transformers_encoder(spec, kind=kind, device=device)
