@@ -2,8 +2,8 @@
 
 The mean and the second moment are sums over rows, taken in whole numbers: rows of norm 2²⁴ on the lattice are
 rounded to steps of 2⁸, which leaves norms of at most 2¹⁶ + 64 and products below 2³³, so float64 holds the
-sums of 2²⁰ rows and int64 those of 2³⁰. So they are the same in whatever pieces the pool is read, by whomever,
-in whatever order.
+sums of 2²⁰ rows and int64 those of 2³⁰. So they are the same in whatever pieces the pool is read, by whomever
+and in whatever order.
 """
 
 from __future__ import annotations
