@@ -18,7 +18,14 @@ def intake(tmp_path):
     with ExitStack() as kept:
 
         def made(x, y=None, **given):
-            usual = {"classes": None, "people": None, "encoder": None, "text_column": None, "features": None}
+            usual = {
+                "classes": None,
+                "people": None,
+                "encoder": None,
+                "text_column": None,
+                "features": None,
+                "label_column": None,
+            }
             return Intake(x, y, kept=kept, purpose=tmp_path / "model", **{**usual, **given})
 
         yield made

@@ -6,6 +6,7 @@ import pytest
 import dptransfer as dpt
 from deep.tiny import PLACE
 from dptransfer.errors import ArgumentError, BudgetExceeded
+from dptransfer.privacy import Unit
 from dptransfer.sklearn import PrivateClassifier as Estimator
 from encoders.toys import MeanColour, WordLengths, pictures
 
@@ -34,6 +35,26 @@ def test_arrays_become_a_model_under_one_charge(ledger):
         dpt.fit(x, y, epsilon=1, classes=CLASSES, name="clinic", ledger=ledger)
 
 
+def test_who_works_is_asked_first_and_gets_the_pool(ledger, monkeypatch):
+    from dptransfer.workers import Here
+
+    asked = []
+
+    class Asked(Here):
+        def ready(self):
+            assert not ledger.history()
+            asked.append(self)
+
+    hands, usual = Asked(), dpt.PublicEmbeddings.with_workers
+    monkeypatch.setattr(
+        dpt.PublicEmbeddings, "with_workers", lambda pool, given: asked.append(given) or usual(pool, given)
+    )
+    x, y = rows(600)
+    given = {"epsilon": 1, "classes": CLASSES, "ledger": ledger, "workers": hands}
+    dpt.fit(x, y, method="public", public=rows(300, seed=2)[0], **given)
+    assert asked == [hands, hands]
+
+
 def test_public_rows_people_and_a_holdout_go_to_the_method(ledger):
     x, y = rows(600)
     people = np.arange(600) // 3
@@ -45,14 +66,16 @@ def test_public_rows_people_and_a_holdout_go_to_the_method(ledger):
 
 
 def test_the_default_is_that_of_the_command_line_and_of_scikit_learn(ledger):
+    from dptransfer.cli import options
     from dptransfer.cli.fit import fit as command
 
     own = inspect.signature(dpt.fit).parameters
     assert own["method"].default == inspect.signature(command).parameters["method"].default == "auto"
-    assert own["delta"].default == Estimator().delta
+    assert own["delta"].default == Estimator().delta == options.DELTA
     x, y = rows(60)
     model = dpt.fit(x, y, epsilon=1, classes=CLASSES, ledger=ledger)
     assert model.provenance.method == "mean"
+    assert dpt.fit(x, y, epsilon=1, classes=2, name="n", ledger=dpt.Ledger.in_memory()).classes == (0, 1)
     assert "no public rows were given" in model.provenance.notes[0]
 
 
@@ -112,3 +135,30 @@ def test_a_calibration_that_is_interrupted_costs_no_model(ledger, monkeypatch):
     monkeypatch.setattr("dptransfer.one_call.calibrated_on_public", interrupted)
     x, y = rows(60)
     assert dpt.fit(x, y, epsilon=1, classes=CLASSES, name="p", ledger=ledger).guarantee.epsilon <= 1
+
+
+@pytest.mark.parametrize("unit", ["row", "person"])
+@pytest.mark.parametrize("pool", ["none", "flat", "labelled", "rows"])
+def test_what_the_ledger_would_refuse_is_refused_before_anything_private_is_encoded(
+    ledger, tmp_path, pool, unit
+):
+    private = pictures(tmp_path / "photos", 12)
+    folder = pictures(tmp_path / "pool", 20)
+    public = {
+        "none": None,
+        "flat": folder / "cat",
+        "labelled": folder,
+        "rows": dpt.PublicEmbeddings(np.random.default_rng(0).normal(size=(20, 4))),
+    }[pool]
+    of = {"people": np.arange(12) // 2} if unit == "person" else {}
+    given = {"public": public, "name": "p", "encoder": MeanColour(), "ledger": ledger, **of}
+    ledger.set_budget("p", dpt.Budget(epsilon=1.0, delta=1e-5), unit=Unit(unit))
+    for holdout in (None, 0.3):
+        with pytest.raises(BudgetExceeded):
+            dpt.fit(private, epsilon=3, holdout=holdout, **given)
+    # Only tasks of labelled public rows tell which method it will be; private pictures come after them.
+    assert len(given["encoder"].calls) == (2 if pool == "labelled" else 0)
+    dpt.fit(private, epsilon=0.9, **given)  # what is covered goes its way
+    with pytest.raises(BudgetExceeded):
+        dpt.fit(private, epsilon=0.9, **given)
+    assert [one.charges for one in ledger.datasets()] == [1]

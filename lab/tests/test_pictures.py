@@ -182,3 +182,29 @@ def test_what_is_no_labelled_set_of_pictures_is_refused_in_words(photos, arrays,
     np.savez(photos / "photos.npz", **arrays)
     with pytest.raises(DataError, match=said):
         stored_arrays(parse_study(STUDY), [photos])
+
+
+def test_scans_of_twelve_bits_are_read_by_the_range_that_the_study_declares(photos):
+    rng = np.random.default_rng(0)
+    for folder, count in (("scans/train", 24), ("scans/test", 9), ("scan pool/a", 9)):
+        for number in range(count):
+            level = 400 + 1500 * (number % 3)
+            scan = rng.integers(level, level + 300, (12, 12)).astype(np.uint16)
+            home = photos / folder / (NAMES[number % 3] if "pool" not in folder else "")
+            home.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(scan).save(home / f"{number:02}.png")
+    plain = STUDY.replace("photos.npz", "scans").replace('"pool", size', '"scan pool", size')
+    with pytest.raises(DataError, match="sixteen bits"):
+        stored_arrays(parse_study(plain), [photos])
+    declared = plain.replace("size = 8", "size = 8, grey_range = [0, 4095]")
+    stored = stored_arrays(parse_study(declared), [photos])
+    found = stored["data", "photos", "small-cnn"]
+    assert found.encoder.grey_range == (0, 4095)
+    assert found.open()["pixels"].max() > 200  # white is 4095, and not 65535
+    told = records(declared.partition('[[method]]\nname = "pate"')[0].replace("attack = true", ""), photos)
+    assert {name: one["status"] for name, one in told.items()} == {"mean": "done", "film": "done"}
+    assert told["film"]["settings"]["grey_range"] == [0, 4095]
+    with pytest.raises(DataError, match="without a size these are rows"):
+        parse_study(STUDY.replace("size = 8", "grey_range = [0, 4095]"))
+    with pytest.raises(DataError, match="the lower first"):
+        parse_study(declared.replace("[0, 4095]", "[9, 1]"))

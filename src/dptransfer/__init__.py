@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from dptransfer.release import PrivateClassifier as PrivateClassifier
     from dptransfer.release import evaluate as evaluate
     from dptransfer.release import read_release
+    from dptransfer.workers import Processes as Processes
+    from dptransfer.workers import RayCluster as RayCluster
 
     load, verify = read_release, verify_release
 
@@ -46,6 +48,7 @@ _HOMES = {
     "one_call": ("fit",),
     "privacy": ("Budget", "Guarantee", "Relation"),
     "release": ("PrivateClassifier", "evaluate"),
+    "workers": ("Processes", "RayCluster"),
 }
 _PLACES = {
     **{name: f"dptransfer.{home}:{name}" for home, names in _HOMES.items() for name in names},

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -22,6 +22,7 @@ from dptransfer.progress import progress_bar
 
 if TYPE_CHECKING:
     from dptransfer.data import ImageList, Labelled, TextList
+    from dptransfer.data.class_names import Classes
     from dptransfer.data.grey_levels import GreyRange
     from dptransfer.encoders import Encoder, EncodeReport
     from dptransfer.encoders.base import Kind
@@ -46,10 +47,11 @@ def is_table(path: Path, *, features: str | None = None, text_column: str | None
 def examples_in(
     path: Path,
     encoder: Encoder,
-    classes: Sequence[str | int] | None,
+    classes: Classes | None,
     *,
     labelled: bool = True,
     text_column: str | None = None,
+    label_column: str | None = None,
     person: str | None = None,
 ) -> ImageList | TextList:
     """The images or texts at `path`, as the encoder takes them; without `labelled` no label is looked at.
@@ -60,6 +62,7 @@ def examples_in(
         classes: the declared list.
         labelled: whether they come with labels.
         text_column: the column of the texts.
+        label_column: the column of the labels.
         person: what `--person` says.
     """
     if encoder.kind == "image" and (text_column is not None or path.suffix.lower() == ".txt"):
@@ -67,32 +70,34 @@ def examples_in(
         raise ArgumentError(
             f"{what} an encoder for texts; '{encoder.identity.name}' is for images. Example: --encoder minilm"
         )
-    return examples_at(path, encoder.kind, classes, labelled=labelled, text_column=text_column, person=person)
+    columns = {"text_column": text_column, "label_column": label_column, "person": person}
+    return examples_at(path, encoder.kind, classes, labelled=labelled, **columns)
 
 
 def examples_at(
     path: Path,
     kind: Kind,
-    classes: Sequence[str | int] | None,
+    classes: Classes | None,
     *,
     labelled: bool = True,
     text_column: str | None = None,
+    label_column: str | None = None,
     person: str | None = None,
 ) -> ImageList | TextList:
     """The images or the texts at `path`, whatever will encode them; arguments as for `examples_in`."""
     from dptransfer.data import find_images, find_texts
 
-    whose = None if person == NOBODY else person
+    how: dict[str, Any] = {"classes": classes, "labelled": labelled, "label_column": label_column}
+    how["person"] = None if person == NOBODY else person
     if kind == "text":
-        column = text_column or "text"
-        return find_texts(path, classes=classes, labelled=labelled, column=column, person=whose)
-    return find_images(path, classes=classes, labelled=labelled, person=whose)
+        return find_texts(path, column=text_column or "text", **how)
+    return find_images(path, **how)
 
 
 def labels_of(found: ImageList | TextList, path: Path, what: str) -> Labelled:
     """The labels of what was found; an error where there are none."""
     if found.labelled is None:
-        remedy = "Use a folder per class, or a CSV with a column 'label'."
+        remedy = "Use a folder per class, or a CSV with a column 'label' (another name: --label-column NAME)."
         raise DataError(f"'{path}': {what} must have labels; these have none. {remedy}")
     return found.labelled
 
@@ -115,7 +120,7 @@ def encode_to(
         refuse: raises if it is given names of images; asked about those that cannot even be recognised,
             before the work. Those that break off in the middle are in the report.
         public: nobody's data: unreadable images are left out.
-        how: batch, name and overwrite, as `encode_images` takes them.
+        how: batch, name, overwrite, shard_rows, workers and the like, as `encode_images` takes them.
     """
     from dptransfer.data import ImageList
     from dptransfer.encoders import encode_images, encode_texts
@@ -132,17 +137,19 @@ def encode_to(
 def encoded_beside(
     path: Path,
     encoder: Encoder,
-    classes: Sequence[str | int] | None,
+    classes: Classes | None,
     out: Path,
     person: str | None = None,
     *,
     text_column: str | None = None,
+    label_column: str | None = None,
 ) -> Iterator[Path]:
     """Private examples as an `.emb` folder beside them, the owner's alone, until the release `out` is there.
 
     The arguments are those of `examples_in` and `kept_rows`.
     """
-    found = examples_in(path, encoder, classes, text_column=text_column, person=person)
+    columns = {"text_column": text_column, "label_column": label_column, "person": person}
+    found = examples_in(path, encoder, classes, **columns)
     labels_of(found, path, "private examples")
     with kept_rows(found, encoder, path, out) as rows:
         yield rows

@@ -101,10 +101,14 @@ class MissingDependency(DPTransferError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         """Name the package, the extra that installs it, and what it is for."""
+        self._about = package, extra, purpose
         super().__init__(
             f"{purpose} needs the package '{package}', which is not installed. "
             f"Install it with: pip install 'dptransfer[{extra}]'"
         )
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str], dict[str, object]]:
+        return type(self), self._about, self.__dict__  # from a worker process it comes to this one
 
 
 def nearest(word: str, known: Iterable[str], otherwise: str, *, cutoff: float = 0.6) -> str:

@@ -10,13 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dptransfer.data import STORED, Labelled, PrivateEmbeddings, PublicEmbeddings, read_private, read_public
+from dptransfer.data import (
+    STORED,
+    Facts,
+    Labelled,
+    PrivateEmbeddings,
+    PublicEmbeddings,
+    read_private,
+    read_public,
+)
+from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.data.contents import Contents, contents_of
 from dptransfer.data.images import IMAGE_ENDINGS
 from dptransfer.data.people import person_positions
+from dptransfer.data.pool_outline import PoolOutline
 from dptransfer.data.table import require
 from dptransfer.encoding import NOBODY, examples_at, examples_in, held_in, kept_rows, labels_of
 from dptransfer.errors import ArgumentError, DataError
+from dptransfer.privacy.unit import Unit
 
 if TYPE_CHECKING:
     from dptransfer.arrays import EncodedRows
@@ -29,6 +40,7 @@ DEFAULT_ENCODERS = {"images": "efficientnet-lite0", "texts": "minilm"}
 
 PATHS = (str, Path)
 _BATCH = 32
+_SIZES = ("size", "class_counts", "person_bound", "rows_per_person")  # what is declared of them
 _OF_IMAGES = {"grey_range": "--grey-range", "size": "--image-size"}
 
 
@@ -48,6 +60,7 @@ class Intake:
         encoder: one that is loaded, the name of one, or None for the default; rows take none.
         text_column: the column of the texts in a table.
         features: the columns of features in a table.
+        label_column: the column of labels in a table.
         purpose: what the rows are for; its name is part of that of kept rows.
         kept: holds on to rows as long as they are needed.
         how: size, device, grey range of an encoder that is named, as `get_encoder` takes them.
@@ -58,19 +71,22 @@ class Intake:
         x: Any,
         y: Any = None,
         *,
-        classes: Sequence[str | int] | None,
+        classes: Classes | None,
         people: Any,
         encoder: str | Encoder | None,
         text_column: str | None,
         features: str | None,
+        label_column: str | None,
         purpose: Path,
         kept: ExitStack,
         **how: Any,
     ) -> None:
-        self._x, self._y, self._classes, self._people = x, y, classes, people
-        self._text_column, self._features = text_column, features
+        self._x, self._y, self._people = x, y, people
+        self._classes = None if classes is None else declared_classes(classes)
+        self._text_column, self._features, self._label_column = text_column, features, label_column
         self._purpose, self._kept = purpose, kept
         self._found: ImageList | TextList | None = None
+        self._pools: dict[str | Path, ImageList | TextList] = {}
         self.form: Contents = self._form(x)
         if text_column is not None and self.form == "rows":
             raise ArgumentError(
@@ -97,13 +113,49 @@ class Intake:
             labels=labels,
             people=None if isinstance(people, str) and people == NOBODY else people,
             features=self._features,
+            label_column=self._label_column,
             **declared,
         )
+
+    def facts(self, **declared: Any) -> Facts | None:
+        """What is public about the rows before they are encoded; None where there is nothing to encode.
+
+        Args:
+            declared: what `private` is given; what facts have no room for is left out.
+        """
+        classes = self._classes if self._found is None else self._found.classes
+        if self.encoder is None or classes is None:
+            return None
+        people = self._people if self._found is None else self._found.people
+        by_person = people is not None and not (isinstance(people, str) and people == NOBODY)
+        sizes = {name: declared[name] for name in _SIZES if name in declared}
+        return Facts(
+            classes,
+            (self.encoder.dimension,),
+            encoder=self.encoder.identity,
+            unit=Unit.PERSON if by_person else Unit.ROW,
+            **sizes,
+        )
+
+    def outline(self, x: Any) -> PoolOutline | None:
+        """A stand-in for public rows that are still to be encoded; None where there is none such.
+
+        It has labels where a method may use them: class folders of the private classes.
+        """
+        from dptransfer.encoders import known_vocabulary
+
+        if self.encoder is None or not isinstance(x, PATHS) or self._form(x) == "rows":
+            return None
+        found, words = self._found_at(x), known_vocabulary(self.encoder.identity)
+        own = self._classes if self._found is None else self._found.classes
+        shots = found.classes is not None and set(found.classes) <= set(own or ())
+        return PoolOutline(len(found), None if words is None else len(words), unlabelled=not shots)
 
     def public(self, x: Any) -> PublicEmbeddings:
         """Public rows; pictures and texts go through the encoder of the private ones."""
         if self._form(x) == "rows":
-            return read_public(x, features=self._features) if isinstance(x, PATHS) else PublicEmbeddings(x)
+            columns = {"features": self._features, "label_column": self._label_column}
+            return read_public(x, **columns) if isinstance(x, PATHS) else PublicEmbeddings(x)
         if isinstance(x, PATHS):
             there = held_in(Path(x)).exists()
             require(there, Path(x), "the file or folder must exist; it does not.", "Check the path.")
@@ -115,9 +167,16 @@ class Intake:
         if not isinstance(x, PATHS):
             return PublicEmbeddings(_encoded(x, self.encoder), encoder=self.encoder.identity)
         path = Path(x)
-        found = examples_in(path, self.encoder, None, labelled=False, text_column=self._text_column)
-        rows = kept_rows(found, self.encoder, path, self._purpose, public=True)
+        rows = kept_rows(self._found_at(x), self.encoder, path, self._purpose, public=True)
         return read_public(self._kept.enter_context(rows), name=path.name)
+
+    def _found_at(self, x: str | Path) -> ImageList | TextList:
+        """The public images or texts at a path, which is listed, or unpacked, once."""
+        assert self.encoder is not None
+        if x not in self._pools:
+            how = {"labelled": False, "text_column": self._text_column}
+            self._pools[x] = examples_in(Path(x), self.encoder, None, **how)
+        return self._pools[x]
 
     def _encoded_private(self, **declared: Any) -> PrivateEmbeddings:
         assert self.encoder is not None
@@ -184,7 +243,8 @@ class Intake:
     def _ways(self) -> dict[str, Any]:
         """How examples at a path are read, beside their classes."""
         person = str(self._people) if isinstance(self._people, PATHS) else None
-        return {"labelled": self._y is None, "text_column": self._text_column, "person": person}
+        columns = {"text_column": self._text_column, "label_column": self._label_column}
+        return {"labelled": self._y is None, "person": person, **columns}
 
     def _labelled(self, found: ImageList | TextList) -> ImageList | TextList:
         """With the labels and ids that were given beside them; an error where there are no labels."""

@@ -19,18 +19,21 @@ from dptransfer.data import (
     find_images,
     read_public,
 )
+from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.encoding import NOBODY, same_place
 from dptransfer.errors import ArgumentError
 from dptransfer.intake import PATHS, Intake
+from dptransfer.ledger import Ledger
 from dptransfer.methods import ImageMethod, PrivateMethod
 from dptransfer.methods.calibrate import calibrated_on_public
+from dptransfer.methods.charging import require_room
 from dptransfer.named import as_method
 from dptransfer.privacy import Budget
 
 if TYPE_CHECKING:
     from dptransfer.encoders import Encoder
-    from dptransfer.ledger import Ledger
     from dptransfer.release import PrivateClassifier
+    from dptransfer.workers import Workers
 
 Given: TypeAlias = "ArrayLike | str | Path | Sequence[str] | Sequence[Path]"
 """Rows or pixels as an array; a path; a list of texts; a list of picture files."""
@@ -42,7 +45,7 @@ def fit(
     *,
     epsilon: float,
     delta: float = 1e-5,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     name: str | None = None,
     public: Given | PublicData | None = None,
     people: str | Path | ArrayLike | None = None,
@@ -50,9 +53,11 @@ def fit(
     encoder: str | Encoder | None = None,
     text_column: str | None = None,
     features: str | None = None,
+    label_column: str | None = None,
     grey_range: tuple[float, float] | None = None,
     holdout: float | None = None,
     ledger: Ledger | None = None,
+    workers: Workers | None = None,
 ) -> PrivateClassifier:
     """Fit a classifier on private examples, whatever their form, and charge the ledger once.
 
@@ -74,9 +79,9 @@ def fit(
             that are made already.
         y: class of each example, where `x` does not tell.
         epsilon: ε of the budget.
-        delta: δ of the budget; 0 for pure ε, which needs a public pool.
-        classes: the full public list of classes; it is never inferred from labels. Class folders and files
-            that declare one need none.
+        delta: δ of the budget, the command line's default, too; 0 for pure ε, which needs a public pool.
+        classes: the full public list of classes, or a number n for 0 to n − 1; it is never inferred from
+            labels. Class folders and files that declare one need none.
         name: what the ledger files the data set under; the same for every version of it.
         public: public examples of any of these forms. Labels of class folders and of public files are used
             where a method can.
@@ -87,29 +92,35 @@ def fit(
             'efficientnet-lite0' and 'minilm'.
         text_column: the column of the texts in a table.
         features: the columns of features in a table, as patterns such as 'f*'.
+        label_column: the column of labels in a table, if it is not 'label', 'labels' or 'y'.
         grey_range: black and white of pictures whose greys have more than bytes, as `open_image` takes it.
         holdout: the chance with which an example, or a person, is kept from the fit to check it.
         ledger: where the fit is charged; the user's default ledger file if None.
+        workers: who goes through public rows, such as `Processes(4)`; this process if None.
 
     Raises:
         BudgetExceeded: the data set's budget in the ledger does not cover this fit; no row was read.
         DataError: the examples cannot be used as they are; nothing was charged.
     """
     chosen, budget = as_method(method), Budget(epsilon=epsilon, delta=delta)
+    if workers is not None:
+        workers.ready()
     _require_others(x, public)
+    classes = None if classes is None else declared_classes(classes)
     declared = {"name": name, "classes": classes}
     greys_of: dict[str, Any] = {} if grey_range is None else {"grey_range": grey_range}
     pool: Any
     private: Any
     with ExitStack() as kept:
         if isinstance(x, PrivateData):
-            _require_bare(x, y, classes, name, people, encoder, text_column, features, grey_range)
+            columns = text_column, features, label_column
+            _require_bare(x, y, classes, name, people, encoder, grey_range, *columns)
             private, pool = x, _public_of(public, x)
         elif isinstance(chosen, ImageMethod):
             greys = chosen.grey_range if grey_range is None else grey_range
             how: dict[str, Any] = {"resolution": chosen.network().side, "grey_range": greys}
             pool = _public_pictures(public, **how)
-            private = _private_pictures(x, y, people, **declared, **how)
+            private = _private_pictures(x, y, people, label_column, **declared, **how)
         else:
             intake = Intake(
                 x,
@@ -119,12 +130,24 @@ def fit(
                 encoder=encoder,
                 text_column=text_column,
                 features=features,
+                label_column=label_column,
                 purpose=Path("fit-" + re.sub(r"\W+", "-", name or "unnamed")),
                 kept=kept,
                 **greys_of,
             )
+            early = None if name is None else intake.facts()
+            outline = None if early is None or _is_public(public) else intake.outline(public)
+            if early is not None and ledger is None:
+                ledger = Ledger.default()
+            asked: dict[str, Any] = {"budget": budget, "ledger": ledger, "name": name, "holdout": holdout}
+            if early is not None and outline is not None:
+                require_room(chosen, early, outline, **asked)
             pool = public if _is_public(public) else intake.public(public)
+            if early is not None:
+                require_room(chosen, early, pool, **asked)
             private = intake.private(name=name)
+        if workers is not None and isinstance(pool, PublicEmbeddings):
+            pool = pool.with_workers(workers)
         model = chosen.fit(private, pool, budget=budget, ledger=ledger, holdout=holdout)
         with suppress(KeyboardInterrupt):  # who has no time for it keeps the model, which is paid for
             model = calibrated_on_public(model, pool, budget=budget)
@@ -155,12 +178,13 @@ def _public_of(public: Any, private: PrivateData) -> PublicData | None:
     return PublicEmbeddings(public)
 
 
-def _private_pictures(x: Any, y: Any, people: Any, **declared: Any) -> PrivateImages:
+def _private_pictures(x: Any, y: Any, people: Any, label: str | None, **declared: Any) -> PrivateImages:
     """Private pictures at the size that a network takes."""
     by_path = isinstance(people, PATHS)
     if isinstance(x, PATHS):
         person = people if by_path and people != NOBODY else None
-        x = find_images(x, classes=declared["classes"], labelled=y is None, person=person)
+        how: dict[str, Any] = {"labelled": y is None, "person": person, "label_column": label}
+        x = find_images(x, classes=declared["classes"], **how)
     return PrivateImages(x, y, people=None if by_path else people, **declared)
 
 

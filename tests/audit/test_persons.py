@@ -167,7 +167,7 @@ def test_what_a_person_moves_in_all_shares_of_a_budget_is_what_was_paid_for(rela
 
 
 NORTH = np.array([[0.0, 1.0]])
-CHOOSING = {**SELECTIONS, "top-k": lambda query, *given: TopKMechanism(query, 1, *given)}
+CHOOSING = {**SELECTIONS, "top-k": TopKMechanism}
 
 
 def chosen(name, relation, query=SimilarityScores, classes=12, draws=700):

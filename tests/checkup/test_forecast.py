@@ -3,7 +3,7 @@ import pytest
 
 from dptransfer.checkup import check
 from dptransfer.checkup.forecast import ALMOST_NO_NOISE, EncodingTime
-from dptransfer.data import EncoderIdentity, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.data import EncoderIdentity, PrivateEmbeddings, PublicEmbeddings, ShardedRows
 from dptransfer.errors import ArgumentError
 from dptransfer.methods import auto
 
@@ -48,6 +48,15 @@ def test_no_private_row_or_count_moves_them(found):
     assert again.expected == found.expected
     declared = check(other, PublicEmbeddings(rows(220, 1)), epsilons=[0.5, 2], size=4000)
     assert declared.expected != found.expected  # what is declared does
+
+
+def test_a_pool_in_many_files_is_forecast_from_and_looked_through_like_any_other(found, tmp_path):
+    for number, part in enumerate(np.split(rows(220, 1), 4)):
+        np.save(tmp_path / f"{number}.npy", part)
+    pool = PublicEmbeddings(ShardedRows(sorted(tmp_path.iterdir())))
+    again = check(private(), pool, epsilons=[0.5, 2], size=400)
+    assert again.expected == found.expected
+    assert again.findings == found.findings
 
 
 def test_the_report_says_what_they_can_tell_and_what_not(found):

@@ -505,3 +505,12 @@ def test_rows_of_two_runtimes_are_refused_together_before_anything_is_charged(cl
     words = ("fit", "p.emb", "-m", "public-prior", "-e", "9", "-d", "1e-5", "--out", "model")
     assert "--runtime torch" in cli(*words, "--public", "pool.emb", code=2).stderr
     assert Ledger(ledger).history() == []
+
+
+def test_a_side_that_is_no_side_is_told_of_by_the_name_of_the_option(cli, tmp_path):
+    words = ("encode", tmp_path, "--encoder", "small-cnn", "--out", "a.emb", "--image-size")
+    assert (
+        "size (--image-size) must be a whole number of at least 8; got 4" in cli(*words, "4", code=2).stderr
+    )
+    fit = cli("fit", tmp_path, "-e", "1", "-m", "film", "--image-size", "0", code=2).stderr
+    assert "--image-size takes a whole number of at least 1" in fit

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dptransfer.data import write_embeddings
+from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import ReleaseError
 from dptransfer.ledger import Ledger
 from dptransfer.release import PrivateClassifier, read_evaluation, read_release
@@ -380,3 +381,18 @@ def test_a_pool_with_classes_of_its_own_calibrates_and_the_command_says_so(cli, 
     out = cli(*words, "--public", "labelled.npz", "--out", "two").stdout
     assert "calibrated on tasks made from public rows" in out
     assert cli_json(*words, "--public", data / "pool.npz", "--out", "three")["calibration"] is None
+
+
+def test_a_file_of_words_goes_with_the_public_rows(cli, data, tmp_path):
+    rng = np.random.default_rng(0)
+    words = Vocabulary(("cat", "dog", "bird"), rng.normal(size=(3, 16)), np.zeros(3))
+    own, narrow = words.save(tmp_path / "words.npz"), tmp_path / "narrow.npz"
+    Vocabulary(("cat", "dog"), np.eye(2, 7), np.zeros(2)).save(narrow)
+    fit = ("fit", data / "private.npz", *FIT[:-2], "--name", "p")
+    pool = ("--public", data / "pool.npz", "--set")
+    cli(*fit, *pool, f"data.vocabulary={own}", "--out", "of-words")
+    assert read_release("of-words").provenance.public["vocabulary"] == words.record
+    assert (
+        "the pool's dimension; got 7 and 16" in cli(*fit, *pool, f"data.vocabulary={narrow}", code=2).stderr
+    )
+    assert "Pass --public" in cli(*fit, "--set", f"data.vocabulary={own}", code=2).stderr

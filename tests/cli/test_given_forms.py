@@ -32,10 +32,11 @@ def zipped(path, folder):
 
 
 def test_folders_become_a_release_in_one_command(cli, ledger, tmp_path):
-    """`dptransfer fit photos/ --public pool/ --epsilon 1`: pure, as no delta is given."""
+    """`dptransfer fit photos/ --public pool/ --epsilon 1`: delta is 1e-5, as none is given."""
     private, pool = pictures(tmp_path / "photos", 40), pictures(tmp_path / "pool", 20)
     said = cli("fit", private, "--public", pool, "--epsilon", "1").stdout
     assert "model: CARD.md" in said
+    assert "δ = 1e-5" in said
     assert {one.name for one in tmp_path.iterdir()} == {"photos", "pool", "model", ledger.name}
     assert [one.charges for one in Ledger(ledger).datasets()] == [1]
     answers = cli("predict", "model", private / "cat", "--top", "2", "--out", "a.json")
@@ -116,9 +117,17 @@ def test_features_in_columns_become_a_release_whatever_their_order(cli, cli_json
     one = cli_json("predict", "model", "t.csv", *columns)
     assert [o["score"] for o in one] == [o["score"] for o in cli_json("predict", "model", "new.csv")]
     assert cli_json("evaluate", "model", "t.csv", *columns)["accuracy"] > 0.9
-    told = cli("predict", "model", "t.csv", code=2).stderr
-    assert "dimension, 3" in told
-    assert "--feature-columns" in told
+    assert one == cli_json("predict", "model", "t.csv")  # by name, as the release records them
+    told = cli("predict", "model", "t.csv", "--feature-columns", "f1,f2,id", code=2).stderr
+    assert "'id' is in one of them alone" in told
+    Path("other.csv").write_text("g1,g2,g3,label\n1,2,3,1\n1,2,3,0\n")
+    for words in (("predict", "model", "other.csv"), ("evaluate", "model", "other.csv")):
+        assert "'f1' is none of its" in cli(*words, code=2).stderr
+    private = ("evaluate", "model", "other.csv", "--private", "-e", "1", "--name", "t")
+    assert "'f1' is none of its" in cli(*private, code=2).stderr
+    assert "f1, f2, f3" in Path("model/CARD.md").read_text()
+    np.save("plain.npy", x)  # rows without names go by their width
+    assert len(cli_json("predict", "model", "plain.npy")) == 200
     for option, value in (("--image-size", "64"), ("--grey-range", "0,9"), ("--text-column", "note")):
         refused = cli("fit", "t.csv", *FIT, "--classes", "2", option, value, "--out", "wrong", code=2)
         assert option in refused.stderr
@@ -131,3 +140,66 @@ def test_options_for_rows_are_refused_for_methods_on_pictures(cli, tmp_path):
     for option in ("--text-column", "--feature-columns"):
         said = cli("fit", folder, "-m", "film", "-e", "1", "-d", "1e-5", option, "f", code=2).stderr
         assert f"{option} is for methods on rows" in said
+
+
+def test_the_column_of_labels_is_named_wherever_a_table_is_given(cli, cli_json, tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    x = 3 * np.eye(2)[y] + rng.normal(size=(200, 2))
+    lines = [f"{a:.6f},{b:.6f},{k}" for (a, b), k in zip(x, y, strict=True)]
+    Path("t.csv").write_text("\n".join(["f1,f2,grade", *lines]) + "\n")
+    named = ("--label-column", "grade")
+    cli("fit", "t.csv", *FIT, "--classes", "2", *named, "--test", "t.csv", "--out", "wrong", code=2)
+    Path("pool.csv").write_text("\n".join(["f1,f2", *("1,2" for _ in range(9))]) + "\n")
+    cli("fit", "t.csv", *FIT, "--classes", "2", *named, "--public", "pool.csv", "--name", "t")
+    assert cli_json("evaluate", "model", "t.csv", *named)["accuracy"] > 0.9
+    assert len(cli_json("predict", "model", "t.csv", *named)) == 200
+    assert cli_json("evaluate", "model", "t.csv", *named, "--private", "-e", "1", "--name", "t")["accuracy"]
+    assert "--label-column NAME" in cli("fit", "t.csv", *FIT, "--classes", "2", "-o", "x", code=2).stderr
+    assert "without labels" in cli("check", "t.csv", "--classes", "2").stdout
+    assert "without labels" not in cli("check", "t.csv", "--classes", "2", *named).stdout
+
+
+def test_pictures_and_texts_of_a_table_have_their_labels_where_it_is_said(cli, cli_json, tmp_path):
+    folder = pictures(tmp_path / "photos", 8)
+    lines = [f"{one.relative_to(tmp_path)},{one.parent.name}" for one in sorted(folder.rglob("*.png"))]
+    Path("p.csv").write_text("\n".join(["path,dx", *lines]) + "\n")
+    Path("t.csv").write_text("text,dx\n" + "a long note,dog\nhi,cat\n" * 20)
+    for table in ("p.csv", "t.csv"):
+        words = (table, *FIT, "--classes", "cat,dog", "--out", f"of-{table[0]}")
+        assert "--label-column NAME" in cli("fit", *words, code=2).stderr
+        cli("fit", *words, "--label-column", "dx", "--test", table, code=2)  # its own rows
+        cli("fit", *words, "--label-column", "dx")
+        assert cli_json("evaluate", f"of-{table[0]}", table, "--label-column", "dx")["size"] > 0
+    cli("encode", "p.csv", "--label-column", "d", "--classes", "cat,dog", "-o", "p.emb", code=2)
+    assert (
+        cli_json("encode", "p.csv", "--label-column", "dx", "--classes", "cat,dog", "-o", "p.emb")["classes"]
+        == 2
+    )
+    told = cli("check", "p.csv", "--label-column", "dx", "--classes", "cat,cow").stdout
+    assert "dog" in told  # a label that is no class
+
+
+def test_a_fit_that_is_not_covered_is_refused_before_folders_are_encoded(cli, tmp_path, monkeypatch):
+    private, pool = pictures(tmp_path / "photos", 40), pictures(tmp_path / "pool", 20) / "cat"
+    cli("ledger", "budget", "p", "-e", "1", "-d", "1e-5")
+    encoder = MeanColour(fails_after=0)  # whoever encodes interrupts
+    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda name, **how: encoder)
+    words = ("fit", private, "--public", pool, "-d", "1e-5", "--name", "p")
+    assert "above its budget" in cli(*words, "-e", "2", code=2).stderr
+    assert "above its budget" in cli(*words, "-e", "2", "--holdout", "0.2", code=2).stderr
+    cli(*words, "-e", "0.5", code=130)
+
+
+def test_a_picture_that_a_release_cannot_read_is_refused_with_what_can_be_done_there(cli, tmp_path):
+    """Neither `predict` nor `evaluate` has --grey-range: the release says how pictures are read."""
+    cli("fit", pictures(tmp_path / "photos", 4), *FIT, "--out", "model")
+    scan = pictures(tmp_path / "new", 2) / "cat" / "001.png"
+    Image.fromarray(np.full((8, 8), 4000, dtype=np.uint16)).save(scan)
+    for words in (("predict", "model", scan), ("evaluate", "model", "new")):
+        said = cli(*words, code=2).stderr
+        assert "say in eight bits; or fit a model with --grey-range" in said
+        assert "Declare black and white" not in said
+    private = ("evaluate", "model", "new", "--private", "-e", "1", "--name", "n")
+    assert "save those of more than bytes in eight bits" in cli(*private, code=2).stderr
+    assert "--grey-range LOW,HIGH" in cli("fit", "new", *FIT, "--out", "x", code=2).stderr

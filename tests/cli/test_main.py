@@ -14,7 +14,7 @@ from dptransfer.cli.main import app
 
 HEAVY = (
     "numpy", "scipy", "torch", "opendp", "pandas", "sklearn", "dp_accounting", "PIL", "pydantic",
-    "matplotlib",
+    "matplotlib", "ray", "multiprocessing",
 )  # fmt: skip
 COMMANDS = (
     "methods",

@@ -11,6 +11,7 @@ from dptransfer.data import PrivateImages
 from dptransfer.errors import ArgumentError
 from dptransfer.features import PublicMap, UnitNorm
 from dptransfer.methods import METHODS, MeanPrototypes
+from encoders.toys import pictures
 
 SIZES = ("--classes", "10", "--dim", "1280")
 BUDGET = ("--epsilon", "1", "--delta", "1e-5")
@@ -35,7 +36,7 @@ def test_json_has_the_agreed_shape(cli_json):
 
 
 def test_selections_state_epsilon_in_place_of_noise(cli_json):
-    told = cli_json("plan", "-m", "top-k", "--set", "k=3", "--epsilon", "1", *SIZES)
+    told = cli_json("plan", "-m", "top-k", "--set", "k=3", "--epsilon", "1", "-d", "0", *SIZES)
     (event,) = told["events"]
     assert (event["kind"], event["epsilon"]) == ("selection", 1.0)
     assert "noise_multiplier" not in event
@@ -162,7 +163,7 @@ def test_the_pool_gives_the_dimension(cli_json, data):
         ((*SIZES, "--epsilon", "nan"), "epsilon must be a positive finite number"),
         ((*SIZES, "--epsilon", "1", "--budget", "rho=1"), "exactly one of epsilon, rho and mu"),
         (SIZES, "exactly one of epsilon, rho and mu"),
-        ((*SIZES, "--epsilon", "1"), "pure"),
+        ((*SIZES, "--epsilon", "1", "--delta", "0"), "pure"),
         ((*BUDGET, "--dim", "8", "-m", "auto"), "--classes"),
         ((*BUDGET, "--classes", "10", "-m", "auto"), "--dim"),
         ((*BUDGET, "--relation", "replace-one", *SIZES, "-m", "coinpress"), "--set data.class_counts="),
@@ -290,3 +291,25 @@ def test_a_method_that_bounds_rows_alone_has_no_plan_for_persons(cli):
     cli("plan", *words, "--dim", "8")
     said = cli("plan", *words, "--dim", "8", "--person", "patient", code=2).stderr
     assert "bounds what one example contributes" in said
+
+
+def test_a_pool_that_is_not_encoded_is_planned_for_as_rows_of_the_encoder(cli, cli_json, tmp_path):
+    flat = pictures(tmp_path / "pool", 40) / "cat"
+    words = ("plan", *BUDGET, "--classes", "10", "--public")
+    told = cli_json(*words, flat)
+    assert (told["method"], told["dimension"]) == ("public-prior", 1280)
+    assert "is not encoded: this is the plan for rows of 'efficientnet-lite0', 1280 wide" in told["notes"][0]
+    (tmp_path / "pool.txt").write_text("one\ntwo\n")
+    assert cli_json(*words, tmp_path / "pool.txt")["dimension"] == 384
+    assert "small-cnn" in cli(*words, flat, "--encoder", "small-cnn").stdout
+    with_rows = cli_json("plan", "-m", "public-prior", *BUDGET, *SIZES)
+    assert told["events"][0]["kind"] == with_rows["events"][0]["kind"]
+    assert (
+        "encode it first"
+        in cli_json(*words[:-3], "--classes", "cat,dog", "--public", flat.parent)["notes"][0]
+    )
+    (tmp_path / "pool.txt").write_text("a word\n" * 200)
+    pure = ("plan", "-e", "1", "-d", "0", "--classes", "10", "--public", tmp_path / "pool.txt")
+    assert "Encode it first" in cli(*pure, code=2).stderr
+    assert "known when it is loaded" in cli(*words, flat, "--encoder", "hf:a/b", code=2).stderr
+    assert "--encoder is for a pool" in cli("plan", *BUDGET, *SIZES, "--encoder", "minilm", code=2).stderr

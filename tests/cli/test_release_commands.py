@@ -276,3 +276,22 @@ def test_export(cli, cli_json, data, model):
 def test_export_without_onnx_says_what_to_install(cli, model, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert "dptransfer[onnx]" in cli("export", model, "--onnx", "m.onnx", code=2).stderr
+
+
+def test_results_on_the_rows_of_the_fit_come_with_a_note_where_the_ledger_knows_them(cli, data, ledger):
+    for out in ("model", "again"):  # of rows that are known already the second charge keeps no sketch
+        words = (data / "private.npz", "--classes", "cat,dog,bird", "-e", "1", "-d", "1e-5", "-m", "mean")
+        cli("fit", *words, "--name", "a", "--out", out)
+        own = cli("evaluate", out, data / "private.npz")
+        assert "fitted on these rows" in own.stderr
+        assert "fitted on" not in own.stdout
+        assert cli("evaluate", out, data / "test.npz").stderr == ""
+    cli("evaluate", "model", data / "private.npz", "--add-to-card")
+    assert all(
+        "fitted on these rows" not in one.read_text(errors="replace") for one in Path("model").iterdir()
+    )
+    ledger.rename("elsewhere.sqlite")
+    assert cli("evaluate", "model", data / "private.npz").stderr == ""
+    assert not ledger.exists()  # none is made for it
+    ledger.write_text("no ledger")
+    assert cli("evaluate", "model", data / "private.npz").stderr == ""

@@ -76,11 +76,11 @@ def test_sums_in_float32_would_not_be_exact_on_those_rows():
 
 def test_the_closed_form_without_caps_is_the_capped_sum():
     private, labels, public = problem(4)
-    linear = cpu.linear(private, labels, CLASSES, public, ONE)
-    capped = cpu.capped(private, labels, CLASSES, public, -ONE, ONE)
+    linear = cpu.Linear(private, labels, CLASSES, ONE)(public)
+    capped = cpu.Capped(private, labels, CLASSES, -ONE, ONE)(public)
     assert (linear == capped).all()
     assert (linear == expected(private, labels, CLASSES, public, 0, 2 * ONE)).all()
-    narrow = cpu.capped(private, labels, CLASSES, public, -ONE + 1, ONE)
+    narrow = cpu.Capped(private, labels, CLASSES, -ONE + 1, ONE)(public)
     assert (linear != narrow).any()
 
 

@@ -227,7 +227,7 @@ class Broken(SeededNoise):
     def _fail(self, *given):
         raise OSError("no entropy")
 
-    discrete_gaussian = discrete_laplace = gumbel_argmax = exponential_argmax = _fail
+    discrete_gaussian = discrete_laplace = best_set = permute_and_flip = _fail
     poisson_sample = subset = _fail
 
 

@@ -185,3 +185,23 @@ def test_a_tar_that_leads_back_ends_in_an_error(tmp_path):
     path.write_bytes(bytes(content))
     with pytest.raises(DataError, match="must be complete"):
         find_images(path)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("again", ["cat/1.png", "cat//1.png", "cat\\\\1.png"])
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_two_files_of_one_name_are_refused_for_readers_differ_in_which_they_take(tmp_path, kind, again):
+    path = tmp_path / f"a.{kind}"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in ("cat/1.png", "dog/1.png", again):
+                archive.writestr(name, picture())
+    else:
+        with tarfile.open(path, "w") as archive:
+            for name in ("cat/1.png", "dog/1.png", again):
+                info = tarfile.TarInfo(name)
+                info.size = len(picture())
+                archive.addfile(info, io.BytesIO(picture()))
+    with pytest.raises(DataError, match="a name of its own; two have one") as refusal:
+        unpack(path, PurePosixPath(), ENDINGS)
+    assert "1.png" not in str(refusal.value)

@@ -1,8 +1,10 @@
 """Names that print like nothing, like two lines or like another are refused where they are declared."""
 
+import numpy as np
 import pytest
 
-from dptransfer.data import Facts, PrivateEmbeddings, find_images
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings, find_images
+from dptransfer.data.class_names import declared_classes
 from dptransfer.errors import DataError
 
 
@@ -48,3 +50,13 @@ def test_folders_are_declared_under_the_same_rule(tmp_path):
 
 def test_facts_of_a_release_written_before_the_rule_are_still_read():
     assert Facts(("a", ""), (2,)).classes == ("a", "")
+
+
+def test_a_number_of_classes_stands_for_numbered_ones_wherever_they_are_declared():
+    x, y = np.eye(3), [2, 0, 1]
+    for number in (3, np.int64(3)):
+        assert PrivateEmbeddings(x, y, classes=number).facts.classes == (0, 1, 2)
+        assert PublicEmbeddings(x, y, classes=number).classes == (0, 1, 2)
+    for number in (1, 0, -3, True, 10**6 + 1):
+        with pytest.raises(DataError, match="2 to a million"):
+            declared_classes(number)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dptransfer.data import read_private, read_table
+from dptransfer.data.columns import read_text_columns
 from dptransfer.errors import DataError
 
 pa = pytest.importorskip("pyarrow")
@@ -133,3 +134,20 @@ def test_features_are_named_for_tables_alone(tmp_path):
     np.save(tmp_path / "a.npy", X)
     with pytest.raises(DataError, match="columns of features are those of"):
         read_table(tmp_path / "a.npy", features="f*")
+
+
+def test_the_column_of_labels_may_have_any_name(tmp_path):
+    path = written(tmp_path / "a.parquet", x=[[1.0], [2.0]], dx=["b", "a"], note=["hi", "ho"])
+    assert read_private(path, classes=["a", "b"], label_column="dx").labels.tolist() == [1, 0]
+    assert read_text_columns(path, "note", label="dx").labels == ["b", "a"]
+    assert read_text_columns(path, "note").labels is None
+
+
+def test_features_that_are_named_one_by_one_come_in_that_order_and_a_list_column_needs_no_names(tmp_path):
+    path = written(tmp_path / "a.parquet", b=[1.0, 2.0], x=[3.0, 4.0], note=["p", "q"])
+    found = read_table(path, features=["x", "b"])
+    assert (found.columns, found.rows.tolist()) == (("x", "b"), [[3, 1], [4, 2]])
+    with pytest.raises(DataError, match="'note' is none of its"):
+        read_table(path, features=["x", "note"])
+    path = written(tmp_path / "b.parquet", x=[[1.0, 2.0]])
+    assert read_table(path, features=["p", "q"]).columns is None

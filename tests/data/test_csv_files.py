@@ -41,7 +41,7 @@ def test_private_rows_of_a_csv_need_classes_and_know_their_people(table):
         ('f1,f2\n"1,2\n', "must be a CSV"),
         ("f1;label\n0,25;secret\n", "separated by commas"),
         ("f1\tlabel\n0.25\tsecret\n", "separated by commas"),
-        ("f1,diagnosis\n1,secret\n", "call that of classes 'label'"),
+        ("f1,diagnosis\n1,secret\n", "--label-column NAME"),
     ],
 )
 def test_what_is_no_table_of_features_is_refused_without_a_word_of_it(tmp_path, text, message):
@@ -65,3 +65,15 @@ def test_whole_numbers_are_matched_however_they_are_written(tmp_path):
         declared_labels(tmp_path, ["1.5"], [1, 2])
     (tmp_path / "a.csv").write_text("f1,label\n0,1.0\n1,0\n")
     assert read_private(tmp_path / "a.csv", classes=[0, 1]).labels.tolist() == [1, 0]
+
+
+def test_labels_may_be_in_a_column_of_any_name_which_is_then_no_feature(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("f1,grade,f2,label\n1,3,2,7\n4,5,6,7\n")
+    private = read_private(path, classes=[3, 5], label_column="grade", features="*")
+    assert private.labels.tolist() == [0, 1]
+    assert private.rows.tolist() == [[1, 2, 7], [4, 6, 7]]  # 'label' was asked for, 'grade' says the class
+    assert read_private(path, classes=[3, 5], label_column="grade").rows.tolist() == [[1, 2], [4, 6]]
+    assert read_public(path, label_column="nowhere").labels is None  # a pool need not have it
+    with pytest.raises(DataError, match="these have none, under 'nowhere'"):
+        read_private(path, classes=[3, 5], label_column="nowhere")

@@ -1,13 +1,25 @@
 import json
+import pickle
 from copy import deepcopy
 
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from dptransfer.data import EncoderIdentity, Facts, PrivateEmbeddings, PublicEmbeddings, require_same_encoder
+from dptransfer.data import (
+    EncoderIdentity,
+    Facts,
+    PrivateEmbeddings,
+    PublicEmbeddings,
+    ShardedRows,
+    require_same_encoder,
+)
+from dptransfer.data.examples import finite_rows
 from dptransfer.errors import ArgumentError, DataError, Incompatible
-from dptransfer.privacy import Bound, Unit
+from dptransfer.ledger import Ledger
+from dptransfer.methods import MeanPrototypes, PublicPrototypes
+from dptransfer.noise import SeededNoise
+from dptransfer.privacy import Bound, Budget, Unit
 
 
 def test_private_embeddings_keep_their_counsel():
@@ -93,7 +105,7 @@ def test_public_rows_of_another_encoder_or_width_do_not_match():
 @pytest.mark.parametrize(
     "classes",
     [
-        [["a", "b"]], [0.5, 1.5], [True, False], "ab", 3, [None, "a"], ["a", 1], [1, "a"], ["a", True],
+        [["a", "b"]], [0.5, 1.5], [True, False], "ab", 3.0, [None, "a"], ["a", 1], [1, "a"], ["a", True],
         [["a"], ["b", "c"]], ["\ud800", "a"],
     ],
 )  # fmt: skip
@@ -244,3 +256,116 @@ def test_declared_numbers_are_pythons_own_and_can_be_written():
 def test_what_is_declared_about_people_must_make_sense(declared, rule):
     with pytest.raises(ArgumentError, match=rule):
         PrivateEmbeddings(np.eye(2), [0, 1], classes=["cat", "dog"], **declared)
+
+
+def test_a_pool_whose_columns_are_called_otherwise_is_refused():
+    """Same width, other measurements: the space that was fitted would be another one."""
+    private = PrivateEmbeddings(np.eye(2), [0, 1], classes=[0, 1], columns=["age", "dose"])
+    assert private.facts.columns == ("age", "dose")
+    for columns in (["age", "dose"], None):
+        PublicEmbeddings(np.eye(2), columns=columns).require_match(private.facts)
+    with pytest.raises(Incompatible, match="'size' is in one of them alone"):
+        PublicEmbeddings(np.eye(2), columns=["age", "size"]).require_match(private.facts)
+    with pytest.raises(Incompatible, match="another order"):
+        PublicEmbeddings(np.eye(2), columns=["dose", "age"]).require_match(private.facts)
+
+
+@pytest.mark.parametrize("columns", [["a"], ["a", "a"], ["a", "b", "c"]])
+def test_each_feature_has_a_name_of_its_own_or_none_has(columns):
+    with pytest.raises(ArgumentError, match="a name of its own"):
+        PrivateEmbeddings(np.eye(2), [0, 1], classes=[0, 1], columns=columns)
+
+
+def shards(folder, rows, *where):
+    """The rows in files that end at these places."""
+    for number, part in enumerate(np.split(rows, where)):
+        np.save(folder / f"{number}.npy", part)
+    return ShardedRows([folder / f"{number}.npy" for number in range(len(where) + 1)])
+
+
+def test_a_pool_in_many_files_is_the_same_pool(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(9, 2)).astype(np.float16)
+    one, many = PublicEmbeddings(rows), PublicEmbeddings(shards(tmp_path, rows, 2, 7))
+    assert repr(many) == repr(one) == "PublicEmbeddings(9 rows, dimension 2, unlabelled)"
+    assert (many.record, len(many), many.dimension) == (one.record, 9, 2)
+    assert many.with_shots(PublicEmbeddings(rows, [0, 1, 1] * 3, classes=["a", "b"])).rows is many.rows
+    again = pickle.loads(pickle.dumps(many.with_vocabulary(None)))
+    assert again.record == one.record
+    assert again.rows[1:8].tolist() == rows[1:8].tolist()
+    labelled = PublicEmbeddings(many.rows, [0, 1, 1] * 3, classes=["a", "b"])
+    found, labels = labelled.shots_for(Facts(("a", "b"), 2))
+    assert found.tolist() == rows.tolist()
+    assert labels.tolist() == [0, 1, 1] * 3
+
+
+def test_a_public_row_that_is_not_finite_is_told_by_its_file(tmp_path):
+    rows = np.zeros((9, 2), np.float32)
+    rows[4, 1] = np.inf
+    many = shards(tmp_path, rows, 2, 7)
+    with pytest.raises(DataError, match=r"finite; row 2 of '.*1\.npy' is not\. Remove it from the pool\."):
+        PublicEmbeddings(many)
+    assert PrivateEmbeddings(many, [0, 1, 1] * 3, classes=["a", "b"]).rows is many
+
+
+def test_a_pool_is_read_once_for_all_and_not_again_where_it_is_on_record(tmp_path, monkeypatch):
+    rows = np.zeros((9, 2), np.float32)
+    many, read = shards(tmp_path, rows, 2, 7), []
+    plain = ShardedRows.read
+    monkeypatch.setattr(
+        ShardedRows, "read", lambda self, which, **how: read.append(which) or plain(self, which, **how)
+    )
+    pool = PublicEmbeddings(many)
+    assert pool.fingerprint == PublicEmbeddings(rows).fingerprint
+    assert [one.stop - one.start for one in read] == [9]
+    many.finite = True
+    assert PublicEmbeddings(many, fingerprint="known").fingerprint == "known"
+    assert len(read) == 1
+
+
+def test_a_part_of_private_rows_in_many_files_is_read_when_it_is_asked_for(tmp_path):
+    rows, labels = np.random.default_rng(0).normal(size=(9, 2)), [0, 1, 1] * 3
+    positions = np.array([8, 1, 2, 5])
+    one, many = (
+        PrivateEmbeddings(x, labels, classes=["a", "b"], people=[0, 0, 1] * 3)
+        for x in (rows, shards(tmp_path, rows, 2, 7))
+    )
+    assert one.fingerprint == many.fingerprint
+    assert repr(one) == repr(many)
+    first, second = (whole.part(positions, whole.facts) for whole in (one, many))
+    assert isinstance(second.rows, ShardedRows)
+    assert second.rows[:].tolist() == first.rows.tolist()
+    assert second.fingerprint == first.fingerprint != one.fingerprint
+    assert second.people.tolist() == first.people.tolist()
+    assert pickle.loads(pickle.dumps(second)).rows[1:].tolist() == first.rows[1:].tolist()
+    again = second.part(np.array([3, 0]), one.facts)
+    assert again.rows[:].tolist() == rows[[5, 8]].tolist()
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_rows_are_finite_that_numpy_finds_finite(kind):
+    odd = np.array([0, -0.0, 1, np.inf, -np.inf, np.nan, -np.nan, np.finfo(kind).max, np.finfo(kind).tiny])
+    rows = np.stack([np.ones(len(odd)), odd.astype(kind), -odd.astype(kind)], axis=1).astype(kind)
+    assert finite_rows(rows).tolist() == np.isfinite(rows).all(axis=1).tolist()
+    assert finite_rows(rows.T).tolist() == np.isfinite(rows.T).all(axis=1).tolist()
+    assert finite_rows(rows[:0]).tolist() == []
+
+
+@pytest.mark.parametrize("people", [None, np.arange(40) // 3])
+def test_a_fit_does_not_depend_on_how_its_rows_are_cut(tmp_path, people):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 40)
+    rows, pool = np.eye(4)[labels] + rng.normal(0, 0.3, (40, 4)), rng.normal(size=(30, 4))
+    released = []
+    for number, cuts in enumerate(((), (3, 20), range(1, 30))):
+        x, public = rows, PublicEmbeddings(pool)
+        if cuts:
+            (tmp_path / f"{number}x").mkdir()
+            (tmp_path / f"{number}p").mkdir()
+            x = shards(tmp_path / f"{number}x", rows, *cuts)
+            public = PublicEmbeddings(shards(tmp_path / f"{number}p", pool, *cuts))
+        private = PrivateEmbeddings(x, labels, classes=["a", "b"], name="zoo", people=people)
+        for method in (MeanPrototypes(), PublicPrototypes()):
+            how = {"budget": Budget(2.0, 1e-5), "noise": SeededNoise(1), "ledger": Ledger.in_memory()}
+            model = method.fit(private, public=public, **how)
+            released.append((model.scores(pool).tolist(), model.provenance.public))
+    assert released[0:2] == released[2:4] == released[4:6]

@@ -126,3 +126,14 @@ def test_looking_for_a_name_reads_no_array(tmp_path, monkeypatch):
         assert "x" in arrays
         assert "y" not in arrays
         assert list(arrays) == ["x"]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_arrays_of_one_name_are_refused(tmp_path):
+    """`numpy.load` reads the last, and others the first."""
+    path = tmp_path / "a.npz"
+    np.savez(path, x=np.zeros(2))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("x.npy", archive.read("x.npy"))
+    with pytest.raises(DataError, match="a name of its own"), open_archive(path):
+        pass

@@ -192,3 +192,9 @@ def test_rows_alone_have_no_column_of_people(tmp_path):
     np.save(tmp_path / "x.npy", X)
     with pytest.raises(DataError, match=r"column 'who'; there are no columns\. Name a .csv or .npy file"):
         read_table(tmp_path / "x.npy", person="who")
+
+
+def test_an_archive_may_call_its_labels_anything(tmp_path):
+    np.savez(tmp_path / "a.npz", x_train=np.eye(2), dx_train=[1, 0], y_train=[5, 5])
+    assert read_table(tmp_path / "a.npz", label_column="dx").labels.tolist() == [1, 0]
+    assert read_table(tmp_path / "a.npz").labels.tolist() == [5, 5]

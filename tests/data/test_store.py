@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from dptransfer.data import EncoderIdentity, PrivateEmbeddings, read_private, store
+from dptransfer.data import EncoderIdentity, PrivateEmbeddings, read_private, store, store_beside
 from dptransfer.data.store import read_store, write_embeddings
 from dptransfer.errors import ArgumentError, DataError
 
@@ -93,12 +93,12 @@ def test_a_folder_that_is_not_ours_is_never_overwritten(tmp_path, rows):
     assert (tmp_path / "b.emb" / "thesis.tex").exists()
 
 
-@pytest.mark.parametrize("step", ["_write_rows", "write_synced"])
-def test_a_full_disk_leaves_the_old_folder_and_nothing_else(folder, rows, monkeypatch, step):
+@pytest.mark.parametrize(("module", "step"), [(store, "write_rows"), (store_beside, "write_synced")])
+def test_a_full_disk_leaves_the_old_folder_and_nothing_else(folder, rows, monkeypatch, module, step):
     def full(*args, **settings):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(store, step, full)
+    monkeypatch.setattr(module, step, full)
     with pytest.raises(DataError, match="No space left on device"):
         write_embeddings(folder, rows[:2], overwrite=True)
     monkeypatch.undo()
@@ -164,7 +164,7 @@ def test_a_shape_other_than_the_manifest_says_is_refused(folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 3}, "Upgrade dptransfer"),
+        ({"version": 4}, "Upgrade dptransfer"),
         ({"version": 0}, "version"),
         ({"dimension": "4"}, "dimension"),
         ({"surprise": 1}, "surprise"),

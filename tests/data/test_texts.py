@@ -81,3 +81,12 @@ def test_people_of_texts_in_a_parquet_file_may_have_gaps(tmp_path):
         find_texts(tmp_path / "a.parquet", person="who")
     with pytest.raises(DataError, match="got the type bool"):
         find_texts(tmp_path / "a.parquet", person="on")
+
+
+def test_the_labels_of_texts_may_be_in_a_column_of_any_name(tmp_path):
+    (tmp_path / "a.csv").write_text("text,dx\nhello,greet\nbye,part\n")
+    found = find_texts(tmp_path / "a.csv", classes=["part", "greet"], label_column="dx")
+    assert found.labels.tolist() == [1, 0]
+    with pytest.raises(DataError, match="labels must be in the column 'nowhere'"):
+        find_texts(tmp_path / "a.csv", classes=["part", "greet"], label_column="nowhere")
+    assert find_texts(tmp_path / "a.csv", labelled=False, label_column="nowhere").labels is None

@@ -1,3 +1,4 @@
+import pickle
 import sys
 from dataclasses import replace
 
@@ -38,7 +39,9 @@ PLACE = f"{__name__}:MeanColour"
 def test_a_class_or_a_function_is_an_encoder_by_its_place():
     found = get_encoder(PLACE)
     assert isinstance(found, MeanColour)
-    with pytest.raises(ArgumentError, match="size does not apply to the encoder 'MeanColour'"):
+    with pytest.raises(
+        ArgumentError, match=r"size \(--image-size\) does not apply to the encoder 'MeanColour'"
+    ):
         get_encoder(PLACE, size=64)
     with pytest.raises(ArgumentError, match="'MeanColour' runs on the cpu; got 'cuda'"):
         get_encoder(PLACE, device="cuda")
@@ -138,3 +141,11 @@ class Sealed(MeanColour):
     def _no(self):
         if hasattr(self, "dimension"):
             raise AttributeError("identity")
+
+
+def test_an_encoder_knows_how_it_is_made_again_elsewhere():
+    made = get_encoder("small-cnn", size=16, grey_range=(0, 9))
+    again = pickle.loads(pickle.dumps(made.made_by))()
+    assert again.identity == made.identity
+    assert again.identity.grey_range == (0, 9)
+    assert again is not made

@@ -1,4 +1,4 @@
-"""Small encoders and pictures for the tests; `python toys.py FOLDER OUT` encodes slowly, to be killed."""
+"""Small encoders and pictures for the tests; `python toys.py FOLDER OUT [N]` encodes slowly, to be killed."""
 
 import sys
 import time
@@ -71,5 +71,6 @@ if __name__ == "__main__":
         MeanColour(pause=0.2),
         sys.argv[2],
         batch=4,
+        shard_rows=int(sys.argv[3]) if len(sys.argv) > 3 else None,
         progress=lambda done, total: print(done, flush=True),
     )

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,13 +18,14 @@ def people():
 
 class Store(Target):
     name = "emb"
+    cut: ClassVar = {}
 
     def write(self, folder):
         from dptransfer.data import write_embeddings
 
         x, y = rows_and_labels()
         sources = [f"{CLASSES[label]}/{place}.png" for place, label in enumerate(y)]
-        how = {"classes": CLASSES, "name": "rows", "sources": sources, "people": people()}
+        how = {"classes": CLASSES, "name": "rows", "sources": sources, "people": people(), **self.cut}
         write_embeddings(folder / "a.emb", x, y, **how)
 
     def damage(self, folder, dice):
@@ -51,18 +53,25 @@ class Store(Target):
         def read():
             table = read_table(path)
             x, y = rows_and_labels()
-            same = np.array_equal(table.rows, x) and np.array_equal(table.labels, y)
+            same = np.array_equal(table.rows[:], x) and np.array_equal(table.labels, y)
             same = same and np.array_equal(table.people, people())
             require(repaired or same, "a changed .emb folder is read as if it were whole")
 
         use_every_way(
             read,
-            lambda: np.array(read_table(path, verify=False).rows),
+            lambda: np.array(read_table(path, verify=False).rows[:]),
             lambda: read_private(path, classes=CLASSES).fingerprint,
             lambda: read_private(path).fingerprint,
             lambda: read_private(path, people="folder").people,
             lambda: read_public(path).fingerprint,
         )
+
+
+class ShardedStore(Store):
+    """The same rows in three files."""
+
+    name = "emb-shards"
+    cut: ClassVar = {"shard_rows": 13}
 
 
 def _repair(store):
@@ -73,6 +82,8 @@ def _repair(store):
         told["files"] = {
             name: hashlib.sha256((store / name).read_bytes()).hexdigest() for name in told["files"]
         }
+        for shard in told.get("shards", ()):
+            shard["sha256"] = hashlib.sha256((store / shard["file"]).read_bytes()).hexdigest()
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return True  # nothing to put right; the manifest itself may have been changed
     manifest.write_text(json.dumps(told))
@@ -80,4 +91,4 @@ def _repair(store):
 
 
 def targets():
-    return [Store()]
+    return [Store(), ShardedStore()]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dptransfer.accounting import fits, guarantee_of
+from dptransfer.cli.options import budget_from
 from dptransfer.errors import ArgumentError, BudgetExceeded, LedgerError, PrivacyWarning, RelationMismatch
 from dptransfer.ledger import Charge, Ledger
 from dptransfer.ledger.entry import stamped, written
@@ -38,7 +39,12 @@ def test_the_remedy_in_a_refusal_is_enough_and_not_much_more(ledger, budget, ste
     _, _, _, name, *options = shlex.split(message.split("with: ")[1])
     amounts = dict(zip(options[::2], options[1::2], strict=True))
     relation = Relation(amounts.pop("--relation", "add/remove"))
-    raised = Budget(**{key[2:]: float(value) for key, value in amounts.items()}, relation=relation)
+    raised = budget_from(
+        float(amounts["--epsilon"]) if "--epsilon" in amounts else None,
+        float(amounts["--delta"]),
+        amounts.get("--budget"),
+        relation,
+    )  # as the command line reads it
     assert (name, raised.flavour, raised.delta) == ("clinic a", budget.flavour, budget.delta)
     currency = {"zcdp": "rho", "gdp": "mu"}.get(budget.flavour, "epsilon")
     amount = getattr(raised, currency)
@@ -58,7 +64,7 @@ def test_a_refusal_reads_as_the_rule_the_finding_and_the_remedy(ledger):
         "This release would bring 'clinic-a' to epsilon 1.3 (add/remove), by the sum of epsilon, above its "
         "budget of epsilon 1; "
         "epsilon 0.8 is spent already. Lower the request, or ask the data owner to raise the budget with: "
-        "dptransfer ledger budget clinic-a --epsilon 1.3"
+        "dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0"
     )
     nameless = Content("ab" * 32)
     ledger.set_budget(nameless, Budget(epsilon=0.1, delta=1e-5))

@@ -178,3 +178,14 @@ def test_a_receipt_of_an_older_ledger_still_closes_its_charge(older):
 def test_a_data_set_of_another_ledger_is_refused(older):
     with pytest.raises(LedgerError, match="holds in one ledger only"):
         Ledger.in_memory().budget_of(Ledger(older).find("other"))
+
+
+def test_the_ledger_tells_its_owner_whether_a_charge_was_for_these_rows(ledger):
+    """Only that charge counts: rows of a later test under the same name were not fitted on."""
+    one = charge(ledger, X, "clinic-a")
+    two = charge(ledger, X, "clinic-a")
+    charge(ledger, STRANGERS, "clinic-a")
+    for head in (one.head, two.head):
+        assert ledger.charged_for(X[:20], head)
+        assert not ledger.charged_for(STRANGERS, head)
+    assert not ledger.charged_for(X, "0" * 64)

@@ -8,6 +8,7 @@ from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS
 from dptransfer.methods.replan import verify_release
 from dptransfer.noise import SeededNoise
+from dptransfer.noise.race import Wanted
 from dptransfer.privacy import Budget, Relation
 from dptransfer.release.verify import STEPS
 
@@ -102,10 +103,14 @@ class Silent(SeededNoise):
 
     discrete_laplace = discrete_gaussian
 
-    def gumbel_argmax(self, scores, scale):
-        return int(np.argmax(scores))
+    def best_set(self, bins, size, scale):
+        found = bins.falling()
+        lots = yield [Wanted(*one[:2], tuple(range(one.count))) for one in found]
+        best = sorted((one for lot in lots for one in lot), key=lambda one: (-one.score, one.position))
+        return tuple(sorted(one.position for one in best[:size]))
 
-    exponential_argmax = gumbel_argmax
+    def permute_and_flip(self, bins, scale):
+        return self.best_set(bins, 1, scale)
 
 
 REPLACE = Budget(epsilon=1.0, delta=1e-5, relation=Relation.REPLACE_ONE)

@@ -1,115 +1,208 @@
-import os
 import secrets
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 from dptransfer.errors import ArgumentError
-from dptransfer.mechanisms import selection
 from dptransfer.noise import SecureNoise, SeededNoise, coin, race
+from dptransfer.noise.score_bins import ScoreBins
 
 from .laws import exponential_mechanism, fits_table, permute_and_flip
 
 SCORES = np.array([3, 0, 7, 7, 5, -9, 6])
 WIDTH = 2.5
-GAPS = [0, 1, 2, 1_000, 10**6, 64 * 10**6 - 1, 64 * 10**6, 64 * 10**6 + 1, 10**9, 2**62]
 
 
-def draws(choose, trials, scores=SCORES):
-    return [choose(scores, WIDTH) for _ in range(trials)]
+def exponential(scores, scale=WIDTH, randbits=secrets.randbits):
+    return race.settled(race.best_set(ScoreBins.of(scores, scale), 1, scale, randbits), scores)[0]
 
 
-@pytest.fixture(params=[2, 3, 2**15])
-def chunk(request, monkeypatch):
-    """Chunks so small that seven candidates span several."""
-    monkeypatch.setattr(race, "_CHUNK", request.param)
+def flipped(scores, scale=WIDTH, randbits=secrets.randbits):
+    choice = race.permute_and_flip(ScoreBins.of(scores, scale), scale, randbits)
+    return race.settled(choice, scores)[0]
 
 
-@pytest.mark.usefixtures("chunk")
-def test_the_gumbel_race_has_the_law_of_the_exponential_mechanism():
-    drawn = draws(race.gumbel_argmax, 4_000)
+def set_law(scores, size, scale):
+    """P(S) ∝ exp(min score ÷ scale), in the order of `combinations`."""
+    worst = np.array([min(one) for one in combinations(scores.tolist(), size)])
+    weights = np.exp((worst - worst.max()) / scale)
+    return weights / weights.sum()
+
+
+class AllWays:
+    """Runs a choice along every way its draws may go, with the exact probability of each."""
+
+    def __init__(self, monkeypatch):
+        monkeypatch.setattr(race, "_drawn", self.drawn)
+        monkeypatch.setattr(race, "_subset", self.subset)
+        monkeypatch.setattr(race, "below_exponential", self.coin)
+
+    def law(self, begin, scores):
+        """Probability of every result, given that the first proposal is kept; and of that."""
+        found, todo = {}, [()]
+        while todo:
+            self.path, self.taken, self.chance = todo.pop(), 0, Fraction(1)
+            try:
+                result = race.settled(begin(), scores)
+                found[result] = found.get(result, 0) + self.chance
+            except Undecided as branch:
+                todo += [(*self.path, one) for one in branch.options]
+        kept = sum(found.values())
+        return {result: float(chance / kept) for result, chance in found.items()}, float(kept)
+
+    def branch(self, chances):
+        if self.taken == len(self.path):
+            raise Undecided([place for place, chance in enumerate(chances) if chance])
+        one = self.path[self.taken]
+        self.taken += 1
+        self.chance *= chances[one]
+        return one
+
+    def drawn(self, weights, randbits):
+        return self.branch([Fraction(weight, sum(weights)) for weight in weights])
+
+    def subset(self, population, size, randbits):
+        ways = list(combinations(range(population), size))
+        return ways[self.branch([Fraction(1, len(ways))] * len(ways))]
+
+    def coin(self, uniform, bits, gap, scale, factor, randbits):
+        if gap < 1_000 * scale:  # what is deeper hardly counts
+            low, high = (factor * end for end in coin.exponential_interval(gap, scale, digits=600))
+            assert high <= 1 + Fraction(1, 10**50)
+            self.chance *= (low + high) / 2
+        return True
+
+
+class Undecided(Exception):
+    def __init__(self, options):
+        super().__init__(options)
+        self.options = options
+
+
+POOLS = {
+    "mixed": SCORES,
+    "tied": np.full(5, 4),
+    "two levels": np.array([0, 0, 3_000, 3_001, 3_004, 0]),
+    "far": np.array([10**12, 10**12 - 40, 5, 4, 10**12 - 41]),
+}
+
+
+@pytest.mark.parametrize("scores", POOLS.values(), ids=POOLS)
+@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("scale", [2.5, 40.0])
+def test_all_ways_together_are_the_law_over_all_sets(scores, size, scale, monkeypatch):
+    bins = ScoreBins.of(scores, scale, size)
+    ways = AllWays(monkeypatch)
+    law, kept = ways.law(lambda: race.best_set(bins, size, scale, secrets.randbits), scores)
+    want = dict(zip(combinations(range(len(scores)), size), set_law(scores, size, scale), strict=True))
+    assert sum(law.values()) == pytest.approx(1)
+    for one, chance in want.items():
+        assert law.get(one, 0.0) == pytest.approx(chance, rel=1e-9, abs=1e-12)
+    assert kept > 0.5
+
+
+def test_a_wrong_number_of_sets_is_noticed(monkeypatch):
+    scores = POOLS["two levels"]
+    bins = ScoreBins.of(scores, 2_000.0, 2)
+    ways = AllWays(monkeypatch)
+    monkeypatch.setattr(race.math, "comb", lambda n, k: n**k)  # as if members came in an order, and twice
+    law, _ = ways.law(lambda: race.best_set(bins, 2, 2_000.0, secrets.randbits), scores)
+    got = [law.get(one, 0.0) for one in combinations(range(6), 2)]
+    assert not np.allclose(got, set_law(scores, 2, 2_000.0), rtol=1e-6)
+
+
+def test_sets_of_one_have_the_law_of_the_exponential_mechanism():
+    drawn = [exponential(SCORES) for _ in range(4_000)]
     assert fits_table(drawn, exponential_mechanism(SCORES, WIDTH))
     assert not fits_table(drawn, exponential_mechanism(SCORES, 2 * WIDTH))
 
 
-@pytest.mark.usefixtures("chunk")
-def test_the_exponential_race_has_the_law_of_permute_and_flip():
-    drawn = draws(race.exponential_argmax, 4_000)
+def test_visits_in_random_order_have_the_law_of_permute_and_flip():
+    drawn = [flipped(SCORES) for _ in range(6_000)]
     assert fits_table(drawn, permute_and_flip(SCORES, WIDTH))
     assert not fits_table(drawn, permute_and_flip(SCORES, 2 * WIDTH))
+    assert not fits_table(drawn, exponential_mechanism(SCORES, WIDTH))
 
 
-@pytest.mark.parametrize("gap", [0, 1, 7, 20, 27, 28, 150])
-@pytest.mark.parametrize("further", [0, 2**64 - 1])
-def test_a_coin_shows_heads_for_exactly_the_numbers_below_its_probability(gap, further, monkeypatch):
-    """Every 16-bit number is thrown once, followed by zeros or by ones; how many show heads is counted."""
-    scores = np.append(np.full(2**16, -gap), 0)
-    thrown = iter(np.append(np.arange(2**16), 0).tolist())
-    monkeypatch.setattr(os, "urandom", lambda size: np.fromiter(thrown, np.uint16, size // 2).tobytes())
-    monkeypatch.setattr(secrets, "randbits", lambda bits: further)
-    found = []
-    monkeypatch.setattr(secrets, "randbelow", lambda most: found.append(most) or 0)
-    race.exponential_argmax(scores, WIDTH)
-    low, _ = coin.exponential_interval(gap, WIDTH, digits=60)
-    below = int(low * 2**16) + (further == 0 and gap > 0)
-    assert found == [below + 1]  # and the best itself
+def test_a_clock_that_stands_still_is_noticed(monkeypatch):
+    """Without the time, permute-and-flip is the exponential mechanism."""
+    monkeypatch.setattr(coin.ExponentialClock, "survived", lambda *given: True)
+    drawn = [flipped(SCORES) for _ in range(6_000)]
+    assert not fits_table(drawn, permute_and_flip(SCORES, WIDTH))
 
 
 def test_the_law_does_not_depend_on_the_bounds(monkeypatch):
-    """Bounds up to eight times too large, different for each candidate: the last coin makes up for them."""
+    """Bounds several times too large, different for each bin: the coins make up for them."""
     honest = race._bounds
-    loose = np.array([8, 1, 3, 1, 5, 8, 2])
-    monkeypatch.setattr(race, "_bounds", lambda *arguments: honest(*arguments) * loose)
-    assert fits_table(draws(race.gumbel_argmax, 1_500), exponential_mechanism(SCORES, WIDTH))
-    monkeypatch.setattr(race, "_kept", lambda *arguments: True)
-    assert not fits_table(draws(race.gumbel_argmax, 1_500), exponential_mechanism(SCORES, WIDTH))
+
+    def loose(gaps, scale, sets):
+        bounds, one = honest(gaps, scale, sets)
+        return [bound * (1 + place % 5) for place, bound in enumerate(bounds)], one
+
+    monkeypatch.setattr(race, "_bounds", loose)
+    assert fits_table([exponential(SCORES) for _ in range(1_500)], exponential_mechanism(SCORES, WIDTH))
+    assert fits_table([flipped(SCORES) for _ in range(1_500)], permute_and_flip(SCORES, WIDTH))
+    monkeypatch.setattr(race, "below_exponential", lambda *given: True)
+    assert not fits_table([exponential(SCORES) for _ in range(1_500)], exponential_mechanism(SCORES, WIDTH))
 
 
 @pytest.mark.parametrize("scale", [1e6, 999_983.7, 1e6 / 3])
-@pytest.mark.parametrize("bits", [16, 40, 58])
-def test_bounds_are_above_the_weights_and_hardly_so(scale, bits):
-    rng = np.random.default_rng(bits)
-    gaps = [*GAPS, *rng.integers(0, 70 * 10**6, 300).tolist()]
-    best = 2**62
-    bounds = np.concatenate([race._bounds(np.array([best - gap]), best, scale, bits) for gap in gaps])
-    assert (bounds == race._bounds(best - np.array(gaps), best, scale, bits)).all()
-    for gap, bound in zip(gaps, bounds.tolist(), strict=True):
-        low, high = (2**bits * value for value in coin.exponential_interval(gap, scale, digits=60))
-        assert high <= bound
-        assert bound <= low * (1 + Fraction(1, 2**39)) + 1
+@pytest.mark.parametrize("sets", [1, 10**80])
+def test_bounds_are_above_the_weights_and_hardly_so(scale, sets):
+    rng = np.random.default_rng(7)
+    gaps = [0, 1, 2, 1_000, 10**6, *(rng.random(40) * 900 * scale).astype(int).tolist()]
+    bounds, one = race._bounds(gaps, scale, sets)
+    for gap, bound in zip(gaps, bounds, strict=True):
+        low, high = coin.exponential_interval(gap, scale, digits=max(60, int(gap / scale)))
+        assert Fraction(bound, one) >= high or bound == one
+        loose = Fraction(2) if gap > 700 * scale else 1 + Fraction(1, 2**38)
+        assert Fraction(bound, one) <= max(low * loose, Fraction(1, 2**1000 * sets))
+    assert race._bounds([2**63], scale, sets)[0] == [1]
 
 
-def test_bounds_hold_for_scores_as_far_apart_as_integers_go():
+def test_scores_as_far_apart_as_integers_go_are_told_apart():
     far = np.array([2**63 - 1, -(2**63), 0])
-    assert race._bounds(far, 2**63 - 1, 1.0, 40)[1:].tolist() == [1, 1]
-    assert race._bounds(far, 2**63 - 1, 2.0**64, 40)[1] == pytest.approx(2**40 * np.exp(-1), rel=1e-9)
-    for choose in (race.gumbel_argmax, race.exponential_argmax):
+    for choose in (exponential, flipped):
         assert choose(far, 1.0) == choose(far, 5e-300) == 0
 
 
-def test_many_equal_candidates_share_evenly(monkeypatch):
-    monkeypatch.setattr(race, "_CHUNK", 2**11)
+@pytest.mark.parametrize("choose", [exponential, flipped])
+def test_many_equal_candidates_share_evenly(choose):
     scores = np.repeat([0, 4], 3 * 2**12)
-    for choose in (race.gumbel_argmax, race.exponential_argmax):
-        places = np.array([choose(scores, 1e12) for _ in range(200)]) // 2**12
-        assert fits_table(places, np.ones(6))
+    places = np.array([choose(scores, 1e12) for _ in range(300)]) // 2**12
+    assert fits_table(places, np.ones(6))
+
+
+@pytest.mark.parametrize("spread", [0.1, 300.0, 1e6])
+@pytest.mark.parametrize("size", [1, 10])
+def test_few_candidates_have_to_be_seen(spread, size):
+    scores = (np.random.default_rng(5).normal(size=50_000) * spread * 1e6).astype(np.int64)
+    bins, noise, rounds = ScoreBins.of(scores, 1e6, size), SeededNoise(1), 0
+    for _ in range(20):
+        choice = noise.best_set(bins, size, 1e6)
+        wanted = next(choice)
+        while True:
+            rounds += 1
+            try:
+                wanted = choice.send([race.looked_up(one, scores) for one in wanted])
+            except StopIteration:
+                break
+    assert rounds / 20 < 3 + (size > 1)
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("inf"), float("nan")])
-def test_a_width_no_race_can_use_is_refused(scale):
-    for choose in (SecureNoise().gumbel_argmax, SecureNoise().exponential_argmax):
-        with pytest.raises(ArgumentError, match="scale"):
-            choose(SCORES, scale)
-
-
 @pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(1)])
-def test_classes_are_raced_side_by_side_and_answered_in_their_order(noise, monkeypatch):
-    monkeypatch.setattr(selection, "_ROWS", 7)
-    scores = np.zeros((30, 21), dtype=np.int64)
-    winners = np.random.default_rng(2).integers(0, 30, 21)
-    scores[winners, np.arange(21)] = 10_000
-    chosen = selection.for_each_class(
-        lambda column, *, noise: noise.gumbel_argmax(column, 1.0), scores, noise
-    )
-    assert chosen == winners.tolist()
+def test_a_width_no_choice_can_use_is_refused(scale, noise):
+    bins = ScoreBins.of(SCORES, 1.0)
+    for begin in (lambda: noise.best_set(bins, 1, scale), lambda: noise.permute_and_flip(bins, scale)):
+        with pytest.raises(ArgumentError, match="scale"):
+            begin()
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 2**20 + 1, 10**60])
+def test_numbers_below_a_bound_are_below_it_and_reach_it(bound):
+    drawn = [race.below(bound, secrets.randbits) for _ in range(60)]
+    assert all(0 <= one < bound for one in drawn)
+    assert bound < 10 or max(drawn) > bound // 2

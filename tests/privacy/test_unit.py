@@ -54,7 +54,7 @@ STEPS = {
     "rounds": GaussianRounds(SUMS, 8.0, ADD, 3),
     "sampled rounds": GaussianRounds(SUMS, 8.0, ADD, 3, sampling_rate=0.1),
     "selection": ExponentialMechanism(SCORES, 0.5, ADD),
-    "top-k": TopKMechanism(SCORES, 2, 0.5, ADD),
+    "top-k": TopKMechanism(SCORES, 0.5, ADD, 2),
 }
 EVENTS = {
     **{name: step.event for name, step in STEPS.items()},

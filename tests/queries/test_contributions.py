@@ -103,7 +103,7 @@ def test_ranges_of_a_person_add_up_over_classes_and_stay_within_one(caps, monkey
     candidates = FEATURES.lattice(RNG.normal(size=(20, 5)), 2047)
     query = SimilarityScores(FEATURES, candidates, 3, *caps, bound=Bound(Unit.PERSON))
     people = np.arange(len(ROWS)) // 5 + 1_000
-    monkeypatch.setattr(similarity, "_MAPPED_ELEMENTS", 60)  # three groups at a time
+    monkeypatch.setattr(similarity, "MAPPED_ELEMENTS", 60)  # three groups at a time
     found = contribution_ranges(query, ROWS, LABELS, people)
     parts = [(ROWS[own], LABELS[own], people[own]) for own in (people == one for one in np.unique(people))]
     alone = [np.ptp(query(*part), axis=0).sum() / query.score_range for part in parts]

@@ -11,7 +11,8 @@ from dptransfer.errors import ArgumentError
 from dptransfer.features.lattice import unit_lattice
 from dptransfer.privacy import Bound, Unit
 from dptransfer.queries import SimilarityScores, similarity
-from dptransfer.queries.similarity import GRID_NORM, grid_rows, row_weights
+from dptransfer.queries.grid_rows import grid_rows
+from dptransfer.queries.similarity import GRID_NORM, row_weights
 
 from .neighbours import CLASSES, EMPTY, MAPS, POOL, WIDTH, data_sets, examples, with_example
 from .similarity_faults import EachClassByItself, EachRowInFull
@@ -108,7 +109,7 @@ def test_bad_caps_are_refused(limits):
 def test_grid_rows_are_the_mapped_rows_in_the_smallest_type(monkeypatch, precision, size):
     features, norm = MAPS["public map"], GRID_NORM[precision]
     want = features.lattice(POOL.rows, norm)
-    monkeypatch.setattr(similarity, "_MAPPED_ELEMENTS", 7)
+    monkeypatch.setattr(similarity, "MAPPED_ELEMENTS", 7)
     got = grid_rows(features, POOL.rows, precision)
     assert got.itemsize == size
     assert (got == want).all()

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import dptransfer.release as package
+from dptransfer.data import ShardedRows
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.features import apply
 from dptransfer.release import classifier
@@ -46,12 +47,35 @@ def test_rows_in_many_chunks_score_as_in_one():
 
 def test_a_prediction_keeps_no_more_than_a_chunk_of_scores(monkeypatch):
     model, seen = make_model(), []
-    monkeypatch.setattr(classifier, "_CHUNK", 10)
+    monkeypatch.setattr(classifier, "CHUNK", 10)
     real = type(model.head).scores
     monkeypatch.setattr(type(model.head), "scores", lambda head, x: seen.append(len(x)) or real(head, x))
     at_once = real(model.head, apply(model.features, rows(95))).argmax(axis=1)
     assert (model.predict(rows(95)) == np.asarray(CLASSES)[at_once]).all()
     assert max(seen) == 10
+
+
+def test_rows_in_many_files_are_scored_a_chunk_at_a_time(tmp_path, monkeypatch):
+    x, seen = rows(95).astype(np.float32), []
+    for number, part in enumerate(np.array_split(x, 4)):
+        np.save(tmp_path / f"{number}.npy", part)
+    files = ShardedRows(sorted(tmp_path.glob("*.npy")))
+    monkeypatch.setattr(classifier, "CHUNK", 10)
+    model, real = make_model(), ShardedRows.__getitem__
+    monkeypatch.setattr(ShardedRows, "__getitem__", lambda own, at: seen.append(at) or real(own, at))
+    assert np.array_equal(model.scores(files), model.scores(x))
+    assert np.array_equal(model.predict(files), model.predict(x))
+    assert np.array_equal(model.predict_proba(files), model.predict_proba(x))
+    assert max(at.stop - at.start for at in seen) == 10
+
+
+@pytest.mark.gpu
+def test_rows_in_many_files_are_scored_on_a_gpu_as_an_array_is(tmp_path):
+    x = rows(5000).astype(np.float32)
+    for number, part in enumerate(np.array_split(x, 4)):
+        np.save(tmp_path / f"{number}.npy", part)
+    files = ShardedRows(sorted(tmp_path.glob("*.npy")))
+    assert np.array_equal(make_model().scores(files, device="cuda"), make_model().scores(x, device="cuda"))
 
 
 @pytest.mark.parametrize("kind", tuple(heads(4)))

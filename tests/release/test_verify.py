@@ -313,3 +313,12 @@ def test_a_release_with_seeded_test_results_is_not_publishable(tmp_path):
     assert "publishable" in failed(path)
     rewrite(path, lambda fields: fields.update(publishable=True))
     assert failed(path)
+
+
+@pytest.mark.parametrize("name", ["CARD.md", "model.safetensors"])
+def test_a_file_that_is_not_as_recorded_is_told_of_once(name, release):
+    saved = release
+    (saved / name).write_bytes((saved / name).read_bytes() + b" ")
+    assert verify_files(saved).failed == (f"file {name}",)
+    (saved / name).unlink()
+    assert verify_files(saved).failed == (f"file {name}",)

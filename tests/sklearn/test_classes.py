@@ -15,6 +15,7 @@ def test_observed_classes_must_be_words_or_whole_numbers(labels):
     with pytest.raises(ArgumentError, match="Unknown label type"):
         declared_values("observed", labels)
     assert declared_values([0, 1], labels).tolist() == [0, 1]  # declared ones do not look at the labels
+    assert declared_values(2, labels).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("labels", [Y, Y.astype(bool), Y.astype(str), Y.astype("S1"), Y.astype(object)])

@@ -136,11 +136,15 @@ def cells_of(study: Study, stored: Sources) -> list[Cell]:
         stored: the stored arrays, by role, name and encoder.
     """
     digest = study.digest
-    sizes = {(data.name, name): source.size for data in study.data for name, source in data.source.items()}
+    read = {
+        (data.name, name): (source.size, source.grey_range)
+        for data in study.data
+        for name, source in data.source.items()
+    }
     entries = {
-        (place, encoder, size): _as_given(entry, encoder, size)
+        (place, encoder, how): _as_given(entry, encoder, *how)
         for place, entry in enumerate(study.method)
-        for (_, encoder), size in sizes.items()
+        for (_, encoder), how in read.items()
     }
     budgets = [budget for grid in study.budget for budget in grid.budgets()]
     found: dict[str, Cell] = {}
@@ -148,7 +152,7 @@ def cells_of(study: Study, stored: Sources) -> list[Cell]:
     axes = product(_task_keys(study, stored), enumerate(study.method), bounds, budgets)
     for key, (place, entry), (unit, bound), budget in axes:
         if _wanted(entry, key, unit, budget):
-            given, settings = entries[place, key.encoder, sizes[key.data, key.encoder]]
+            given, settings = entries[place, key.encoder, read[key.data, key.encoder]]
             cell = Cell(
                 task=key,
                 budget=budget.to_dict(),
@@ -169,11 +173,14 @@ def cells_of(study: Study, stored: Sources) -> list[Cell]:
     return list(found.values())
 
 
-def _as_given(entry: MethodEntry, encoder: str, size: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
+def _as_given(
+    entry: MethodEntry, encoder: str, size: int | None, greys: tuple[float, float] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Settings as the study gives them, and all of them; a method on pictures starts from their encoder."""
     given = dict(entry.settings)
     if size is not None and sees_pictures(method_of(entry.name, given)):
-        given = {"encoder": encoder, "size": size, **given}
+        own = {"encoder": encoder, "size": size, "grey_range": None if greys is None else list(greys)}
+        given = {**{name: value for name, value in own.items() if value is not None}, **given}
     return given, settings_of(entry.name, given)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.data import EncoderIdentity, PublicImages, find_images
+from dptransfer.data.grey_levels import GreyRange
 from dptransfer.encoders import encode_pixels, get_encoder
 from dptransfer.errors import DataError
 
@@ -25,7 +26,9 @@ Classes = tuple[str | int, ...]
 _TEST = "test_"
 
 
-def read_pictures(path: Path, size: int, people: str | None = None) -> tuple[Arrays, Classes | None]:
+def read_pictures(
+    path: Path, size: int, people: str | None = None, grey_range: GreyRange | None = None
+) -> tuple[Arrays, Classes | None]:
     """Arrays 'pixels', 'labels' and 'people' as far as they are there, 'test_pixels' and so on; and classes.
 
     Args:
@@ -33,19 +36,22 @@ def read_pictures(path: Path, size: int, people: str | None = None) -> tuple[Arr
             pictures; or an `.npz` with x and y, or x_train, y_train, x_test and y_test, and perhaps classes.
         size: side that all are squeezed to.
         people: what tells whose each picture is: 'folder', a CSV's column, or the name of an array.
+        grey_range: black and white of files whose greys have more than bytes.
     """
     if path.suffix.lower() == ".npz":
         return _from_arrays(path, size, people)
     if path.suffix.lower() != ".zip":
-        return _from_files(path, size, people)
+        return _from_files(path, size, people, grey_range)
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path) as packed:
         packed.extractall(folder)
-        return _from_files(Path(folder), size, people)
+        return _from_files(Path(folder), size, people, grey_range)
 
 
-def with_rows(arrays: Arrays, encoder: str, size: int) -> tuple[Arrays, EncoderIdentity]:
+def with_rows(
+    arrays: Arrays, encoder: str, size: int, grey_range: GreyRange | None = None
+) -> tuple[Arrays, EncoderIdentity]:
     """The same arrays with 'rows' and 'test_rows' of the encoder beside the pixels."""
-    model = get_encoder(encoder, size=size, kind="image")
+    model = get_encoder(encoder, size=size, kind="image", grey_range=grey_range)
     names = {"rows": "pixels", "test_rows": "test_pixels"}
     rows = {ours: encode_pixels(arrays[theirs], model) for ours, theirs in names.items() if theirs in arrays}
     return {**rows, **arrays}, model.identity
@@ -58,14 +64,16 @@ def stamp_of_folder(folder: Path) -> dict[str, Any]:
     return {"path": str(folder.resolve()), "files": hashlib.sha256("\n".join(lines).encode()).hexdigest()}
 
 
-def _from_files(source: Path, size: int, people: str | None) -> tuple[Arrays, Classes | None]:
+def _from_files(
+    source: Path, size: int, people: str | None, greys: GreyRange | None
+) -> tuple[Arrays, Classes | None]:
     root = source
     while len(inner := _shown(root)) == 1 and inner[0].is_dir():
         root = inner[0]  # as zips have it: everything in one folder
     split = root.is_dir() and (root / "train").is_dir()
-    arrays, classes = _listed(root / "train" if split else root, size, people, None)
+    arrays, classes = _listed(root / "train" if split else root, size, people, greys, None)
     if split and (root / "test").is_dir():
-        tested, _ = _listed(root / "test", size, people, classes)
+        tested, _ = _listed(root / "test", size, people, greys, classes)
         arrays |= {f"{_TEST}{name}": array for name, array in tested.items()}
     return arrays, classes
 
@@ -76,10 +84,10 @@ def _shown(folder: Path) -> list[Path]:
 
 
 def _listed(
-    source: Path, size: int, people: str | None, classes: Sequence[str | int] | None
+    source: Path, size: int, people: str | None, greys: GreyRange | None, classes: Sequence[str | int] | None
 ) -> tuple[Arrays, Classes | None]:
     found = find_images(source, classes=classes, person=people)
-    arrays: Arrays = {"pixels": PublicImages(found, resolution=size).pixels[:]}
+    arrays: Arrays = {"pixels": PublicImages(found, resolution=size, grey_range=greys).pixels[:]}
     if found.labelled is not None:
         arrays["labels"] = found.labelled.positions
     if found.people is not None:

@@ -90,10 +90,10 @@ def data_set(data: DataSet, encoder: str, folders: Sequence[Path]) -> Stored:
     train = _located(source.train, encoder, folders)
     test = None if source.test is None else _located(source.test, encoder, folders)
     if source.size is not None:
-        size = source.size
+        how = _reading(source)
         stamps = [_stamp(train), None if test is None else _stamp(test)]
-        key = {"pictures": stamps, "encoder": encoder, "size": size, "role": "data", **cut}
-        return kept(key, lambda: _packed(*_read_pictures(train, test, encoder, size, data.people), data))
+        key = {"pictures": stamps, "encoder": encoder, **how, "role": "data", **cut}
+        return kept(key, lambda: _packed(*_read_pictures(train, test, encoder, data.people, how), data))
     key = {"train": _stamp(train), "test": None if test is None else _stamp(test), "role": "data", **cut}
     return kept(key, lambda: _packed(*_read_data(train, test, data.people), data))
 
@@ -104,9 +104,9 @@ def public_pool(source: Source, encoder: str, folders: Sequence[Path]) -> Stored
         return kept({"demo": "glyphs", "encoder": encoder}, lambda: _packed_pool(demo_glyphs(encoder)))
     paths = [_located(file, encoder, folders) for file in (source.train, *source.more)]
     if source.size is not None:
-        size = source.size
-        key = {"pictures": [_stamp(path) for path in paths], "encoder": encoder, "size": size, "role": "pool"}
-        return kept(key, lambda: _picture_pool(paths, encoder, size))
+        how = _reading(source)
+        key = {"pictures": [_stamp(path) for path in paths], "encoder": encoder, **how, "role": "pool"}
+        return kept(key, lambda: _picture_pool(paths, encoder, how))
     if source.more:
         return kept({"train": [_stamp(path) for path in paths], "role": "pool"}, lambda: _joined(paths))
     (path,) = paths
@@ -185,25 +185,31 @@ def _read_data(
     return arrays, found.classes, found.encoder
 
 
+def _reading(source: Source) -> dict[str, Any]:
+    """How its pictures are read; what is not declared is left out, so that what was kept before is found."""
+    greys = {} if source.grey_range is None else {"grey_range": source.grey_range}
+    return {"size": source.size, **greys}
+
+
 def _read_pictures(
-    train: Path, test: Path | None, encoder: str, size: int, people: str | None
+    train: Path, test: Path | None, encoder: str, people: str | None, how: dict[str, Any]
 ) -> tuple[Arrays, tuple[str | int, ...], EncoderIdentity]:
     """The same of pictures: their pixels, and rows of the encoder beside them."""
-    arrays, classes = read_pictures(train, size, people)
+    arrays, classes = read_pictures(train, people=people, **how)
     if classes is None or "labels" not in arrays:
         raise DataError(f"'{train}': a data set must have labels; these pictures have none. Name classes.")
     if test is not None:
-        tested, _ = read_pictures(test, size, people)
+        tested, _ = read_pictures(test, people=people, **how)
         if "labels" not in tested:
             raise DataError(f"'{test}': test pictures must have labels; these have none.")
         arrays |= {f"test_{name}": array for name, array in tested.items() if not name.startswith("test_")}
-    whole, identity = with_rows(arrays, encoder, size)
+    whole, identity = with_rows(arrays, encoder, **how)
     return whole, classes, identity
 
 
-def _picture_pool(paths: Sequence[Path], encoder: str, size: int) -> Packed:
-    parts = [read_pictures(path, size)[0]["pixels"] for path in paths]
-    arrays, identity = with_rows({"pixels": np.concatenate(parts)}, encoder, size)
+def _picture_pool(paths: Sequence[Path], encoder: str, how: dict[str, Any]) -> Packed:
+    parts = [read_pictures(path, **how)[0]["pixels"] for path in paths]
+    arrays, identity = with_rows({"pixels": np.concatenate(parts)}, encoder, **how)
     described, rows = _packed_pool(PublicEmbeddings(arrays["rows"], encoder=identity))
     return described, {**rows, "pixels": arrays["pixels"]}
 

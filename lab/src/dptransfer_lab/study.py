@@ -9,8 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
+from dptransfer.data.grey_levels import declared_range
 from dptransfer.errors import DataError, DPTransferError
 from dptransfer.privacy import Bound, Budget, Relation, Unit
 from dptransfer_lab.methods import method_of
@@ -51,12 +61,27 @@ class Source(Part):
         size: given, the files are pictures (`dptransfer_lab.pictures` says which kinds), squeezed to this
             side. The encoder, which the source is named after, makes rows of them for methods on rows;
             methods on pictures see them as they are, and start from its network.
+        grey_range: of pictures whose greys have more than bytes, the stored values that are black and white.
     """
 
     train: str
     test: str | None = None
     more: tuple[str, ...] = ()
     size: Annotated[int, Field(ge=1)] | None = None
+    grey_range: tuple[float, float] | None = None
+
+    @model_validator(mode="after")
+    def _reads_pictures(self) -> Source:
+        if self.grey_range is not None and self.size is None:
+            raise ValueError("grey_range is how pictures are read; without a size these are rows")
+        declared_range(self.grey_range)
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, dumped: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without a range as it was when there was none, so that a study's digest is the same."""
+        whole: dict[str, Any] = dumped(self)
+        return {name: value for name, value in whole.items() if (name, value) != ("grey_range", None)}
 
 
 def _source(value: Any) -> Any:

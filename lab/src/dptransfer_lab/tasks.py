@@ -136,7 +136,8 @@ class Task:
         whole |= {"class_counts": self.sizes} if declare == "class_counts" else {}
         labels = self.labelled(self.labels)
         if pictures:
-            return PrivateImages(self.pictures.own, labels, name="bench", **whole)
+            greys = None if self.encoder is None else self.encoder.grey_range
+            return PrivateImages(self.pictures.own, labels, name="bench", grey_range=greys, **whole)
         return PrivateEmbeddings(self.rows, labels, name="bench", encoder=self.encoder, **whole)
 
 
@@ -205,11 +206,14 @@ def _pixels(
     own, test = whole["pixels"], whole["test_pixels"]
     public = None if pool is None else _opened(pool).get("pixels")
     chosen = None if public is None else _pool_rows(len(public), key.pool_rows, key.seed)
+    greys = None if pool is None or pool.encoder is None else pool.encoder.grey_range
     return Pixels(
         own if len(rows) == len(own) else own[rows],
         test if len(kept_test) == len(test) else test[kept_test],
         np.concatenate([own[unused], test[tested]]),
-        None if public is None or chosen is None else PublicImages(public[chosen], name=key.pool),
+        None
+        if public is None or chosen is None
+        else PublicImages(public[chosen], name=key.pool, grey_range=greys),
     )
 
 

@@ -139,7 +139,7 @@ ADVICE = {
     "no-labels": Advice(
         "examples without labels",
         "A fit learns from labels, and an accuracy is counted by them.",
-        "Use a folder per class, a column 'label', or --set data.labels=labels.npy for rows.",
+        "Use a folder per class, --label-column NAME, or --set data.labels=labels.npy for rows.",
     ),
     "label-types": Advice(
         "several types of labels",

@@ -33,10 +33,12 @@ from dptransfer.checkup.forecast import (
 from dptransfer.checkup.picture_looks import Look, looks_of
 from dptransfer.checkup.report import Checkup
 from dptransfer.data import STORED, Facts
+from dptransfer.data.class_names import Classes
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.encoders.base import Encoder
 from dptransfer.errors import DataError
 from dptransfer.privacy import Budget, Unit
+from dptransfer.workers import Workers
 
 
 def check(
@@ -44,12 +46,13 @@ def check(
     public: Source | None = None,
     test: Source | None = None,
     *,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     people: Whose = STORED,
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,
     text_column: str | None = None,
     features: str | None = None,
+    label_column: str | None = None,
     grey_range: GreyRange | None = None,
     epsilons: float | Sequence[float] = (1.0, 4.0),
     delta: float = 1e-5,
@@ -57,6 +60,7 @@ def check(
     person_bound: float = 1.0,
     rows_per_person: float | None = None,
     encoder: Encoder | None = None,
+    workers: Workers | None = None,
 ) -> Checkup:
     """Look for what is wrong with data before a fit is paid for; the answer is as private as the data.
 
@@ -82,6 +86,7 @@ def check(
         split: which part of the private file, if it has several.
         text_column: the column of texts, if it is not 'text'.
         features: the columns of features in tables, as patterns such as 'f*'.
+        label_column: the column of labels in tables, if it is not 'label'.
         grey_range: black and white of greys of more than bytes, as `open_image` takes it.
         epsilons: for which an accuracy is wanted, one or several.
         delta: that goes with them.
@@ -89,10 +94,11 @@ def check(
         person_bound: as how many examples a person counts, at most.
         rows_per_person: about how many examples a person has, only if declared public; for the accuracies.
         encoder: what would encode pictures or texts, for the time that takes; rows on disk should be its.
+        workers: who goes through public rows, such as `Processes(4)`; this process if None.
     """
     wanted = (epsilons,) if isinstance(epsilons, int | float) else epsilons
     budgets = [Budget(epsilon=one, delta=delta) for one in (*wanted, ALMOST_NO_NOISE)]
-    how = partial(read_examples, text_column=text_column, features=features)
+    how = partial(read_examples, text_column=text_column, features=features, label_column=label_column)
     mine = how(private, "private", classes=classes, people=people, labels=labels, split=split)
     sets: dict[Role, Examples] = {"private": mine}
     if test is not None:
@@ -102,6 +108,7 @@ def check(
     why_not, pool, facts = why_no_forecast(sets.get("public"), mine.classes), None, None
     if not why_not and mine.classes is not None:
         pool = public_rows(sets["public"])
+        pool = pool if workers is None else pool.with_workers(workers)
         unit = Unit.ROW if mine.people is None else Unit.PERSON
         facts = Facts(
             mine.classes, (pool.dimension,), size, None, pool.encoder, unit, person_bound, rows_per_person

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -135,7 +136,7 @@ def not_compared(mine: Content, theirs: Content | None = None) -> Iterator[str]:
 
 def _near_is_cheap(mine: Content, theirs: Content | None) -> bool:
     sets = (mine,) if theirs is None else (mine, theirs)
-    return sum(one.points.size for one in sets if one.points is not None) <= _MOST_NUMBERS
+    return sum(math.prod(one.points.shape) for one in sets if one.points is not None) <= _MOST_NUMBERS
 
 
 def _twins(mine: Content, theirs: Content | None = None) -> tuple[Integers, Integers]:

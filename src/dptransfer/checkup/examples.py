@@ -24,7 +24,7 @@ from dptransfer.data import (
 )
 from dptransfer.data.archives import archive_in
 from dptransfer.data.arrow_files import is_columnar, schema_of
-from dptransfer.data.class_names import declared_classes
+from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.data.columns import read_examples as read_column
 from dptransfer.data.columns import read_text_columns
 from dptransfer.data.contents import Contents, contents_of
@@ -99,12 +99,13 @@ def read_examples(
     source: Source,
     role: Role,
     *,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     people: Whose = STORED,
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,
     text_column: str | None = None,
     features: str | None = None,
+    label_column: str | None = None,
 ) -> Examples:
     """Read a set, whatever a fit or an encoding takes, and refuse only what cannot be read at all.
 
@@ -117,6 +118,7 @@ def read_examples(
         split: which part of a file that has several.
         text_column: the column of the texts, if it is not 'text'.
         features: the columns of features in a table, as `read_private` takes them.
+        label_column: the column of labels in a table, likewise.
     """
     listed = None if classes is None else declared_classes(classes)
     if isinstance(source, PrivateEmbeddings | PublicEmbeddings):
@@ -138,13 +140,13 @@ def read_examples(
         )
     by_reader = people if isinstance(people, str | Path) else None
     if kind == "rows":
-        found = _rows(path, role, listed, by_reader, labels, split, features)
+        found = _rows(path, role, listed, by_reader, labels, split, features, label_column)
     else:
         person = None if by_reader == STORED else by_reader
         found = (
-            _images(path, role, listed, person)
+            _images(path, role, listed, person, label_column)
             if kind == "images"
-            else _texts(path, role, listed, person, text_column or "text")
+            else _texts(path, role, listed, person, text_column or "text", label_column)
         )
     if people is None:
         return replace(found, people=None)
@@ -174,8 +176,10 @@ def _rows(
     labels: str | Path | ArrayLike | None,
     split: str | None,
     features: str | None,
+    label: str | None,
 ) -> Examples:
-    table = read_table(path, split=split, person=column_of(people), features=features)
+    person = column_of(people)
+    table = read_table(path, split=split, person=person, features=features, label_column=label)
     count, found, whose = len(table.rows), table.labels, table.people
     if labels is not None:
         require(found is None, path, "labels were given, and the file has its own.", "Leave labels out.")
@@ -221,16 +225,18 @@ def _written(words: Sequence[str], classes: _Classes) -> list[Any]:
     return [listed.get(word.strip(), listed.get(whole_word(word), word)) for word in words]
 
 
-def _images(path: Path, role: Role, classes: _Classes, person: str | Path | None) -> Examples:
+def _images(
+    path: Path, role: Role, classes: _Classes, person: str | Path | None, label: str | None
+) -> Examples:
     found = find_images(path, labelled=False, person=person)
     words: Sequence[str] | None = None if found.labelled is None else found.labelled.names.tolist()
     own = found.classes
     if is_columnar(path):
         column = picture_column(schema_of(path))
-        beside = read_column(path, str(column))[1]
+        beside = read_column(path, str(column), label=label)[1]
         words, own = beside.labels, beside.classes
     elif path.suffix.lower() == ".csv":
-        words = read_csv(path, "path").labels
+        words = read_csv(path, "path", label=label).labels
     return Examples(
         role,
         str(path),
@@ -245,14 +251,16 @@ def _images(path: Path, role: Role, classes: _Classes, person: str | Path | None
     )
 
 
-def _texts(path: Path, role: Role, classes: _Classes, person: str | Path | None, column: str) -> Examples:
+def _texts(
+    path: Path, role: Role, classes: _Classes, person: str | Path | None, column: str, label: str | None
+) -> Examples:
     found = find_texts(path, labelled=False, column=column, person=person)
     words, own = None, None
     if is_columnar(path):
-        beside = read_text_columns(path, column)
+        beside = read_text_columns(path, column, label=label)
         words, own = beside.labels, beside.classes
     elif path.suffix.lower() == ".csv":
-        words = read_csv(path, column).labels
+        words = read_csv(path, column, label=label).labels
     return Examples(
         role,
         str(path),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dptransfer.checkup.examples import Examples
-from dptransfer.data import Facts, PublicEmbeddings
+from dptransfer.data import Facts, PublicEmbeddings, ShardedRows
 from dptransfer.encoders.base import Encoder, blank_picture
 from dptransfer.methods.auto import fitted_on, tasks_like
 from dptransfer.methods.public_prior import PublicPriorPrototypes
@@ -20,6 +20,7 @@ ALMOST_NO_NOISE = 100.0
 """An ε at which noise is next to none, so that what is lost below it is the price of privacy."""
 
 _FEWEST_PUBLIC = 200  # rows that tasks are made from; `Auto` asks for as many
+_MOST_PUBLIC = 20_000  # of a pool in many files: four times as many as the largest task has
 _BATCH = 8
 _A_TEXT = "word " * 50
 
@@ -98,8 +99,11 @@ def why_no_forecast(pool: Examples | None, classes: Sequence[str | int] | None) 
 
 
 def public_rows(pool: Examples) -> PublicEmbeddings:
-    """The rows of a pool that can be used."""
-    rows = np.asarray(pool.rows)
+    """The rows of a pool that can be used; of one in many files, some from everywhere in it."""
+    rows = pool.rows
+    if isinstance(rows, ShardedRows):
+        rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), _MOST_PUBLIC)).astype(np.int64)]
+    rows = np.asarray(rows)
     return PublicEmbeddings(rows[np.isfinite(rows).all(axis=1)], encoder=pool.encoder)
 
 

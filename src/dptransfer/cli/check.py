@@ -11,6 +11,7 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.declared import SIZES, class_list, grey_ends, settings_of
+from dptransfer.cli.engine import workers_from
 from dptransfer.cli.inputs import require_new, require_other_than
 from dptransfer.cli.screen import console, on_terminal, progress_bar, say, show_json
 from dptransfer.encoding import NOBODY
@@ -44,6 +45,7 @@ def check(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="data.FIELD=VALUE", help="Such as data.size=5000.")
     ] = None,
+    label_column: options.LabelColumn = None,
     text_column: options.TextColumn = None,
     feature_columns: options.FeatureColumns = None,
     encoder: options.EncoderName = None,
@@ -51,6 +53,9 @@ def check(
     grey_range: options.GreyRange = None,
     device: options.Device = "cpu",
     runtime: options.Runtime = None,
+    engine: options.EngineName = None,
+    workers: options.WorkerCount = None,
+    address: options.ClusterAddress = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Look for what is wrong with data, before anything is spent; for the owner's eyes only.
@@ -74,6 +79,8 @@ def check(
             f"--set takes data.FIELD=VALUE here; got '{next(iter(of_method))}'. Leave it out."
         )
 
+    hands = workers_from(engine, workers, address)
+
     from dptransfer.checkup import check as checked
     from dptransfer.data import STORED
     from dptransfer.data.contents import contents_of
@@ -95,10 +102,12 @@ def check(
             delta=delta,
             text_column=text_column,
             features=feature_columns,
+            label_column=label_column,
             grey_range=greys,
             encoder=_encoder(
                 encoder, kinds, size=image_size, device=device, runtime=runtime, grey_range=greys
             ),
+            workers=hands,
             **about,
         )
     document = found.document()

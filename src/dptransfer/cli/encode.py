@@ -10,6 +10,7 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.declared import class_list, grey_ends
+from dptransfer.cli.engine import workers_from
 from dptransfer.cli.screen import say, show_facts, show_json
 from dptransfer.encoding import (
     BREAKS_OFF,
@@ -36,10 +37,18 @@ def encode(
         int | None, typer.Option("--size", "--image-size", help="Side of the pictures, such as 128.")
     ] = None,
     grey_range: options.GreyRange = None,
+    label_column: options.LabelColumn = None,
     text_column: options.TextColumn = None,
     device: options.Device = "cpu",
     runtime: options.Runtime = None,
     batch: options.Batch = 32,
+    shard_rows: options.ShardRows = None,
+    row_type: Annotated[
+        str, typer.Option("--row-type", metavar="float32|float16", help="Numbers of the rows on disk.")
+    ] = "float32",
+    engine: options.EngineName = None,
+    workers: options.WorkerCount = None,
+    address: options.ClusterAddress = None,
     classes: options.Classes = None,
     person: options.Person = None,
     name: options.DataSetName = None,
@@ -54,24 +63,36 @@ def encode(
 ) -> None:
     """Turn images or texts into embeddings, by default with efficientnet-lite0.
 
-    After a kill, run it again: it goes on where it stopped.
+    After a kill, run it again: it goes on where it stopped. With --engine each worker has a share of the
+    cores, or a GPU: with --device cuda there is one worker for each.
 
     Example: dptransfer encode photos/ --encoder efficientnet-lite0 --out photos.emb
     """
     declared = None if classes is None else class_list(classes)
     if public and person not in (None, NOBODY):
         raise ArgumentError("--person tells whose each example is; --public says nobody's. Leave one out.")
+    if row_type not in ("float32", "float16"):
+        raise ArgumentError(f"--row-type must be float32 or float16; got '{row_type}'. Choose one of them.")
+    if engine == "processes" and workers is None and device == "cuda":
+        from dptransfer.encoders.device import gpu_count
+
+        workers = max(1, gpu_count())
+    hands = workers_from(engine, workers, address)
 
     from dptransfer.data import ImageList
     from dptransfer.data.decode import problem_of
     from dptransfer.encoders import get_encoder
+    from dptransfer.workers import Here
 
     greys, spec = grey_ends(grey_range), encoder or "efficientnet-lite0"
     model = get_encoder(spec, size=size, device=device, runtime=runtime, grey_range=greys)
-    found = examples_in(source, model, declared, text_column=text_column, person=person)
+    columns: dict[str, Any] = {"text_column": text_column, "label_column": label_column, "person": person}
+    found = examples_in(source, model, declared, **columns)
     strict = not (public or allow_unreadable)
     refuse = partial(refuse_problems, beside=out, remedy=f"Repair or remove them, {GREYS}, or {_ALLOW}")
     how: dict[str, Any] = {"public": public, "batch": batch, "name": name, "overwrite": overwrite}
+    how |= {"dtype": row_type, "shard_rows": shard_rows}
+    how |= {"workers": None if isinstance(hands, Here) else hands}
     report = encode_to(out, found, model, refuse=refuse if strict else None, **how)
     if strict:
         kept = f"'{out}' was written with a row of zeros for each; encode again without them, or {_ALLOW}"

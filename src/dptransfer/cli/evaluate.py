@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,16 +17,16 @@ from dptransfer.cli.ledger import open_ledger
 from dptransfer.cli.model_encoder import encoder_behind, labelled_examples
 from dptransfer.cli.screen import say, show_facts, show_json, show_table
 from dptransfer.encoding import encoded_beside, held_in, is_table
-from dptransfer.errors import ArgumentError
+from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.privacy import Relation
 
 if TYPE_CHECKING:
-    from dptransfer.release import Evaluation
+    from dptransfer.arrays import Rows
+    from dptransfer.release import Evaluation, PrivateClassifier
 
 _MOST_CONFUSIONS = 10
 _WIDEST = 12
 _BAR = 24
-_DELTA = 1e-5
 _private = partial(typer.Option, rich_help_panel="Tests that protect their rows")
 
 
@@ -35,6 +35,7 @@ def evaluate(
     test: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...), images or texts.")],
     split: Annotated[str | None, typer.Option(help="Part of a file that has several.")] = None,
     labels: Annotated[Path | None, typer.Option(help="An .npy of labels, for rows without.")] = None,
+    label_column: options.LabelColumn = None,
     text_column: options.TextColumn = None,
     feature_columns: options.FeatureColumns = None,
     device: Annotated[str, typer.Option(help="Where rows are scored and the rest encoded.")] = "cpu",
@@ -64,6 +65,7 @@ def evaluate(
     intervals for sampling and noise together; dptransfer verify recomputes what it cost.
     Its delta is that of the release unless given, or 1e-5 where that has none.
     Otherwise never add numbers from the rows it was fitted on: the card would tell how they were classified.
+    Where your ledger knows them, a note says so.
 
     Example: dptransfer evaluate model/ test.emb --private --epsilon 0.2
     """
@@ -72,10 +74,12 @@ def evaluate(
     from dptransfer.release import evaluate as evaluate_model
 
     released = read_release(model)
+    of_examples: dict[str, Any] = {"text_column": text_column, "label_column": label_column}
+    of_rows: dict[str, Any] = {"features": feature_columns, "label_column": label_column}
     rows_given = is_table(test, text_column=text_column, features=feature_columns)
     if private:
         if epsilon is not None and delta is None:  # Gaussian noise needs one; what was fit to publish will do
-            delta = released.guarantee.delta or _DELTA
+            delta = released.guarantee.delta or options.DELTA
         budget = options.budget_from(epsilon, delta, other_budget, relation)
         if add_to_card or (device != "cpu" and rows_given):
             odd = "--add-to-card" if add_to_card else "--device"
@@ -92,10 +96,10 @@ def evaluate(
         source: AbstractContextManager[Path] = nullcontext(test)
         if rows_given:
             note_open_folder(test)
-            about["features"] = feature_columns
+            about |= of_rows
         else:
             seen_by = encoder_behind(released, encoder, device)
-            source = encoded_beside(test, seen_by, released.classes, model, person, text_column=text_column)
+            source = encoded_beside(test, seen_by, released.classes, model, person, **of_examples)
             person = None  # it keeps the people
         with source as table:
             own = private_rows(table, person=person, of=released.row_facts, name=name, **about)
@@ -108,14 +112,13 @@ def evaluate(
             "does not. Add --private."
         )
     if rows_given or not held_in(test).exists():
-        rows, truth, whose = labelled_rows(
-            test, released.row_facts, split=split, labels=labels, features=feature_columns
-        )
+        rows, truth, whose = labelled_rows(test, released.row_facts, split=split, labels=labels, **of_rows)
     else:
         seen_by = encoder_behind(released, encoder, device)
-        rows, truth, whose = labelled_examples(test, seen_by, released.classes, text_column=text_column)
+        rows, truth, whose = labelled_examples(test, seen_by, released.classes, **of_examples)
     where = device if device in DEVICES else "cpu"  # scores know these two; an encoder may run on others
     found = evaluate_model(released, rows, truth, name=whose, device=where)
+    _note_own_rows(rows, released)
     if add_to_card:
         amend_release(model, evaluation=found)
     if as_json:
@@ -124,6 +127,25 @@ def evaluate(
     _show(found)
     if add_to_card:
         say(f"The card in '{model}' has these numbers now, and release.json the new checksums.")
+
+
+def _note_own_rows(rows: Rows, released: PrivateClassifier) -> None:
+    """Say it where the ledger on this machine has these very rows as those that the model was fitted on.
+
+    The line depends on private rows, and may: it is made from the test rows, whose results stand right below
+    it without any noise, and from a ledger that its owner alone can read and that is not made for it. It
+    goes to the screen, and into no release, card or JSON.
+    """
+    from dptransfer.ledger import Ledger
+
+    head, path = released.provenance.ledger_head, Ledger.default_path()
+    with suppress(DPTransferError, OSError):  # a ledger that cannot be read is no concern of a test
+        if head is not None and path.is_file() and Ledger(path).charged_for(rows, head):
+            say(
+                f"Note: by the ledger {path} the model was fitted on these rows, or on some of them. Results "
+                "on them are no test, and tell about private rows: keep them, and the card, to yourself.",
+                err=True,
+            )
 
 
 def _show(found: Evaluation) -> None:

@@ -21,10 +21,15 @@ _REMEDIES = (
     ({errno.ENOSPC, errno.EDQUOT, errno.EFBIG}, "Free some space, or choose another place."),
     ({errno.EACCES, errno.EPERM, errno.EROFS}, "Change its permissions, or choose another place."),
 )
+_AS_RELEASED = (
+    "The model was fitted on pictures whose files say it: save this one as those were, say in eight bits; or "
+    "fit a model with --grey-range LOW,HIGH."
+)
 _SPELLINGS = (  # what the library's messages say in Python, as it is said here
     (r"(Pass|Use) (?:(?!Pass |Use ).)*?\(on the command line: ([^)]*)\)", r"\1 \2"),
     (r"Pass (?:(?!Pass ).)*?,(?: or)? on the command line --", "Pass --"),
     (r"classes=\[[^\]]*\]", "--classes a,b,c"),
+    (r"label_column='NAME'", "--label-column NAME"),
     (r"labels=\.\.\.", "--set data.labels=labels.npy"),
     (r"split='([^']*)'", r"--set data.split=\1"),
     (r"device='([^']*)'", r"--device \1"),
@@ -73,6 +78,13 @@ def one_line(problem: BaseException, command: str | None = None) -> str:
     text = printable(problem)
     for python, here in _SPELLINGS:
         text = re.sub(rf"(?<![\w.]){python}", here, text)
+    if command in ("predict", "evaluate", "attack"):  # the release says how pictures are read
+        from dptransfer.data.grey_levels import DECLARE
+        from dptransfer.encoding import GREYS
+
+        text = text.replace(DECLARE, _AS_RELEASED).replace(
+            GREYS, "save those of more than bytes in eight bits"
+        )
     return text.replace("--set data.split=", "--split ") if command == "evaluate" else text
 
 

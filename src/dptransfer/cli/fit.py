@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.declared import ABOUT_DATA, class_list, grey_ends, settings_of
+from dptransfer.cli.engine import workers_from
 from dptransfer.cli.evaluate import with_interval
 from dptransfer.cli.given import Given, Test, given_pictures, given_rows
 from dptransfer.cli.inputs import require_other_than
@@ -42,6 +44,7 @@ def fit(
     ] = None,
     holdout: options.Holdout = None,
     classes: options.Classes = None,
+    label_column: options.LabelColumn = None,
     text_column: options.TextColumn = None,
     feature_columns: options.FeatureColumns = None,
     person: options.Person = None,
@@ -65,6 +68,9 @@ def fit(
     encoder: options.EncoderName = None,
     image_size: options.ImageSize = None,
     grey_range: options.GreyRange = None,
+    engine: options.EngineName = None,
+    workers: options.WorkerCount = None,
+    address: options.ClusterAddress = None,
 ) -> None:
     """Charge the ledger, fit a classifier, write a release.
 
@@ -74,6 +80,7 @@ def fit(
 
     Fields of --set data.FIELD=VALUE: size, class_counts and rows_per_person (declared public);
     person_bound (how many examples a person counts as); split and labels (of the file);
+    vocabulary (words of the public rows' encoder: a file of Vocabulary.save, or an encoder's name);
     new_data_set and strict_names (for the ledger).
 
     A method on pictures takes folders of them; --encoder then names the network that it works with.
@@ -88,22 +95,25 @@ def fit(
             "Leave --seed out, or pass --unsafe-for-publication too, for tests."
         )
 
+    from dptransfer.data import PublicEmbeddings
     from dptransfer.methods import ImageMethod
     from dptransfer.methods.calibrate import calibrated_on_public
+    from dptransfer.methods.charging import require_room
     from dptransfer.noise import SecureNoise, SeededNoise
 
     require_writable(out, overwrite=overwrite)
     require_other_than(private, public, "--public", "Its rows would be taken for public and published.")
     require_other_than(private, shots, "--shots", "Its rows would be taken for public and published.")
     require_other_than(private, test, "--test", "The card would tell how private rows were classified.")
-    of_method, about = settings_of(settings, ABOUT_DATA)
+    of_method, about = settings_of(settings, {**ABOUT_DATA, "vocabulary": str})
     strict_names, new_data_set = about.pop("strict_names", False), about.pop("new_data_set", False)
     greys = grey_ends(grey_range)
+    hands = workers_from(engine, workers, address)
     how: dict[str, Any] = {"encoder": encoder, "image_size": image_size, "grey_range": greys}
     chosen = method_from(method, of_method, tune, device=device, **how)
     about |= {"classes": None if classes is None else class_list(classes), "person": person, "name": name}
     book = open_ledger(ledger, strict_names=strict_names)  # like the above, before minutes of encoding
-    about |= {"text_column": text_column, "features": feature_columns}
+    about |= {"text_column": text_column, "features": feature_columns, "label_column": label_column}
     paths = private, public, shots, test
     chosen = pixels_where_they_pay(chosen, *paths, about=about, budget=budget, device=device, **how)
     source: AbstractContextManager[Given]
@@ -111,14 +121,21 @@ def fit(
         source = given_pictures(chosen, *paths, **about)
     else:
         about |= {**how, "device": device, "out": out}
+        if name is not None and workspace is None:  # which may have its charge already
+            about["ask"] = partial(
+                require_room, chosen, budget=budget, ledger=book, name=name, holdout=holdout
+            )
         source = given_rows(chosen, *paths, **about)
     with source as given:
+        pool = (
+            given.public.with_workers(hands) if isinstance(given.public, PublicEmbeddings) else given.public
+        )
         require_writable(out, overwrite=overwrite, room=given.room)
         with told_if_interrupted(book, workspace):
             with progress_bar(f"Fitting '{chosen.name}'") as step, reported_to(step):
                 model = chosen.fit(
                     given.private,
-                    given.public,
+                    pool,
                     budget=budget,
                     ledger=book,
                     noise=SecureNoise() if seed is None else SeededNoise(seed),
@@ -127,7 +144,7 @@ def fit(
                     holdout=holdout,
                 )
                 with suppress(KeyboardInterrupt):  # who has no time for it keeps the model, which is paid for
-                    model = calibrated_on_public(model, given.public, budget=budget)
+                    model = calibrated_on_public(model, pool, budget=budget)
             scores = None if given.test is None else _tested(given.test, model)
             written = save_or_rescue(
                 model,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.cli.inputs import labelled_rows, note_open_folder, with_shots
+from dptransfer.cli.inputs import labelled_rows, note_open_folder, with_shots, with_words
 from dptransfer.cli.model_encoder import labelled_examples
 from dptransfer.cli.pictures import private_pictures, public_pictures, require_pictures, tested_pictures
 from dptransfer.cli.spending import room_for
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from dptransfer.methods import ImageMethod, PrivateMethod
     from dptransfer.release import Evaluation, PrivateClassifier
 
-_OPTIONS = {"text_column": "text-column", "features": "feature-columns"}
+_OF_ROWS = {
+    "text_column": "--text-column",
+    "features": "--feature-columns",
+    "vocabulary": "--set data.vocabulary",
+}
 Test = Callable[["PrivateClassifier"], "Evaluation"]
 
 
@@ -59,12 +63,16 @@ def given_rows(
     out: Path,
     text_column: str | None = None,
     features: str | None = None,
+    label_column: str | None = None,
+    vocabulary: str | None = None,
+    ask: Callable[..., None] | None = None,
     **about: Any,
 ) -> Iterator[Given]:
     """Rows for a method on rows; images and texts are encoded, without a name by the default encoder.
 
     Rows of private and public ones lie beside them until the release is there, so that a killed run goes on;
-    those of tests are in memory alone.
+    those of tests are in memory alone. `ask` is given what is public about rows that are still to be encoded,
+    and the pool or an outline of it, and raises where the ledger would refuse the fit.
     """
     from dptransfer.intake import Intake
     from dptransfer.release import evaluate
@@ -77,6 +85,7 @@ def given_rows(
             encoder=encoder,
             text_column=text_column,
             features=features,
+            label_column=label_column,
             purpose=out,
             kept=kept,
             size=image_size,
@@ -86,17 +95,25 @@ def given_rows(
         loaded = intake.encoder
         if loaded is None:
             note_open_folder(private)
-        pool = None if public is None else intake.public(public)
-        with_shots(pool, shots, classes, features)
+        early = None if ask is None else intake.facts(**about)
+        plain = shots is None and vocabulary is None
+        outline = None if early is None or public is None or not plain else intake.outline(public)
+        if outline is not None:
+            ask(early, outline)
+        pool = with_words(None if public is None else intake.public(public), vocabulary)
+        beside = with_shots(pool, shots, classes, features, label_column)
+        if early is not None:
+            ask(early, beside)
         rows = intake.private(**about)
         facts, tested = rows.facts, None
         if test is not None and loaded is not None and not is_table(test, features=features):
-            tested = labelled_examples(test, loaded, facts.classes, text_column=text_column)
+            columns = {"text_column": text_column, "label_column": label_column}
+            tested = labelled_examples(test, loaded, facts.classes, **columns)
         elif test is not None:
-            tested = labelled_rows(test, facts, features=features)
+            tested = labelled_rows(test, facts, features=features, label_column=label_column)
         yield Given(
             rows,
-            with_shots(pool, shots, facts.classes, features),
+            with_shots(pool, shots, facts.classes, features, label_column),
             None if tested is None else lambda model: evaluate(model, *tested[:2], name=tested[2]),
             room_for(facts, method),
         )
@@ -109,15 +126,16 @@ def given_pictures(
     public: Path | None,
     shots: Path | None,
     test: Path | None,
+    label_column: str | None = None,
     **about: Any,
 ) -> Iterator[Given]:
     """Pictures for a method on pictures, at the size that its network takes."""
     from dptransfer.encoders import encode_pixels
     from dptransfer.release import evaluate
 
-    if odd := [name for name in ("text_column", "features") if about.pop(name, None) is not None]:
+    if odd := [name for name in _OF_ROWS if about.pop(name, None) is not None]:
         raise ArgumentError(
-            f"--{_OPTIONS[odd[0]]} is for methods on rows; '{method.name}' takes pictures. Leave it out."
+            f"{_OF_ROWS[odd[0]]} is for methods on rows; '{method.name}' takes pictures. Leave it out."
         )
     require_pictures(method, private, public, test)
     if shots is not None:
@@ -126,10 +144,10 @@ def given_pictures(
         )
     network, greys = method.network(), method.grey_range
     pool = None if public is None else public_pictures(public, network.side, greys)
-    pictures = private_pictures(private, network.side, grey_range=greys, **about)
+    pictures = private_pictures(private, network.side, grey_range=greys, label_column=label_column, **about)
     run_test = None
     if test is not None:
-        pixels, labels, name = tested_pictures(test, network.side, pictures.facts, greys)
+        pixels, labels, name = tested_pictures(test, network.side, pictures.facts, greys, label_column)
 
         def run_test(model: PrivateClassifier) -> Evaluation:
             encoder = method.encoder_after(model.facts.encoder, model.encoder_delta)

@@ -28,13 +28,16 @@ def private_rows(
         declared: what else `read_private` is told.
     """
     from dptransfer.data import STORED, read_private, require_same_encoder
+    from dptransfer.data.facts import require_same_columns
 
     if of is not None:
         declared["classes"] = of.classes
+        declared["features"] = declared.get("features") or of.columns
     people = {None: STORED, NOBODY: None}.get(person, person)
     rows = read_private(path, people=people, **declared)
     if of is not None:
         require_same_encoder(of.encoder, rows.facts.encoder, names=("The release", f"'{path}'"))
+        require_same_columns(of.columns, rows.facts.columns, names=("The release", f"'{path}'"))
         if of.dimension != rows.facts.dimension:
             found = f"it has {rows.facts.dimension}, the release {of.dimension}"
             raise Incompatible(f"'{path}' must be as wide as the release's rows; {found}. Encode it again.")
@@ -46,6 +49,7 @@ def with_shots(
     path: Path | None,
     classes: Sequence[str | int] | None,
     features: str | None = None,
+    label_column: str | None = None,
 ) -> PublicEmbeddings | None:
     """The public rows: the pool with what --shots names at its side; shots alone are the public rows.
 
@@ -54,6 +58,7 @@ def with_shots(
         path: the labelled public rows, if any are named.
         classes: the list that their labels refer to, if known.
         features: the columns of features in a table.
+        label_column: the column of labels in a table.
     """
     from dptransfer.data import read_public
 
@@ -61,7 +66,7 @@ def with_shots(
         return pool
     require_rows(path, features=features)
     try:
-        shots = read_public(path, classes=classes, features=features)
+        shots = read_public(path, classes=classes, features=features, label_column=label_column)
     except DataError as problem:
         raise DataError(f"--shots: {problem}") from problem
     if shots.labels is None:
@@ -71,6 +76,19 @@ def with_shots(
     return shots if pool is None else pool.with_shots(shots)
 
 
+def with_words(pool: PublicEmbeddings | None, spec: str | None) -> PublicEmbeddings | None:
+    """The public rows with the words that `--set data.vocabulary` names, which are those of their encoder."""
+    from dptransfer.encoders import vocabulary
+
+    if spec is None:
+        return pool
+    if pool is None:
+        raise ArgumentError(
+            "data.vocabulary has words for public rows; there are none. Pass --public, or leave it out."
+        )
+    return pool.with_vocabulary(vocabulary(spec))
+
+
 def labelled_rows(
     path: Path,
     facts: Facts,
@@ -78,14 +96,16 @@ def labelled_rows(
     split: str | None = None,
     labels: Path | None = None,
     features: str | None = None,
+    label_column: str | None = None,
 ) -> tuple[Rows, Labelled, str]:
     """Test rows, their labels and name; rows of another encoder, dimension or class list are refused."""
     from dptransfer.data import Labelled, read_public
 
     require_rows(path, features=features)
-    rows = read_public(path, classes=facts.classes, split=split, labels=labels, features=features)
+    columns: dict[str, Any] = {"features": features or facts.columns, "label_column": label_column}
+    rows = read_public(path, classes=facts.classes, split=split, labels=labels, **columns)
     if rows.labels is None:
-        remedy = "Use a file that has them, or 'dptransfer evaluate' with --labels labels.npy."
+        remedy = "Name their column, --label-column NAME, or use 'dptransfer evaluate' with --labels a.npy."
         raise DataError(f"'{path}': test rows must have labels; these have none. {remedy}")
     rows.require_match(facts)
     return rows.rows, Labelled(rows.labels, facts.classes), rows.name or path.name

@@ -43,9 +43,10 @@ def labelled_examples(
     *,
     batch: int = 32,
     text_column: str | None = None,
+    label_column: str | None = None,
 ) -> tuple[EncodedRows, Labelled, str]:
     """Rows of labelled test images or texts, which are nobody's secret; their labels; and a name."""
-    found = examples_in(path, encoder, classes, text_column=text_column)
+    found = examples_in(path, encoder, classes, text_column=text_column, label_column=label_column)
     labelled = labels_of(found, path, "test examples")
     return encoded_here(found, encoder, batch), labelled, path.name
 

@@ -46,12 +46,19 @@ FeatureColumns = Annotated[
     str | None,
     typer.Option(metavar="'f*,...'", help="Columns of a table that are features; default all of numbers."),
 ]
+LabelColumn = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Column of the labels in a table; default label.")
+]
 TextColumn = Annotated[str | None, typer.Option(help="Column of the texts; default text.")]
 Classes = Annotated[str | None, typer.Option(help="A number, a,b,c, or a file with one name per line.")]
 
+DELTA = 1e-5
 _budget = partial(typer.Option, rich_help_panel="Budget")
-Epsilon = Annotated[float | None, _budget("--epsilon", "-e", help="ε; alone it is pure DP.")]
-Delta = Annotated[float | None, _budget("--delta", "-d", help="δ, below 0.1; usual is 1e-5.")]
+Epsilon = Annotated[float | None, _budget("--epsilon", "-e", help="ε of the budget, with --delta.")]
+Delta = Annotated[
+    float | None,
+    _budget("--delta", "-d", help="δ, below 0.1; default 1e-5. 0 is pure DP, which few methods have."),
+]
 OtherBudget = Annotated[
     str | None,
     _budget("--budget", metavar="rho=R|mu=M", help="ρ of zCDP or μ of Gaussian DP, in place of ε."),
@@ -77,7 +84,7 @@ EncoderName = Annotated[
     str | None,
     _encoding(help="Such as efficientnet-lite0, minilm, hf:ORG/NAME, a model folder or an .onnx file."),
 ]
-ImageSize = Annotated[int | None, _encoding("--image-size", help="Side of the pictures, such as 128.")]
+ImageSize = Annotated[int | None, _encoding("--image-size", min=1, help="Side of the pictures, such as 128.")]
 GreyRange = Annotated[
     str | None,
     _encoding("--grey-range", metavar="LOW,HIGH", help="Black and white, where files have more than bytes."),
@@ -88,12 +95,34 @@ Runtime = Annotated[
     _encoding(help="onnx or torch, for encoders that both can run; default onnx on the cpu if installed."),
 ]
 Batch = Annotated[int, _encoding(min=1, help="Examples encoded at a time.")]
+ShardRows = Annotated[
+    int | None,
+    typer.Option("--shard-rows", min=1, metavar="N", help="In shards: a file for every N rows."),
+]
+
+_engine = partial(typer.Option, rich_help_panel="Engine")
+EngineName = Annotated[
+    str | None,
+    _engine("--engine", metavar="processes|ray", help="Who works through large data; default this process."),
+]
+WorkerCount = Annotated[
+    int | None, _engine("--workers", metavar="N", help="How many side by side; default one per core.")
+]
+ClusterAddress = Annotated[
+    str | None,
+    _engine("--address", help="Your Ray cluster: host:port, ray://host:port, or local for one here."),
+]
 
 
 def budget_from(epsilon: float | None, delta: float | None, other: str | None, relation: Relation) -> Budget:
-    """The budget the options name; δ is 0 for ε alone and 1e-5 for ρ and μ, unless given.
+    """The budget the options name; δ is 1e-5 unless given, as in `dptransfer.fit` and in scikit-learn.
+
+    Most methods have Gaussian noise, which no pure budget pays for, and those that choose public rows are far
+    less accurate: a pure promise is for those who ask for it.
 
     >>> print(budget_from(1.0, None, None, Relation.ADD_REMOVE))
+    epsilon = 1, delta = 1e-5, add/remove
+    >>> print(budget_from(1.0, 0.0, None, Relation.ADD_REMOVE))
     epsilon = 1, add/remove
     >>> print(budget_from(None, None, "rho=0.5", Relation.ADD_REMOVE))
     rho = 0.5 zCDP, add/remove
@@ -109,6 +138,4 @@ def budget_from(epsilon: float | None, delta: float | None, other: str | None, r
             raise ArgumentError(
                 f"--budget takes rho=NUMBER or mu=NUMBER; got '{other}'. Example: --budget rho=0.5"
             )
-    if delta is None:
-        delta = 1e-5 if epsilon is None and other is not None else 0.0
-    return Budget(**amounts, delta=delta, relation=relation)
+    return Budget(**amounts, delta=DELTA if delta is None else delta, relation=relation)

@@ -72,7 +72,10 @@ def pixels_where_they_pay(
     paths = [path for path in (private, *others) if path is not None]
     if device in (None, "cpu") or any(contents_of(path) != "images" for path in paths):
         return method
-    names = about["classes"] or labels_of(find_images(private), private, "private pictures").classes
+    names = about["classes"]
+    if names is None:
+        found = find_images(private, label_column=about.get("label_column"))
+        names = labels_of(found, private, "private pictures").classes
     unit = Unit.ROW if about["person"] in (None, NOBODY) else Unit.PERSON
     sizes = {name: about[name] for name in ("size", "class_counts") if name in about}
     if not pixels_pay(Facts(tuple(names), (1, 1, 3), unit=unit, **sizes), budget)[0]:
@@ -87,6 +90,7 @@ def private_pictures(
     grey_range: GreyRange | None = None,
     classes: Sequence[str | int] | None = None,
     person: str | None = None,
+    label_column: str | None = None,
     **declared: Any,
 ) -> PrivateImages:
     """Private labelled pictures, squeezed to side × side, with whose each is as far as `--person` tells.
@@ -97,6 +101,7 @@ def private_pictures(
         grey_range: what `--grey-range` says.
         classes: the declared list.
         person: what `--person` says.
+        label_column: what `--label-column` says.
         declared: what else `PrivateImages` is told.
     """
     from dptransfer.data import PrivateImages, find_images
@@ -106,7 +111,8 @@ def private_pictures(
             f"data.{odd[0]} is about files of rows; these are pictures. Leave it out: a folder per class, or "
             "a CSV with a column 'label', tells their classes."
         )
-    found = find_images(path, classes=classes, person=None if person == NOBODY else person)
+    whose = None if person == NOBODY else person
+    found = find_images(path, classes=classes, person=whose, label_column=label_column)
     labelled = labels_of(found, path, "private pictures")
     pixels = _read(found, side, grey_range, private=True)
     return PrivateImages(pixels, labelled, people=found.people, grey_range=grey_range, **declared)
@@ -122,12 +128,12 @@ def public_pictures(path: Path, side: int, grey_range: GreyRange | None = None) 
 
 
 def tested_pictures(
-    path: Path, side: int, facts: Facts, grey_range: GreyRange | None
+    path: Path, side: int, facts: Facts, grey_range: GreyRange | None, label_column: str | None
 ) -> tuple[PixelArray, Labelled, str]:
     """Test pictures, their labels and a name; what can be wrong with them is wrong before a charge."""
     from dptransfer.data import find_images
 
-    found = find_images(path, classes=facts.classes)
+    found = find_images(path, classes=facts.classes, label_column=label_column)
     labelled = labels_of(found, path, "test pictures")
     return _read(found, side, grey_range, private=False), labelled, path.name
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,12 +16,13 @@ from dptransfer.cli.method import method_from
 from dptransfer.cli.pictures import public_pictures, require_pictures, sees_pictures
 from dptransfer.cli.privacy_view import attack_sentence, privacy_json, show_events
 from dptransfer.cli.screen import say, show_facts, show_json, working
-from dptransfer.encoding import NOBODY
-from dptransfer.errors import ArgumentError
+from dptransfer.encoding import NOBODY, examples_at, is_table
+from dptransfer.errors import ArgumentError, MissingDependency
 from dptransfer.privacy import Relation, Unit
 
 if TYPE_CHECKING:
     from dptransfer.data import Facts, PublicEmbeddings, PublicImages
+    from dptransfer.data.pool_outline import PoolOutline
     from dptransfer.methods import PrivateMethod
 
 _CLASSES, _WIDTH, _SIDE = 10, 1280, 224
@@ -49,7 +52,8 @@ def plan(
 
     With --set data.size=N and data.class_counts=A,B,... sizes are declared public. With --person, whatever
     it says, persons are protected; data.person_bound and data.rows_per_person are about them.
-    --encoder, --image-size and --grey-range are of methods on pictures.
+    A pool of images or texts is not encoded: the plan is for rows of its encoder, by default as for a fit.
+    --image-size and --grey-range are of methods on pictures.
 
     Example: dptransfer plan --epsilon 1 --delta 1e-5 --classes 10 --dim 1280
     """
@@ -58,6 +62,7 @@ def plan(
 
     from dptransfer.accounting import heed
     from dptransfer.data import read_public
+    from dptransfer.data.pool_outline import RowsNeeded
     from dptransfer.mechanisms import rounds_of
     from dptransfer.methods import ImageMethod
     from dptransfer.methods.base import configuration_of
@@ -69,6 +74,7 @@ def plan(
     how: dict[str, Any] = {"encoder": encoder, "image_size": image_size, "grey_range": greys}
     chosen = method_from(method, of_method, tune, device=device, **how)
     rows: PublicEmbeddings | PublicImages | None
+    unencoded = ""
     if isinstance(chosen, ImageMethod):
         if dim is not None or shots is not None:
             odd = "--shots" if dim is None else "--dim"
@@ -77,10 +83,18 @@ def plan(
         side = chosen.size if public is None else chosen.network().side
         shape: tuple[int, ...] | None = None if side is None else (side, side, 3)
         rows = None if public is None or side is None else public_pictures(public, side, greys)
-    elif any(given is not None for given in how.values()):
+    elif image_size is not None or grey_range is not None:
         raise ArgumentError(
-            "--encoder, --image-size and --grey-range are for methods on pictures; "
+            "--image-size and --grey-range are for methods on pictures; "
             f"'{chosen.name}' takes rows. Give their width: --dim 1280"
+        )
+    elif public is not None and shots is None and not is_table(public):
+        rows, known, unencoded = _not_encoded(public, encoder, names)
+        shape = (known if dim is None else dim,)
+    elif encoder is not None:
+        raise ArgumentError(
+            f"--encoder is for a pool of images or texts here, and for methods on pictures; '{chosen.name}' "
+            "takes rows. Give their width: --dim 1280"
         )
     else:
         rows = with_shots(None if public is None else read_public(public), shots, names)
@@ -89,14 +103,20 @@ def plan(
     unit = Unit.ROW if person in (None, NOBODY) else Unit.PERSON
     facts, assumed = _facts(chosen, rows, names, shape, {**sizes, "unit": unit})
     chosen.require_unit(facts)
-    if rows is not None:
+    if rows is not None and not unencoded:
         rows.require_match(facts)
     heed(budget, facts.declared_units)
-    with working(f"Planning '{chosen.name}'"):
-        held = None if holdout is None else HoldOut.planned(chosen, facts, budget, rows, holdout)
-        made = chosen.plan(facts, budget, rows) if held is None else held.plan
+    try:
+        with working(f"Planning '{chosen.name}'"):
+            held = None if holdout is None else HoldOut.planned(chosen, facts, budget, rows, holdout)
+            made = chosen.plan(facts, budget, rows) if held is None else held.plan
+    except RowsNeeded:
+        raise ArgumentError(
+            f"'{chosen.name}' chooses by the public rows themselves here; '{public}' is not encoded. "
+            "Encode it first: dptransfer encode POOL --public --out pool.emb"
+        ) from None
     paid = made if held is None else held
-    notes = [*made.notes, *(() if held is None else (held.note,))]
+    notes = [*([unencoded] if unencoded else []), *made.notes, *(() if held is None else (held.note,))]
     if assumed:
         notes.append(
             f"Stand-ins: {' and '.join(assumed.values())}, as none were given. They decide nothing but the "
@@ -127,6 +147,34 @@ def plan(
     if unit is Unit.PERSON:
         facts_shown["A person"] = f"counts as {counted_as(facts.person_bound)}"
     show_facts(facts_shown | {("Note" if n == 0 else " " * n): note for n, note in enumerate(notes)})
+
+
+def _not_encoded(
+    public: Path, spec: str | None, classes: tuple[str | int, ...] | None
+) -> tuple[PoolOutline, int, str]:
+    """A stand-in for the rows of images or texts, their width by the note of the encoder, and what to say."""
+    from dptransfer.data.contents import contents_of
+    from dptransfer.data.pool_outline import PoolOutline
+    from dptransfer.encoders import ENCODERS
+    from dptransfer.intake import DEFAULT_ENCODERS
+
+    name = spec or DEFAULT_ENCODERS[contents_of(public)]
+    note = ENCODERS.find(name) if name in ENCODERS.names else None
+    if note is None or note.dimension is None:
+        raise ArgumentError(
+            f"How wide rows of '{name}' are is known when it is loaded; a plan loads none. Encode the pool "
+            "first, or leave it out and give their width: --dim 768"
+        )
+    found = examples_at(public, note.kind, None, labelled=False)
+    words = None
+    if note.vocabulary is not None:
+        with suppress(MissingDependency):  # not installed: a plan without words costs as much
+            words = len(note.vocabulary())
+    shots = found.classes is not None and (classes is None or set(found.classes) <= set(classes))
+    said = f"'{public}' is not encoded: this is the plan for rows of '{name}', {note.dimension} wide."
+    if shots:
+        said += " With labelled rows of the private classes 'auto' tries other methods, too: encode it first."
+    return PoolOutline(len(found), words, unlabelled=True), note.dimension, said
 
 
 def _facts(

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dptransfer.cli import options
+from dptransfer.cli.engine import workers_from
 from dptransfer.cli.inputs import require_new
 from dptransfer.cli.model_encoder import encoded_here, encoder_behind
-from dptransfer.cli.screen import on_terminal, say, show_json, show_table
+from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, show_table
 from dptransfer.encoding import examples_in, held_in, is_table
 from dptransfer.errors import ArgumentError, Incompatible
+from dptransfer.progress import reported_to
 
 if TYPE_CHECKING:
     from dptransfer.arrays import AnyArray
-    from dptransfer.data import ImageList
+    from dptransfer.data import ImageList, RawTable
     from dptransfer.encoders import Encoder
     from dptransfer.release import PredictionSets, PrivateClassifier
+    from dptransfer.release.answers import Answer, Question
+    from dptransfer.workers import Workers
 
     NamedRows = tuple[list[str], AnyArray]
 
 _FORMS = (".csv", ".json", ".jsonl", ".ndjson")
-_COLUMNS = ("input", "label", "score")
 
 
 def predict(
@@ -41,25 +42,38 @@ def predict(
     abstain_above: Annotated[
         int | None, typer.Option(min=1, help="No label where a set has more classes than this.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A .csv, .json or .jsonl to write.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="A .csv, .json or .jsonl to write; in shards, a folder of parts."),
+    ] = None,
+    shard_rows: options.ShardRows = None,
+    label_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Column of a table that is no feature, but labels."),
+    ] = None,
     text_column: options.TextColumn = None,
     feature_columns: options.FeatureColumns = None,
     encoder: options.EncoderName = None,
     device: options.Device = "cpu",
     batch: options.Batch = 8,
+    engine: options.EngineName = None,
+    workers: options.WorkerCount = None,
+    address: options.ClusterAddress = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, as in a pipe.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Label new images, texts or rows.
 
     Images and texts are encoded with the encoder that the release names. Scores are probabilities,
-    calibrated where the release has a charged evaluation, which --coverage needs.
+    calibrated where the release has a charged evaluation, which --coverage needs. With --shard-rows or
+    --engine rows go from one pool to a folder of parts; after a kill, run it again.
 
     Example: dptransfer predict model/ new/*.jpg --top 3
     """
+    in_parts = shard_rows is not None or engine is not None or workers is not None
     if out is not None:
         require_new(out)
-        if out.suffix.lower() not in _FORMS:
+        if not in_parts and out.suffix.lower() not in _FORMS:
             raise ArgumentError(f"--out must end in .csv, .json or .jsonl; got '{out.name}'. Name it so.")
     if coverage is None and abstain_above is not None:
         raise ArgumentError(
@@ -67,60 +81,109 @@ def predict(
         )
     if coverage is not None and top > 1:
         raise ArgumentError("--coverage lists the classes of an input itself; got --top too. Leave one out.")
+    hands = workers_from(engine, workers, address)
 
     import numpy as np
 
     from dptransfer.compute.device import DEVICES
     from dptransfer.release import read_release
+    from dptransfer.release.answers import Question, csv_of, written
 
     released = read_release(model)
+    sets: PredictionSets | None = None
     if coverage is not None:  # what can be refused is refused before anything is encoded
-        released.predict_sets(np.zeros((0, released.dimension)), coverage=coverage, confidence=confidence)
-    names, rows = _rows(released, inputs, encoder, device, batch, text_column, feature_columns)
+        nothing = np.zeros((0, released.dimension))
+        sets = released.predict_sets(nothing, coverage=coverage, confidence=confidence)
     # Scores know these two devices; an encoder may run on others.
-    where = device if device in DEVICES else "cpu"
-    chances = released.predict_proba(rows, device=where)
-    order = (-chances).argsort(axis=1, kind="stable")[:, :top].tolist()
-    found: list[dict[str, Any]] = [
-        {"input": name, "rank": rank, "label": released.classes[place], "score": float(chances[row, place])}
-        for row, (name, places) in enumerate(zip(names, order, strict=True))
-        for rank, place in enumerate(places, start=1)
-    ]
-    if top == 1:
-        for one in found:
-            del one["rank"]
-    if coverage is not None:
-        sets = released.predict_sets(rows, coverage=coverage, confidence=confidence, device=where)
-        _add_sets(found, sets, abstain_above)
+    question = Question(top, coverage, confidence, abstain_above, device if device in DEVICES else "cpu")
+    if in_parts:
+        path = _one_pool(inputs, out, text_column, feature_columns)
+        table = _table(released, path, feature_columns, label_column)
+        _write_parts(model, released, path, table, question, out, as_json, shard_rows, hands)
+        return _tell(released, sets, abstain_above)
+    names, rows = _rows(released, inputs, encoder, device, batch, text_column, feature_columns, label_column)
+    found, sets = question.answers(released, names, rows)
     if out is None and not as_json and not as_csv and on_terminal():
         _show(found)
     elif out is not None:
-        out.write_text(_written(found, out.suffix.lower()), encoding="utf-8")
+        out.write_text(written(found, out.suffix.lower()), encoding="utf-8")
         say(f"Written: {out}, {len(names)} inputs", err=True)
     elif as_json:
         show_json(found)
     else:
-        typer.echo(_csv(found), nl=False)
-    if coverage is not None and names:
+        typer.echo(csv_of(found), nl=False)
+    _tell(released, sets if names else None, abstain_above)
+
+
+def _one_pool(
+    inputs: Sequence[Path], out: Path | None, text_column: str | None, features: str | None
+) -> Path:
+    """The rows that are to be predicted in parts."""
+    if len(inputs) > 1:
+        raise ArgumentError(
+            f"--shard-rows and --engine take one pool of rows; got {len(inputs)} inputs. Predict each."
+        )
+    held_in(inputs[0]).stat()
+    if not is_table(inputs[0], text_column=text_column, features=features):
+        raise ArgumentError(
+            f"--shard-rows and --engine take rows; '{inputs[0]}' looks like images or texts. Encode them "
+            "first: dptransfer encode SOURCE --out new.emb --shard-rows 10000"
+        )
+    if out is None or out.suffix.lower() in _FORMS:
+        raise ArgumentError(
+            "--shard-rows and --engine write a folder of parts; --out names none. Add --out answers/"
+        )
+    return inputs[0]
+
+
+def _write_parts(
+    model: Path,
+    released: PrivateClassifier,
+    path: Path,
+    table: RawTable,
+    question: Question,
+    out: Path | None,
+    as_json: bool,
+    shard_rows: int | None,
+    workers: Workers,
+) -> None:
+    from dptransfer.release.predicted_shards import predict_in_shards
+
+    assert out is not None
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    states = [[str(one), one.stat().st_size, one.stat().st_mtime_ns] for one in files if one.is_file()]
+    digest = hashlib.sha256((model / "release.json").read_bytes()).hexdigest()
+    with progress_bar("Predicting", count_is_private=True) as step, reported_to(step):
+        parts = predict_in_shards(
+            released,
+            table.rows,
+            out,
+            question=question,
+            request={"model": digest, "rows": states},
+            called=str(path),
+            names=table.sources,
+            form=".jsonl" if as_json else ".csv",
+            shard_rows=shard_rows,
+            workers=workers,
+        )
+    say(f"Written: {out}, {len(table.rows)} inputs in {parts} parts", err=True)
+
+
+def _tell(released: PrivateClassifier, sets: PredictionSets | None, abstain_above: int | None) -> None:
+    """What the answers promise."""
+    if sets is not None:
         _tell_sets(sets, abstain_above)
     if released.calibration is not None:
         say(f"Scores: {released.calibration.words}.", err=True)
 
 
-def _add_sets(found: Sequence[dict[str, Any]], sets: PredictionSets, abstain_above: int | None) -> None:
-    """Each input's set; where that is larger than wanted, no label."""
-    silent = [False] * len(sets) if abstain_above is None else sets.abstains(abstain_above).tolist()
-    for one, labels, abstains in zip(found, sets.labels, silent, strict=True):
-        one["set"] = list(labels)
-        if abstains:
-            one["label"] = None
-
-
 def _tell_sets(sets: PredictionSets, abstain_above: int | None) -> None:
     """What the sets promise, and how large they are; on standard error, beside the answers."""
     told = f"Sets: hold the true class at least {sets.coverage:.4g} of the time, with confidence "
-    told += f"{sets.confidence:.4g}; average size {sets.average_size:.2f} of {len(sets.classes)} classes"
-    if abstain_above is not None:
+    told += f"{sets.confidence:.4g}"
+    if len(sets):
+        told += f"; average size {sets.average_size:.2f} of {len(sets.classes)} classes"
+    if len(sets) and abstain_above is not None:
         told += f"; no label for {int(sets.abstains(abstain_above).sum())} of {len(sets)} inputs"
     say(f"{told}.", err=True)
     if not sets.informative:
@@ -131,7 +194,7 @@ def _tell_sets(sets: PredictionSets, abstain_above: int | None) -> None:
         )
 
 
-def _show(found: Sequence[dict[str, Any]]) -> None:
+def _show(found: Sequence[Answer]) -> None:
     """A table for people."""
     header = ["Input", "Label", "Score"] + ["Set"] * any("set" in one for one in found)
     cells = [
@@ -146,25 +209,6 @@ def _show(found: Sequence[dict[str, Any]]) -> None:
     show_table(header, cells, numbers=(2,))
 
 
-def _written(found: Sequence[dict[str, Any]], form: str) -> str:
-    """The answers as a file of this ending has them; in JSON scores are exact."""
-    if form == ".csv":
-        return _csv(found)
-    if form == ".json":
-        return json.dumps(found, ensure_ascii=False, indent=2) + "\n"
-    return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in found)
-
-
-def _csv(found: Sequence[dict[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(found[0]) if found else _COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for one in found:
-        sets = {"set": json.dumps(one["set"], ensure_ascii=False)} if "set" in one else {}
-        writer.writerow({**one, "score": f"{one['score']:.6f}", **sets})
-    return text.getvalue()
-
-
 def _rows(
     released: PrivateClassifier,
     inputs: Sequence[Path],
@@ -173,6 +217,7 @@ def _rows(
     batch: int,
     text_column: str | None,
     features: str | None,
+    label_column: str | None,
 ) -> NamedRows:
     """Names and rows of all inputs, in order; images and texts are encoded as the release records."""
     import numpy as np
@@ -183,25 +228,40 @@ def _rows(
     if any(tables) and not all(tables):
         raise ArgumentError("Inputs must be all rows or all images; these are mixed. Predict each kind.")
     if all(tables):
-        parts = [_from_table(released, path, features) for path in inputs]
+        parts = [_from_table(released, path, features, label_column) for path in inputs]
     else:
         parts = _from_examples(inputs, encoder_behind(released, spec, device), batch, text_column)
-    return [name for names, _ in parts for name in names], np.concatenate([rows for _, rows in parts])
+    if len(parts) == 1:
+        return parts[0]
+    return [name for names, _ in parts for name in names], np.concatenate([rows[:] for _, rows in parts])
 
 
-def _from_table(released: PrivateClassifier, path: Path, features: str | None) -> NamedRows:
+def _from_table(
+    released: PrivateClassifier, path: Path, features: str | None, label_column: str | None
+) -> NamedRows:
+    table = _table(released, path, features, label_column)
+    names = table.sources or tuple(f"{path}:{number}" for number in range(len(table.rows)))
+    return list(names), table.rows
+
+
+def _table(
+    released: PrivateClassifier, path: Path, features: str | None, label_column: str | None
+) -> RawTable:
+    """Rows, if they are such as the model takes."""
     from dptransfer.data import read_table, require_same_encoder
+    from dptransfer.data.facts import require_same_columns
 
-    table = read_table(path, features=features)
+    known = released.facts.columns
+    table = read_table(path, features=features or known, label_column=label_column)
     require_same_encoder(released.encoder, table.encoder, names=("The model", f"'{path}'"))
+    require_same_columns(known, table.columns, names=("The model", f"'{path}'"))
     if table.rows.shape[1] != released.dimension:
         found = f"those in '{path}' have {table.rows.shape[1]}"
         remedy = "Encode them with the model's encoder"
         if released.encoder is None and path.suffix.lower() in (".csv", ".parquet"):
             remedy = "Name the columns that it was fitted on, such as --feature-columns 'f*'"
         raise Incompatible(f"Rows must have the model's dimension, {released.dimension}; {found}. {remedy}.")
-    names = table.sources or tuple(f"{path}:{number}" for number in range(len(table.rows)))
-    return list(names), table.rows
+    return table
 
 
 def _from_examples(

@@ -53,84 +53,94 @@ class Panel(NamedTuple):
     ends: Integers
 
 
-def capped(
-    private_rows: AnyArray,
-    labels: Integers,
-    classes: int,
-    public_rows: AnyArray,
-    low: int,
-    high: int,
-    chunk: int | None = None,
-    *,
-    precision: str = "float16",
-    weights: Integers | None = None,
-) -> Integers:
-    """(public rows, classes) sums of clip(dot, low, high) − low.
+class Capped:
+    """Sums of clip(dot, low, high) − low over private rows, for whatever public rows are given.
 
     Args:
         private_rows: integer rows on the grid, any real dtype.
         labels: class of each private row.
         classes: number of declared classes.
-        public_rows: integer rows on the grid; a memory map is read a slab at a time.
         low: lower cap on the product.
         high: upper cap on the product.
-        chunk: public rows per slab; chosen by size if not given.
         precision: either grid; float32 products are exact on both.
         weights: how many times each private row counts; once if not given.
     """
-    result = np.zeros((len(public_rows), classes), dtype=np.int64)
-    workers = usable_cores()
-    step = chunk or _slab_rows(len(public_rows), public_rows.shape[1], workers)
-    slabs = range(0, len(public_rows), step)
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-        for panel in panels(private_rows, labels, weights, pool):
 
-            def score(start: int, panel: Panel = panel) -> None:
-                slab = np.asarray(public_rows[start : start + step], dtype=np.float32)
-                _add_capped(result[start : start + step], panel, slab, low, high)
+    def __init__(
+        self,
+        private_rows: AnyArray,
+        labels: Integers,
+        classes: int,
+        low: int,
+        high: int,
+        *,
+        precision: str = "float16",
+        weights: Integers | None = None,
+    ) -> None:
+        self._private, self._classes, self._caps = (private_rows, labels, weights), classes, (low, high)
 
-            for _ in pool.map(score, slabs):
-                pass
-    return result
+    def __call__(self, public_rows: AnyArray, chunk: int | None = None) -> Integers:
+        """(public rows, classes) sums; a memory map is read a slab at a time, of `chunk` rows if given."""
+        result = np.zeros((len(public_rows), self._classes), dtype=np.int64)
+        workers = usable_cores()
+        step = chunk or _slab_rows(len(public_rows), public_rows.shape[1], workers)
+        slabs = range(0, len(public_rows), step)
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+            for panel in panels(*self._private, pool):
+
+                def score(start: int, panel: Panel = panel) -> None:
+                    slab = np.asarray(public_rows[start : start + step], dtype=np.float32)
+                    _add_capped(result[start : start + step], panel, slab, *self._caps)
+
+                for _ in pool.map(score, slabs):
+                    pass
+        return result
 
 
-def linear(
-    private_rows: AnyArray,
-    labels: Integers,
-    classes: int,
-    public_rows: AnyArray,
-    shift: int,
-    *,
-    weights: Integers | None = None,
-) -> Integers:
-    """(public rows, classes) sums of dot + shift: no cap, so the sum goes inside the product.
+class Linear:
+    """Sums of dot + shift over private rows: no cap, so the sum goes inside the product.
 
     Class sums have norm at most 2047·n and products at most 2²²·n, exact in float64 up to 2³¹ private rows.
     Weighted sums have norm at most 2047·2⁴⁰ < 2⁵¹ and go into the product in two parts; see `exact_parts`.
+    The arguments are those of `Capped`.
     """
-    sums = np.zeros((classes, private_rows.shape[1]))
-    counts = np.zeros(classes, dtype=np.int64)
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        for panel in panels(private_rows, labels, weights, pool):
-            start = 0
-            each = repeat(1) if panel.weights is None else panel.weights
-            for owner, weight, end in zip(panel.classes, each, panel.ends, strict=False):
-                sums[owner] += weight * panel.rows[start:end].sum(axis=0, dtype=np.float64)
-                counts[owner] += weight * (end - start)
-                start = end
-    parts = [sums] if weights is None else exact_parts(sums)
-    result = np.empty((len(public_rows), classes), dtype=np.int64)
-    step = max(1, _SLAB_ELEMENTS // max(1, public_rows.shape[1]))
-    for start in range(0, len(public_rows), step):
-        part = slice(start, start + step)
-        slab = np.asarray(public_rows[part], dtype=np.float64)
-        high, *low = (slab @ one.T for one in parts)
-        result[part] = high
-        for rest in low:
-            result[part] *= int(PART)
-            result[part] += rest.astype(np.int64)
-        result[part] += counts * shift
-    return result
+
+    def __init__(
+        self,
+        private_rows: AnyArray,
+        labels: Integers,
+        classes: int,
+        shift: int,
+        *,
+        weights: Integers | None = None,
+    ) -> None:
+        sums = np.zeros((classes, private_rows.shape[1]))
+        counts = np.zeros(classes, dtype=np.int64)
+        with ThreadPoolExecutor(usable_cores()) as pool:
+            for panel in panels(private_rows, labels, weights, pool):
+                start = 0
+                each = repeat(1) if panel.weights is None else panel.weights
+                for owner, weight, end in zip(panel.classes, each, panel.ends, strict=False):
+                    sums[owner] += weight * panel.rows[start:end].sum(axis=0, dtype=np.float64)
+                    counts[owner] += weight * (end - start)
+                    start = end
+        self._parts = [sums] if weights is None else exact_parts(sums)
+        self._shifts = counts * shift
+
+    def __call__(self, public_rows: AnyArray, chunk: int | None = None) -> Integers:
+        """(public rows, classes) sums."""
+        result = np.empty((len(public_rows), len(self._shifts)), dtype=np.int64)
+        step = chunk or max(1, _SLAB_ELEMENTS // max(1, public_rows.shape[1]))
+        for start in range(0, len(public_rows), step):
+            part = slice(start, start + step)
+            slab = np.asarray(public_rows[part], dtype=np.float64)
+            high, *low = (slab @ one.T for one in self._parts)
+            result[part] = high
+            for rest in low:
+                result[part] *= int(PART)
+                result[part] += rest.astype(np.int64)
+            result[part] += self._shifts
+        return result
 
 
 def exact_parts(sums: Floats) -> list[Floats]:

@@ -29,54 +29,59 @@ _STEP = {"float16": 64, "int8": 128}  # products' width per step: 128 bytes
 _WALK = {"float16": 32, "int8": 8}  # private tiles per program, at most; measured
 
 
-def capped(
-    private_rows: Any,
-    labels: Any,
-    classes: int,
-    public_rows: Any,
-    low: int,
-    high: int,
-    chunk: int | None = None,
-    *,
-    precision: str = "float16",
-    weights: Integers | None = None,
-) -> Integers:
-    """(public rows, classes) sums of clip(dot, low, high) − low, as `compute.cpu.capped` gives them."""
-    prepared = Prepared(private_rows, labels, classes, precision, weights)
-    return _scores(public_rows, classes, lambda slab: prepared.sums(slab, low, high), chunk)
+class Capped:
+    """Sums of clip(dot, low, high) − low, as `compute.cpu.Capped` gives them."""
+
+    def __init__(
+        self,
+        private_rows: Any,
+        labels: Any,
+        classes: int,
+        low: int,
+        high: int,
+        *,
+        precision: str = "float16",
+        weights: Integers | None = None,
+    ) -> None:
+        self._prepared = Prepared(private_rows, labels, classes, precision, weights)
+        self._caps = low, high
+
+    def __call__(self, public_rows: Any, chunk: int | None = None) -> Integers:
+        """(public rows, classes) sums."""
+        prepared, caps = self._prepared, self._caps
+        return _scores(public_rows, prepared.classes, lambda slab: prepared.sums(slab, *caps), chunk)
 
 
-def linear(
-    private_rows: Any,
-    labels: Any,
-    classes: int,
-    public_rows: Any,
-    shift: int,
-    *,
-    weights: Integers | None = None,
-) -> Integers:
-    """(public rows, classes) sums of dot + shift, as `compute.cpu.linear` gives them."""
-    import torch
+class Linear:
+    """Sums of dot + shift, as `compute.cpu.Linear` gives them."""
 
-    owner = to_device(labels).long()
-    parts: list[AnyArray] = []
-    if weights is None:
-        parts.append(class_sums(private_rows, labels, classes, device="cuda"))
-        counts = torch.bincount(owner, minlength=classes)
-    else:
-        parts += exact_parts(_weighted_sums(private_rows, owner, classes, weights))
-        counts = torch.zeros(classes, dtype=torch.int64, device="cuda")
-        counts.index_add_(0, owner, to_device(weights))
-    first, *rest = (to_device(part).double().T.contiguous() for part in parts)
+    def __init__(
+        self, private_rows: Any, labels: Any, classes: int, shift: int, *, weights: Integers | None = None
+    ) -> None:
+        import torch
 
-    def sums(slab: Tensor) -> Tensor:
+        owner = to_device(labels).long()
+        parts: list[AnyArray] = []
+        if weights is None:
+            parts.append(class_sums(private_rows, labels, classes, device="cuda"))
+            counts = torch.bincount(owner, minlength=classes)
+        else:
+            parts += exact_parts(_weighted_sums(private_rows, owner, classes, weights))
+            counts = torch.zeros(classes, dtype=torch.int64, device="cuda")
+            counts.index_add_(0, owner, to_device(weights))
+        self._first, *self._rest = (to_device(part).double().T.contiguous() for part in parts)
+        self._shifts = counts * shift
+
+    def __call__(self, public_rows: Any, chunk: int | None = None) -> Integers:
+        """(public rows, classes) sums."""
+        return _scores(public_rows, len(self._shifts), self._sums, chunk)
+
+    def _sums(self, slab: Tensor) -> Tensor:
         rows = slab.double()
-        total = (rows @ first).long()
-        for part in rest:
+        total = (rows @ self._first).long()
+        for part in self._rest:
             total = total * int(PART) + (rows @ part).long()
-        return total + counts * shift
-
-    return _scores(public_rows, classes, sums)
+        return total + self._shifts
 
 
 def _weighted_sums(rows: Any, owner: Tensor, classes: int, weights: Integers) -> Floats:

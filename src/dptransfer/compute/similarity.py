@@ -13,6 +13,9 @@ below 2⁵⁰ and are taken in float64 or int64; whole scores fit int64 while th
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -65,39 +68,73 @@ def class_similarity(
         chunk: public rows at a time; any value gives the same integers.
         weights: how many times each private row counts, from 0 to `LARGEST_WEIGHT`; once each if not given.
     """
-    one = GRID_NORM[_check.one_of("precision", precision, GRID_NORM)] ** 2
-    _check.whole("classes", classes)
     if chunk is not None:
         _check.whole("chunk", chunk)
-    if not int(low) < int(high):
-        raise ArgumentError(f"low must be below high; got {low} and {high}. Swap or move them.")
-    _require_shapes(private_rows, labels, public_rows, weights)
-    # two modules with the same two functions
-    backend: ModuleType = cuda if use_cuda(device, private_rows, public_rows) else cpu
-    if low <= 0 and high >= 2 * one:
-        linear: Integers = backend.linear(
-            private_rows, labels, classes, public_rows, one - int(low), weights=weights
-        )
-        return linear
-    # A product lies in [−one, one], so caps beyond that are moved there; what the move takes off each row's
-    # share is the same for every row of a class, and added back.
-    inner_low, inner_high = (min(max(int(cap) - one, -one), one) for cap in (low, high))
-    scores: Integers = backend.capped(
-        private_rows,
-        labels,
-        classes,
-        public_rows,
-        inner_low,
-        inner_high,
-        chunk,
-        precision=precision,
-        weights=weights,
-    )
-    share = min(max(inner_low + one, int(low)), int(high)) - int(low)
-    if share:
+    where = "cuda" if use_cuda(device, private_rows, public_rows) else "cpu"
+    prepared = ClassSimilarity(private_rows, labels, classes, low, high, precision, where, weights)
+    return prepared(public_rows, chunk)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSimilarity:
+    """`class_similarity` for private rows that are prepared once, and public rows that come in pieces.
+
+    It can be sent to another process, which prepares the rows again. The attributes are the arguments there.
+    """
+
+    private_rows: Any
+    labels: Any
+    classes: int
+    low: int
+    high: int
+    precision: str = "float16"
+    device: str = "cpu"
+    weights: Integers | None = None
+
+    def __post_init__(self) -> None:
+        """Check what does not depend on public rows."""
+        _check.one_of("precision", self.precision, GRID_NORM)
+        _check.whole("classes", self.classes)
+        if not int(self.low) < int(self.high):
+            raise ArgumentError(f"low must be below high; got {self.low} and {self.high}. Swap or move them.")
+
+    def __call__(self, public_rows: Any, chunk: int | None = None) -> Integers:
+        """(public rows, classes) sums."""
+        _require_shapes(self.private_rows, self.labels, public_rows, self.weights)
+        sums, share = self._prepared
+        scores: Integers = sums(public_rows, chunk)
+        scores += share
+        return scores
+
+    def only(self, wanted: int) -> ClassSimilarity:
+        """The same for the rows of one class."""
+        own = np.flatnonzero(_host(self.labels) == wanted)
+        weights = None if self.weights is None else self.weights[own]
+        nothing = np.zeros(len(own), dtype=np.int64)
+        return replace(self, private_rows=self.private_rows[own], labels=nothing, classes=1, weights=weights)
+
+    @cached_property
+    def _prepared(self) -> tuple[Callable[[Any, int | None], Integers], Integers | int]:
+        one, low, high = GRID_NORM[self.precision] ** 2, int(self.low), int(self.high)
+        private = self.private_rows, self.labels, self.classes
+        # two modules with the same two classes
+        backend: ModuleType = cuda if self.device == "cuda" else cpu
+        if low <= 0 and high >= 2 * one:
+            return backend.Linear(*private, one - low, weights=self.weights), 0
+        # A product lies in [−one, one], so caps beyond that are moved there; what the move takes off each
+        # row's share is the same for every row of a class, and added back.
+        inner = tuple(min(max(cap - one, -one), one) for cap in (low, high))
+        sums = backend.Capped(*private, *inner, precision=self.precision, weights=self.weights)
+        share = min(max(inner[0] + one, low), high) - low
+        if not share:
+            return sums, 0
         # Weights make a float64 of the count, exact as they add up to at most 2⁴⁰.
-        scores += share * np.bincount(_host(labels), weights, minlength=classes).astype(np.int64)
-    return scores
+        counts = np.bincount(_host(self.labels), self.weights, minlength=self.classes)
+        return sums, share * counts.astype(np.int64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was prepared: another process has its own device."""
+        return {name: value for name, value in self.__dict__.items() if name != "_prepared"}
 
 
 def _require_shapes(private_rows: Any, labels: Any, public_rows: Any, weights: Integers | None) -> None:

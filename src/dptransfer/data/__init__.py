@@ -11,7 +11,8 @@ from dptransfer.data.labelled import Labelled
 from dptransfer.data.load import STORED, read_private, read_public
 from dptransfer.data.pictures import PrivateImages, PublicImages
 from dptransfer.data.readers import read_table
-from dptransfer.data.store import read_store, write_embeddings
+from dptransfer.data.sharded_rows import ShardedRows
+from dptransfer.data.store import finish_shards, read_store, write_embeddings
 from dptransfer.data.table import LABEL_NAMES, ROW_NAMES, RawTable
 from dptransfer.data.texts import TextList, find_texts
 from dptransfer.data.vocabulary import Vocabulary
@@ -31,11 +32,13 @@ __all__ = [
     "PublicEmbeddings",
     "PublicImages",
     "RawTable",
+    "ShardedRows",
     "TextList",
     "Vocabulary",
     "content_digest",
     "find_images",
     "find_texts",
+    "finish_shards",
     "long_tail",
     "long_tail_counts",
     "open_image",

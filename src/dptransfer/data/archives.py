@@ -56,7 +56,8 @@ def archive_in(path: Path) -> tuple[Path, PurePosixPath] | None:
 def unpack(archive: Path, inside: PurePosixPath, endings: frozenset[str]) -> Unpacked:
     """Unpack files of these endings, and folders, even empty ones; nothing leads out of the place.
 
-    Links, devices, hidden names and names with '..' or a drive are passed over. An archive that holds one
+    Links, devices, hidden names and names with '..' or a drive are passed over; two files of one name are an
+    error. An archive that holds one
     folder of its own name, as many tools pack it, stands for that folder. Files bear the archive's time, so
     that an interrupted encoding knows them again.
 
@@ -84,6 +85,9 @@ def unpack(archive: Path, inside: PurePosixPath, endings: frozenset[str]) -> Unp
             if member.is_folder:
                 target.mkdir(parents=True, exist_ok=True)
                 continue
+            # Of two some tools unpack the first and some the last; what is read must not depend on that.
+            twice = "each file in an archive must have a name of its own; two have one."
+            require(not os.path.lexists(target), archive, twice, "Pack it again, with each file once.")
             target.parent.mkdir(parents=True, exist_ok=True)
             with open(target, "wb") as written:
                 source = member.opened() if member.size <= _LARGEST else None

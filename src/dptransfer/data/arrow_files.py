@@ -10,7 +10,7 @@ from dptransfer import _check
 from dptransfer.data.parsing import parsing
 from dptransfer.data.table import chosen_split, require
 
-_WHOLE_FILE = ("a .parquet file must be complete; this is not.", "Write it again.")
+WHOLE_FILE = ("a .parquet file must be complete; this is not.", "Write it again.")
 _WHOLE_FOLDER = ("a saved data set must load with datasets.load_from_disk; it does not.", "Save it again.")
 _ODD_FEATURES = ("the recorded features must be those of a Hugging Face data set.", "Write it again.")
 
@@ -25,18 +25,21 @@ def is_columnar(path: Path) -> bool:
     return path.suffix.lower() == ".parquet" if path.is_file() else is_dataset_folder(path)
 
 
-def open_columns(path: Path, split: str | None = None) -> tuple[Any, dict[str, Any]]:
+def open_columns(
+    path: Path, split: str | None = None, columns: list[str] | None = None
+) -> tuple[Any, dict[str, Any]]:
     """All of it as an Arrow table, and what is recorded of its columns, by name.
 
     Args:
         path: what `is_columnar`.
         split: which part of a data set that was saved in several.
+        columns: those of a Parquet file that are read; by default all.
     """
     if not path.is_dir():
         parquet = _check.installed("pyarrow.parquet", "readers", "Reading a Parquet file")
         chosen_split(path, (), split)
-        with parsing(path, *_WHOLE_FILE):
-            return _named(path, parquet.read_table(path))
+        with parsing(path, *WHOLE_FILE):
+            return _named(path, parquet.read_table(path, columns=columns))
     arrow = _check.installed("pyarrow", "readers", "Reading a Hugging Face data set")
     folder = _part(path, split)
     with parsing(path, *_WHOLE_FOLDER):
@@ -51,7 +54,7 @@ def schema_of(path: Path) -> Any:
     """Names and types of the columns; of a data set in several parts, those of the first."""
     if not path.is_dir():
         parquet = _check.installed("pyarrow.parquet", "readers", "Reading a Parquet file")
-        with parsing(path, *_WHOLE_FILE):
+        with parsing(path, *WHOLE_FILE):
             return _readable(parquet.read_schema(path))
     arrow = _check.installed("pyarrow", "readers", "Reading a Hugging Face data set")
     with parsing(path, *_WHOLE_FOLDER):

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from dptransfer.arrays import array_or_none
 from dptransfer.errors import DataError
 
+Classes: TypeAlias = "Sequence[str | int] | int"
+"""A declared list: names, or a number n for the classes 0 to n − 1."""
 
-def declared_classes(classes: Sequence[str | int]) -> tuple[str | int, ...]:
-    """Classes as plain Python words or whole numbers, so that they can be written to JSON and read back."""
+_MOST = 10**6
+
+
+def declared_classes(classes: Classes) -> tuple[str | int, ...]:
+    """Classes as plain Python words or whole numbers, so that they can be written to JSON and read back.
+
+    >>> declared_classes(["cat", "dog"]), declared_classes(3)
+    (('cat', 'dog'), (0, 1, 2))
+    """
+    if isinstance(classes, int | np.integer):
+        if not 2 <= classes <= _MOST:  # True is 1
+            raise DataError(
+                f"A number of classes must be 2 to a million; got {classes}. For others give their names: "
+                "classes=['a', 'b']."
+            )
+        return tuple(range(int(classes)))
     if isinstance(classes, str):
         raise DataError("classes must be a list of names, not one string; write classes=['a', 'b'].")
     listed = array_or_none(classes)
-    if listed is not None and listed.dtype.kind == "f" and all(float(name).is_integer() for name in classes):
+    floats = listed is not None and listed.ndim == 1 and listed.dtype.kind == "f"
+    if listed is not None and floats and all(float(name).is_integer() for name in listed):
         listed = listed.astype(np.int64)  # 1.0 is 1, as pandas writes it in a column with gaps
     if listed is None or listed.ndim != 1 or (listed.size and listed.dtype.kind not in "iuU"):
         raise DataError(

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dptransfer.arrays import AnyArray, People
-from dptransfer.data.arrow_files import open_columns, splits_of
+from dptransfer.data.arrow_files import open_columns, schema_of, splits_of
 from dptransfer.data.class_names import declared_classes
 from dptransfer.data.feature_columns import feature_names
 from dptransfer.data.parsing import parsing
 from dptransfer.data.people import person_positions
 from dptransfer.data.table import (
-    LABEL_NAMES,
     ROW_NAMES,
     Listed,
     RawTable,
+    label_column_in,
     listed,
     require,
     require_person_column,
@@ -29,7 +29,11 @@ _EMPTY_LABELS = "each row of '{}' must have a label; some are empty."
 
 
 def read_columns(
-    path: Path, split: str | None = None, person: str | None = None, features: str | None = None
+    path: Path,
+    split: str | None = None,
+    person: str | None = None,
+    features: str | Sequence[str] | None = None,
+    label: str | None = None,
 ) -> RawTable:
     """Rows from a list column or from a column per feature; perhaps labels and people.
 
@@ -37,28 +41,57 @@ def read_columns(
         path: a Parquet file or a saved Hugging Face data set.
         split: which part of a data set in several.
         person: the column that tells whose each row is.
-        features: patterns of the columns that are features, as for `feature_names`; without them a list
+        features: the columns that are features, as for `feature_names`; without patterns of them a list
             column of a known name, or else every column of numbers but those of labels and people.
+        label: the column of labels, if it is not of a usual name.
     """
     table, recorded = open_columns(path, split)
     require_person_column(path, person, table.column_names)
-    rows = _rows(path, table, person, features)
+    chosen = row_columns(path, table.schema, features, (person, label))
+    rows = dense_rows(path, table, chosen)
     people = _person_column(path, table, person)
-    label = next((name for name in reversed(LABEL_NAMES) if name in table.column_names), None)
+    labels, classes = _labels(path, table, recorded, label)
+    positions = classes is not None and labels is not None and labels.dtype.kind in "iu"
+    names = named_features(table.schema, chosen)
+    return RawTable(rows, labels, classes, positions, people=people, columns=names)
+
+
+def read_beside(
+    path: Path, person: str | None, label: str | None = None
+) -> tuple[AnyArray | None, tuple[str | int, ...] | None, list[Any]]:
+    """What a Parquet file has beside its rows: labels, the list of classes it records, ids of people."""
+    names = schema_of(path).names
+    require_person_column(path, person, names)
+    label = label_column_in(names, label)
+    beside = [one for one in names if one in (label, person)]
+    if not beside:
+        return None, None, []
+    table, recorded = open_columns(path, columns=beside)
+    found = _labels(path, table, recorded, label)
+    if person is None:
+        return *found, []
+    with parsing(path, f"'{person}' must be one column of words or numbers; it is not.", "Write it again."):
+        return *found, table.column(person).to_pylist()
+
+
+def _labels(
+    path: Path, table: Any, recorded: dict[str, Any], label: str | None
+) -> tuple[AnyArray | None, tuple[str | int, ...] | None]:
+    """The column of labels and the class names on record for it, as far as there are."""
+    label = label_column_in(table.column_names, label)
     if label is None:
-        return RawTable(rows, people=people)
+        return None, None
     unclear = (f"'{label}' must be one column of words or numbers; it is not.", "Write it again.")
     with parsing(path, *unclear):
         column = table.column(label)
     require(not column.null_count, path, _EMPTY_LABELS.format(label), "Fill them, or drop them.")
     with parsing(path, *unclear):
-        classes = _recorded_classes(recorded, label)
-        labels = np.asarray(column.to_pylist())
-    positions = classes is not None and labels.dtype.kind in "iu"
-    return RawTable(rows, labels, classes, labels_are_positions=positions, people=people)
+        return np.asarray(column.to_pylist()), _recorded_classes(recorded, label)
 
 
-def read_examples(path: Path, column: str, person: str | None = None) -> tuple[Any, Listed]:
+def read_examples(
+    path: Path, column: str, person: str | None = None, label: str | None = None
+) -> tuple[Any, Listed]:
     """A column of examples as Arrow has it, and what goes with them: labels as words, and people if named.
 
     Labels that are positions in a recorded list of class names become those names.
@@ -67,27 +100,29 @@ def read_examples(path: Path, column: str, person: str | None = None) -> tuple[A
         path: a Parquet file or a saved Hugging Face data set.
         column: where the examples are.
         person: the column that tells whose each is.
+        label: the column of labels, by default 'label'.
     """
+    label = label or "label"
     if path.is_dir() and len(parts := splits_of(path)) > 1:
         which = f"a data set in parts ({listed(parts)}) is given by one of them."
         raise unreadable(path, which, f"Point at one, for example '{path / parts[-1]}'.")
     table, recorded = open_columns(path)
     with parsing(path, "recorded class names must be words; they are not.", "Write it again."):
-        classes = _recorded_classes(recorded, "label")
+        classes = _recorded_classes(recorded, label)
     absent = f"examples must be in the column '{column}'; there is none."
     require(column in table.column_names, path, absent, "Name the column that has them.")
     with parsing(path, "examples and labels must be one column each; they are not.", "Write it again."):
         examples = table.column(column)
-        labels = table.column("label").to_pylist() if "label" in table.column_names else None
+        labels = table.column(label).to_pylist() if label in table.column_names else None
     if labels is not None:
-        require(None not in labels, path, _EMPTY_LABELS.format("label"), "Fill them, or drop them.")
+        require(None not in labels, path, _EMPTY_LABELS.format(label), "Fill them, or drop them.")
         labels = _words(labels, classes)
     return examples, Listed([], labels, _person_column(path, table, person), classes)
 
 
-def read_text_columns(path: Path, column: str, person: str | None = None) -> Listed:
-    """The named column of texts, its column `label`, and that of people if named."""
-    examples, beside = read_examples(path, column, person)
+def read_text_columns(path: Path, column: str, person: str | None = None, label: str | None = None) -> Listed:
+    """The named column of texts, that of labels, by default `label`, and that of people if named."""
+    examples, beside = read_examples(path, column, person, label)
     texts = examples.to_pylist()
     whole = texts and all(isinstance(text, str) for text in texts)
     require(whole, path, f"'{column}' must hold a text in every row.", "Fill or drop the others.")
@@ -97,7 +132,11 @@ def read_text_columns(path: Path, column: str, person: str | None = None) -> Lis
 def _recorded_classes(recorded: dict[str, Any], label: str) -> tuple[str | int, ...] | None:
     """The class names that a Hugging Face data set declares for its column of labels."""
     declared = (recorded.get(label) or {}).get("names")
-    return None if not declared else declared_classes(declared)
+    if not declared:
+        return None
+    if not isinstance(declared, list):
+        raise TypeError
+    return declared_classes(declared)
 
 
 def _words(labels: Sequence[Any], classes: tuple[str | int, ...] | None) -> list[str]:
@@ -108,29 +147,85 @@ def _words(labels: Sequence[Any], classes: tuple[str | int, ...] | None) -> list
     return [str(classes[label]) if 0 <= label < len(classes) else "" for label in labels]
 
 
-def _rows(path: Path, table: Any, person: str | None, features: str | None) -> AnyArray:
-    columns = table.column_names
-    name = next((name for name in reversed(ROW_NAMES) if name in columns), None)
-    if features is None and name is not None:
-        with parsing(path, f"'{name}' must be one column of lists of numbers; it is not.", "Write it again."):
-            return _list_column(path, name, table.column(name))
+def row_columns(
+    path: Path, schema: Any, features: str | Sequence[str] | None, others: Collection[str | None] = ()
+) -> tuple[str, ...]:
+    """Where the rows are: one column of lists, or a column of numbers for each feature; by names and types.
+
+    Args:
+        path: the file, for a message.
+        schema: Arrow's, of its columns.
+        features: the columns that are features, if they are named, as for `feature_names`.
+        others: columns that say something else, people or labels, and so are no features.
+    """
     import pyarrow.types as types
 
-    kinds = {one.name: one.type for one in table.schema}
+    name = next((name for name in reversed(ROW_NAMES) if name in schema.names), None)
+    by_name = isinstance(features, str) or (features is not None and set(features) <= set(schema.names))
+    if name is not None and not by_name:
+        with parsing(path, f"'{name}' must be one column of lists of numbers; it is not.", "Write it again."):
+            kind = schema.field(name).type
+        wrong = f"the column '{name}' must hold lists of numbers; it holds {kind}."
+        number = _is_list(kind) and (types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
+        require(number, path, wrong, "Convert it.")
+        return (name,)
     numeric = [
-        one
-        for one, kind in kinds.items()
-        if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+        one.name
+        for one in schema
+        if types.is_integer(one.type) or types.is_floating(one.type) or types.is_boolean(one.type)
     ]
-    chosen = feature_names(path, numeric, features, person)
+    chosen = feature_names(path, numeric, features, others)
     if not chosen:
         absent = f"rows must be in a column named {', '.join(ROW_NAMES)}, or in a column of numbers each; "
-        raise unreadable(path, f"{absent}found {listed(columns)}.", "Rename the column.")
-    with parsing(path, "each feature must be one column of numbers; one is not.", "Write it again."):
-        rows = np.empty((len(table), len(chosen)), np.float64)
-        for place, one in enumerate(chosen):  # an empty cell is NaN, and so a row that counts as zeros
+        raise unreadable(path, f"{absent}found {listed(schema.names)}.", "Rename the column.")
+    return tuple(chosen)
+
+
+def named_features(schema: Any, columns: tuple[str, ...]) -> tuple[str, ...] | None:
+    """What the features in these columns are called; those of a list column are not called anything."""
+    return None if _is_list(schema.field(columns[0]).type) else columns
+
+
+def dense_rows(path: Path, table: Any, columns: tuple[str, ...]) -> AnyArray:
+    """The rows in these columns of a table; an empty cell is NaN, and so a row that counts as zeros."""
+    with parsing(path, "rows must be lists of numbers, or columns of them; some are not.", "Write it again."):
+        if _is_list(table.schema.field(columns[0]).type):
+            return _list_column(path, columns[0], table.column(columns[0]))
+        rows = np.empty((len(table), len(columns)), np.float64)
+        for place, one in enumerate(columns):
             rows[:, place] = table.column(one).cast("float64", safe=False).to_numpy()
         return rows
+
+
+def row_form(
+    path: Path, schema: Any, columns: tuple[str, ...], first: Callable[[], Any]
+) -> tuple[int, np.dtype[Any]]:
+    """Numbers in a row, and their type as `dense_rows` gives them where lists of whole numbers are floats.
+
+    Args:
+        path: the file, for a message.
+        schema: Arrow's, of its columns.
+        columns: where the rows are.
+        first: gives a table of the first rows, which tells how long lists are if their type does not.
+    """
+    import pyarrow.types as types
+
+    with parsing(path, "rows must be lists of numbers, or columns of them; some are not.", "Write it again."):
+        kind = schema.field(columns[0]).type
+        if not _is_list(kind):
+            return len(columns), np.dtype(np.float64)
+        floats = types.is_floating(kind.value_type)
+        dtype = np.dtype(kind.value_type.to_pandas_dtype() if floats else np.float64)
+        if types.is_fixed_size_list(kind):
+            return int(kind.list_size), dtype
+        cells = first()
+    return (1 if cells is None else dense_rows(path, cells, columns).shape[1]), dtype
+
+
+def _is_list(kind: Any) -> bool:
+    import pyarrow.types as types
+
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def _person_column(path: Path, table: Any, person: str | None) -> People | None:
@@ -150,10 +245,6 @@ def _list_column(path: Path, name: str, column: Any) -> AnyArray:
     joined = column.combine_chunks()
     if isinstance(joined, pa.ChunkedArray):
         joined = pa.concat_arrays(joined.chunks) if joined.num_chunks else pa.array([], type=joined.type)
-    kind = joined.type
-    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    number = lists and (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
-    require(number, path, f"the column '{name}' must hold lists of numbers; it holds {kind}.", "Convert it.")
     lengths = set(pc.unique(pc.drop_null(pc.list_value_length(joined))).to_pylist())
     uneven = f"the rows in '{name}' must all have one length above zero; they do not."
     require(len(lengths) == 1 and 0 not in lengths, path, uneven, "Fix them.")

@@ -8,6 +8,7 @@ from typing import Literal
 from dptransfer.data.arrow_files import is_columnar, schema_of
 from dptransfer.data.csv_files import header_of
 from dptransfer.data.picture_columns import picture_column
+from dptransfer.data.shard_folders import shards_in
 from dptransfer.data.table import ROW_NAMES
 
 Contents = Literal["rows", "images", "texts"]
@@ -29,8 +30,11 @@ def contents_of(path: Path, *, text_column: str | None = None, features: str | N
         return "rows"
     if kind == ".txt":
         return "texts"
-    if is_columnar(path):
-        schema = schema_of(path)
+    shards = shards_in(path) if path.is_dir() and not is_columnar(path) else []
+    if shards and shards[0].suffix.lower() == ".npy":
+        return "rows"
+    if shards or is_columnar(path):
+        schema = schema_of(shards[0] if shards else path)
         if text_column is not None and text_column in schema.names:
             return "texts"
         if set(ROW_NAMES) & set(schema.names):

@@ -9,19 +9,23 @@ from pathlib import Path
 import numpy as np
 
 from dptransfer.arrays import Floats
-from dptransfer.data.class_names import declared_classes
+from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.data.feature_columns import feature_names
 from dptransfer.data.labelled import Labelled, places, whole_word
 from dptransfer.data.parsing import parsing
 from dptransfer.data.people import person_positions
-from dptransfer.data.table import LABEL_NAMES, Listed, RawTable, chosen_split, require, unreadable
+from dptransfer.data.table import Listed, RawTable, chosen_split, label_column_in, require, unreadable
 
 _NO_CSV = ("the file must be a CSV in UTF-8; it is not.", "Save it again.")
 _NO_NUMBER = "a column of features must hold numbers or be empty; one holds something else."
 
 
-def read_csv(path: Path, column: str, person: str | None = None) -> Listed:
-    """The named column of a CSV file with a header, its column `label`, and that of people if named."""
+def read_csv(path: Path, column: str, person: str | None = None, label: str | None = None) -> Listed:
+    """The named column of a CSV file with a header, that of labels, by default `label`, and that of people.
+
+    Labels are None where the file has no such column; people, where none is named.
+    """
+    label = label or "label"
     with parsing(path, *_NO_CSV):
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream, strict=True)
@@ -29,19 +33,19 @@ def read_csv(path: Path, column: str, person: str | None = None) -> Listed:
             _require_commas(path, header)
             named = f"the first line must name the columns, '{column}' among them; it does not."
             texts = "; for texts choose an encoder of texts" if "text" in header else ""
-            begin = f"Begin the file with the line: {column},{person or 'label'}{texts}"
+            begin = f"Begin the file with the line: {column},{person or label}{texts}"
             require(column in header, path, named, begin)
             _require_people(path, header, person)
             lines = list(reader)
     require(lines, path, "the CSV must list at least one example; it lists none.", "Check the file.")
-    labelled = "label" in header
-    short = any(line[column] is None or (labelled and line["label"] is None) for line in lines)
+    labelled = label in header
+    short = any(line[column] is None or (labelled and line[label] is None) for line in lines)
     require(
         not short, path, "each line must fill every column; at least one is short.", "Complete the lines."
     )
     return Listed(
         [line[column] for line in lines],
-        [line["label"] for line in lines] if labelled else None,
+        [line[label] for line in lines] if labelled else None,
         None if person is None else person_positions([line[person] for line in lines], len(lines)),
     )
 
@@ -56,7 +60,11 @@ def header_of(path: Path) -> list[str]:
 
 
 def read_feature_csv(
-    path: Path, split: str | None = None, person: str | None = None, features: str | None = None
+    path: Path,
+    split: str | None = None,
+    person: str | None = None,
+    features: str | Sequence[str] | None = None,
+    label: str | None = None,
 ) -> RawTable:
     """A CSV file with a column per feature, and perhaps columns of labels and people; no splits.
 
@@ -66,7 +74,8 @@ def read_feature_csv(
         path: the file, whose first line names the columns.
         split: must be None.
         person: the column that tells whose each row is.
-        features: patterns of the columns that are features, as for `feature_names`; None for all others.
+        features: the columns that are features, as for `feature_names`; None for all others.
+        label: the column of labels, if it is not of a usual name.
     """
     chosen_split(path, (), split)
     header = header_of(path)
@@ -74,13 +83,13 @@ def read_feature_csv(
     begin = "Begin the file with a line such as: f0,f1,label"
     require(named, path, "the first line must name the columns, with words; it does not.", begin)
     _require_people(path, header, person)
-    chosen = feature_names(path, header, features, person)
+    chosen = feature_names(path, header, features, (person, label))
     none = "a table must have a column per feature; there is none beside labels and people."
     require(chosen, path, none, "Check the first line.")
-    label = next((name for name in reversed(LABEL_NAMES) if name in header), None)
+    label = label_column_in(header, label)
     places = [header.index(name) for name in chosen]
     remedy = "Name the columns of features, such as --feature-columns 'f*'"
-    remedy += "." if label else ", and call that of classes 'label'."
+    remedy += "." if label else ", and that of classes: --label-column NAME."
     rows: list[Floats] = []
     words: list[str] = []
     ids: list[str] = []
@@ -98,6 +107,7 @@ def read_feature_csv(
         np.stack(rows),
         None if label is None else np.array(words),
         people=None if person is None else person_positions(ids, len(rows)),
+        columns=tuple(chosen),
     )
 
 
@@ -131,9 +141,7 @@ def _number(word: str) -> float | None:
         return None
 
 
-def declared_labels(
-    path: Path, words: Sequence[str] | None, classes: Sequence[str | int] | None
-) -> Labelled | None:
+def declared_labels(path: Path, words: Sequence[str] | None, classes: Classes | None) -> Labelled | None:
     """Label words among the declared classes; whole numbers are matched as they are written, or as 1.0."""
     declared = None if classes is None else declared_classes(classes)
     if words is None:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer.arrays import Integers, Labels, Rows, array_or_none
-from dptransfer.data.class_names import declared_classes
-from dptransfer.data.examples import PrivateData, PublicData
-from dptransfer.data.facts import Facts
+from dptransfer.data.class_names import Classes, declared_classes
+from dptransfer.data.examples import PrivateData, PublicData, finite_rows, form_to_digest, slabs
+from dptransfer.data.facts import Facts, named_columns, require_same_columns
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.labelled import Labelled
+from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.privacy.unit import Unit
+from dptransfer.progress import tell
 from dptransfer.workers import Here, Workers
 
 
@@ -33,11 +37,12 @@ class PrivateEmbeddings(PrivateData):
     PrivateEmbeddings(2 declared classes, dimension 2)
 
     Args:
-        x: array of shape (examples, dimension); memory-mapped arrays are read in chunks. A row with a NaN or
-            an infinity is kept and counts as a row of zeros: refusing it would tell that it is there.
+        x: array of shape (examples, dimension), or `ShardedRows`; what is on disk is read in chunks. A row
+            with a NaN or an infinity is kept and counts as a row of zeros: refusing it would tell that it is
+            there.
         y: class of each row, as a declared class or (when classes are words) as its position in the list; or
             a `Labelled`, which brings its list.
-        classes: the full public list of classes, declared and never inferred.
+        classes: the full public list of classes, declared and never inferred; or a number n, for 0 to n − 1.
         name: what the ledger files this data set under. Give every version of one data set the same name. One
             without a name is filed under its content; changed a little, it is refused as rows on record.
         encoder: identity of the encoder behind the rows.
@@ -47,6 +52,9 @@ class PrivateEmbeddings(PrivateData):
             rows, and not single rows. A missing id makes a person of its own.
         person_bound: as how many examples one person counts, at most; 1 gives each one voice.
         rows_per_person: about how many rows a person has, only if that may be public.
+        columns: what the features are called, in order, if they have names; a release records them. Those of
+            a data frame are not taken unless they are given: where columns were made from values, as
+            `get_dummies` does, names tell of rows.
         fingerprint: SHA-256 of the content where a store has it on record already.
     """
 
@@ -55,7 +63,7 @@ class PrivateEmbeddings(PrivateData):
         x: ArrayLike,
         y: ArrayLike | Labelled,
         *,
-        classes: Sequence[str | int] | None = None,
+        classes: Classes | None = None,
         name: str | None = None,
         encoder: EncoderIdentity | None = None,
         size: int | None = None,
@@ -63,6 +71,7 @@ class PrivateEmbeddings(PrivateData):
         people: ArrayLike | None = None,
         person_bound: float = 1.0,
         rows_per_person: float | None = None,
+        columns: Sequence[str] | None = None,
         fingerprint: str | None = None,
     ) -> None:
         self.rows = rows_of(x, "x")
@@ -70,14 +79,23 @@ class PrivateEmbeddings(PrivateData):
         counts = None if class_counts is None else tuple(class_counts)
         unit = Unit.ROW if people is None else Unit.PERSON
         facts = Facts(
-            declared, self.rows.shape[1:], size, counts, encoder, unit, person_bound, rows_per_person
+            declared,
+            self.rows.shape[1:],
+            size,
+            counts,
+            encoder,
+            unit,
+            person_bound,
+            rows_per_person,
+            None if columns is None else tuple(columns),
         )
         super().__init__(self.rows, y, facts, name, people)
         self._known_fingerprint = fingerprint
 
     def part(self, positions: Integers, facts: Facts) -> Self:
         """The rows at these positions as data of their own, with labels and people, and these facts."""
-        rows = self.rows[positions]
+        # Of rows in many files the part is a list of positions: a hold-out leaves nearly all of them in it.
+        rows = self.rows.chosen(positions) if isinstance(self.rows, ShardedRows) else self.rows[positions]
         part = self._part(positions, facts, rows)
         part.rows = rows
         return part
@@ -90,12 +108,13 @@ class PublicEmbeddings(PublicData):
     PublicEmbeddings(3 rows, dimension 2, unlabelled)
 
     Args:
-        x: array of shape (rows, dimension), finite.
+        x: array of shape (rows, dimension), finite; or `ShardedRows`, of which no more than a slab is held.
         y: class of each row, if known.
         classes: the classes `y` refers to; required with `y`, unless it is a `Labelled`.
         name: a name for the card.
         encoder: identity of the encoder behind the rows.
         sources: where each row came from, for example its image file, so that prototypes can be shown.
+        columns: what the features are called, in order, if they have names.
         fingerprint: SHA-256 of the content where a store has it on record already.
         vocabulary: the words that the encoder has for its rows, which are then as it gave them. That of an
             encoder on record that we know is found without it.
@@ -106,24 +125,29 @@ class PublicEmbeddings(PublicData):
         x: ArrayLike,
         y: ArrayLike | Labelled | None = None,
         *,
-        classes: Sequence[str | int] | None = None,
+        classes: Classes | None = None,
         name: str | None = None,
         encoder: EncoderIdentity | None = None,
         sources: Sequence[str | Path] | None = None,
+        columns: Sequence[str] | None = None,
         fingerprint: str | None = None,
         vocabulary: Vocabulary | None = None,
     ) -> None:
         self.rows = rows_of(x, "x")
         super().__init__(self.rows, None if y is None else Labelled.of(y, classes), name, sources)
         self.encoder, self._known_fingerprint = encoder, fingerprint
+        self.columns = None if columns is None else named_columns(columns, self.rows.shape[1:])
         self.workers: Workers = Here()
         self._shots: PublicEmbeddings | None = None
-        bad = ~np.isfinite(self.rows).all(axis=1)
-        if bad.any():
-            raise DataError(
-                f"Public rows must be finite; {int(bad.sum())} are not (first: row {int(bad.argmax())}). "
-                "Remove them from the pool."
-            )
+        if isinstance(self.rows, ShardedRows):
+            self._known_fingerprint = _looked_through(self.rows, fingerprint)
+        else:
+            bad = ~finite_rows(self.rows)
+            if bad.any():
+                raise DataError(
+                    f"Public rows must be finite; {int(bad.sum())} are not (first: row {int(bad.argmax())}). "
+                    "Remove them from the pool."
+                )
         self._describe(vocabulary)
 
     def __deepcopy__(self, memo: object) -> PublicEmbeddings:
@@ -149,7 +173,7 @@ class PublicEmbeddings(PublicData):
         """
         if shots.labels is None:
             raise DataError("Shots must be labelled; these have no labels. Pass y=[...] and classes=[...].")
-        self._require_one_space("Shots", shots.encoder, shots.dimension)
+        self._require_one_space("Shots", shots.encoder, shots.dimension, shots.columns)
         joined = copy(self)
         joined._shots = shots
         joined._known_fingerprint = self.fingerprint
@@ -192,10 +216,17 @@ class PublicEmbeddings(PublicData):
 
     def require_match(self, facts: Facts) -> None:
         """Raise unless these rows live in the space the private facts describe."""
-        self._require_one_space("Private rows", facts.encoder, facts.dimension)
+        self._require_one_space("Private rows", facts.encoder, facts.dimension, facts.columns)
 
-    def _require_one_space(self, whose: str, encoder: EncoderIdentity | None, dimension: int) -> None:
+    def _require_one_space(
+        self,
+        whose: str,
+        encoder: EncoderIdentity | None,
+        dimension: int,
+        columns: tuple[str, ...] | None,
+    ) -> None:
         require_same_encoder(encoder, self.encoder, names=(whose, "public rows"))
+        require_same_columns(columns, self.columns, names=(whose, "public rows"))
         if dimension != self.dimension:
             raise Incompatible(
                 f"{whose} and public rows must have one dimension; got {dimension} and {self.dimension}. "
@@ -219,11 +250,15 @@ class PublicEmbeddings(PublicData):
                 f"Shots must be of declared classes; '{unknown[0]}' is none of the {len(facts.classes)}. "
                 "Declare the same names for both, or drop those shots."
             )
-        return shots.rows, shots.labelled.among(facts.classes).positions
+        # Shots are few, and whoever learns from them takes them all at once.
+        rows = shots.rows[:] if isinstance(shots.rows, ShardedRows) else shots.rows
+        return rows, shots.labelled.among(facts.classes).positions
 
 
 def rows_of(x: ArrayLike, name: str) -> Rows:
     """Real numbers with two dimensions, as floats, or an error that calls them by this name."""
+    if isinstance(x, ShardedRows):
+        return cast(Rows, x)  # as far as anybody goes who reads rows by slices or positions
     rows = array_or_none(x)
     if rows is None or rows.ndim != 2:
         found = "lists of unequal length" if rows is None else rows.ndim
@@ -237,3 +272,28 @@ def rows_of(x: ArrayLike, name: str) -> Rows:
     raise DataError(
         f"{name} must hold real numbers; got the type {rows.dtype}. Convert them, say to float32."
     )
+
+
+def _looked_through(rows: ShardedRows, fingerprint: str | None) -> str | None:
+    """The fingerprint, as far as it is known once all rows are known to be finite.
+
+    Where that is not on record, they are read once, for both. Of whole numbers there is nothing to find out,
+    and the fingerprint waits until somebody asks for it.
+    """
+    if rows.finite:
+        return fingerprint
+    digest = hashlib.sha256(form_to_digest(rows.dtype, rows.shape))
+    with ThreadPoolExecutor(1) as beside:  # hashing takes longer than all else, and holds nobody up
+        hashed = None
+        for slab in slabs(rows):
+            read = rows[slab]
+            bad = ~finite_rows(read)
+            if bad.any():
+                where = rows.whereabouts(slab.start + int(bad.argmax()))
+                raise DataError(f"Public rows must be finite; {where} is not. Remove it from the pool.")
+            if fingerprint is None:
+                if hashed is not None:
+                    hashed.result()
+                hashed = beside.submit(digest.update, np.ascontiguousarray(read).data)
+            tell(slab.stop, len(rows), "public row")
+    return digest.hexdigest() if fingerprint is None else fingerprint

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from dptransfer.arrays import Integers
+from dptransfer.arrays import AnyArray, Integers
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labelled import Labelled, LabelledList, class_positions
@@ -22,7 +22,7 @@ from dptransfer.data.people import person_positions
 from dptransfer.errors import DataError
 from dptransfer.privacy.unit import Unit
 
-_CHUNK_BYTES = 2**24
+_SLAB_BYTES = 2**24
 
 
 class PrivateData:
@@ -160,8 +160,28 @@ def content_digest(*arrays: Any) -> str:
     """SHA-256 over type, shape and values of the arrays, or of what is indexed like one, read in chunks."""
     digest = hashlib.sha256()
     for array in arrays:
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        step = max(1, _CHUNK_BYTES // max(1, math.prod(array.shape[1:]) * array.dtype.itemsize))
-        for start in range(0, len(array), step):
-            digest.update(np.ascontiguousarray(array[start : start + step]).data)
+        digest.update(form_to_digest(array.dtype, array.shape))
+        for slab in slabs(array):
+            digest.update(np.ascontiguousarray(array[slab]).data)
     return digest.hexdigest()
+
+
+def form_to_digest(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """What goes before an array's values: its type and shape."""
+    return f"{dtype.str}{shape}".encode()
+
+
+def slabs(array: Any) -> Iterator[slice]:
+    """An array, or what is indexed like one, in slices of a few megabytes."""
+    step = max(1, _SLAB_BYTES // max(1, math.prod(array.shape[1:]) * array.dtype.itemsize))
+    for start in range(0, len(array), step):
+        yield slice(start, min(len(array), start + step))
+
+
+def finite_rows(rows: AnyArray) -> NDArray[np.bool_]:
+    """Which rows are finite; halves are looked at as bits, for as numbers they take longer than hashing."""
+    if rows.dtype == np.float16:
+        infinite = 0x7C00  # the exponent of infinities and of what is no number
+        largest = (np.ascontiguousarray(rows).view(np.uint16) & 0x7FFF).max(axis=1, initial=0)
+        return np.asarray(largest < infinite)
+    return np.asarray(np.isfinite(rows).all(axis=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,8 @@ class Facts:
         person_bound: as how many examples one person counts in any answer, at most (see `privacy.Bound`).
         rows_per_person: about how many examples a person has, if the owner chooses to make that public. It
             helps to choose a method, and no guarantee rests on it.
+        columns: what the features of rows are called, in order, if they have names. The owner declares them
+            with the table; a release records them, so that other tables are read by name.
     """
 
     classes: tuple[str | int, ...]
@@ -41,6 +44,7 @@ class Facts:
     unit: Unit = Unit.ROW
     person_bound: float = 1.0
     rows_per_person: float | None = None
+    columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         """Check the declaration."""
@@ -70,6 +74,8 @@ class Facts:
                 )
             counts = tuple(_check.whole("class_counts", count, at_least=0) for count in self.class_counts)
             object.__setattr__(self, "class_counts", counts)
+        if self.columns is not None:
+            object.__setattr__(self, "columns", named_columns(self.columns, shape))
         object.__setattr__(self, "person_bound", self.bound.examples)
         each = self.rows_per_person
         if each is not None:
@@ -128,4 +134,30 @@ class Facts:
             "encoder": None if self.encoder is None else self.encoder.to_dict(),
             "unit": self.unit.value,
             **people,
+            **({} if self.columns is None else {"columns": list(self.columns)}),
         }
+
+
+def named_columns(columns: Sequence[str], shape: tuple[int, ...]) -> tuple[str, ...]:
+    """The name of each feature of rows of this shape, or an error."""
+    names = tuple(map(str, columns))
+    if shape != (len(names),) or len(set(names)) != len(names):
+        raise ArgumentError(
+            f"columns must give each of the {shape[0]} features of a row a name of its own; got "
+            f"{len(set(names))} different names. Leave them out if features have none."
+        )
+    return names
+
+
+def require_same_columns(
+    first: tuple[str, ...] | None, second: tuple[str, ...] | None, *, names: tuple[str, str]
+) -> None:
+    """Raise unless features are called the same, in one order; rows without names match any."""
+    if first is None or second is None or first == second:
+        return
+    odd = [name for name in second if name not in first] or [name for name in first if name not in second]
+    why = f"'{odd[0]}' is in one of them alone" if odd else "they stand in another order"
+    raise Incompatible(
+        f"{names[0]} and {names[1]} must have the same columns of features; {why}. "
+        "Name those that both have, such as --feature-columns 'f*'."
+    )

@@ -12,7 +12,7 @@ import numpy as np
 from dptransfer.arrays import People
 from dptransfer.data.archives import archive_in, unpack
 from dptransfer.data.arrow_files import is_columnar
-from dptransfer.data.class_names import declared_classes
+from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.data.csv_files import declared_labels, read_csv
 from dptransfer.data.dicom import DICOM_ENDINGS, require_reader
 from dptransfer.data.labelled import Labelled, LabelledList, places
@@ -26,7 +26,7 @@ from dptransfer.data.person_files import (
     person_column,
 )
 from dptransfer.data.picture_columns import unpack_pictures
-from dptransfer.data.table import require
+from dptransfer.data.table import require, require_label_column
 from dptransfer.data.unpacked import TemporaryFolder
 
 IMAGE_ENDINGS = frozenset(
@@ -73,9 +73,10 @@ class ImageList(LabelledList):
 def find_images(
     source: str | Path | Sequence[str | Path],
     *,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     labelled: bool = True,
     person: str | Path | None = None,
+    label_column: str | None = None,
 ) -> ImageList:
     """List the images of a data set.
 
@@ -101,12 +102,15 @@ def find_images(
         person: what tells whose each image is: a CSV's column; 'folder', for a folder of
             class/person/picture, where one name under several classes is one person; 'dicom', for the Patient
             ID in DICOM files; or a file of its own (see `people_in_file`).
+        label_column: a table's column of labels, if it is not 'label'.
     """
     if not isinstance(source, str | Path):
         found = ImageList(tuple(Path(path) for path in source))
     else:
         column = None if person == DICOM else person_column(person)
-        found = _from_path(Path(source), classes, labelled, column)
+        found = _from_path(Path(source), classes, labelled, column, label_column)
+        if labelled:
+            require_label_column(Path(source), label_column, found.labelled)
     require_reader(found.paths)
     if person is None or found.people is not None:
         return found
@@ -123,10 +127,10 @@ def find_images(
 
 
 def _from_path(
-    path: Path, classes: Sequence[str | int] | None, labelled: bool, person: str | None
+    path: Path, classes: Classes | None, labelled: bool, person: str | None, label: str | None
 ) -> ImageList:
     if is_columnar(path):
-        return _from_columns(path, classes, labelled, person)
+        return _from_columns(path, classes, labelled, person, label)
     if path.is_dir():
         return _from_folder(path, classes)
     if archive := archive_in(path):
@@ -134,7 +138,7 @@ def _from_path(
         return replace(_from_folder(unpacked.folder, classes, known_as=path), held=unpacked.held)
     require(path.exists(), path, "the file or folder must exist; it does not.", "Check the path.")
     if path.suffix.lower() == ".csv":
-        listed = read_csv(path, "path", person)
+        listed = read_csv(path, "path", person, label)
         known = declared_labels(path, listed.labels if labelled else None, classes)
         return ImageList(
             tuple(path.parent / name for name in listed.examples), known, path.parent, listed.people
@@ -147,17 +151,15 @@ def _from_path(
 
 
 def _from_columns(
-    path: Path, classes: Sequence[str | int] | None, labelled: bool, person: str | None
+    path: Path, classes: Classes | None, labelled: bool, person: str | None, label: str | None
 ) -> ImageList:
-    listed, root, held = unpack_pictures(path, person, IMAGE_ENDINGS)
+    listed, root, held = unpack_pictures(path, person, label, IMAGE_ENDINGS)
     declared = listed.classes if classes is None else classes
     known = declared_labels(path, listed.labels if labelled else None, declared)
     return ImageList(tuple(root / name for name in listed.examples), known, root, listed.people, held)
 
 
-def _from_folder(
-    root: Path, classes: Sequence[str | int] | None, *, known_as: Path | None = None
-) -> ImageList:
+def _from_folder(root: Path, classes: Classes | None, *, known_as: Path | None = None) -> ImageList:
     shown = known_as or root  # what messages call it
     entries = sorted(entry for entry in root.iterdir() if _is_shown(entry.name))
     folders = [entry for entry in entries if entry.is_dir()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer.arrays import AnyArray, Labels, People, array_or_none
-from dptransfer.data.class_names import declared_classes
+from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.errors import DataError
 
 
@@ -50,7 +50,7 @@ class Labelled:
             )
 
     @classmethod
-    def of(cls, y: ArrayLike | Labelled, classes: Sequence[str | int] | None = None) -> Labelled:
+    def of(cls, y: ArrayLike | Labelled, classes: Classes | None = None) -> Labelled:
         """Labels as a user gives them, or labels found before, as positions in the declared list."""
         if classes is None and isinstance(y, Labelled):
             return y

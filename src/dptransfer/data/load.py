@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer.arrays import People
-from dptransfer.data.class_names import declared_classes
+from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.labelled import Labelled
 from dptransfer.data.people import person_positions
@@ -25,7 +26,7 @@ STORED = "stored"
 def read_private(
     path: str | Path,
     *,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     name: str | None = None,
     size: int | None = None,
     class_counts: Sequence[int] | None = None,
@@ -34,7 +35,8 @@ def read_private(
     rows_per_person: float | None = None,
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,
-    features: str | None = None,
+    features: str | Sequence[str] | None = None,
+    label_column: str | None = None,
     verify: bool = True,
 ) -> PrivateEmbeddings:
     """Read private labelled rows from any format of `read_table`.
@@ -54,15 +56,20 @@ def read_private(
         rows_per_person: about how many rows a person has, only if that may be public.
         labels: labels, or an `.npy` file of them, where the rows come without.
         split: which part of a file that has several.
-        features: which columns of a table are features, as names or patterns such as 'f*'; by default a list
-            column of a known name, or else every column of numbers but those of labels and people.
+        features: which columns of a table are features, as names or patterns such as 'f*', or as a list of
+            names; by default a list column of a known name, or else every column of numbers but those of
+            labels and people. Their names are public: a release records them.
+        label_column: the column of labels in a table, or the name of their array, if it is not 'label',
+            'labels' or 'y'; an `.emb` folder knows its labels.
         verify: check the checksums of an `.emb` folder.
     """
-    table = read_table(path, split=split, verify=verify, person=_column(people), features=features)
+    how: dict[str, Any] = {"split": split, "verify": verify, "features": features}
+    table = read_table(path, person=_column(people), label_column=label_column, **how)
     table = _with_labels(path, labels, table)
     if table.labels is None:
-        none = "private rows must have labels; these have none, under 'label', 'labels' or 'y'."
-        raise unreadable(Path(path), none, "Call them so, or pass labels=...")
+        where = "'label', 'labels' or 'y'" if label_column is None else f"'{label_column}'"
+        none = f"private rows must have labels; these have none, under {where}."
+        raise unreadable(Path(path), none, "Name their column, label_column='NAME', or pass labels=...")
     if classes is None and table.classes is None:
         rule = "classes must be declared, and the file declares none (private labels are never asked)."
         raise unreadable(Path(path), rule, "Pass classes=[...], the full public list.")
@@ -77,6 +84,7 @@ def read_private(
         people=_people(Path(path), table, people),
         person_bound=person_bound,
         rows_per_person=rows_per_person,
+        columns=table.columns,
         fingerprint=table.fingerprint if labelled.classes == table.classes else None,
     )
 
@@ -105,19 +113,21 @@ def _people(path: Path, table: RawTable, people: str | Path | ArrayLike | None) 
 def read_public(
     path: str | Path,
     *,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     name: str | None = None,
     labels: str | Path | ArrayLike | None = None,
     split: str | None = None,
-    features: str | None = None,
+    features: str | Sequence[str] | None = None,
+    label_column: str | None = None,
     verify: bool = True,
 ) -> PublicEmbeddings:
     """Read public rows, labelled or not, from any format of `read_table`.
 
     Public labels are nobody's secret, so when neither the caller nor the file declares a class list, the
-    sorted distinct labels are the list. The arguments are those of `read_private`.
+    sorted distinct labels are the list. The arguments are those of `read_private`; rows without the named
+    column of labels are unlabelled.
     """
-    table = read_table(path, split=split, verify=verify, features=features)
+    table = read_table(path, split=split, verify=verify, features=features, label_column=label_column)
     table = _with_labels(path, labels, table)
     labelled = None
     if table.labels is not None:
@@ -130,6 +140,7 @@ def read_public(
         name=table.name if name is None else name,
         encoder=table.encoder,
         sources=table.sources,
+        columns=table.columns,
         fingerprint=table.rows_fingerprint,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,10 +14,28 @@ from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.parsing import parsing
 from dptransfer.data.table import require, unreadable
 
-VERSION = 2
-"""The newest schema. A folder without people is written as version 1, which earlier releases read."""
+VERSION = 3
+"""The newest schema; a folder is written in the oldest that has what it holds, for earlier releases."""
 
+_OF_SHARDS = ("shards", "scale", "finite")
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of the files that the rows are in.
+
+    Attributes:
+        file: its name.
+        rows: how many it has.
+        sha256: of the file.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    file: Annotated[str, Field(pattern=r"^rows-[0-9]{5,9}\.npy$")]
+    rows: Annotated[int, Field(ge=1)]
+    sha256: Digest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +44,7 @@ class Manifest:
 
     Attributes:
         format: always 'dptransfer-embeddings'.
-        version: schema version: 2 with people, else 1.
+        version: schema version: 3 with shards, else 2 with people, else 1.
         name: the data set's name, for the ledger.
         rows: number of rows.
         dimension: width of a row.
@@ -36,26 +55,35 @@ class Manifest:
         fingerprint: SHA-256 of rows and labels, as `PrivateEmbeddings.fingerprint` computes it.
         rows_fingerprint: SHA-256 of the rows, as `PublicEmbeddings.fingerprint` computes it.
         created: time of writing, UTC, ISO 8601.
+        shards: the files that the rows are in, in order; None: they are in rows.npy.
+        scale: what int8 values are multiplied with to be rows; None for floats.
+        finite: whether all rows of a public folder were found to be finite.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
     format: Literal["dptransfer-embeddings"] = "dptransfer-embeddings"
-    version: Literal[1, 2] = 1
+    version: Literal[1, 2, 3] = 1
     name: str | None
     rows: Annotated[int, Field(ge=0)]
     dimension: Annotated[int, Field(ge=1)]
-    dtype: Literal["float16", "float32", "float64"]
+    dtype: Literal["float16", "float32", "float64", "int8"]
     classes: tuple[str, ...] | tuple[int, ...] | None
     encoder: EncoderIdentity | None
     files: dict[Literal["rows.npy", "labels.npy", "people.npy", "sources.json"], str]
     fingerprint: Digest
     rows_fingerprint: Digest
     created: str
+    shards: tuple[Shard, ...] | None = None
+    scale: Annotated[float, Field(ge=1e-12, le=1e12)] | None = None
+    finite: bool | None = None
 
     def to_json(self) -> str:
         """What `read_manifest` reads."""
         fields = asdict(self) | {"encoder": None if self.encoder is None else self.encoder.to_dict()}
+        if self.version < 3:
+            for name in _OF_SHARDS:
+                del fields[name]
         return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -72,8 +100,27 @@ def read_manifest(path: Path) -> Manifest:
     rule = f"the manifest must have schema version {VERSION} or older; it has {version}."
     require(not newer, path, rule, "Upgrade dptransfer to read it.")
     try:
-        return TypeAdapter(Manifest).validate_json(content)
+        found = TypeAdapter(Manifest).validate_json(content)
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole file"
         rule = f"the manifest must follow schema version {VERSION}; the field '{where}' does not."
         raise unreadable(path, rule, "Restore or rewrite it.") from None
+    odd = next(_odd_fields(found), None)
+    rule = f"the manifest must follow schema version {VERSION}; the field '{odd}' does not."
+    require(odd is None, path, rule, "Restore or rewrite it.")
+    return found
+
+
+def _odd_fields(manifest: Manifest) -> Iterator[str]:
+    """Fields that contradict another."""
+    shards, small = manifest.shards, manifest.dtype == "int8"
+    if (manifest.version == 3) != (shards is not None) or (small and shards is None):
+        yield "shards"
+    if small != (manifest.scale is not None):
+        yield "scale"
+    if (shards is None) != ("rows.npy" in manifest.files):
+        yield "files"
+    if shards is not None and len({shard.file for shard in shards}) < len(shards):
+        yield "shards (one file twice)"
+    if shards is not None and sum(shard.rows for shard in shards) != manifest.rows:
+        yield "rows"

@@ -57,17 +57,18 @@ def open_archive(path: Path) -> Iterator[Mapping[str, AnyArray]]:
 class _Members(Mapping[str, AnyArray]):
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self._path, self._archive = path, archive
-        self._members = {
-            info.filename.removesuffix(".npy"): info
-            for info in archive.infolist()
-            if info.filename.endswith(".npy")
-        }
+        found = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+        self._members = {info.filename.removesuffix(".npy"): info for info in found}
+        # Of two some readers take the first and some the last; what is read must not depend on that.
+        twice = "each array in an archive must have a name of its own; two have one."
+        require(len(self._members) == len(found), path, twice, "Write it again.")
 
     def __getitem__(self, name: str) -> AnyArray:
         info = self._members[name]
         with parsing(self._path, *_NOT_AN_ARCHIVE):
             with self._archive.open(info) as member:
-                self._require_plain(name, info, *_header(member))
+                shape, _, dtype = array_header(member)
+                self._require_plain(name, info, shape, dtype)
             with self._archive.open(info) as member:
                 array: AnyArray = npy.read_array(member, allow_pickle=False)
             _require_letters(array)
@@ -94,11 +95,14 @@ class _Members(Mapping[str, AnyArray]):
         return len(self._members)
 
 
-def _header(member: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and type; the third version of the format is for names of fields, which plain arrays lack."""
-    read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(member)]
-    shape, _, dtype = read(member)
-    return shape, dtype
+def array_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether columns come first, and type; the stream is then at the first number.
+
+    The third version of the format is for names of fields, which plain arrays lack.
+    """
+    read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(stream)]
+    shape, by_column, dtype = read(stream)
+    return shape, by_column, dtype
 
 
 def _require_content(dtype: np.dtype[Any]) -> None:

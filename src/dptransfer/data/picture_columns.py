@@ -27,7 +27,7 @@ def picture_column(schema: Any) -> str | None:
 
 
 def unpack_pictures(
-    path: Path, person: str | None, endings: frozenset[str]
+    path: Path, person: str | None, label: str | None, endings: frozenset[str]
 ) -> tuple[Listed, Path, TemporaryFolder]:
     """The pictures as files in a temporary folder, in the order of the rows, and what goes with them.
 
@@ -36,6 +36,7 @@ def unpack_pictures(
     Args:
         path: a Parquet file or a saved Hugging Face data set.
         person: the column that tells whose each picture is.
+        label: the column of labels, by default 'label'.
         endings: those that a picture's recorded name may have; files keep them.
     """
     schema = schema_of(path)
@@ -44,7 +45,7 @@ def unpack_pictures(
         f"pictures must be in a column of structs (bytes, path) or of bytes; found {listed(schema.names)}."
     )
     require(column is not None, path, found, "Write it again with datasets, or name that column 'image'.")
-    examples, beside = read_examples(path, str(column), person)
+    examples, beside = read_examples(path, str(column), person, label)
     held = TemporaryFolder()
     stamp = path.stat().st_mtime_ns  # so that an interrupted encoding knows them again
     names: list[str] = []

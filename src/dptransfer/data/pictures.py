@@ -9,7 +9,7 @@ from typing import Self
 from numpy.typing import ArrayLike
 
 from dptransfer.arrays import Integers, PixelArray
-from dptransfer.data.class_names import declared_classes
+from dptransfer.data.class_names import Classes, declared_classes
 from dptransfer.data.examples import PrivateData, PublicData
 from dptransfer.data.facts import Facts
 from dptransfer.data.grey_levels import GreyRange, declared_range
@@ -53,7 +53,7 @@ class PrivateImages(PrivateData):
         x: ArrayLike | ImageList | Sequence[str | Path],
         y: ArrayLike | Labelled | None = None,
         *,
-        classes: Sequence[str | int] | None = None,
+        classes: Classes | None = None,
         resolution: int | tuple[int, int] | None = None,
         name: str | None = None,
         size: int | None = None,
@@ -109,7 +109,7 @@ class PublicImages(PublicData):
         x: ArrayLike | ImageList | Sequence[str | Path],
         y: ArrayLike | Labelled | None = None,
         *,
-        classes: Sequence[str | int] | None = None,
+        classes: Classes | None = None,
         resolution: int | tuple[int, int] | None = None,
         name: str | None = None,
         sources: Sequence[str | Path] | None = None,

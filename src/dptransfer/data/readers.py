@@ -13,6 +13,8 @@ One function, `read_table`, picks the reader by the name's ending:
     .parquet                 a list column (names as for .npz), or a column of numbers per feature; labels
     .csv                     a column of numbers per feature, and a column of labels
     Hugging Face folder      a `datasets` folder saved to disk, with the columns of .parquet
+    folder of .npy           rows in many files, which are read in part (see `dptransfer.data.shard_folders`)
+    folder of .parquet       the same, with the columns of .parquet
 
 An `.emb` folder may know whose each row is; the others, but for .npy, may have ids in a column of any name.
 """
@@ -20,7 +22,7 @@ An `.emb` folder may know whose each row is; the others, but for .npy, may have 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +36,7 @@ from dptransfer.data.csv_files import read_feature_csv
 from dptransfer.data.numpy_files import load_array, open_archive
 from dptransfer.data.parsing import parsing
 from dptransfer.data.people import person_positions
+from dptransfer.data.shard_folders import read_shards, shards_in
 from dptransfer.data.store import read_store
 from dptransfer.data.table import (
     LABEL_NAMES,
@@ -53,7 +56,8 @@ def read_table(
     split: str | None = None,
     verify: bool = True,
     person: str | None = None,
-    features: str | None = None,
+    features: str | Sequence[str] | None = None,
+    label_column: str | None = None,
 ) -> RawTable:
     """Read rows, labels and declarations from any format we know.
 
@@ -64,20 +68,26 @@ def read_table(
         person: the column, or the array's name, that tells whose each row is; what an `.emb` folder knows of
             people needs no naming.
         features: which columns of a CSV, Parquet file or Hugging Face folder are features: names or patterns
-            such as 'f*', separated by commas (see `feature_names`).
+            such as 'f*', separated by commas; or a list of names, for files that name their columns (see
+            `feature_names`).
+        label_column: the column, or the array's name, of labels, if it is not 'label', 'labels' or 'y'; what
+            an `.emb` folder keeps needs no naming.
     """
     found = Path(path)
     require(found.exists(), found, "the file must exist; it does not.", "Check the path.")
+    if found.is_dir() and not _is_known_folder(found) and (files := shards_in(found)):
+        return read_shards(found, files, split, person, features, label_column)
     if found.suffix.lower() in (".csv", ".parquet") or (found.is_dir() and is_dataset_folder(found)):
         reader = read_feature_csv if found.suffix.lower() == ".csv" else read_columns
-        return reader(found, split, person, features)
+        return reader(found, split, person, features, label_column)
     no_columns = "columns of features are those of a CSV, Parquet file or Hugging Face folder; this is none."
-    require(features is None, found, no_columns, "Leave the names of columns out.")
+    require(not isinstance(features, str), found, no_columns, "Leave the names of columns out.")
     if found.is_dir():
         require(
-            found.suffix == ".emb" or (found / "manifest.json").is_file(),
+            _is_known_folder(found),
             found,
-            "a folder must be an .emb folder or a saved Hugging Face data set; this is neither.",
+            "a folder must be an .emb folder, a saved Hugging Face data set, or of .npy or .parquet files; "
+            "this is neither.",
             "If it holds images, encode them first: dptransfer encode.",
         )
         chosen_split(found, (), split)
@@ -85,7 +95,12 @@ def read_table(
         return read_store(found, verify=verify)
     known = f"the name must end in one of {', '.join(sorted({*_READERS, '.csv', '.emb', '.parquet'}))}."
     require(found.suffix.lower() in _READERS, found, known, "Convert the file, or rename it.")
-    return _READERS[found.suffix.lower()](found, split, person)
+    return _READERS[found.suffix.lower()](found, split, person, label_column)
+
+
+def _is_known_folder(path: Path) -> bool:
+    """Whether it is a folder that has a list of its files: an `.emb` folder or a saved data set."""
+    return path.suffix == ".emb" or (path / "manifest.json").is_file() or is_dataset_folder(path)
 
 
 def read_labels(path: str | Path) -> AnyArray:
@@ -96,18 +111,18 @@ def read_labels(path: str | Path) -> AnyArray:
     return np.array(load_array(found))
 
 
-def _read_npy(path: Path, split: str | None, person: str | None) -> RawTable:
+def _read_npy(path: Path, split: str | None, person: str | None, label: str | None) -> RawTable:
     chosen_split(path, (), split)
     require_person_column(path, person, ())
     return RawTable(_as_rows(path, load_array(path)))
 
 
-def _read_npz(path: Path, split: str | None, person: str | None) -> RawTable:
+def _read_npz(path: Path, split: str | None, person: str | None, label: str | None) -> RawTable:
     with open_archive(path) as arrays:
-        return _from_arrays(path, arrays, split, person)
+        return _from_arrays(path, arrays, split, person, label)
 
 
-def _read_safetensors(path: Path, split: str | None, person: str | None) -> RawTable:
+def _read_safetensors(path: Path, split: str | None, person: str | None, label: str | None) -> RawTable:
     from safetensors import safe_open
 
     with parsing(
@@ -120,10 +135,10 @@ def _read_safetensors(path: Path, split: str | None, person: str | None) -> RawT
             arrays: dict[str, AnyArray] = {key: archive.get_tensor(key) for key in archive.keys()}
         if declared is not None:
             arrays["classes"] = np.asarray(json.loads(declared))
-    return _from_arrays(path, arrays, split, person)
+    return _from_arrays(path, arrays, split, person, label)
 
 
-def _read_torch(path: Path, split: str | None, person: str | None) -> RawTable:
+def _read_torch(path: Path, split: str | None, person: str | None, label: str | None) -> RawTable:
     torch = _check.installed("torch", "torch", "Reading a .pt file")
     arrays: dict[str, AnyArray] = {}
     with parsing(
@@ -143,11 +158,11 @@ def _read_torch(path: Path, split: str | None, person: str | None) -> RawTable:
                 arrays[str(key)] = np.asarray(value)
     plain = "a .pt file must hold a tensor or a dict of tensors."
     require(isinstance(loaded, Mapping), path, plain, "Save {'x': rows, 'y': labels}.")
-    return _from_arrays(path, arrays, split, person)
+    return _from_arrays(path, arrays, split, person, label)
 
 
 def _from_arrays(
-    path: Path, arrays: Mapping[str, AnyArray], split: str | None, person: str | None
+    path: Path, arrays: Mapping[str, AnyArray], split: str | None, person: str | None, label: str | None
 ) -> RawTable:
     ending = _chosen_ending(path, arrays, split)
     packed = f"q{ending}"
@@ -167,7 +182,8 @@ def _from_arrays(
             absent = f"rows must be stored under one of {', '.join(ROW_NAMES)}; found {found}."
             raise unreadable(path, absent, "Rename the array.")
         rows = _as_rows(path, arrays[name])
-    label = next((f"{name}{ending}" for name in LABEL_NAMES if f"{name}{ending}" in arrays), None)
+    usual = LABEL_NAMES if label is None else (label,)
+    label = next((f"{name}{ending}" for name in usual if f"{name}{ending}" in arrays), None)
     labels = None if label is None else np.asarray(arrays[label])
     if labels is not None:
         one_each = f"'{label}' must hold one label per row; it does not."
@@ -203,7 +219,7 @@ def _as_rows(path: Path, rows: AnyArray) -> AnyArray:
     return rows
 
 
-_READERS: dict[str, Callable[[Path, str | None, str | None], RawTable]] = {
+_READERS: dict[str, Callable[[Path, str | None, str | None, str | None], RawTable]] = {
     ".npy": _read_npy,
     ".npz": _read_npz,
     ".pt": _read_torch,

@@ -2,7 +2,8 @@
 
 A folder and not one file, so that rows are memory-mapped and a manifest can be read by people:
 
-    rows.npy        (examples, dimension), float32 unless asked otherwise
+    rows.npy        (examples, dimension), float32 unless asked otherwise; or, in shards and for int8,
+    rows-00000.npy  the first of them, rows-00001.npy the second, and so on
     labels.npy      int64, positions in the declared class list; absent without labels
     people.npy      int64, the person of each row as a number from 0; absent if unknown. Ids are not kept
     sources.json    where each row came from; absent if unknown
@@ -14,36 +15,43 @@ So nobody else can read it, whatever the umask says, unless it is written as pub
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dptransfer import _check
-from dptransfer.arrays import AnyArray, Integers, Labels, People
-from dptransfer.data.class_names import declared_classes
-from dptransfer.data.embeddings import rows_of
-from dptransfer.data.examples import content_digest
+from dptransfer.arrays import AnyArray, Integers, People
+from dptransfer.data.class_names import Classes
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labelled import Labelled
 from dptransfer.data.numpy_files import load_array
-from dptransfer.data.on_disk import Opener, replaced_whole, write_synced
-from dptransfer.data.owner_only import make_owner_folder, owner_only
 from dptransfer.data.parsing import parsing
 from dptransfer.data.people import person_positions
-from dptransfer.data.table import RawTable, require, unreadable
-from dptransfer.errors import DataError
+from dptransfer.data.sharded_rows import ShardedRows
+from dptransfer.data.store_beside import LABELS, MANIFEST, PEOPLE, SOURCES, Beside, filled
+from dptransfer.data.store_rows import (
+    AGAIN,
+    RowsToWrite,
+    digest_shard,
+    place_beside,
+    remove_drafts,
+    require_digests,
+    require_drafts,
+    write_rows,
+)
+from dptransfer.data.table import RawTable, require
+from dptransfer.progress import tell
 
-RowType = Literal["float16", "float32", "float64"]
-ROWS, LABELS, PEOPLE, SOURCES = "rows.npy", "labels.npy", "people.npy", "sources.json"
-MANIFEST = "manifest.json"
-_CHUNK = 4096
+if TYPE_CHECKING:
+    from dptransfer.data.manifest import Manifest, Shard
+
+RowType = Literal["float16", "float32", "float64", "int8"]
+ROWS = "rows.npy"
 
 
 def write_embeddings(
@@ -51,7 +59,7 @@ def write_embeddings(
     rows: ArrayLike,
     labels: ArrayLike | Labelled | None = None,
     *,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     encoder: EncoderIdentity | None = None,
     sources: Sequence[str | Path] | None = None,
     people: ArrayLike | None = None,
@@ -59,6 +67,8 @@ def write_embeddings(
     overwrite: bool = False,
     dtype: RowType = "float32",
     public: bool = False,
+    shard_rows: int | None = None,
+    scale: float | None = None,
 ) -> Path:
     """Write an `.emb` folder, whole or not at all.
 
@@ -73,7 +83,7 @@ def write_embeddings(
 
     Args:
         path: the folder to make; its name must end in '.emb'.
-        rows: array of shape (examples, dimension); written in chunks, so it may be memory-mapped.
+        rows: array of shape (examples, dimension), or `ShardedRows`; written in chunks, so it may be on disk.
         labels: class of each row, as a declared class or (when classes are words) its position in the list;
             or a `Labelled`, which brings its list.
         classes: the declared class list. Without one, labels must be whole numbers and are kept as they are.
@@ -82,61 +92,91 @@ def write_embeddings(
         people: whose each row is, as `PrivateEmbeddings` takes it; who is the same is kept, and no id.
         name: what the ledger files the data set under when it is private.
         overwrite: replace an `.emb` folder that is there already.
-        dtype: element type on disk.
+        dtype: element type on disk; int8 for rows that are int8 already.
         public: nobody's data: files get the modes that the umask allows; otherwise they are the owner's
             alone.
+        shard_rows: cut the rows into files of so many; by default they are one file.
+        scale: what int8 values are multiplied with to be rows, in float32; 1 without it.
 
     Returns:
         The folder written.
     """
-    from dptransfer.data.manifest import Manifest  # pydantic: heavy, and not needed to start
-
     target = require_target(path, overwrite=overwrite)
-    array = rows_of(rows, "rows")
-    positions, listed = _labels_to_write(labels, classes)
-    for what, given in (("labels", positions), ("sources", sources)):
-        if given is not None and len(given) != len(array):
-            raise DataError(f"rows and {what} must have one entry per example; their lengths differ.")
-    whose = None if people is None else person_positions(people, len(array))
-    if public and whose is not None:
-        raise DataError("Public rows are nobody's data; people were given. Leave one of the two out.")
-    _check.one_of("dtype", dtype, ("float16", "float32", "float64"))
-    opener = None if public else owner_only
-    try:
-        with replaced_whole(target, Path.mkdir if public else make_owner_folder) as folder:
-            files = {ROWS: _write_rows(folder / ROWS, array, dtype, opener)}
-            if positions is not None:
-                files[LABELS] = _write_rows(folder / LABELS, positions, "int64", opener)
-            if whose is not None:
-                files[PEOPLE] = _write_rows(folder / PEOPLE, whose, "int64", opener)
-            if sources is not None:
-                named = [Path(source).as_posix() for source in sources]
-                text = json.dumps(named, ensure_ascii=False, indent=0)
-                write_synced(folder / SOURCES, text.encode(), opener=opener)
-                files[SOURCES] = _file_digest(folder / SOURCES)
-            stored = _mapped(folder / ROWS)
-            rows_digest = content_digest(stored)
-            manifest = Manifest(
-                version=1 if whose is None else 2,
-                name=name,
-                rows=len(array),
-                dimension=array.shape[1],
-                dtype=dtype,
-                classes=cast(Any, listed),
-                encoder=encoder,
-                files=cast(Any, files),
-                fingerprint=rows_digest if positions is None else content_digest(stored, positions),
-                rows_fingerprint=rows_digest,
-                created=datetime.now(UTC).isoformat(timespec="seconds"),
-            )
-            del stored
-            write_synced(folder / MANIFEST, manifest.to_json().encode(), opener=opener)
-    except OSError as error:
-        raise DataError(
-            f"'{target}' must be written whole, and was not: {error.strerror or error}. "
-            "Nothing was left behind; free some space or choose another place."
-        ) from error
+    array = RowsToWrite(rows, dtype, scale)
+    beside = Beside.of(len(array), labels, classes, sources, people, encoder, name, public)
+    size = None if shard_rows is None else _check.whole("shard_rows", shard_rows)
+    if size is None and array.scale is not None:
+        size = max(1, len(array))
+    with filled(target, public=public) as folder:
+        if size is None or len(array) == 0:
+            files = {ROWS: write_rows(folder / ROWS, array, 0, len(array), beside.opener)}
+            beside.write(folder, array, files)
+            return target
+        shards: list[tuple[str, int, str]] = []
+        for start in range(0, len(array), size):
+            stop, file = min(len(array), start + size), _shard_name(len(shards))
+            digest = write_rows(folder / file, array, start, stop, beside.opener)
+            shards.append((file, stop - start, digest))
+            tell(len(shards), -(-len(array) // size), "shard")
+        beside.write(folder, array, {}, shards)
     return target
+
+
+def finish_shards(
+    path: str | Path,
+    files: Sequence[str | Path],
+    labels: ArrayLike | Labelled | None = None,
+    *,
+    classes: Classes | None = None,
+    encoder: EncoderIdentity | None = None,
+    sources: Sequence[str | Path] | None = None,
+    people: ArrayLike | None = None,
+    name: str | None = None,
+    overwrite: bool = False,
+    public: bool = False,
+    scale: float | None = None,
+) -> Path:
+    """Make an `.emb` folder of complete `.npy` files, which are moved in; whole or not at all.
+
+    The files are read once, for checksums and fingerprint, and never copied. They lose their old names when
+    the folder is in place, so that whoever is stopped before has them still (on a disk without hard links
+    they are lost if the very last step fails).
+
+    Args:
+        path: the folder to make, on the same disk as the files.
+        files: float16, float32, float64 or int8 rows, in order; `.npy`, all of one width and type.
+        labels: as for `write_embeddings`, like all that follow.
+        classes: the declared class list.
+        encoder: identity of the encoder behind the rows.
+        sources: where each row came from.
+        people: whose each row is.
+        name: what the ledger files the data set under when it is private.
+        overwrite: replace an `.emb` folder that is there already.
+        public: nobody's data; the files keep their modes then, and are made the owner's alone otherwise.
+        scale: of int8 rows.
+
+    Returns:
+        The folder written.
+    """
+    target, drafts = require_target(path, overwrite=overwrite), require_drafts(files, scale)
+    rows = RowsToWrite(drafts, drafts.stored.name, None)
+    beside = Beside.of(len(rows), labels, classes, sources, people, encoder, name, public)
+    with filled(target, public=public) as folder:
+        shards = []
+        for number, shard in enumerate(drafts.shards):
+            shards.append((_shard_name(number), shard.count, digest_shard(shard, rows)))
+            tell(number + 1, len(drafts.shards), "shard")
+        for draft, (file, _, _) in zip(drafts.files, shards, strict=True):
+            place_beside(draft, folder / file)
+            if not public:
+                (folder / file).chmod(0o600)
+        beside.write(folder, rows, {}, shards)
+    remove_drafts(drafts.files)
+    return target
+
+
+def _shard_name(number: int) -> str:
+    return f"rows-{number:05}.npy"
 
 
 def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
@@ -150,22 +190,28 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
 
     folder = Path(path)
     manifest = read_manifest(folder / MANIFEST)
-    for name in (ROWS, LABELS, PEOPLE, SOURCES):
-        file, expected = folder / name, manifest.files.get(cast(Any, name))
-        found = "is there but not in the manifest" if file.exists() else "is missing"
-        matched = file.exists() == (expected is not None) and (expected is not None or name != ROWS)
-        require(matched, file, f"an .emb folder holds what its manifest lists; this {found}.", _AGAIN)
-        if verify and expected is not None and _file_digest(file) != expected:
-            raise unreadable(file, "the checksum in the manifest must hold; the file has changed.", _AGAIN)
-    rows = _mapped(folder / ROWS)
-    same = rows.shape == (manifest.rows, manifest.dimension) and rows.dtype == manifest.dtype
-    require(same, folder / ROWS, "shape and type must be those in the manifest; they are not.", _AGAIN)
+    listed = dict(manifest.files) | {shard.file: shard.sha256 for shard in manifest.shards or ()}
+    there = {file.name for file in folder.iterdir()}
+    ours = {ROWS, LABELS, PEOPLE, SOURCES}
+    if manifest.shards is not None:
+        ours |= {name for name in there if name.endswith(".npy")}
+    for name in sorted({*listed, *(ours & there)}):
+        found = "is there but not in the manifest" if name in there else "is missing"
+        holds = f"an .emb folder holds what its manifest lists; this {found}."
+        require(name in listed and name in there, folder / name, holds, AGAIN)
+    rows = _mapped(folder / ROWS) if manifest.shards is None else _sharded(folder, manifest.shards, manifest)
+    if verify:
+        require_digests([(folder / name, digest) for name, digest in listed.items()])
+    kind = rows.stored if isinstance(rows, ShardedRows) else rows.dtype
+    same = rows.shape == (manifest.rows, manifest.dimension) and kind == manifest.dtype
+    where = folder / ROWS if manifest.shards is None else folder
+    require(same, where, "shape and type must be those in the manifest; they are not.", AGAIN)
     labels = _one_each(folder / LABELS, "label", manifest.rows) if LABELS in manifest.files else None
     people: People | None = None
     if PEOPLE in manifest.files:
         people = person_positions(_one_each(folder / PEOPLE, "person", manifest.rows), manifest.rows)
     return RawTable(
-        rows=rows,
+        rows=cast(AnyArray, rows),
         labels=labels,
         classes=manifest.classes,
         labels_are_positions=manifest.classes is not None,
@@ -176,9 +222,6 @@ def read_store(path: str | Path, *, verify: bool = True) -> RawTable:
         rows_fingerprint=manifest.rows_fingerprint,
         people=people,
     )
-
-
-_AGAIN = "Restore the folder from a copy, or encode the data again."
 
 
 def require_target(path: str | Path, *, overwrite: bool) -> Path:
@@ -197,54 +240,29 @@ def require_target(path: str | Path, *, overwrite: bool) -> Path:
     return target
 
 
-def _labels_to_write(
-    labels: ArrayLike | Labelled | None, classes: Sequence[str | int] | None
-) -> tuple[Labels | None, tuple[str | int, ...] | None]:
-    if labels is None:
-        return None, None if classes is None else declared_classes(classes)
-    if isinstance(labels, Labelled) or classes is not None:
-        labelled = Labelled.of(labels, classes)
-        return labelled.positions, labelled.classes
-    given = np.asarray(labels)
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise DataError("Labels that are not whole numbers need the declared class list. Pass classes=[...].")
-    return given.astype(np.int64), None
-
-
-def _write_rows(file: Path, array: AnyArray, dtype: str, opener: Opener | None) -> str:
-    # Plain writes, not a memory map: on a full disk a write raises, a store into a map kills the process.
-    with open(file, "wb", opener=opener) as stream:
-        kind = np.dtype(dtype).newbyteorder("<")
-        header = {"descr": kind.str, "fortran_order": False, "shape": array.shape}
-        np.lib.format.write_array_header_1_0(stream, header)
-        for start in range(0, len(array), _CHUNK):
-            with np.errstate(all="ignore"):
-                chunk = np.ascontiguousarray(array[start : start + _CHUNK], dtype=kind)
-            stream.write(chunk.data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    return _file_digest(file)
-
-
-def _file_digest(file: Path) -> str:
-    with parsing(file, "the file must be readable; it is not.", _AGAIN), file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def _sharded(folder: Path, shards: Sequence[Shard], manifest: Manifest) -> ShardedRows:
+    files = [folder / shard.file for shard in shards]
+    rows = ShardedRows(files, scale=manifest.scale, finite=bool(manifest.finite))
+    for shard, own in zip(shards, rows.shards, strict=True):
+        told = "a shard must have as many rows as the manifest says; it has not."
+        require(shard.rows == own.count, own.file.path, told, AGAIN)
+    return rows
 
 
 def _mapped(file: Path) -> AnyArray:
-    return load_array(file, "the file must be a complete .npy array; it is damaged or cut short.", _AGAIN)
+    return load_array(file, "the file must be a complete .npy array; it is damaged or cut short.", AGAIN)
 
 
 def _one_each(file: Path, what: str, rows: int) -> Integers:
     stored = _mapped(file)
     one_each = stored.shape == (rows,) and stored.dtype == np.int64
-    require(one_each, file, f"there must be one int64 {what} per row; there is not.", _AGAIN)
+    require(one_each, file, f"there must be one int64 {what} per row; there is not.", AGAIN)
     return np.array(stored)  # not before: of elements without a size any number may be declared
 
 
 def _read_sources(file: Path, rows: int) -> tuple[str, ...]:
     rule = "there must be one source per row; there is not."
-    with parsing(file, rule, _AGAIN):
+    with parsing(file, rule, AGAIN):
         listed = json.loads(file.read_text(encoding="utf-8"))
-    require(isinstance(listed, list) and len(listed) == rows, file, rule, _AGAIN)
+    require(isinstance(listed, list) and len(listed) == rows, file, rule, AGAIN)
     return tuple(str(source) for source in listed)

@@ -27,6 +27,7 @@ class RawTable:
         fingerprint: recorded SHA-256 of rows and label positions.
         rows_fingerprint: recorded SHA-256 of the rows alone.
         people: whose each row is, as a number from 0, or None.
+        columns: the name of each feature, where the file names them, or None.
     """
 
     rows: AnyArray
@@ -39,6 +40,7 @@ class RawTable:
     fingerprint: str | None = None
     rows_fingerprint: str | None = None
     people: People | None = None
+    columns: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         labelled = "unlabelled" if self.labels is None else "labelled"
@@ -84,6 +86,23 @@ def require_person_column(path: Path, person: str | None, columns: Collection[st
     remedy = "Name the column that has them." if columns else "Name a .csv or .npy file that has them."
     known = person is None or person in columns
     require(known, path, f"people must be in the column '{person}'; {found}.", remedy)
+
+
+def label_column_in(columns: Collection[str], named: str | None = None) -> str | None:
+    """The column of labels: the one that is named, or else of a usual name; None where it is not there.
+
+    Who needs labels says so where there are none. Nobody else has to: one name is given for all the tables
+    of a fit, and a pool need not have it.
+    """
+    if named is not None:
+        return named if named in columns else None
+    return next((name for name in reversed(LABEL_NAMES) if name in columns), None)
+
+
+def require_label_column(path: Path, named: str | None, found: object) -> None:
+    """Raise where a column of labels is named for labelled examples, and there is none."""
+    absent = f"labels must be in the column '{named}'; there is none of that name."
+    require(named is None or found is not None, path, absent, "Name the column that has them.")
 
 
 def listed(names: Iterable[str]) -> str:

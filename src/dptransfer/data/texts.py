@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dptransfer.arrays import People
 from dptransfer.data.arrow_files import is_columnar
+from dptransfer.data.class_names import Classes
 from dptransfer.data.columns import read_text_columns
 from dptransfer.data.csv_files import declared_labels, read_csv
 from dptransfer.data.labelled import Labelled, LabelledList
 from dptransfer.data.parsing import parsing
 from dptransfer.data.person_files import people_in_file, person_column
-from dptransfer.data.table import require
+from dptransfer.data.table import require, require_label_column
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,10 +37,11 @@ class TextList(LabelledList):
 def find_texts(
     source: str | Path,
     *,
-    classes: Sequence[str | int] | None = None,
+    classes: Classes | None = None,
     labelled: bool = True,
     column: str = "text",
     person: str | Path | None = None,
+    label_column: str | None = None,
 ) -> TextList:
     """Read texts from a table with a column of texts, or from a .txt of one text per line.
 
@@ -48,9 +49,10 @@ def find_texts(
         source: a CSV, a Parquet file, a saved Hugging Face data set or a .txt; CSV and .txt are in UTF-8.
         classes: the full public list of classes; required with labels, for it is never read off them, unless
             a Hugging Face data set declares one.
-        labelled: False to pass over a column `label`, as for a prediction.
+        labelled: False to pass over a column of labels, as for a prediction.
         column: the column that holds the texts.
         person: the column that tells whose each text is; or a file that does (see `people_in_file`).
+        label_column: the column of labels, if it is not 'label'.
     """
     path = Path(source)
     columnar = is_columnar(path)
@@ -59,7 +61,7 @@ def find_texts(
     kind = path.suffix.lower()
     if columnar or kind == ".csv":
         reader = read_text_columns if columnar else read_csv
-        found = reader(path, column, person_column(person))
+        found = reader(path, column, person_column(person), label_column)
         known = found.classes if classes is None else classes
         words = found.labels if labelled else None
         listed = TextList(tuple(found.examples), declared_labels(path, words, known), found.people)
@@ -68,6 +70,8 @@ def find_texts(
         listed = TextList(_lines(path))
         no_column = "a .txt has no column that tells people."
         require(person_column(person) is None, path, no_column, "Name a .csv or .npy file that does.")
+    if labelled:
+        require_label_column(path, label_column, listed.labelled)
     if person is None or listed.people is not None:
         return listed
     return replace(listed, people=people_in_file(Path(person), len(listed)))

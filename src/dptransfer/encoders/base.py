@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 Kind = Literal["image", "text"]
+MADE_BY = "made_by"
+"""The attribute of an encoder that makes it again: models do not travel between processes, recipes do."""
 
 
 @runtime_checkable
@@ -32,7 +34,9 @@ class Encoder(Protocol):
     `dptransfer.encoders.extract` calls `encode` with one fixed number of items for the same reason; see
     `blanks_for`.
 
-    One that was trained with a public classifier of its rows may bring it as an attribute `vocabulary`.
+    One that was trained with a public classifier of its rows may bring it as an attribute `vocabulary`. One
+    that is to work in other processes has an attribute `made_by`, a function that makes it again there, such
+    as `functools.partial(MyEncoder, size=64)`; `get_encoder` sets it.
     """
 
     @property

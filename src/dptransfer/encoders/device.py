@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from dptransfer import _check
@@ -47,3 +50,23 @@ def exact_kernels() -> Iterator[None]:
 
     with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
         yield
+
+
+def take_gpu() -> None:
+    """In a worker process on a machine with several GPUs, let it see one of them alone: 'cuda' is that one.
+
+    Workers are numbered in the order they start, so each gets another GPU as long as there are enough. It
+    must be called before anything else in the process asks for a GPU. On a cluster Ray does the same.
+    """
+    number = multiprocessing.current_process().name.rpartition("-")[2]
+    if multiprocessing.parent_process() is None or not number.isdecimal():
+        return
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    there = list(map(str, range(gpu_count()))) if seen is None else seen.split(",")
+    if len(there) > 1:
+        os.environ["CUDA_VISIBLE_DEVICES"] = there[int(number) % len(there)]
+
+
+def gpu_count() -> int:
+    """How many NVIDIA GPUs this process may open; asked of the system, as torch takes seconds to load."""
+    return len(list(Path("/dev").glob("nvidia[0-9]*")))

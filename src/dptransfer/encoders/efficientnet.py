@@ -43,7 +43,7 @@ def efficientnet_lite0(
         runtime: 'onnx' or 'torch', which round differently and are two identities. Default ONNX Runtime on a
             CPU, unless torch is installed and it is not.
     """
-    _check.whole("size", size, at_least=32)
+    _check.whole("size (--image-size)", size, at_least=32)
     needs = ("onnx", "onnxruntime")
     if runtime_for(NAME, device=device, asked=runtime, packages=needs) == "onnx":
         return EfficientNetOnnx(size)

@@ -19,6 +19,7 @@ is an assumption: that the kernels of the machine and library at hand treat the 
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -27,18 +28,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.data.decode import without_warnings
 from dptransfer.data.images import ImageList
-from dptransfer.data.store import require_target, write_embeddings
+from dptransfer.data.labelled import Labelled
+from dptransfer.data.store import RowType, finish_shards, require_target, write_embeddings
 from dptransfer.data.texts import TextList
 from dptransfer.encoders.base import Encoder, Kind
 from dptransfer.encoders.in_memory import Progress, encode_filled, require_kind
 from dptransfer.encoders.lookahead import Batch, encoded_batches
 from dptransfer.encoders.partial import PartialRows
+from dptransfer.encoders.shards import Encoded, encode_in_shards
 from dptransfer.errors import DataError
 from dptransfer.progress import tell
+from dptransfer.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,9 @@ def encode_images(
     drop_unreadable: bool = False,
     public: bool = False,
     keep_partial: bool = False,
+    dtype: RowType = "float32",
+    shard_rows: int | None = None,
+    workers: Workers | None = None,
 ) -> EncodeReport:
     """Encode images into an `.emb` folder; run it again after a kill and it goes on where it stopped.
 
@@ -91,30 +99,54 @@ def encode_images(
         drop_unreadable: leave unreadable files out instead. For public pools only.
         public: nobody's data, so that others may read `out`; otherwise it is the owner's alone.
         keep_partial: leave `<out>.partial`, from which the same call is done at once; remove it afterwards.
+            Shards are not left: they are moved into `out`.
+        dtype: element type of the rows on disk: float16, float32 or float64.
+        shard_rows: cut the images into shards of so many, each a task that is done whole and gives a file of
+            its own in `out`; whoever does one holds its rows in memory. The rows are the same.
+        workers: who does the tasks: this process, or `Processes` or a `RayCluster`, which take shards of
+            `SHARD_ROWS` unless told; there an encoder is made anew, as `get_encoder` made this one.
     """
     started = time.monotonic()
-    target = _checked(encoder, "image", len(images), out, batch, overwrite)
+    target = _checked(encoder, "image", len(images), out, batch, dtype, overwrite)
     sources = images.sources()
     known_as = sources if images.root is not None else [str(path.absolute()) for path in images.paths]
     files = [_file_state(*pair) for pair in zip(known_as, images.paths, strict=True)]
-    partial = _partial(target, {"files": files}, encoder, len(images), batch, overwrite)
-    resumed = partial.done
-    todo = [(i, images.paths[i * batch : (i + 1) * batch]) for i in partial.todo]
-    with without_warnings(), closing(encoded_batches(todo, encoder, batch)) as batches:
-        _finish(partial, batches, progress)
-    unreadable = partial.unreadable()
+    request, report = _request({"files": files}, encoder, batch), progress or _tell
+    if shard_rows is None and workers is None:
+        partial = _partial(target, request, encoder, len(images), batch, overwrite)
+        resumed = partial.done
+        todo = [(i, images.paths[i * batch : (i + 1) * batch]) for i in partial.todo]
+        with without_warnings(), closing(encoded_batches(todo, encoder, batch)) as batches:
+            _finish(partial, batches, report)
+        made = Encoded(partial.folder, partial.rows(), partial.unreadable(), resumed)
+    else:
+        made = encode_in_shards(
+            target,
+            images.paths,
+            request,
+            encoder,
+            source=images.root,
+            batch=batch,
+            dtype=dtype,
+            drop=drop_unreadable,
+            public=public,
+            restart=overwrite,
+            shard_rows=shard_rows,
+            workers=workers,
+            progress=report,
+        )
     kept = np.ones(len(images), dtype=bool)
     if drop_unreadable:
-        kept[list(unreadable)] = False
+        kept[list(made.unreadable)] = False
         if not kept.any():
             raise DataError(
                 "At least one image must be readable; none is. Check the files; those of more than eight "
                 "bits may need a declared grey range."
             )
-    rows = partial.rows()
-    write_embeddings(
+    _write(
         target,
-        rows if kept.all() else rows[kept],
+        made,
+        kept,
         None if images.labelled is None else images.labelled.of_rows(kept),
         encoder=encoder.identity,
         sources=[source for source, keep in zip(sources, kept, strict=True) if keep],
@@ -122,12 +154,12 @@ def encode_images(
         name=name,
         overwrite=overwrite,
         public=public,
+        dtype=dtype,
     )
-    del rows
     if not keep_partial:
-        partial.remove()
-    named = tuple(sources[position] for position in unreadable)
-    return EncodeReport(target, int(kept.sum()), resumed, named, time.monotonic() - started)
+        shutil.rmtree(made.folder, ignore_errors=True)
+    named = tuple(sources[position] for position in made.unreadable)
+    return EncodeReport(target, int(kept.sum()), made.resumed, named, time.monotonic() - started)
 
 
 def encode_texts(
@@ -141,6 +173,9 @@ def encode_texts(
     overwrite: bool = False,
     public: bool = False,
     keep_partial: bool = False,
+    dtype: RowType = "float32",
+    shard_rows: int | None = None,
+    workers: Workers | None = None,
 ) -> EncodeReport:
     """Encode texts into an `.emb` folder; resumable, as `encode_images` is.
 
@@ -149,50 +184,93 @@ def encode_texts(
     """
     started = time.monotonic()
     listed = texts if isinstance(texts, TextList) else TextList(tuple(texts))
-    target = _checked(encoder, "text", len(listed), out, batch, overwrite)
-    order = np.argsort([len(text) for text in listed.texts], kind="stable")
-    partial = _partial(target, {"texts": list(listed.texts)}, encoder, len(listed), batch, overwrite)
-    resumed = partial.done
-    todo = [(i, [listed.texts[at] for at in order[i * batch : (i + 1) * batch]]) for i in partial.todo]
-    _finish(partial, ((i, encode_filled(chosen, encoder, batch), ()) for i, chosen in todo), progress)
-    rows = np.empty((len(listed), encoder.dimension), dtype=np.float32)
-    rows[order] = partial.rows()
-    write_embeddings(
+    target = _checked(encoder, "text", len(listed), out, batch, dtype, overwrite)
+    request = _request({"texts": list(listed.texts)}, encoder, batch)
+    report = progress or _tell
+    if shard_rows is None and workers is None:
+        order = np.argsort([len(text) for text in listed.texts], kind="stable")
+        partial = _partial(target, request, encoder, len(listed), batch, overwrite)
+        resumed = partial.done
+        todo = [(i, [listed.texts[at] for at in order[i * batch : (i + 1) * batch]]) for i in partial.todo]
+        _finish(partial, ((i, encode_filled(chosen, encoder, batch), ()) for i, chosen in todo), report)
+        rows = np.empty((len(listed), encoder.dimension), dtype=np.float32)
+        rows[order] = partial.rows()
+        made = Encoded(partial.folder, rows, (), resumed)
+    else:
+        made = encode_in_shards(
+            target,
+            listed.texts,
+            request,
+            encoder,
+            source=None,
+            batch=batch,
+            dtype=dtype,
+            drop=False,
+            public=public,
+            restart=overwrite,
+            shard_rows=shard_rows,
+            workers=workers,
+            progress=report,
+        )
+    _write(
         target,
-        rows,
+        made,
+        np.ones(len(listed), dtype=bool),
         listed.labelled,
         people=listed.people,
         encoder=encoder.identity,
         name=name,
         overwrite=overwrite,
         public=public,
+        dtype=dtype,
     )
     if not keep_partial:
-        partial.remove()
-    return EncodeReport(target, len(listed), resumed, (), time.monotonic() - started)
+        shutil.rmtree(made.folder, ignore_errors=True)
+    return EncodeReport(target, len(listed), made.resumed, (), time.monotonic() - started)
+
+
+def _request(items: dict[str, Any], encoder: Encoder, batch: int) -> dict[str, Any]:
+    """What determines the rows. Without the size, which the transform says too, and old identities lack."""
+    identity = replace(encoder.identity, size=None)
+    return {**items, "encoder": identity.to_dict(), "batch": batch}
+
+
+def _write(
+    target: Path, made: Encoded, kept: NDArray[np.bool_], labels: Labelled | None, **about: Any
+) -> None:
+    """The `.emb` folder; shards have left out what is not kept, and bear their element type."""
+    if isinstance(made.rows, tuple):
+        del about["dtype"]
+        finish_shards(target, made.rows, labels, **about)
+    else:
+        write_embeddings(target, made.rows if kept.all() else made.rows[kept], labels, **about)
 
 
 def _partial(
-    target: Path, job: dict[str, Any], encoder: Encoder, count: int, batch: int, restart: bool
+    target: Path, request: dict[str, Any], encoder: Encoder, count: int, batch: int, restart: bool
 ) -> PartialRows:
-    # Without the size, which the transform says too: identities of earlier versions had none.
-    identity = replace(encoder.identity, size=None)
-    job = {**job, "encoder": identity.to_dict(), "batch": batch}
-    return PartialRows(target, job, count=count, dimension=encoder.dimension, batch=batch, restart=restart)
+    dimension = encoder.dimension
+    return PartialRows(target, request, count=count, dimension=dimension, batch=batch, restart=restart)
 
 
-def _finish(partial: PartialRows, batches: Iterable[Batch], progress: Progress | None) -> None:
+def _finish(partial: PartialRows, batches: Iterable[Batch], report: Progress) -> None:
     """Put the batches that are missing on the disk, one by one."""
-    report = progress or (lambda done, total: tell(done, total, ""))
     report(partial.done, partial.count)
     for index, rows, missing in batches:
         partial.add(index, rows, tuple(index * partial.batch + place for place in missing))
         report(partial.done, partial.count)
 
 
-def _checked(encoder: Encoder, kind: Kind, count: int, out: str | Path, batch: int, overwrite: bool) -> Path:
+def _tell(done: int, total: int) -> None:
+    tell(done, total, "")
+
+
+def _checked(
+    encoder: Encoder, kind: Kind, count: int, out: str | Path, batch: int, dtype: str, overwrite: bool
+) -> Path:
     require_kind(encoder, kind)
     _check.whole("batch", batch)
+    _check.one_of("dtype", dtype, ("float16", "float32", "float64"))
     target = require_target(out, overwrite=overwrite)
     if count == 0:
         raise DataError(f"There must be at least one {kind} to encode; there is none. Check the source.")

@@ -33,11 +33,12 @@ def encode_images_in_memory(
     *,
     batch: int = 8,
     progress: Progress | None = None,
+    opened: Callable[[Path], Any] | None = None,
 ) -> EncodedImages:
     """Rows for a few images, such as those to predict; nothing is written.
 
     The batch is small because it is filled up with blanks, unless the encoder computes each picture alone: a
-    single picture costs as much as `batch` of them.
+    single picture costs as much as `batch` of them. `opened` opens pictures in place of `open_image`.
     """
     paths = [Path(path) for path in (images.paths if isinstance(images, ImageList) else images)]
     require_kind(encoder, "image")
@@ -45,7 +46,7 @@ def encode_images_in_memory(
     rows = np.zeros((len(paths), encoder.dimension), dtype=np.float32)
     unreadable: list[int] = []
     pending = [(start, paths[start : start + batch]) for start in range(0, len(paths), batch)]
-    with without_warnings(), closing(encoded_batches(pending, encoder, batch)) as batches:
+    with without_warnings(), closing(encoded_batches(pending, encoder, batch, opened)) as batches:
         for start, part, missing in batches:
             rows[start : start + len(part)] = part
             unreadable += [start + place for place in missing]
@@ -75,12 +76,19 @@ def encode_pixels(
     return rows
 
 
-def encode_texts_in_memory(texts: Sequence[str], encoder: Encoder, *, batch: int = 8) -> EncodedRows:
+def encode_texts_in_memory(
+    texts: Sequence[str], encoder: Encoder, *, batch: int = 8, progress: Progress | None = None
+) -> EncodedRows:
     """Rows for a few texts, such as those to predict; nothing is written."""
     require_kind(encoder, "text")
     _check.whole("batch", batch)
-    parts = [encode_filled(texts[i : i + batch], encoder, batch) for i in range(0, len(texts), batch)]
-    return np.concatenate(parts) if parts else np.zeros((0, encoder.dimension), dtype=np.float32)
+    rows = np.zeros((len(texts), encoder.dimension), dtype=np.float32)
+    for start in range(0, len(texts), batch):
+        part = encode_filled(texts[start : start + batch], encoder, batch)
+        rows[start : start + len(part)] = part
+        if progress is not None:
+            progress(start + len(part), len(texts))
+    return rows
 
 
 def rows_depend_on_neighbours(encoder: Encoder, items: Sequence[Any]) -> bool:

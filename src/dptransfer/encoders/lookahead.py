@@ -25,18 +25,22 @@ Batch: TypeAlias = tuple[int, EncodedRows, tuple[int, ...]]
 """A batch's number, its rows, and which of its places were unreadable."""
 
 _AHEAD = 2  # batches in preparation while the model works on one
-_WORKERS = max(4, usable_cores())
+_FEWEST = 4  # threads that open pictures: they wait for the disk, too
 
 
 def encoded_batches(
-    batches: Sequence[tuple[int, Sequence[Path]]], encoder: Encoder, size: int
+    batches: Sequence[tuple[int, Sequence[Path]]],
+    encoder: Encoder,
+    size: int,
+    opened: Callable[[Path], Any] | None = None,
 ) -> Generator[Batch, None, None]:
     """For each (index, paths): the index, a row per path, and which places in the batch were unreadable.
 
     The encoder always sees exactly `size` pictures, unless it sees each alone; blanks fill the gaps, and an
     unreadable picture's row is set to zero. It works on a thread of its own, a batch ahead of whoever takes
     the rows and writes them. Whoever stops before the end closes it: left to the garbage collector, it might
-    be closed by one of its own threads, which cannot wait for itself.
+    be closed by one of its own threads, which cannot wait for itself. `opened` opens pictures in place of
+    `open_image`.
     """
     in_halves = encoder if isinstance(encoder, ImageEncoder) else None
     prepare: Callable[[Any], Any] = (lambda image: image) if in_halves is None else in_halves.prepare
@@ -45,7 +49,8 @@ def encoded_batches(
 
     def prepared(path: Path) -> Any:
         try:
-            return prepare(open_image(path, encoder.identity.grey_range))
+            found = open_image(path, encoder.identity.grey_range) if opened is None else opened(path)
+            return prepare(found)
         except Exception:  # the blank went through, so it is this file; Pillow's readers raise many types
             return None
 
@@ -59,7 +64,7 @@ def encoded_batches(
         return index, rows, missing
 
     with (
-        ThreadPoolExecutor(_WORKERS, thread_name_prefix="pictures") as pool,
+        ThreadPoolExecutor(max(_FEWEST, usable_cores()), thread_name_prefix="pictures") as pool,
         ThreadPoolExecutor(1, thread_name_prefix="encoder") as model,
     ):
         submitted = ((index, [pool.submit(prepared, path) for path in paths]) for index, paths in batches)

@@ -123,7 +123,7 @@ def _framing(file: Path, session: Any, height: int, width: int) -> Framing:
 def _picture_size(file: Path, sides: Any, asked: int | None) -> tuple[int, int]:
     fixed = [side if isinstance(side, int) else None for side in sides]
     if asked is not None:
-        _check.whole("size", asked)
+        _check.whole("size (--image-size)", asked)
         if any(side not in (None, asked) for side in fixed):
             raise ArgumentError(f"'{file}' takes pictures of {fixed[0]}x{fixed[1]} only. Leave size out.")
     return fixed[0] or asked or 224, fixed[1] or asked or 224

@@ -13,18 +13,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dptransfer.arrays import EncodedRows, Floats32
+from dptransfer.data.drafts import draft_folder, kept_on_disk
 from dptransfer.data.on_disk import write_synced
-from dptransfer.data.owner_only import make_owner_folder, owner_only
-from dptransfer.errors import DataError
+from dptransfer.data.owner_only import owner_only
 
 
 class PartialRows:
@@ -42,41 +39,27 @@ class PartialRows:
     def __init__(
         self, out: Path, job: dict[str, Any], *, count: int, dimension: int, batch: int, restart: bool
     ) -> None:
-        self._folder = out.with_name(out.name + ".partial")
         self.count, self._dimension, self.batch = count, dimension, batch
         self.finished: dict[int, tuple[int, ...]] = {}
-        key = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
-        with _kept(self._folder):
-            marker = self._folder / "job.json"
-            if self._folder.exists() and _recorded_key(marker) != key:
-                if not restart and marker.exists():
-                    raise DataError(
-                        f"'{self._folder}' holds another unfinished job (of other files, encoder or batch). "
-                        "Finish that one, remove the folder, or pass overwrite=True to start afresh."
-                    )
-                shutil.rmtree(self._folder)
-            if not self._folder.exists():
-                self._folder.parent.mkdir(parents=True, exist_ok=True)
-                make_owner_folder(self._folder)
-                (self._folder / "rows.bin").touch(mode=0o600)
-                (self._folder / "journal.jsonl").touch(mode=0o600)
-                write_synced(marker, json.dumps({"key": key}).encode(), opener=owner_only)
-            self._folder.chmod(0o700)  # one that an earlier version left
+        self.folder, _ = draft_folder(out, job, restart=restart)
+        with kept_on_disk(self.folder):
+            (self.folder / "rows.bin").touch(mode=0o600)
+            (self.folder / "journal.jsonl").touch(mode=0o600)
             self._recover()
 
     def add(self, index: int, rows: EncodedRows, unreadable: tuple[int, ...]) -> None:
         """Put a finished batch on the disk; `unreadable` are positions within the whole list."""
         data = np.ascontiguousarray(rows, dtype="<f4").tobytes()
         entry = {"batch": index, "rows": hashlib.sha256(data).hexdigest(), "unreadable": list(unreadable)}
-        with _kept(self._folder):
+        with kept_on_disk(self.folder):
             # Plain writes, not a memory map: on a full disk a write raises, a store into a map kills.
-            with (self._folder / "rows.bin").open("r+b") as stream:
+            with (self.folder / "rows.bin").open("r+b") as stream:
                 stream.seek(index * self.batch * self._dimension * 4)
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
             line = (json.dumps(entry) + "\n").encode()
-            write_synced(self._folder / "journal.jsonl", line, mode="ab", opener=owner_only)
+            write_synced(self.folder / "journal.jsonl", line, mode="ab", opener=owner_only)
         self.finished[index] = unreadable
 
     @property
@@ -92,21 +75,17 @@ class PartialRows:
     def rows(self) -> Floats32:
         """All rows, memory-mapped, once every batch is finished."""
         shape = (self.count, self._dimension)
-        return np.memmap(self._folder / "rows.bin", dtype="<f4", mode="r", shape=shape)
+        return np.memmap(self.folder / "rows.bin", dtype="<f4", mode="r", shape=shape)
 
     def unreadable(self) -> tuple[int, ...]:
         """Positions of all items that could not be read, in order."""
         return tuple(sorted(position for found in self.finished.values() for position in found))
 
-    def remove(self) -> None:
-        """Delete the folder."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-
     def _recover(self) -> None:
         """Believe each journal line whose rows are there and match; forget the rest."""
         kept: list[bytes] = []
-        with (self._folder / "rows.bin").open("rb") as stream:
-            for line in (self._folder / "journal.jsonl").read_bytes().splitlines(keepends=True):
+        with (self.folder / "rows.bin").open("rb") as stream:
+            for line in (self.folder / "journal.jsonl").read_bytes().splitlines(keepends=True):
                 try:
                     entry = json.loads(line)
                     index, expected, unreadable = entry["batch"], entry["rows"], tuple(entry["unreadable"])
@@ -118,22 +97,4 @@ class PartialRows:
                 if line.endswith(b"\n") and hashlib.sha256(data).hexdigest() == expected:
                     self.finished[index] = unreadable
                     kept.append(line)
-        write_synced(self._folder / "journal.jsonl", b"".join(kept), mode="wb", opener=owner_only)
-
-
-def _recorded_key(marker: Path) -> Any:
-    try:
-        return json.loads(marker.read_text(encoding="utf-8")).get("key")
-    except (OSError, ValueError, AttributeError):
-        return None
-
-
-@contextmanager
-def _kept(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DataError(
-            f"'{folder}': finished rows must be kept on disk, and could not be: {error.strerror or error}. "
-            "Free some space and run again; it goes on from the last finished batch."
-        ) from error
+        write_synced(self.folder / "journal.jsonl", b"".join(kept), mode="wb", opener=owner_only)

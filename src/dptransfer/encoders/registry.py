@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +14,7 @@ from dptransfer import _check
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.vocabulary import Vocabulary
-from dptransfer.encoders.base import Encoder, Kind, reading
+from dptransfer.encoders.base import MADE_BY, Encoder, Kind, reading
 from dptransfer.encoders.delta import BESIDE, EncoderDelta
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.plugins import Registry, is_place
@@ -76,7 +78,8 @@ class EncoderNote:
             given["size"] = size
         if size is not None and not self.sized:
             raise ArgumentError(
-                f"size does not apply to the encoder '{self.name}'; it has its own. Leave it out."
+                f"size (--image-size) does not apply to the encoder '{self.name}', which has its own. "
+                "Leave it out."
             )
         loaded = self.load(**given)
         if not isinstance(loaded, Encoder):
@@ -144,8 +147,16 @@ def get_encoder(
             differently.
         grey_range: the stored values that are black and white in greys of more than bytes; by default what
             each file says. Part of the identity: sets that are read differently do not mix.
+
+    What is returned has an attribute `made_by`, which makes it again in another process.
     """
-    return reading(_found(spec, size, device, kind, runtime), grey_range)
+    encoder = reading(_found(spec, size, device, kind, runtime), grey_range)
+    again = partial(
+        get_encoder, spec, size=size, device=device, kind=kind, runtime=runtime, grey_range=grey_range
+    )
+    with suppress(AttributeError):  # one of another package that takes no attributes stays in its process
+        setattr(encoder, MADE_BY, again)
+    return encoder
 
 
 def _found(spec: str, size: int | None, device: str, kind: Kind | None, runtime: str | None) -> Encoder:
@@ -161,7 +172,9 @@ def _found(spec: str, size: int | None, device: str, kind: Kind | None, runtime:
                 "it with 'dptransfer encoder export', and name that file."
             )
         if size is not None:
-            raise ArgumentError(f"size does not apply to the encoder '{spec}'; it has its own. Leave it out.")
+            raise ArgumentError(
+                f"size (--image-size) does not apply to the encoder '{spec}'; it has its own. Leave it out."
+            )
         from dptransfer.encoders.transformers import transformers_encoder
 
         return transformers_encoder(spec, kind=kind, device=device)

@@ -41,7 +41,7 @@ def small_cnn(*, size: int = 32, device: str = "cpu") -> TorchModuleEncoder:
         size: pictures are squeezed to size × size; part of the identity.
         device: where to run.
     """
-    _check.whole("size", size, at_least=8)
+    _check.whole("size (--image-size)", size, at_least=8)
     torch = _check.installed("torch", "torch", "The encoder small-cnn")
     layers = []
     for weights in public_kernels(_WIDTHS):

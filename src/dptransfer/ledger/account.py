@@ -74,7 +74,7 @@ class Account:
         ...
         dptransfer.errors.BudgetExceeded: This release would bring 'clinic-a' to epsilon 1.3 (add/remove), \
 above its budget of epsilon 1; nothing is spent yet. Lower the request, or ask the data owner to raise \
-the budget with: dptransfer ledger budget clinic-a --epsilon 1.3
+the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
         """
         if not new:
             return "no budget is set" if self.budget is None else "nothing is spent"
@@ -295,7 +295,9 @@ def _amount(requests: Requests, budget: Budget) -> tuple[float | None, bool]:
 
 
 def _command(account: Account, budget: Budget, currency: str, amount: str, delta: float) -> str:
-    options = f"--{currency} {amount}" + (f" --delta {plain_exponents(repr(float(delta)))}" if delta else "")
+    # Without a word the command takes a δ above 0, which a pure limit has not.
+    asked = f"--epsilon {amount}" if currency == "epsilon" else f"--budget {currency}={amount}"
+    options = f"{asked} --delta {plain_exponents(repr(float(delta))) if delta else 0}"
     if budget.relation is not Relation.ADD_REMOVE:
         options += f" --relation {budget.relation.value}"
     if account.budget_unit is not Unit.ROW:

@@ -58,7 +58,7 @@ class Ledger:
     ...
     dptransfer.errors.BudgetExceeded: This release would bring 'clinic-a' to epsilon 1.6 (add/remove), \
 by the sum of epsilon, above its budget of epsilon 1; epsilon 0.8 is spent already. Lower the request, or \
-ask the data owner to raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6
+ask the data owner to raise the budget with: dptransfer ledger budget clinic-a --epsilon 1.6 --delta 0
 
     Args:
         path: the file; made, readable by its owner only, when there is none, which is logged as a warning.
@@ -215,6 +215,13 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             row = chain.append(fields)
         return Receipt(row.number, row.hash, account.dataset.id, label, fields["time"])
 
+    def require_room(self, dataset: AnyDataSet, events: Sequence[Event]) -> None:
+        """Raise BudgetExceeded where a charge would; nothing is recorded, and the charge asks again.
+
+        For data sets that are addressed by name: without one the content has to be there.
+        """
+        self._read_account(dataset).require_room(tuple(events))
+
     def complete(
         self, receipt: Receipt, outcome: Literal["released", "failed"] = "released", detail: str = ""
     ) -> None:
@@ -337,6 +344,23 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         'clinic-a'
         """
         return self._read_register().find(name_or_prefix)
+
+    def charged_for(self, rows: Any, head: str) -> bool:
+        """Whether the charge that `head` names was made for these rows, or for a good part of them.
+
+        It goes by sketches (`ledger.sketch`), like the refusal of rows on record, and is for the owner's eyes
+        alone. False, too, where no such charge is on record here, or was made under `strict_names`.
+        """
+        register = self._read_register()
+        charges = [entry for entry in register.entries if isinstance(entry, Charge)]
+        own = next((one for one in charges if one.hash == head), None)
+        if own is None:
+            return False
+        # Rows that their account had been charged for before have their sketch there, and not here again.
+        before = [one for one in charges if one.dataset == own.dataset and one.number < own.number]
+        known = [one.sketch for one in ([own] if own.sketch else before) if one.sketch is not None]
+        found = sketch_of(rows, self._store.key) if known else None
+        return found is not None and any(one.overlaps(found) for one in known)
 
     def verify(self, *, known_head: str | None = None) -> None:
         """Raise LedgerTampered unless the chain holds, every entry reads, and `known_head` is part of it."""

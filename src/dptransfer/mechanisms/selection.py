@@ -1,6 +1,6 @@
 """Choosing one public candidate per class: exponential, permute-and-flip, Laplace noisy max.
 
-All three take integer scores whose range per unit is Δ, and all three add up over classes in the same way.
+All take integer scores whose range per unit is Δ, as does `top_k`, and all add up over classes alike.
 
 Examples. Under add/remove an example moves the scores of one class, and only upward when it is added, so a
 selection at rate ε/Δ is ε-DP. Under replace-one the scores of one class may move both ways, or those of two
@@ -17,30 +17,28 @@ as length of the interval, and at most ε over all classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Integers, Labels, People
-from dptransfer.compute.cores import usable_cores
+from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.base import ROUND_UP, exact_answer
+from dptransfer.mechanisms.pool_choice import Scored, ScoreTable, chosen
 from dptransfer.noise import NoiseSource
+from dptransfer.noise.race import Choice
+from dptransfer.noise.score_bins import ScoreBins
 from dptransfer.privacy import Relation, SelectionEvent
 from dptransfer.queries.base import ScoreQuery
-
-_Chosen = TypeVar("_Chosen")
-_COLUMNS = 8  # eight int64 are one line of the cache
-_ROWS = 2**14
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What the three mechanisms share: the rate, the event, and one choice per class."""
+    """What the mechanisms share: the rate, the event, and a choice for each class."""
 
     query: ScoreQuery
     epsilon: float
@@ -48,6 +46,8 @@ class Selection:
 
     name: ClassVar[str]
     bounded_range: ClassVar[bool] = False
+    needs_all_scores: ClassVar[bool] = False
+    """Whether it draws noise for every candidate, and so for none before all are scored."""
 
     def __post_init__(self) -> None:
         """Check ε."""
@@ -70,17 +70,36 @@ class Selection:
     def release(
         self, rows: AnyArray, labels: Labels, people: People | None = None, *, noise: NoiseSource
     ) -> Integers:
-        """(classes,) positions of the chosen candidates."""
+        """(classes,) positions of the chosen candidates, or (classes, members) where sets are chosen."""
         return noise.once(self.query.label, lambda: self._draw(rows, labels, people, noise))
 
     def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
-        row_shares.note(self, self.query, rows, labels, people)
-        scores = exact_answer(self.query, rows, labels, people)
-        return np.array(for_each_class(self.choose, scores, noise), dtype=np.int64)
+        return self._sets(1, rows, labels, people, noise)[:, 0]
 
-    def choose(self, scores: Integers, *, noise: NoiseSource) -> int:
-        """Position of the chosen candidate."""
-        raise NotImplementedError
+    def _sets(
+        self, size: int, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource
+    ) -> Integers:
+        """(classes, size) positions."""
+        row_shares.note(self, self.query, rows, labels, people)
+        scored = _in_pieces(self.query, rows, labels, people)
+        if len(scored) < size:
+            raise ArgumentError(
+                f"Choosing {size} candidates needs at least that many public rows; got {len(scored)}. "
+                "Lower k or use a larger pool."
+            )
+        return chosen(scored, lambda bins: self.choice(bins, noise), self.scale, size, noise)
+
+    @abstractmethod
+    def choice(self, bins: ScoreBins, noise: NoiseSource) -> Choice:
+        """The choice for one class."""
+
+
+def _in_pieces(query: ScoreQuery, rows: AnyArray, labels: Labels, people: People | None) -> Scored:
+    """The candidates of a query, scored a piece at a time where it can do that, or all at once."""
+    if hasattr(query, "scored"):
+        able: Any = query
+        return cast(Scored, able.scored(rows, labels, people))
+    return ScoreTable(exact_answer(query, rows, labels, people))
 
 
 @dataclass(frozen=True)
@@ -93,16 +112,16 @@ class ExponentialMechanism(Selection):
     Sensitivity:   the query's score range Δ. Adding a row multiplies each weight by a factor in [1, e^ε] and
                    the normaliser likewise, so log-ratios lie in an interval of length ε around 0. Persons: in
                    one of length ε·Δ_c/Δ for class c, and these lengths add up to ε at most.
-    Assumes:       an exact Gumbel race on integer scores (`noise.race`).
+    Assumes:       exact draws by integer scores (`noise.race`).
     Reference:     McSherry and Talwar (2007); Dong, Durfee and Rogers (2020) for bounded range.
     """
 
     name: ClassVar[str] = "exponential"
     bounded_range: ClassVar[bool] = True
 
-    def choose(self, scores: Integers, *, noise: NoiseSource) -> int:
-        """Gumbel race."""
-        return noise.gumbel_argmax(scores, self.scale)
+    def choice(self, bins: ScoreBins, noise: NoiseSource) -> Choice:
+        """A set of one."""
+        return noise.best_set(bins, 1, self.scale)
 
 
 @dataclass(frozen=True)
@@ -116,15 +135,15 @@ class PermuteAndFlip(Selection):
     Sensitivity:   the query's score range Δ. With the other draws fixed, j wins when its own draw passes a
                    threshold, which a neighbour moves by at most Δ (monotone) or 2Δ; an exponential tail pays
                    e^(Δ/scale) for that. Persons: e^(Δ_c/scale) for class c, and the product is the same.
-    Assumes:       an exact exponential race on integer scores (`noise.race`).
+    Assumes:       exact draws by integer scores (`noise.race`).
     Reference:     McKenna and Sheldon (2020); Ding et al. (2021) for the noisy-max form.
     """
 
     name: ClassVar[str] = "permute-and-flip"
 
-    def choose(self, scores: Integers, *, noise: NoiseSource) -> int:
-        """Exponential race."""
-        return noise.exponential_argmax(scores, self.scale)
+    def choice(self, bins: ScoreBins, noise: NoiseSource) -> Choice:
+        """By the order in which candidates are visited."""
+        return noise.permute_and_flip(bins, self.scale)
 
 
 @dataclass(frozen=True)
@@ -143,33 +162,13 @@ class LaplaceNoisyMax(Selection):
     """
 
     name: ClassVar[str] = "laplace"
+    needs_all_scores: ClassVar[bool] = True
 
-    def choose(self, scores: Integers, *, noise: NoiseSource) -> int:
-        """Argmax of noisy integers."""
-        return int(np.argmax(scores + noise.discrete_laplace(self.scale, scores.shape)))
-
-
-def for_each_class(choose: Callable[..., _Chosen], scores: Integers, noise: NoiseSource) -> list[_Chosen]:
-    """`choose(scores of a class, noise=noise)` for each column, in order of class.
-
-    Columns are copied out some at a time, so that a million candidates are read once and not once per class.
-    A secure source has no state that an order could change, so it chooses for several classes side by side; a
-    seeded one goes class by class, and repeats itself.
-    """
-    chosen: list[_Chosen] = []
-    workers = 1 if noise.seeded else usable_cores()
-    with ThreadPoolExecutor(workers) as pool:
-        for start in range(0, scores.shape[1], _COLUMNS):
-            block = scores[:, start : start + _COLUMNS]
-            columns = np.empty(block.shape[::-1], dtype=np.int64)
-
-            def copy(first: int, block: Integers = block, columns: Integers = columns) -> None:
-                columns[:, first : first + _ROWS] = block[first : first + _ROWS].T
-
-            for _ in pool.map(copy, range(0, len(block), _ROWS)):
-                pass
-            chosen += pool.map(lambda column: choose(column, noise=noise), columns)
-    return chosen
+    def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
+        row_shares.note(self, self.query, rows, labels, people)
+        scores = exact_answer(self.query, rows, labels, people)
+        noisy = (column + noise.discrete_laplace(self.scale, column.shape) for column in scores.T)
+        return np.array([np.argmax(column) for column in noisy], dtype=np.int64)
 
 
 SELECTIONS: dict[str, type[Selection]] = {

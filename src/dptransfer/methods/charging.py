@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dptransfer.data import Facts, PublicEmbeddings
+from dptransfer.data.pool_outline import RowsNeeded
 from dptransfer.errors import ArgumentError, LedgerError
 from dptransfer.ledger import AnyDataSet, Ledger, Receipt
 from dptransfer.methods.workspace import Workspace
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Event
+from dptransfer.privacy import Budget, Event
+
+if TYPE_CHECKING:
+    from dptransfer.methods.base import PrivateMethod
 
 
 @contextmanager
@@ -50,6 +55,43 @@ def charged(
         if not receipt.finished:
             with suppress(LedgerError):  # the model is paid for: no note that fails must lose it
                 ledger.complete(receipt, outcome="released")
+
+
+def require_room(
+    method: PrivateMethod,
+    facts: Facts,
+    public: PublicEmbeddings | None,
+    *,
+    budget: Budget,
+    ledger: Ledger,
+    name: str,
+    holdout: float | None = None,
+) -> None:
+    """Raise where the ledger would refuse a fit, as far as that can be told before there are rows.
+
+    A fit asks again when it is charged: this only spares minutes of encoding. Public facts go in and the
+    account of that name, as with the charge; a plan that needs more than an outline of the pool is not made.
+
+    Args:
+        method: what would be fitted.
+        facts: of the data.
+        public: the public rows, or a `PoolOutline` of those that are not encoded yet.
+        budget: of the fit.
+        ledger: what would be charged.
+        name: of the account.
+        holdout: as for a fit.
+
+    Raises:
+        BudgetExceeded: the account does not cover it.
+    """
+    from dptransfer.methods.holdout import HoldOut
+
+    try:
+        held = None if holdout is None else HoldOut.planned(method, facts, budget, public, holdout)
+        events = method.plan(facts, budget, public).events if held is None else held.events
+    except RowsNeeded:
+        return
+    ledger.require_room(name, events)
 
 
 def opened_workspace(path: str | os.PathLike[str], noise: NoiseSource) -> Workspace:

@@ -24,7 +24,7 @@ from dptransfer.methods.citations import PROTOTYPES
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import SimilarityScores
-from dptransfer.queries.similarity import grid_rows
+from dptransfer.queries.grid_rows import GridPool
 from dptransfer.release.heads import CosineHead, Head, MeanCosineHead
 
 _CAPS = {"lowest": "Smallest similarity counted.", "highest": "Largest similarity counted."}
@@ -61,7 +61,7 @@ class PoolSelection(EmbeddingMethod):
     }
 
     @abstractmethod
-    def selection(self, query: SimilarityScores, epsilon: float, budget: Budget) -> Selection | TopKMechanism:
+    def selection(self, query: SimilarityScores, epsilon: float, budget: Budget) -> Selection:
         """The mechanism that chooses, at this ε."""
 
     @abstractmethod
@@ -94,14 +94,12 @@ class PoolSelection(EmbeddingMethod):
     ) -> Outcome:
         """Score the pool, choose, and take the chosen public rows as prototypes."""
         assert public is not None
-        candidates = grid_rows(features, public.rows, self.precision)
-        (selection,) = (
-            with_query(step, features=features, candidates=candidates, device=self.device)
-            for step in plan.mechanisms
-        )
+        candidates = GridPool(features, public.rows, self.precision)
+        changes = {"features": features, "candidates": candidates, "device": self.device}
+        (selection,) = (with_query(step, **changes, workers=public.workers) for step in plan.mechanisms)
         chosen = selection.release(private.rows, private.labels, private.people, noise=noise)
         chosen = chosen.reshape(len(private.facts.classes), -1)  # one or several for each class
-        prototypes = candidates[chosen] / float(GRID_NORM[self.precision])
+        prototypes = candidates[chosen.ravel()].reshape(*chosen.shape, -1) / float(GRID_NORM[self.precision])
         return Outcome(self.head(prototypes), (selection.event,), prototypes=chosen.tolist())
 
 
@@ -190,7 +188,7 @@ class TopKPrototypes(PoolSelection):
 
     def selection(self, query: SimilarityScores, epsilon: float, budget: Budget) -> TopKMechanism:
         """The exponential mechanism over sets of k."""
-        return TopKMechanism(query, self.k, epsilon, budget.relation)
+        return TopKMechanism(query, epsilon, budget.relation, self.k)
 
     def head(self, prototypes: Floats) -> MeanCosineHead:
         """Mean cosine to the k prototypes of each class (equation 10)."""

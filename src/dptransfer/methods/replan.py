@@ -21,11 +21,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from dptransfer.data import PublicEmbeddings
+from dptransfer.data.pool_outline import PoolOutline, RowsNeeded
 from dptransfer.document import one_line
-from dptransfer.errors import DPTransferError
 from dptransfer.features.lattice import require_exact_norms
 from dptransfer.mechanisms.base import at_noise_of
 from dptransfer.methods import METHODS, PrivateTuning
@@ -78,7 +77,7 @@ def check_steps(model: PrivateClassifier) -> Check:
         plan = _planned_again(method, model)
         problem = _difference(model, plan)
         understated |= any(map(_understates, model.events, plan.events))
-    except _RowsNeeded:
+    except RowsNeeded:
         return _not_checked("this plan looks at the public rows themselves, which a release does not hold")
     except UnknownType as unknown:
         problem = f"the recorded method cannot plan them: {unknown}"
@@ -135,7 +134,7 @@ def _planned_again(method: PrivateMethod, model: PrivateClassifier) -> Plan:
     if len(model.facts.shape) == 1:
         require_exact_norms(model.facts.dimension)  # as a fit does; a plan may make room for that width
     record = model.provenance.public
-    pool = None if record is None else _RecordedPool(record["rows"], record.get("vocabulary"))
+    pool = None if record is None else _recorded_pool(record["rows"], record.get("vocabulary"))
     return _on_cpu(method).plan(model.facts, _budget_of(model), pool)
 
 
@@ -207,25 +206,13 @@ def _not_checked(why: str) -> Check:
     return Check(STEPS, False, one_line(f"not checked: {why}"), required=False)
 
 
+def _recorded_pool(count: Any, words: Mapping[str, Any] | None) -> PoolOutline:
+    """Of public rows a release records the number, and that of their encoder's words."""
+    of_words = None if words is None else _counted(words["words"], "words")
+    return PoolOutline(_counted(count, "public rows"), of_words)
+
+
 def _counted(count: Any, what: str) -> int:
     if type(count) is not int or count < 1:
         raise ValueError(f"the recorded number of {what} is {count!r}")
     return count
-
-
-class _RowsNeeded(DPTransferError):
-    """A plan asked for more than the number of public rows."""
-
-
-class _RecordedPool(PublicEmbeddings):
-    """Stands in for public rows of which a release records the number, and that of their encoder's words."""
-
-    def __init__(self, count: int, words: Mapping[str, Any] | None) -> None:
-        self._count = _counted(count, "public rows")
-        self.vocabulary = None if words is None else cast(Any, range(_counted(words["words"], "words")))
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getattr__(self, name: str) -> Any:
-        raise _RowsNeeded(f"the public rows' {name} are not on record")

@@ -1,4 +1,4 @@
-"""A coin that shows heads with probability exp(−x)·f exactly, for rational x and f.
+"""A coin that shows heads with probability exp(−x)·f exactly, for rational x and f, or for a random time x.
 
 Bits of a uniform number are compared with an interval around the probability, from `decimal`'s correctly
 rounded exponential of quotients rounded down and up; if the interval contains them, more bits are drawn and
@@ -8,6 +8,7 @@ the interval is narrowed. No float takes part, and neither does what the program
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from decimal import (
     MAX_EMAX,
     MIN_EMIN,
@@ -20,17 +21,29 @@ from decimal import (
     InvalidOperation,
 )
 from fractions import Fraction
+from typing import TypeAlias
+
+RandomBits: TypeAlias = Callable[[int], int]
+"""Gives an integer of so many uniform bits."""
 
 
-def below_exponential(uniform: int, bits: int, gap: int, scale: float | Fraction, factor: Fraction) -> bool:
+def below_exponential(
+    uniform: int,
+    bits: int,
+    gap: int,
+    scale: float | Fraction,
+    factor: Fraction,
+    randbits: RandomBits | None = None,
+) -> bool:
     """Whether a uniform number in [0, 1) that begins with `uniform` is below exp(−gap/scale)·factor.
 
     Args:
         uniform: The first bits of the number, as an integer.
-        bits: How many they are; further ones come from the operating system.
+        bits: How many they are.
         gap: Numerator of the exponent.
         scale: Its denominator, taken exactly.
         factor: What the exponential is multiplied with; the product must be at most 1.
+        randbits: Where further bits come from; the operating system, if nothing is said.
 
     >>> below_exponential(0, 16, gap=1, scale=2.0, factor=Fraction(1))  # exp(−1/2) is 0.6065
     True
@@ -41,7 +54,66 @@ def below_exponential(uniform: int, bits: int, gap: int, scale: float | Fraction
             return True
         if Fraction(uniform, 2**bits) >= high:
             return False
-        uniform, bits = uniform << 64 | secrets.randbits(64), bits + 64
+        uniform, bits = uniform << 64 | (randbits or secrets.randbits)(64), bits + 64
+
+
+class ExponentialClock:
+    """A time that has passed in independent exponential steps, known to as many digits as are asked for.
+
+    A step is −ln(U)/rate for a uniform number U, of which only the first bits are drawn before more matter.
+
+    Args:
+        rate: of the steps.
+        randbits: where bits come from.
+    """
+
+    def __init__(self, rate: Fraction, randbits: RandomBits) -> None:
+        self._rate, self._randbits = rate, randbits
+        self._uniforms: list[int] = []
+        self._bits = 64
+
+    def tick(self) -> None:
+        """One step passes."""
+        self._uniforms.append(self._randbits(self._bits))
+
+    def survived(self, gap: int, scale: float) -> bool:
+        """True with probability exp(−(1 − w)·time), where w = exp(−gap/scale)."""
+        if gap == 0:
+            return True
+        coin = self._randbits(self._bits)
+        while True:
+            digits = 10 + self._bits // 3
+            low, high = exponential_interval(gap, scale, digits)
+            shortest, longest = self._time(digits)
+            if longest is not None:
+                least = _exponential((1 - low) * longest, digits)[0]
+                if Fraction(coin + 1, 2**self._bits) <= least:
+                    return True
+            if Fraction(coin, 2**self._bits) >= _exponential((1 - high) * shortest, digits)[1]:
+                return False
+            coin, *self._uniforms = (number << 64 | self._randbits(64) for number in (coin, *self._uniforms))
+            self._bits += 64
+
+    def _time(self, digits: int) -> tuple[Fraction, Fraction | None]:
+        """Bounds on what has passed; none from above where a number may still be 0."""
+        context, unit = decimal_context(digits), Decimal(2**self._bits)
+
+        def minus_log(number: int) -> Decimal:
+            return context.minus(context.ln(context.divide(Decimal(number), unit)))
+
+        # The quotient, its logarithm and the difference to the true ones: two units in the last place each,
+        # and the quotient's are those of a number near 1 at worst.
+        slack = Fraction(4, 10 ** (digits - 2))
+        shortest = sum((Fraction(minus_log(one + 1)) - slack for one in self._uniforms), Fraction(0))
+        if 0 in self._uniforms:
+            return max(shortest, Fraction(0)) / self._rate, None
+        longest = sum((Fraction(minus_log(one)) + slack for one in self._uniforms), Fraction(0))
+        return max(shortest, Fraction(0)) / self._rate, longest / self._rate
+
+
+def _exponential(exponent: Fraction, digits: int) -> tuple[Fraction, Fraction]:
+    """An interval that contains exp(−exponent)."""
+    return exponential_interval(exponent.numerator, Fraction(exponent.denominator), digits)
 
 
 def exponential_interval(gap: int, scale: float | Fraction, digits: int) -> tuple[Fraction, Fraction]:

@@ -1,104 +1,188 @@
-"""Exact choices among millions of integer scores: floats propose, exact arithmetic decides.
+"""Exact choices among any number of candidates, of which only the bins of their scores are known.
 
-With M the largest score let w_j = exp(−(M − score_j)/scale), a real number in (0, 1].
+A choice is drawn in two steps: a bin, and so many of its candidates by their number in it, from the counts
+alone (`noise.score_bins`); then the candidates so proposed are looked up, and an exact coin decides by their
+scores whether they are kept. Looking up is the caller's: a choice is a generator that says whom it wants to
+see. So the candidates may be anywhere, no randomness goes to where they are, and however often somebody has
+to look there again, nothing is drawn twice.
 
-The exponential mechanism's law, P(j) ∝ w_j. For every j an integer W_j ≥ w_j·2^b is computed. A position is
-proposed with probability W_j ÷ ΣW, exactly, from a uniform integer below ΣW, and kept with probability
-w_j·2^b ÷ W_j; otherwise all is done again. What is kept at position j has probability ∝ W_j · w_j·2^b/W_j ∝
-w_j: the law itself, whatever the bounds W are. They only decide how often a proposal is thrown away: as W_j ≤
-w_j·2^b·(1 + 2⁻³⁹) + 1, with probability below 2⁻³⁹ + n·2⁻ᵇ.
+Sets of k, each with probability ∝ exp(smallest score in it ÷ scale); with k = 1 that is the exponential
+mechanism. Let R be the number of candidates in bins above bin b, n that in b, and U_b ≥ exp((h − H)/scale)
+for h the largest score in b and H that in the highest bin where a set's lowest member can lie. There are
+C(R + n, k) − C(R, k) sets whose lowest member lies in b. Bin b is drawn with probability ∝ that number · U_b,
+in whole numbers; then one of those sets, each as likely: how many members lie in b, and uniformly which. It
+is kept with probability exp((s − H)/scale) ÷ U_b, where s is the set's smallest score, and otherwise all is
+drawn again. What is kept is a given set with probability ∝ number · U_b · 1/number · exp(s/scale)/U_b =
+exp(s/scale): the law itself, whatever the bins and the bounds U are. They only decide how often a proposal is
+thrown away: in fine bins, a quarter of the scale wide, with probability at most 1 − e^(−1/4) = 0.22.
 
-Permute-and-flip's law, the largest score + Exponential(scale). It is that of walking through a random
-permutation and stopping at j with probability w_j (McKenna and Sheldon 2020). Toss all coins first: the walk
-then stops at a uniformly random one of those that show heads, since the permutation does not depend on them.
-A coin is a uniform number U_j in [0, 1) compared with w_j; its first 16 bits settle it unless they come
-within two steps of w_j's, and then more bits are drawn.
+Permute-and-flip, the largest score + Exponential(scale). Its law is that of walking through a random
+permutation and stopping at candidate i with probability w_i = exp(−(M − s_i)/scale), where M is the largest
+score (McKenna and Sheldon 2020). Let each candidate be visited at the times of a Poisson process of rate 1,
+all independent: the order of first visits is a random permutation. Toss a coin of w_i at each visit; visits
+with heads come at rate w_i, those with tails at rate 1 − w_i, independently of one another. The walk stops at
+the first visit that is its candidate's first and shows heads. So draw visits with heads alone, all together
+at rate Σ w, each at i with probability ∝ w_i: that is what is proposed for sets of one. At time t it was i's
+first visit with probability exp(−(1 − w_i)·t), if no tails were before; if there were, i is out for good. The
+bounds U serve here, too: proposals come at the rate of their sum, and each stays with probability w_i/U_b.
+The candidate with the largest score has w = 1 and is never out, so the walk ends; mostly it does at the
+first proposal, since t is about 1/Σw.
 
-Why W bounds w. The difference is an exact integer; as a float, divided by the scale, it is t·(1 + 2⁻⁵²) at
-worst. Where t ≤ 64 that moves exp(−t) by a factor within 1 ± 2⁻⁴⁵, and an exponential that is off by up to a
-thousand units in the last place by another 1 ± 2⁻⁴²; the factor 1 + 2⁻⁴⁰ on top covers both, and rounding.
-Where t > 64, w·2^b < 1 for b ≤ 61, and W = 1 is enough.
-
-The one coin that decides is tossed exactly; see `noise.coin`.
+Why U is a bound. A difference of scores is an exact integer; as a float, divided by the scale, it is t·(1 +
+2⁻⁵²) at worst. For t ≤ 700 that moves exp(−t) by a factor within 1 ± 2⁻⁴², and an exponential that is off by
+up to a thousand units in the last place by another 1 ± 2⁻⁴²; a factor of 1 + 2⁻⁴⁰ covers both. Further down
+it is a power of two, at most twice what it must be, and at last a step of 2⁻¹¹⁰⁰ ÷ number of all sets.
 """
 
 from __future__ import annotations
 
-import os
-import secrets
+import math
+from collections.abc import Generator, Sequence
 from fractions import Fraction
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from dptransfer.arrays import Floats, Integers
-from dptransfer.noise.coin import below_exponential
+from dptransfer.arrays import Integers
+from dptransfer.noise.coin import ExponentialClock, RandomBits, below_exponential
+from dptransfer.noise.score_bins import ScoreBins
 
-_CHUNK = 2**15  # scores at a time: the passes over them stay in the cache
-_MARGIN = 2.0**-40
-_COIN_BITS = 16
+_MARGIN = Fraction(2**40 + 1, 2**40)
+_FLOAT_DEPTH = 700.0  # exp(−700) is a normal float
+_BOUND_BITS = 1100
 
 
-def gumbel_argmax(scores: Integers, scale: float) -> int:
-    """Position j with probability ∝ exp(scores_j / scale), exactly.
+class Wanted(NamedTuple):
+    """Candidates that a choice has to see: of one bin, by their number in it, in order of position."""
 
-    >>> gumbel_argmax(np.array([0, 10_000, 0]), scale=1.0)
-    1
+    level: int
+    index: int
+    numbers: tuple[int, ...]
+
+
+class Seen(NamedTuple):
+    """A candidate."""
+
+    position: int
+    score: int
+
+
+Choice: TypeAlias = Generator[Sequence[Wanted], Sequence[Sequence[Seen]], tuple[int, ...]]
+"""Says whom it wants to see, is told, and returns the positions that it chose."""
+
+
+def best_set(bins: ScoreBins, size: int, scale: float, randbits: RandomBits) -> Choice:
+    """`size` candidates with probability ∝ exp(smallest of their scores ÷ scale), exactly.
+
+    >>> import secrets
+    >>> scores = np.array([0, 10_000, 0, 10_000])
+    >>> settled(best_set(ScoreBins.of(scores, 1.0, size=2), 2, 1.0, secrets.randbits), scores)
+    (1, 3)
     """
-    best = int(scores.max())
-    bits = 61 - len(scores).bit_length()  # so that ΣW stays below 2⁶²
-    starts = range(0, len(scores), _CHUNK)
-    weights = [int(_bounds(scores[start : start + _CHUNK], best, scale, bits).sum()) for start in starts]
-    ends = np.cumsum(weights)
+    found = bins.falling()
+    above = np.cumsum([0] + [one.count for one in found]).tolist()
+    sets = [math.comb(upto, size) for upto in above]
+    highest = next(one.high for one, upto in zip(found, sets[1:], strict=True) if upto)
+    bounds, one_in_bits = _bounds([max(0, highest - one.high) for one in found], scale, sets[-1])
+    weights = [(sets[i + 1] - sets[i]) * bound for i, bound in enumerate(bounds)]
     while True:
-        drawn = secrets.randbelow(int(ends[-1]))
-        chunk = int(np.searchsorted(ends, drawn, side="right"))
-        part = _bounds(scores[starts[chunk] : starts[chunk] + _CHUNK], best, scale, bits)
-        inside = np.cumsum(part)
-        place = int(np.searchsorted(inside, drawn - (int(ends[chunk]) - weights[chunk]), side="right"))
-        position = starts[chunk] + place
-        if _kept(best - int(scores[position]), scale, Fraction(2**bits, int(part[place]))):
-            return position
+        place = _drawn(weights, randbits)
+        lowest, better = found[place], above[place]
+        shares = [math.comb(lowest.count, m) * math.comb(better, size - m) for m in range(1, size + 1)]
+        members = 1 + _drawn(shares, randbits)
+        (seen,) = yield [Wanted(*lowest[:2], _subset(lowest.count, members, randbits))]
+        gap, factor = highest - min(one.score for one in seen), Fraction(one_in_bits, bounds[place])
+        if below_exponential(randbits(64), 64, gap, scale, factor, randbits):
+            break
+    others = np.array(_subset(better, size - members, randbits), dtype=np.int64)
+    places = np.searchsorted(above, others, side="right") - 1
+    wanted = [
+        Wanted(*found[place][:2], tuple((others[places == place] - above[place]).tolist()))
+        for place in np.unique(places)
+    ]
+    lots = [seen, *((yield wanted) if wanted else ())]
+    return tuple(sorted(one.position for lot in lots for one in lot))
 
 
-def exponential_argmax(scores: Integers, scale: float) -> int:
-    """Position of the largest scores_j + Exponential(scale), exactly.
+def permute_and_flip(bins: ScoreBins, scale: float, randbits: RandomBits) -> Choice:
+    """The position of the largest score + Exponential(scale), exactly.
 
-    >>> exponential_argmax(np.array([0, 10_000, 0]), scale=1.0)
-    1
+    >>> import secrets
+    >>> scores = np.array([0, 10_000, 0])
+    >>> settled(permute_and_flip(ScoreBins.of(scores, 1.0), 1.0, secrets.randbits), scores)
+    (1,)
     """
-    best = int(scores.max())
-    heads = []
-    for start in range(0, len(scores), _CHUNK):
-        part = scores[start : start + _CHUNK]
-        above = _bounds(part, best, scale, _COIN_BITS)
-        coins = np.frombuffer(os.urandom(2 * len(part)), dtype=np.uint16).astype(np.int64)
-        # W − 2 < w·2¹⁶ ≤ W, so a coin of at most W − 3 surely shows heads, and one of W or more tails.
-        shown = coins <= above - 3
-        for place in np.flatnonzero((coins < above) & ~shown):
-            shown[place] = _heads(int(coins[place]), best - int(part[place]), scale)
-        heads.append(start + np.flatnonzero(shown))
-    every = np.concatenate(heads)  # never empty: the coin of the largest score always shows heads
-    return int(every[secrets.randbelow(len(every))])
+    found = bins.falling()
+    bounds, one_in_bits = _bounds([max(0, bins.best - one.high) for one in found], scale, 1)
+    weights = [one.count * bound for one, bound in zip(found, bounds, strict=True)]
+    clock = ExponentialClock(Fraction(sum(weights), one_in_bits), randbits)
+    out = set()
+    while True:
+        clock.tick()
+        place = _drawn(weights, randbits)
+        number = below(found[place].count, randbits)
+        ((seen,),) = yield [Wanted(*found[place][:2], (number,))]
+        gap, factor = bins.best - seen.score, Fraction(one_in_bits, bounds[place])
+        stays = below_exponential(randbits(64), 64, gap, scale, factor, randbits)
+        if stays and seen.position not in out:
+            if clock.survived(gap, scale):
+                return (seen.position,)
+            out.add(seen.position)
 
 
-def _bounds(scores: Integers, best: int, scale: float, bits: int) -> Integers:
-    """Integers W with w·2^bits ≤ W ≤ w·2^bits·(1 + 2⁻³⁹) + 1."""
-    if best - int(scores.max()) > 65 * scale:  # all so far below the best that 1 is enough
-        return np.ones(len(scores), dtype=np.int64)
-    # Wraps round where a difference exceeds 2⁶³, which reading it without a sign undoes.
-    gaps = (np.int64(best) - scores).view(np.uint64).astype(np.float64)
-    with np.errstate(over="ignore", under="ignore"):
-        gaps /= -scale
-        weights: Floats = np.exp(gaps, out=gaps)
-        weights *= (1 + _MARGIN) * 2.0**bits
-    return weights.astype(np.int64) + 1
+def settled(choice: Choice, scores: Integers) -> tuple[int, ...]:
+    """What is chosen among candidates that are all here."""
+    try:
+        wanted = next(choice)
+        while True:
+            wanted = choice.send([looked_up(one, scores) for one in wanted])
+    except StopIteration as end:
+        chosen: tuple[int, ...] = end.value
+        return chosen
 
 
-def _kept(gap: int, scale: float, factor: Fraction) -> bool:
-    """True with probability exp(−gap/scale)·factor, which is at most 1."""
-    return below_exponential(secrets.randbits(64), 64, gap, scale, factor)
+def looked_up(wanted: Wanted, scores: Integers) -> list[Seen]:
+    """The candidates that a choice wants to see, as far as they are among these scores."""
+    places = np.flatnonzero(scores >> wanted.level == wanted.index)
+    places = places[[number for number in wanted.numbers if number < len(places)]]
+    return [Seen(int(place), int(scores[place])) for place in places]
 
 
-def _heads(coin: int, gap: int, scale: float) -> bool:
-    """Whether a uniform number that begins with these bits is below exp(−gap/scale)."""
-    return below_exponential(coin, _COIN_BITS, gap, scale, Fraction(1))
+def below(bound: int, randbits: RandomBits) -> int:
+    """A uniform integer in 0..bound − 1."""
+    bits = (bound - 1).bit_length()
+    while (drawn := randbits(bits) if bits else 0) >= bound:
+        pass
+    return drawn
+
+
+def _drawn(weights: Sequence[int], randbits: RandomBits) -> int:
+    """A place with probability ∝ its weight, exactly."""
+    left = below(sum(weights), randbits)
+    for place, weight in enumerate(weights):
+        if left < weight:
+            return place
+        left -= weight
+    raise AssertionError("a uniform number below the sum is below some partial sum")
+
+
+def _subset(population: int, size: int, randbits: RandomBits) -> tuple[int, ...]:
+    """A uniformly random set of `size` of the numbers 0..population − 1, in order (Floyd's algorithm)."""
+    chosen: set[int] = set()
+    for last in range(population - size, population):
+        drawn = below(last + 1, randbits)
+        chosen.add(last if drawn in chosen else drawn)
+    return tuple(sorted(chosen))
+
+
+def _bounds(gaps: Sequence[int], scale: float, sets: int) -> tuple[list[int], int]:
+    """Integers of at least exp(−gap/scale), and hardly more, and the integer that stands for 1."""
+    bits = _BOUND_BITS + sets.bit_length()
+
+    def bound(gap: int) -> int:
+        depth = gap / scale
+        if depth <= _FLOAT_DEPTH:
+            return min(1 << bits, math.ceil(Fraction(math.exp(-depth)) * _MARGIN * (1 << bits)))
+        return 1 << max(0, bits - math.floor(min(depth, 2.0**40) * math.log2(math.e) * (1 - 2.0**-40)))
+
+    return [bound(gap) for gap in gaps], 1 << bits

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +20,8 @@ import numpy as np
 from dptransfer.arrays import AnyArray, Integers
 from dptransfer.errors import ArgumentError
 from dptransfer.noise import integer_noise, poisson_sample, race, trials, uniform
+from dptransfer.noise.race import Choice
+from dptransfer.noise.score_bins import ScoreBins
 
 LARGEST_GAUSSIAN_SCALE = 2.0**57
 """An int64 then holds 64 standard deviations: a draw beyond has probability below e⁻²⁰⁰⁰."""
@@ -40,11 +42,11 @@ class NoiseSource(Protocol):
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> Integers:
         """Integers k with probability ∝ exp(−|k| / scale), independently."""
 
-    def gumbel_argmax(self, scores: Integers, scale: float) -> int:
-        """Position j with probability ∝ exp(scores_j / scale): the exponential mechanism's law."""
+    def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
+        """A set with probability ∝ exp(smallest score in it / scale): the exponential mechanism's law."""
 
-    def exponential_argmax(self, scores: Integers, scale: float) -> int:
-        """Position of the largest scores_j + Exponential(scale): permute-and-flip's law."""
+    def permute_and_flip(self, bins: ScoreBins, scale: float) -> Choice:
+        """Who has the largest score + Exponential(scale): permute-and-flip's law."""
 
     def subset(self, population: int, size: int) -> Integers:
         """A uniformly random set of `size` of the integers 0..population−1, in increasing order."""
@@ -64,6 +66,11 @@ class NoiseSource(Protocol):
     def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
         """A private intermediate without noise, which such a source need not compute again."""
 
+    def kept_pieces(
+        self, what: str, count: int, compute: Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]]
+    ) -> list[AnyArray]:
+        """Likewise many, of which those whose numbers are not on the record are asked for."""
+
 
 class _WithoutRecord:
     """What is asked for is drawn and computed, whenever it is asked for."""
@@ -75,6 +82,12 @@ class _WithoutRecord:
     def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
         """Computed here and now."""
         return compute()
+
+    def kept_pieces(
+        self, what: str, count: int, compute: Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]]
+    ) -> list[AnyArray]:
+        """All computed here and now."""
+        return [array for _, array in sorted(compute(range(count)), key=lambda piece: piece[0])]
 
 
 class SecureNoise(_WithoutRecord):
@@ -95,13 +108,13 @@ class SecureNoise(_WithoutRecord):
         _require_room(scale, LARGEST_LAPLACE_SCALE)
         return integer_noise.discrete_laplace(float(scale), math.prod(shape)).reshape(shape)
 
-    def gumbel_argmax(self, scores: Integers, scale: float) -> int:
+    def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
         """Exact, by proposal and an exact coin; see `noise.race`."""
-        return race.gumbel_argmax(np.ascontiguousarray(scores, dtype=np.int64), _required_scale(scale))
+        return race.best_set(bins, size, _required_scale(scale), secrets.randbits)
 
-    def exponential_argmax(self, scores: Integers, scale: float) -> int:
-        """Exact, by tossing every candidate's coin; see `noise.race`."""
-        return race.exponential_argmax(np.ascontiguousarray(scores, dtype=np.int64), _required_scale(scale))
+    def permute_and_flip(self, bins: ScoreBins, scale: float) -> Choice:
+        """Exact, by proposals, an exact clock and exact coins; see `noise.race`."""
+        return race.permute_and_flip(bins, _required_scale(scale), secrets.randbits)
 
     def subset(self, population: int, size: int) -> Integers:
         """Uniform subset from the operating system's generator."""
@@ -152,13 +165,13 @@ class SeededNoise(_WithoutRecord):
         first, second = self._rng.geometric(success, shape), self._rng.geometric(success, shape)
         return np.asarray(first - second, dtype=np.int64)
 
-    def gumbel_argmax(self, scores: Integers, scale: float) -> int:
-        """Gumbel noise in float64."""
-        return int(np.argmax(scores / scale + self._rng.gumbel(size=scores.shape)))
+    def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
+        """As the secure source, with bits from the seed."""
+        return race.best_set(bins, size, _required_scale(scale), self._bits)
 
-    def exponential_argmax(self, scores: Integers, scale: float) -> int:
-        """Exponential noise in float64."""
-        return int(np.argmax(scores / scale + self._rng.exponential(size=scores.shape)))
+    def permute_and_flip(self, bins: ScoreBins, scale: float) -> Choice:
+        """As the secure source, with bits from the seed."""
+        return race.permute_and_flip(bins, _required_scale(scale), self._bits)
 
     def subset(self, population: int, size: int) -> Integers:
         """Uniform subset."""
@@ -174,7 +187,10 @@ class SeededNoise(_WithoutRecord):
 
     def trials(self, mean: float, shape: float) -> int:
         """By inversion, as the secure source, with bits from the seed."""
-        return trials.trials(mean, shape, lambda bits: int.from_bytes(self._rng.bytes(bits // 8)))
+        return trials.trials(mean, shape, self._bits)
+
+    def _bits(self, bits: int) -> int:
+        return int.from_bytes(self._rng.bytes(-(-bits // 8))) >> (-bits % 8)
 
 
 def _require_room(scale: float, largest: float) -> None:
@@ -201,7 +217,7 @@ def _required_bound(below: int) -> int:
 
 
 def _required_scale(scale: float) -> float:
-    """A race needs a width it can divide by."""
+    """A choice needs a width it can divide by."""
     if not 0 < scale < float("inf"):
         raise ArgumentError(f"scale must be a positive finite number; got {scale!r}.")
     return float(scale)

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
-from dptransfer.compute import class_similarity
-from dptransfer.compute.device import DEVICES
+from dptransfer.compute.device import DEVICES, use_cuda
 from dptransfer.compute.people import grouped
-from dptransfer.compute.similarity import GRID_DTYPE, GRID_NORM, LARGEST_WEIGHT
+from dptransfer.compute.similarity import GRID_NORM, LARGEST_WEIGHT, ClassSimilarity
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.privacy import Unit
 from dptransfer.queries.base import BoundedQuery
-
-GridRows = NDArray[np.integer[Any]]
-
-_MAPPED_ELEMENTS = 2**22  # 32 MiB of mapped rows at a time
+from dptransfer.queries.grid_rows import MAPPED_ELEMENTS, GridPool, GridRows, grid_rows
+from dptransfer.workers import Here, Workers
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,21 +42,23 @@ class SimilarityScores(BoundedQuery):
 
     Attributes:
         features: map of the private rows.
-        candidates: integer public rows, mapped by the same features.
+        candidates: integer public rows, mapped by the same features; or a pool of them, mapped where read.
         classes: number of declared classes.
         lowest: smallest 1 + cosine that counts (d_min).
         highest: largest that counts (d_max).
         precision: the integer grid; see `compute.similarity`.
         device: where the products are computed, 'cpu' or 'cuda'; the integers are the same.
+        workers: who computes them; likewise.
     """
 
     features: FittedFeatures
-    candidates: GridRows
+    candidates: GridRows | GridPool
     classes: int
     lowest: float = 0.0
     highest: float = 2.0
     precision: str = "float16"
     device: str = "cpu"
+    workers: Workers = field(default_factory=Here)
 
     label = "public prototypes by similarity"
 
@@ -75,7 +73,8 @@ class SimilarityScores(BoundedQuery):
             )
         if self.score_range < 1:
             raise ArgumentError("The caps are closer than one grid step; move them apart.")
-        if _largest_square(self.candidates) > self.norm**2:
+        # A pool's rows are bounded by the map that it puts them through.
+        if not isinstance(self.candidates, GridPool) and _largest_square(self.candidates) > self.norm**2:
             raise ArgumentError(
                 f"Candidates must be integer rows of norm at most {self.norm}; at least one is longer. "
                 "Map them with features.lattice."
@@ -103,17 +102,25 @@ class SimilarityScores(BoundedQuery):
 
     def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """(candidates, classes) scores."""
-        return self._scores(rows, labels, None, self.classes)
+        return self._similarity(rows, labels, None, self.classes)(self.candidates)
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """(candidates, classes) scores, in which each row counts as many times as its person's rows may."""
-        return self._scores(rows, labels, row_weights(people, self.bound.examples), self.classes)
+        weights = row_weights(people, self.bound.examples)
+        return self._similarity(rows, labels, weights, self.classes)(self.candidates)
 
-    def _scores(self, rows: AnyArray, labels: Labels, weights: Integers | None, classes: int) -> Integers:
-        asked = (grid_rows(self.features, rows, self.precision), labels, classes, self.candidates)
-        return class_similarity(
-            *asked, *self.caps, precision=self.precision, device=self.device, weights=weights
-        )
+    def scored(self, rows: AnyArray, labels: Labels, people: People | None) -> PoolScores:
+        """The same scores, a piece of the candidates at a time."""
+        weights = None if people is None else row_weights(people, self.bound.examples)
+        similarity = self._similarity(rows, labels, weights, self.classes)
+        return PoolScores(self.candidates, similarity, self.workers)
+
+    def _similarity(
+        self, rows: AnyArray, labels: Labels, weights: Integers | None, classes: int
+    ) -> ClassSimilarity:
+        private = grid_rows(self.features, rows, self.precision)
+        device = "cuda" if use_cuda(self.device) else "cpu"
+        return ClassSimilarity(private, labels, classes, *self.caps, self.precision, device, weights)
 
     def contribution_ranges(self, rows: AnyArray, labels: Labels, people: People | None = None) -> Floats:
         """Largest minus smallest contribution of each row over all candidates, ÷ `score_range`.
@@ -125,7 +132,7 @@ class SimilarityScores(BoundedQuery):
         low, high = self.caps
         mapped = grid_rows(self.features, rows, self.precision).astype(np.float32)
         smallest, largest = np.full(len(mapped), np.inf), np.full(len(mapped), -np.inf)
-        step = max(1, _MAPPED_ELEMENTS // max(1, len(mapped)))
+        step = max(1, MAPPED_ELEMENTS // max(1, len(mapped)))
         for start in range(0, len(self.candidates), step):
             near = mapped @ self.candidates[start : start + step].astype(np.float32).T
             smallest = np.minimum(smallest, near.min(axis=1))
@@ -138,15 +145,56 @@ class SimilarityScores(BoundedQuery):
     def _ranges_of_people(self, rows: AnyArray, labels: Labels, people: People) -> Floats:
         """What a person has of one class is scored as a class of its own; their ranges add up."""
         groups, weights = grouped(people, labels), row_weights(people, self.bound.examples)
-        step = max(1, _MAPPED_ELEMENTS // max(1, len(self.candidates)))
+        step = max(1, MAPPED_ELEMENTS // max(1, len(self.candidates)))
         spans = [np.zeros(0)]
         for start in range(0, len(groups.classes), step):
             counts = groups.counts[start : start + step]
             own = groups.order[groups.starts[start] :][: counts.sum()]
             numbers = np.repeat(np.arange(len(counts)), counts)
-            spans.append(np.ptp(self._scores(rows[own], numbers, weights[own], len(counts)), axis=0))
+            similarity = self._similarity(rows[own], numbers, weights[own], len(counts))
+            spans.append(np.ptp(similarity(self.candidates), axis=0))
         ranges: Floats = np.add.reduceat(np.concatenate(spans), groups.firsts[:-1]) / self.score_range
         return ranges
+
+
+@dataclass(frozen=True, eq=False)
+class PoolScores:
+    """`SimilarityScores` of candidates that come in pieces, for whoever works on them.
+
+    Attributes:
+        candidates: all of them.
+        similarity: to the private rows; it travels with these to whoever works.
+        workers: who that is; not sent along.
+    """
+
+    candidates: GridRows | GridPool
+    similarity: ClassSimilarity
+    workers: Workers = field(default_factory=Here)
+
+    @property
+    def classes(self) -> int:
+        """How many scores a candidate has."""
+        return self.similarity.classes
+
+    @property
+    def bytes_each(self) -> int:
+        """Of a candidate on the grid."""
+        return 2 * int(self.candidates.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def scores(self, piece: slice) -> Integers:
+        """(candidates, classes) scores of the candidates at these positions."""
+        return self.similarity(self.candidates[piece])
+
+    def only(self, wanted: int) -> PoolScores:
+        """The same candidates with their scores for one class."""
+        return replace(self, similarity=self.similarity.only(wanted))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Workers work, and have none of their own."""
+        return {**self.__dict__, "workers": Here()}
 
 
 def row_weights(people: People, bound: float) -> Integers:
@@ -164,22 +212,9 @@ def row_weights(people: People, bound: float) -> Integers:
     return own
 
 
-def grid_rows(features: FittedFeatures, rows: AnyArray, precision: str) -> GridRows:
-    """Mapped rows on the precision's grid in its smallest type: 2 or 1 bytes a coordinate.
-
-    The map gives eight-byte integers, so it is applied some rows at a time.
-    """
-    result = np.empty((len(rows), features.dimension), dtype=GRID_DTYPE[precision])
-    step = max(1, _MAPPED_ELEMENTS // max(1, features.dimension))
-    for start in range(0, len(rows), step):
-        part = slice(start, start + step)
-        result[part] = features.lattice(rows[part], GRID_NORM[precision])
-    return result
-
-
 def _largest_square(rows: GridRows) -> int:
     """Largest squared norm, exactly; of an entry so large that squares would overflow, its own square."""
-    step = max(1, _MAPPED_ELEMENTS // max(1, rows.shape[1]))
+    step = max(1, MAPPED_ELEMENTS // max(1, rows.shape[1]))
     largest = 0
     for start in range(0, len(rows), step):
         part = rows[start : start + step].astype(np.int64)

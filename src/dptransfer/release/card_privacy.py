@@ -223,6 +223,7 @@ def _public_facts(model: PrivateClassifier) -> Iterator[Block]:
     rows = (
         (f"classes ({len(facts.classes)})", first_few([str(name) for name in facts.classes])),
         ("examples", facts.form),
+        *(() if facts.columns is None else (("columns", first_few(facts.columns)),)),
         ("number of examples", "not declared" if facts.size is None else f"about {facts.size}"),
         ("class sizes", counts or "not declared"),
         *_about_people(model),

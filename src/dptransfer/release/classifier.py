@@ -17,6 +17,7 @@ from dptransfer.compute.stream import gathered
 from dptransfer.data.facts import Facts
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.labelled import Labelled, class_positions
+from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.errors import DataError, ReleaseError
 from dptransfer.features import FittedFeatures, apply
 from dptransfer.features.base import require_width
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from dptransfer.release.charged_evaluation import ChargedEvaluation
     from dptransfer.release.prediction_sets import PredictionSets
 
-_CHUNK = 4096
+CHUNK = 4096
+"""Rows that are scored at a time on a CPU."""
 _DEVICE_ELEMENTS = 2**24  # of a slab of rows on a GPU: 128 MiB in float64, of which it holds a few
 
 
@@ -155,9 +157,10 @@ class PrivateClassifier:
         """One score per row and class, higher for likelier; rows are handled in chunks.
 
         Args:
-            x: rows as the model was fitted on, an array or a memory map of any length, or a torch tensor. Or
-                pictures as bytes, (pictures, height, width, 3), which the model's encoder makes rows of, as
-                the release changes it; it must be one that is found by its name.
+            x: rows as the model was fitted on: an array or a memory map of any length, `ShardedRows` in many
+                files, of which a chunk is read at a time, or a torch tensor. Or pictures as bytes, (pictures,
+                height, width, 3), which the model's encoder makes rows of, as the release changes it; it must
+                be one that is found by its name.
             device: 'cpu' or 'cuda'; rows that are CUDA tensors are scored where they are. Both map rows to
                 the same integers and score in float64, so that scores differ by rounding alone.
         """
@@ -236,8 +239,8 @@ class PrivateClassifier:
             step = max(1, _DEVICE_ELEMENTS // self.features.input_dimension)
             return gathered(rows, lambda slab: answer(scores(mapped(slab))), columns, kind, step)
         result = np.empty((len(rows), columns), dtype=kind)
-        for start in range(0, len(rows), _CHUNK):
-            chunk = slice(start, start + _CHUNK)
+        for start in range(0, len(rows), CHUNK):
+            chunk = slice(start, start + CHUNK)
             result[chunk] = answer(self.head.scores(apply(self.features, rows[chunk])))
         return result
 
@@ -256,8 +259,8 @@ def probabilities(scores: Floats, temperature: float) -> Floats:
 
 
 def _numeric_rows(x: Any) -> Any:
-    """The rows as an array, or as they are where they are on a GPU."""
-    rows = x if on_cuda(x) else np.asarray(x)
+    """The rows as an array, or as they are where they are on a GPU or in many files."""
+    rows = x if on_cuda(x) or isinstance(x, ShardedRows) else np.asarray(x)
     kind = np.asarray(x[:0].cpu()).dtype if on_cuda(x) else rows.dtype
     if not np.issubdtype(kind, np.number) or np.issubdtype(kind, np.complexfloating):
         remedy = "Convert them, say to float32."

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -152,7 +152,7 @@ def verify_files(path: str | Path) -> Verification:
         _other_files(directory),
     )
     return Verification(
-        checks,
+        tuple(_told_once(checks)),
         method=manifest.method.name,
         epsilon=manifest.guarantee.epsilon,
         delta=manifest.delta,
@@ -161,6 +161,16 @@ def verify_files(path: str | Path) -> Verification:
         recomputed_epsilon=None if recomputed is None else recomputed.epsilon,
         events=manifest.events,
     )
+
+
+def _told_once(checks: Iterable[Check]) -> Iterator[Check]:
+    """Without those that a file failed which an earlier check has named: nothing else was looked at there."""
+    told: set[str] = set()
+    for check in checks:
+        if check.passed or check.detail not in told:
+            yield check
+        if not check.passed:
+            told.add(check.detail)
 
 
 def _recomputed(

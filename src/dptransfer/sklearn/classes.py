@@ -9,10 +9,11 @@ import numpy as np
 
 from dptransfer.arrays import AnyArray
 from dptransfer.data import PublicEmbeddings
+from dptransfer.data.class_names import declared_classes
 from dptransfer.errors import ArgumentError
 
 
-def declared_values(classes: Sequence[Any] | str | None, labels: AnyArray) -> AnyArray:
+def declared_values(classes: Sequence[Any] | str | int | None, labels: AnyArray) -> AnyArray:
     """The declared list; the classes in `labels` only where that set is declared to be public."""
     if isinstance(classes, str) and classes == "observed":
         return _observed(labels)
@@ -22,6 +23,8 @@ def declared_values(classes: Sequence[Any] | str | None, labels: AnyArray) -> An
             f"classes={classes!r}. Pass the full public list, classes=[...], or classes='observed' "
             "if that set is public anyway."
         )
+    if isinstance(classes, int | np.integer):
+        classes = declared_classes(int(classes))
     declared = np.asarray(classes)
     if declared.ndim != 1 or len(np.unique(declared)) != len(declared):
         raise ArgumentError("classes must be one list of distinct classes; it is not. Pass each class once.")

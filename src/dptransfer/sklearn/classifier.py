@@ -45,8 +45,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         method: a command-line name such as 'mean', or a method object.
         epsilon: ε of the budget of one fit.
         delta: δ of the budget of one fit.
-        classes: the declared list of classes, or 'observed' to declare that the set of classes in `y` is
-            public.
+        classes: the declared list of classes, or a number n for 0 to n − 1; 'observed' declares that the set
+            of classes in `y` is public.
         public: public rows, for methods that use some.
         relation: 'add/remove' or 'replace-one'.
         name: what the ledger files the data set under; required, so that all fits on it add up.
@@ -66,7 +66,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     method: str | PrivateMethod = field(default="auto", kw_only=False)
     epsilon: float = 1.0
     delta: float = 1e-5
-    classes: Sequence[Any] | str | None = None
+    classes: Sequence[Any] | str | int | None = None
     public: PublicEmbeddings | None = None
     relation: str = Relation.ADD_REMOVE.value
     name: str | None = None

@@ -19,13 +19,17 @@ Result = TypeVar("Result")
 class Workers(Protocol):
     """Who works on pieces."""
 
+    def ready(self) -> None:
+        """Find out whether they can be reached, before anything is spent; raise if not."""
+
     def each(
         self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str
     ) -> Iterator[tuple[int, Result]]:
         """(number of a piece, what `work` gives for it), each once, in whatever order they are done.
 
         Args:
-            work: a pure function that can be sent to another process, with the arrays that it needs inside.
+            work: a pure function that can be sent to another process, with the arrays that it needs inside,
+                which it must not change. What it raises ends everything, here, as it was raised there.
             pieces: what it is called with, one at a time.
             what: what a piece is called, for whoever watches.
         """
@@ -40,6 +44,9 @@ class Here:
 
     def __repr__(self) -> str:
         return "Here()"
+
+    def ready(self) -> None:
+        """It always is."""
 
     def each(
         self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str

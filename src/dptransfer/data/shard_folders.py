@@ -1,0 +1,95 @@
+"""Folders of `.npy` or Parquet files, as embedding tools write them: one table in many files.
+
+Files are taken in the order of their names, in which numbers count as numbers: img_emb_9.npy comes before
+img_emb_10.npy. What is hidden or of another kind, such as a list of file names, is passed over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from dptransfer.arrays import AnyArray, People
+from dptransfer.data.columns import read_beside
+from dptransfer.data.images import IMAGE_ENDINGS
+from dptransfer.data.natural_order import natural_order
+from dptransfer.data.people import person_positions
+from dptransfer.data.sharded_rows import ShardedRows
+from dptransfer.data.table import RawTable, chosen_split, require, require_person_column
+
+_KINDS = (".npy", ".parquet")
+
+
+def shards_in(folder: Path) -> list[Path]:
+    """The files of a folder that is one table, in order; none if it is no such folder.
+
+    Names alone decide. A folder whose subfolders hold pictures is one of pictures, whatever lies beside them.
+    """
+    with os.scandir(folder) as entries:
+        shown = [entry for entry in entries if not entry.name.startswith(".")]
+        names = [entry.name for entry in shown if entry.is_file()]
+        deeper = [Path(entry.path) for entry in shown if entry.is_dir()]
+    by_kind = {kind: [name for name in names if Path(name).suffix.lower() == kind] for kind in _KINDS}
+    found = [kind for kind in _KINDS if by_kind[kind]]
+    if not found or any(_has_pictures(below) for below in deeper):
+        return []
+    if any(Path(name).suffix.lower() in IMAGE_ENDINGS for name in names):
+        found.append("pictures")
+    mixed = f"a folder must hold files of one kind; this has {' and '.join(found)}."
+    require(len(found) == 1, folder, mixed, "Give each kind a folder of its own.")
+    return [folder / name for name in sorted(by_kind[found[0]], key=natural_order)]
+
+
+def _has_pictures(folder: Path) -> bool:
+    return any(
+        Path(name).suffix.lower() in IMAGE_ENDINGS for _, _, names in os.walk(folder) for name in names
+    )
+
+
+def read_shards(
+    folder: Path,
+    files: list[Path],
+    split: str | None,
+    person: str | None,
+    features: str | Sequence[str] | None,
+    label: str | None = None,
+) -> RawTable:
+    """Rows that stay in their files; labels and people of Parquet files are read from all of them.
+
+    Args:
+        folder: where they are, for a message.
+        files: from `shards_in`.
+        split: is refused, for there are none.
+        person: the column that tells whose each row is.
+        features: the columns that are features, as for `feature_names`.
+        label: the column of labels, if it is not of a usual name.
+    """
+    chosen_split(folder, (), split)
+    rows = ShardedRows(files, features=features, others=(person, label))
+    if files[0].suffix.lower() == ".npy":
+        no_columns = "columns of features are those of tables; .npy files have none."
+        require(not isinstance(features, str), folder, no_columns, "Leave the names of columns out.")
+        require_person_column(folder, person, ())
+        return RawTable(cast(AnyArray, rows))
+    return _with_labels(files, rows, person, label)
+
+
+def _with_labels(files: list[Path], rows: ShardedRows, person: str | None, label: str | None) -> RawTable:
+    first, classes, ids = read_beside(files[0], person, label)
+    labels = [] if first is None else [first]
+    for file in files[1:]:
+        own, listed, whose = read_beside(file, person, label)
+        kinds = [None if one is None else one.dtype.kind for one in (first, own)]
+        alike = kinds[0] == kinds[1] and listed == classes
+        told = "all files of a folder must have labels of one type and list of classes, or none; they do not."
+        require(alike, file, told, "Write them all in one way.")
+        labels += [] if own is None else [own]
+        ids += whose
+    joined: AnyArray | None = np.concatenate(labels) if labels else None
+    people: People | None = None if person is None else person_positions(ids, len(rows))
+    positions = classes is not None and joined is not None and joined.dtype.kind in "iu"
+    return RawTable(cast(AnyArray, rows), joined, classes, positions, people=people, columns=rows.columns)

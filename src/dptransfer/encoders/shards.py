@@ -1,0 +1,317 @@
+"""An encoding in shards: a shard of the items is one task, which any process may do, and gives one file.
+
+    <out>.partial/00003-<request>.npy     the rows of shard 3, whole
+    <out>.partial/00003-<request>.json    written after them: which of its items could not be read
+    <out>.partial/00003-<request>.begun   there while somebody works on it, or if somebody died of it
+
+A task is a function of its items alone, and what it gives appears under its name whole or not at all. So it
+may be done twice, by anybody, and what is there need not be done again. Whoever finds that an earlier attempt
+died opens pictures in a process of their own: a picture that crashes or hangs its reader is then one that
+cannot be read, and not the end of the run.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from dptransfer import _check
+from dptransfer.arrays import EncodedRows
+from dptransfer.data.drafts import draft_folder, kept_on_disk, require_seen, written_whole
+from dptransfer.data.identity import EncoderIdentity, require_same_encoder
+from dptransfer.data.opened_apart import OpenedApart
+from dptransfer.data.owner_only import owner_only
+from dptransfer.encoders.base import MADE_BY, Encoder
+from dptransfer.encoders.device import take_gpu
+from dptransfer.encoders.in_memory import Progress, encode_images_in_memory, encode_texts_in_memory
+from dptransfer.errors import ArgumentError
+from dptransfer.progress import reported_to, tell
+from dptransfer.workers import Here, Workers
+
+SHARD_ROWS = 10_000
+"""Items of a shard where workers are named and no number is: 30 MB of 768 columns, minutes of a core."""
+
+Item = Path | str
+_WITHIN = "item of a shard"
+_QUIET = 600.0  # seconds for a batch; the slowest model on one slow core takes less
+
+
+class Shard(NamedTuple):
+    """A finished shard.
+
+    Attributes:
+        file: its rows.
+        rows: how many.
+        unreadable: places, among its items, of those that could not be read.
+        resumed: whether it was there already.
+    """
+
+    file: Path
+    rows: int
+    unreadable: tuple[int, ...]
+    resumed: bool
+
+
+@dataclass(frozen=True)
+class EncodeShard:
+    """Encodes the items of one shard into a file.
+
+    Attributes:
+        folder: where the file goes.
+        request: digest of the whole request, in the names of its files.
+        source: the folder that the items are in, if there is one: who does not see it must not take all of
+            its pictures for unreadable.
+        encoder: what encodes; or, for another process, the pickled function that makes it there.
+        identity: of that encoder.
+        batch: items per call of the model.
+        dtype: element type of the file.
+        drop: leave unreadable items out, instead of giving them rows of zeros.
+        public: nobody's data; otherwise the file is the owner's alone.
+    """
+
+    folder: Path
+    request: str
+    source: Path | None
+    encoder: Encoder | bytes
+    identity: EncoderIdentity
+    batch: int
+    dtype: str
+    drop: bool
+    public: bool
+
+    def __call__(self, piece: tuple[int, Sequence[Item]]) -> Shard:
+        """Encode shard (number, items), unless it is there."""
+        number, items = piece
+        require_seen(self.folder)
+        file = self.folder / f"{number:05d}-{self.request[:16]}.npy"
+        begun = file.with_suffix(".begun")
+        with kept_on_disk(self.folder):
+            finished = self._finished(file, len(items))
+            if finished is not None:
+                return finished
+            died = begun.exists()
+            begun.touch(mode=0o600)
+        try:
+            rows, unreadable = self._encoded(items, carefully=died)
+        except BaseException:  # whoever can say this is not dead
+            begun.unlink(missing_ok=True)
+            raise
+        with np.errstate(all="ignore"):
+            rows = np.delete(rows, unreadable, axis=0) if self.drop else rows
+            rows = np.ascontiguousarray(rows, dtype=np.dtype(self.dtype).newbyteorder("<"))
+        with kept_on_disk(self.folder):
+            with written_whole(file, None if self.public else owner_only) as stream:
+                header = {"descr": rows.dtype.str, "fortran_order": False, "shape": rows.shape}
+                np.lib.format.write_array_header_1_0(stream, header)
+                stream.write(rows.data)
+            with written_whole(file.with_suffix(".json"), owner_only) as stream:
+                stream.write(json.dumps({"unreadable": unreadable}).encode())
+            begun.unlink(missing_ok=True)
+        return Shard(file, len(rows), unreadable, resumed=False)
+
+    def _finished(self, file: Path, items: int) -> Shard | None:
+        """The shard as it is there; None if it is not, or is damaged."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            unreadable = tuple(json.loads(file.with_suffix(".json").read_bytes())["unreadable"])
+            rows = items - len(unreadable) * self.drop
+            stored = np.load(file, mmap_mode="r" if rows else None, allow_pickle=False)
+            if len(stored) == rows and stored.dtype == self.dtype:
+                return Shard(file, rows, unreadable, resumed=True)
+        return None
+
+    def _encoded(self, items: Sequence[Item], *, carefully: bool) -> tuple[EncodedRows, tuple[int, ...]]:
+        encoder = self._loaded()
+        with _watched(isinstance(self.encoder, bytes)) as alive:
+
+            def report(done: int, total: int) -> None:
+                alive()
+                tell(done, total, _WITHIN)
+
+            if encoder.kind == "text":
+                order = np.argsort([len(str(text)) for text in items], kind="stable")  # alike ones together
+                rows = np.empty((len(items), encoder.dimension), dtype=np.float32)
+                texts = [str(items[place]) for place in order]
+                rows[order] = encode_texts_in_memory(texts, encoder, batch=self.batch, progress=report)
+                return rows, ()
+            if self.source is not None:
+                require_seen(self.source)
+            with closing(OpenedApart(encoder.identity.grey_range)) as apart:
+
+                def opened(path: Path) -> Any:
+                    alive()
+                    return apart(path)
+
+                found = encode_images_in_memory(
+                    list(map(Path, items)),
+                    encoder,
+                    batch=self.batch,
+                    progress=report,
+                    opened=opened if carefully else None,
+                )
+            return found.rows, found.unreadable
+
+    def _loaded(self) -> Encoder:
+        if not isinstance(self.encoder, bytes):
+            return self.encoder
+        loaded = _made(self.encoder)
+        require_same_encoder(self.identity, loaded.identity, names=("All rows of a run", "those of a worker"))
+        return loaded
+
+
+@lru_cache(maxsize=1)
+def _made(recipe: bytes) -> Encoder:
+    """The encoder, once in each process, however many shards it does."""
+    make = pickle.loads(recipe)
+    if _on_gpu(make):
+        take_gpu()
+    made: Encoder = make()
+    return made
+
+
+@contextmanager
+def _watched(in_worker: bool) -> Iterator[Callable[[], None]]:
+    """Yields what is called after every batch; a worker process that does not come to it ends at once.
+
+    Others do its shard then, opening pictures apart. The timer is one in C, which goes off though somebody
+    hangs there; it says nothing.
+    """
+    if not in_worker:
+        yield lambda: None
+        return
+    with open(os.devnull, "w") as nowhere:
+
+        def alive() -> None:
+            faulthandler.dump_traceback_later(_QUIET, exit=True, file=nowhere)
+
+        alive()
+        try:
+            yield alive
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+
+class Encoded(NamedTuple):
+    """Items that have been encoded, on their way into an `.emb` folder.
+
+    Attributes:
+        folder: the draft that holds them.
+        rows: a row for each; or the files of the shards that have any, in order.
+        unreadable: positions of the items that could not be read.
+        resumed: how many items were there already.
+    """
+
+    folder: Path
+    rows: EncodedRows | tuple[Path, ...]
+    unreadable: tuple[int, ...]
+    resumed: int
+
+
+def encode_in_shards(
+    out: Path,
+    items: Sequence[Item],
+    job: dict[str, Any],
+    encoder: Encoder,
+    *,
+    source: Path | None,
+    batch: int,
+    dtype: str,
+    drop: bool,
+    public: bool,
+    restart: bool,
+    shard_rows: int | None,
+    workers: Workers | None,
+    progress: Progress,
+) -> Encoded:
+    """Encode items into files of `shard_rows` rows each, with whoever works; what is there is not done again.
+
+    Args:
+        out: the `.emb` folder that will be written; files are in `<out>.partial`.
+        items: paths of pictures, or texts.
+        job: what determines the rows, JSON-ready, apart from what is said here.
+        encoder: what encodes them.
+        source: the folder that all pictures are in, if there is one.
+        batch: items per call of the model.
+        dtype: element type of the files.
+        drop: leave unreadable pictures out.
+        public: nobody's data; otherwise files are the owner's alone.
+        restart: throw away what another request left.
+        shard_rows: items of a shard; default `SHARD_ROWS`.
+        workers: who works; default this process.
+        progress: called with (items done, items in all).
+    """
+    size = _check.whole("shard_rows", SHARD_ROWS if shard_rows is None else shard_rows)
+    workers = workers or Here()
+    sent: Encoder | bytes = encoder
+    if not isinstance(workers, Here):  # they may be in another folder
+        out, source = out.absolute(), None if source is None else source.absolute()
+        items = [item if isinstance(item, str) else item.absolute() for item in items]
+        sent, workers = _recipe(encoder), _for_encoding(workers, encoder, batches=-(-size // batch))
+    folder, request = draft_folder(
+        out, {**job, "shard_rows": size, "dtype": dtype, "drop": drop}, restart=restart
+    )
+    work = EncodeShard(folder, request, source, sent, encoder.identity, batch, dtype, drop, public)
+    starts = range(0, len(items), size)
+    pieces = [(number, items[start : start + size]) for number, start in enumerate(starts)]
+    shards: dict[int, Shard] = {}
+    done, outside = 0, copy_context()
+
+    def report(finished: int) -> None:
+        outside.run(progress, finished, len(items))  # where others than `within` listen
+
+    def within(finished: int, _: int, what: str) -> None:
+        if what == _WITHIN:  # of the shard that this process is at
+            report(done + finished)
+
+    report(0)
+    with reported_to(within):
+        for number, shard in workers.each(work, pieces, "shard"):
+            shards[number] = shard
+            done += len(pieces[number][1])
+            report(done)
+    ordered = [shards[number] for number in range(len(pieces))]
+    missing = (start + place for start, one in zip(starts, ordered, strict=True) for place in one.unreadable)
+    counts = (len(pieces[number][1]) for number, one in shards.items() if one.resumed)
+    return Encoded(folder, tuple(one.file for one in ordered if one.rows), tuple(missing), sum(counts))
+
+
+def _for_encoding(workers: Workers, encoder: Encoder, *, batches: int) -> Workers:
+    """The same who work, as far as they have such settings: as patient as a shard needs, and with a GPU each.
+
+    A shard whose batches are all in time, so that no worker ends itself, takes as long as all their times.
+    """
+    if getattr(workers, "patience", 0) is None:
+        workers = replace(cast(Any, workers), patience=_QUIET * batches)
+    if getattr(workers, "gpus", None) == 0 and _on_gpu(getattr(encoder, MADE_BY)):
+        workers = replace(cast(Any, workers), gpus=1)
+    return workers
+
+
+def _on_gpu(recipe: Any) -> bool:
+    """Whether an encoder is made for whatever GPU its process has."""
+    return bool(getattr(recipe, "keywords", {}).get("device") == "cuda")
+
+
+def _recipe(encoder: Encoder) -> bytes:
+    """What makes the encoder in another process."""
+    recipe = getattr(encoder, MADE_BY, None)
+    try:
+        if recipe is not None:
+            return pickle.dumps(recipe)
+    except Exception:  # functions that cannot be found by name raise many types
+        pass
+    raise ArgumentError(
+        f"An encoder that works in other processes must be made again there; how '{encoder.identity.name}' "
+        "is made is not known. Load it with get_encoder, or set its attribute 'made_by' to an importable "
+        "function that makes it."
+    )

@@ -1,0 +1,258 @@
+"""Choices among the candidates of a pool of any size: counted in pieces, drawn from the counts, looked up.
+
+1. Every piece of the pool is scored by whoever works (`dptransfer.workers`), and comes back as the bins of
+   its scores, some kilobytes for each class. That is a pure function of the piece and the private rows.
+2. Here the counts of all pieces are added up, and choices are drawn from them alone (`noise.race`). Whom a
+   choice wants to see is found by counting: the bin's candidates are numbered in order of position, so the
+   counts say in which piece a number lies. Those pieces are scored again, for the classes that asked.
+
+No noise is drawn where scores are computed, so a piece that is done twice, by a worker that took over or by
+a run that goes on, is no second draw. And since neither the sums of counts nor the order of positions depends
+on the pieces, the choice is the same whoever worked, and however the pool is cut.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dptransfer.arrays import AnyArray, Integers
+from dptransfer.compute.cores import usable_cores
+from dptransfer.compute.threads import side_by_side
+from dptransfer.errors import DataError
+from dptransfer.noise import NoiseSource
+from dptransfer.noise.race import Choice, Seen, Wanted, looked_up
+from dptransfer.noise.score_bins import ScoreBins
+from dptransfer.workers import Here, Workers
+
+_MOST_PIECES = 1024
+_PIECE_BYTES = 2**26
+_SCORES_AT_ONCE = 2**23
+_COLUMNS = 8  # eight int64 are one line of the cache
+_TOP = -1  # stands for a level where one of the largest scores is listed
+
+
+class Scored(Protocol):
+    """Candidates, scored a piece at a time."""
+
+    @property
+    def classes(self) -> int:
+        """How many scores a candidate has."""
+
+    @property
+    def bytes_each(self) -> int:
+        """What reading a candidate costs."""
+
+    @property
+    def workers(self) -> Workers:
+        """Who scores."""
+
+    def __len__(self) -> int:
+        """How many candidates there are."""
+
+    def scores(self, piece: slice) -> Integers:
+        """(candidates, classes) scores of the candidates at these positions."""
+
+    def only(self, wanted: int) -> Scored:
+        """The same candidates with their scores for one class."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    """Scores that are all here."""
+
+    table: Integers
+    workers: Workers = Here()  # noqa: RUF009  # it has no state
+
+    @property
+    def classes(self) -> int:
+        """Its columns."""
+        return int(self.table.shape[1])
+
+    @property
+    def bytes_each(self) -> int:
+        """Of a row."""
+        return 8 * self.classes
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def scores(self, piece: slice) -> Integers:
+        """Those of the piece."""
+        return self.table[piece]
+
+    def only(self, wanted: int) -> ScoreTable:
+        """One column."""
+        return ScoreTable(self.table[:, wanted : wanted + 1])
+
+
+def chosen(
+    scored: Scored,
+    choice: Callable[[ScoreBins], Choice],
+    scale: float,
+    size: int,
+    noise: NoiseSource,
+) -> Integers:
+    """(classes, size) positions: what is chosen for each class.
+
+    Args:
+        scored: the candidates.
+        choice: begins the choice for one class.
+        scale: width of the noise.
+        size: how many candidates are chosen for each class.
+        noise: keeps the counts of pieces where a run may have to go on.
+    """
+    pieces = pieces_of(len(scored), scored.bytes_each)
+    work = _Counting(scored, scale, size)
+
+    def count(missing: Sequence[int]) -> Iterator[tuple[int, AnyArray]]:
+        todo = [pieces[number] for number in missing]
+        for number, counted in scored.workers.each(work, todo, "piece of the public pool"):
+            yield missing[number], counted
+
+    counts = _Counts(noise.kept_pieces("scores", len(pieces), count), size)
+    choices = [choice(counts.together(own)) for own in range(scored.classes)]
+    results: dict[int, tuple[int, ...]] = {}
+    wanted = _advanced(choices, dict.fromkeys(range(scored.classes)), results)
+    while wanted:
+        wanted = _advanced(choices, _seen(scored, pieces, counts, wanted), results)
+    return np.array([results[own] for own in range(scored.classes)], dtype=np.int64)
+
+
+def pieces_of(count: int, bytes_each: int) -> list[slice]:
+    """Parts of so many rows: of some megabytes each, and of more where there would be too many.
+
+    >>> pieces_of(100, 2**20)
+    [slice(0, 64, None), slice(64, 100, None)]
+    """
+    step = max(1, _PIECE_BYTES // max(1, bytes_each), -(-count // _MOST_PIECES))
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Counting:
+    """Counts the scores of a piece by bins: rows of (class, level, index, count), and of the largest."""
+
+    scored: Scored
+    scale: float
+    size: int
+
+    def __call__(self, piece: slice) -> Integers:
+        step = max(1, _SCORES_AT_ONCE // self.scored.classes)
+        lots = [
+            self._bins(self.scored.scores(slice(start, min(start + step, piece.stop))))
+            for start in range(piece.start, piece.stop, step)
+        ]
+        by_class = enumerate(zip(*lots, strict=True))
+        return np.concatenate([_packed(own, ScoreBins.together(bins)) for own, bins in by_class])
+
+    def _bins(self, scores: Integers) -> list[ScoreBins]:
+        def of_columns(first: int) -> list[ScoreBins]:
+            columns = np.ascontiguousarray(scores[:, first : first + _COLUMNS].T)
+            return [ScoreBins.of(column, self.scale, self.size) for column in columns]
+
+        lots = side_by_side(of_columns, range(0, scores.shape[1], _COLUMNS), usable_cores())
+        return [bins for lot in lots for bins in lot]
+
+
+@dataclass(frozen=True, eq=False)
+class _Finding:
+    """Looks up whom choices want to see in a piece: for each its position and score, one after the other."""
+
+    scored: Scored
+
+    def __call__(self, asked: tuple[slice, Sequence[tuple[int, Wanted]]]) -> Integers:
+        piece, wanted = asked
+        by_class = defaultdict(list)
+        for place, (own, _) in enumerate(wanted):
+            by_class[own].append(place)
+        found: list[Iterable[Seen]] = [()] * len(wanted)
+        for own, places in by_class.items():
+            column = self.scored.only(own).scores(piece)[:, 0]
+            for place in places:
+                found[place] = looked_up(wanted[place][1], column)
+        return np.array([(one.position + piece.start, one.score) for lot in found for one in lot])
+
+
+def _packed(own: int, bins: ScoreBins) -> Integers:
+    counted = np.stack([np.full_like(bins.levels, own), bins.levels, bins.indices, bins.counts], axis=1)
+    listed = [(own, _TOP, score, 0) for score in bins.top]
+    return np.concatenate([counted, np.array(listed, dtype=np.int64)])
+
+
+class _Counts:
+    """What came back of all pieces, by class."""
+
+    def __init__(self, packed: Sequence[AnyArray], size: int) -> None:
+        self._size, self._pieces = size, len(packed)
+        numbers = np.repeat(np.arange(len(packed)), [len(part) for part in packed])
+        everything = np.concatenate([numbers[:, None], np.concatenate(packed)], axis=1)
+        everything = everything[np.argsort(everything[:, 1], kind="stable")]
+        cuts = np.searchsorted(everything[:, 1], np.arange(1, everything[-1, 1] + 1))
+        self._of_class = np.split(everything, cuts)
+
+    def together(self, own: int) -> ScoreBins:
+        """The bins of a class over all pieces."""
+        _, _, levels, indices, counts = self._of_class[own].T
+        tops = levels == _TOP
+        top = np.sort(indices[tops])[: -self._size - 1 : -1]
+        return ScoreBins.together([ScoreBins(top, self._size, levels[~tops], indices[~tops], counts[~tops])])
+
+    def by_piece(self, own: int, wanted: Wanted) -> Integers:
+        """How many candidates each piece has in a bin; a piece's own bins are as wide or narrower."""
+        pieces, _, levels, indices, counts = self._of_class[own].T
+        inside = (levels != _TOP) & (levels <= wanted.level)
+        inside[inside] = indices[inside] >> (wanted.level - levels[inside]) == wanted.index
+        found = np.zeros(self._pieces, dtype=np.int64)
+        np.add.at(found, pieces[inside], counts[inside])
+        return found
+
+
+def _advanced(
+    choices: Sequence[Choice],
+    seen: dict[int, list[list[Seen]]] | dict[int, None],
+    results: dict[int, tuple[int, ...]],
+) -> dict[int, Sequence[Wanted]]:
+    """Let choices go on with what they wanted to see; what they want next, or their results."""
+    wanted = {}
+    for own, found in seen.items():
+        try:
+            wanted[own] = next(choices[own]) if found is None else choices[own].send(found)
+        except StopIteration as end:
+            results[own] = end.value
+    return wanted
+
+
+def _seen(
+    scored: Scored, pieces: Sequence[slice], counts: _Counts, wanted: dict[int, Sequence[Wanted]]
+) -> dict[int, list[list[Seen]]]:
+    """The candidates that choices want to see, from the pieces where they are."""
+    asked = defaultdict(list)  # by piece: (class, which of its wishes, the part of it that lies there)
+    for own, wishes in wanted.items():
+        for which, wish in enumerate(wishes):
+            ends = np.cumsum(counts.by_piece(own, wish))
+            numbers = np.array(wish.numbers)
+            places = np.searchsorted(ends, numbers, side="right")
+            for place in np.unique(places):
+                before = int(ends[place - 1]) if place else 0
+                part = tuple((numbers[places == place] - before).tolist())
+                asked[int(place)].append((own, which, wish._replace(numbers=part)))
+    order = sorted(asked)
+    todo = [(pieces[place], [(own, wish) for own, _, wish in asked[place]]) for place in order]
+    found = dict(scored.workers.each(_Finding(scored), todo, "piece of the public pool"))
+    result: dict[int, list[list[Seen]]] = {own: [[] for _ in wishes] for own, wishes in wanted.items()}
+    for number, place in enumerate(order):
+        parts = asked[place]
+        if len(found[number]) != sum(len(wish.numbers) for _, _, wish in parts):
+            raise DataError(
+                "A public pool must stay as it is while it is read; it was changed. The charge stands: "
+                "restore the pool, and fit again in the same workspace, if there was one."
+            )
+        rest = iter(found[number].tolist())
+        for own, which, wish in parts:
+            result[own][which] += [Seen(*next(rest)) for _ in wish.numbers]
+    return result

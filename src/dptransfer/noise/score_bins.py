@@ -1,0 +1,140 @@
+"""How many candidates have about which score: all that an exact choice among millions is drawn from.
+
+A bin is an interval [i·2^l, (i + 1)·2^l) of scores, its level l and its index i. The finest ones are at most
+a quarter of the noise's width, so that scores in one hardly differ in how likely they are. Further down,
+where a choice hardly ever comes, bins are wider. A set of k is as likely as its worst member, so what counts
+is how far a score lies below M, the k-th largest: it is in the widest bin that is at least 128 of its widths
+below M, or in one of the finest. That is some hundred bins, whatever the scores.
+
+Bins of several parts are put together by adding counts, and the result is that of all scores at once: M only
+grows when a part is added, that lets bins grow and not shrink, and bins of twice the width hold two of the
+width before. So a choice that is drawn from bins does not depend on how the candidates were cut into parts,
+nor on the order in which these were counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dptransfer.arrays import Integers
+
+_WIDTHS_BELOW = 128
+_COUNTED_AT_ONCE = 2**16
+_COARSER = 8  # levels: what is 2¹⁶ bins below M is 128 widths below it in bins 2⁸ times as wide
+
+
+class Bin(NamedTuple):
+    """One bin, and how many candidates have a score in it."""
+
+    level: int
+    index: int
+    count: int
+
+    @property
+    def high(self) -> int:
+        """Largest score in it."""
+        return ((self.index + 1) << self.level) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreBins:
+    """Candidates of one class by their scores.
+
+    >>> bins = ScoreBins.of(np.array([3, 900, 901, 7]), scale=8.0)
+    >>> [(one.index << one.level, one.high, one.count) for one in bins.falling()]
+    [(900, 901, 2), (4, 7, 1), (0, 3, 1)]
+
+    Attributes:
+        top: the largest scores, falling, as many as a set has members; fewer, if there are no more.
+        size: how many that is.
+        levels: of the bins that hold any.
+        indices: of these bins.
+        counts: how many candidates each holds.
+    """
+
+    top: Integers
+    size: int
+    levels: Integers
+    indices: Integers
+    counts: Integers
+
+    @property
+    def best(self) -> int:
+        """The largest score."""
+        return int(self.top[0])
+
+    @classmethod
+    def of(cls, scores: Integers, scale: float, size: int = 1) -> ScoreBins:
+        """The bins of these scores, for noise of this width, and for sets of this size."""
+        top, level = _largest(scores, size), finest_level(scale)
+        found: list[tuple[int, Integers, Integers]] = []
+        within = scores <= top[-1] if len(top) == size else np.zeros(len(scores), dtype=np.bool_)
+        if not within.all():  # fewer than a set has members
+            found.append((level, *np.unique(scores[~within] >> level, return_counts=True)))
+            scores = scores[within]
+        last = int(top[-1])
+        while len(scores):
+            # Wraps round where a difference exceeds 2⁶³, which reading it without a sign undoes.
+            gaps = (np.int64(last >> level) - (scores >> level)).view(np.uint64)
+            near = gaps < _COUNTED_AT_ONCE
+            everything = bool(near.all())
+            counts = np.bincount((gaps if everything else gaps[near]).view(np.int64))
+            taken = np.flatnonzero(counts)
+            found.append((level, (last >> level) - taken, counts[taken]))
+            if everything:
+                break
+            scores, level = scores[~near], level + _COARSER
+        levels, indices, counts = zip(*found, strict=True)
+        each = np.repeat(levels, [len(own) for own in indices])
+        return cls._widened(top, size, each, np.concatenate(indices), np.concatenate(counts))
+
+    @classmethod
+    def together(cls, parts: Sequence[ScoreBins]) -> ScoreBins:
+        """The bins of all parts' scores."""
+        names = ("top", "levels", "indices", "counts")
+        top, *bins = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        return cls._widened(_largest(top, parts[0].size), parts[0].size, *bins)
+
+    @classmethod
+    def _widened(
+        cls, top: Integers, size: int, levels: Integers, indices: Integers, counts: Integers
+    ) -> ScoreBins:
+        """Each bin as wide as it may be, and then once."""
+        for level in range(int(levels.min()), 63 if len(top) == size else 0):
+            # All of the wider bin is so many of its widths below M: (i + 1 + widths)·2^l ≤ M + 1.
+            rising = levels == level
+            rising &= (indices >> 1) + 1 + _WIDTHS_BELOW <= (int(top[-1]) + 1) >> (level + 1)
+            if not rising.any() and level >= levels.max():
+                break
+            levels[rising] += 1
+            indices[rising] >>= 1
+        order = np.lexsort((-indices, levels))
+        levels, indices, counts = levels[order], indices[order], counts[order]
+        first = np.flatnonzero(np.append(True, (np.diff(levels) != 0) | (np.diff(indices) != 0)))
+        return cls(top, size, levels[first], indices[first], np.add.reduceat(counts, first))
+
+    def falling(self) -> list[Bin]:
+        """The bins, from the highest scores to the lowest."""
+        found = map(Bin, self.levels.tolist(), self.indices.tolist(), self.counts.tolist())
+        return sorted(found, key=lambda one: -one.high)
+
+
+def finest_level(scale: float) -> int:
+    """Of bins that are at most a quarter of the width, or hold a single score.
+
+    >>> finest_level(1000.0), finest_level(1.0)
+    (7, 0)
+    """
+    return min(62, max(0, math.frexp(scale)[1] - 3))
+
+
+def _largest(scores: Integers, size: int) -> Integers:
+    """The `size` largest scores, or all, falling."""
+    if size < len(scores):
+        scores = np.partition(scores, len(scores) - size)[-size:] if size > 1 else scores.max(keepdims=True)
+    return np.sort(scores)[::-1]

@@ -1,0 +1,57 @@
+"""Rows on the grid of the similarity kernels: of private rows an array, of a public pool a view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.arrays import AnyArray, Integers
+from dptransfer.compute.similarity import GRID_DTYPE, GRID_NORM
+from dptransfer.features import FittedFeatures
+
+GridRows = NDArray[np.integer[Any]]
+
+MAPPED_ELEMENTS = 2**22
+"""Of mapped rows at a time: 32 MiB."""
+
+
+def grid_rows(features: FittedFeatures, rows: AnyArray, precision: str) -> GridRows:
+    """Mapped rows on the precision's grid in its smallest type: 2 or 1 bytes a coordinate.
+
+    The map gives eight-byte integers, so it is applied some rows at a time.
+    """
+    result = np.empty((len(rows), features.dimension), dtype=GRID_DTYPE[precision])
+    step = max(1, MAPPED_ELEMENTS // max(1, features.dimension))
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        result[part] = features.lattice(rows[part], GRID_NORM[precision])
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class GridPool:
+    """A public pool on the grid, of which what is asked for is read and mapped, and nothing is kept.
+
+    Attributes:
+        features: the map.
+        rows: the pool, which may be in many files.
+        precision: the grid.
+    """
+
+    features: FittedFeatures
+    rows: AnyArray
+    precision: str
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the mapped rows."""
+        return len(self.rows), self.features.dimension
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, which: slice | Integers) -> GridRows:
+        return grid_rows(self.features, self.rows[which], self.precision)

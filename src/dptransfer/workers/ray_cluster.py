@@ -1,0 +1,303 @@
+"""Ray tasks on the machines of a cluster that its owner names; whatever is lost is done again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from dptransfer._check import installed, positive, whole
+from dptransfer.errors import ArgumentError, DataError, DPTransferError
+from dptransfer.workers.base import Piece, Result
+from dptransfer.workers.handed_out import Lost, Outcome, answered, handed_out
+from dptransfer.workers.processes import ONE_THREAD, require_packable
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+_SECONDS = 5.0
+_SETTINGS = b"\x04"
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + b"\0" * 5
+_known: dict[str, str] = {}
+"""What a name of a cluster turned out to be: the address of its control store."""
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """Ray Core tasks on a cluster that is named, and never found by itself.
+
+    What they work with, private rows among it, goes into the cluster's object store once and is shared by all
+    tasks of a machine: the cluster must be the owner's own.
+
+    >>> RayCluster("local", workers=2)
+    RayCluster(address='local', workers=2, patience=None)
+
+    Args:
+        address: 'local' for a cluster of this machine alone, which nobody else can find and which ends with
+            this process; host:port of one that this machine belongs to; or ray://host:port.
+        workers: tasks side by side, each on one core; default as many as there are cores.
+        patience: seconds after which tasks that give nothing back are taken to hang, and are begun again;
+            default twenty times what the slowest piece took, and at least ten minutes.
+        gpus: how many each task needs for itself; Ray shows it these alone.
+    """
+
+    address: str
+    workers: int | None = None
+    patience: float | None = None
+    gpus: int = field(default=0, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.workers is not None:
+            object.__setattr__(self, "workers", whole("workers", self.workers))
+        if self.patience is not None:
+            object.__setattr__(self, "patience", positive("patience", self.patience))
+        if self.address != "local":
+            _place(self.address)
+
+    def ready(self) -> None:
+        """Connect, or say within seconds why not; a connection is kept until this process ends."""
+        self._connected()
+
+    def each(
+        self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str
+    ) -> Iterator[tuple[int, Result]]:
+        """As they come back."""
+        ray = self._connected()
+        there = ray.cluster_resources().get("GPU" if self.gpus else "CPU", 1)
+        window = self.workers or 2 * max(1, int(there))
+        return handed_out(lambda: _Crew(ray, work, window, self.gpus), pieces, what, patience=self.patience)
+
+    def _connected(self) -> Any:
+        ray = installed("ray", "ray", "A Ray cluster")
+        if not ray.is_initialized():
+            with _one_line(self.address), _quiet():
+                if self.address == "local":
+                    _begin_local(ray, self.workers)
+                else:
+                    _join(ray, self.address)
+                _known[self.address] = _control_store(ray)
+        elif _control_store(ray) not in (self.address, _known.get(self.address)):
+            raise ArgumentError(
+                f"A process works with one Ray cluster; this one has another than '{self.address}' already. "
+                "Call ray.shutdown() before, or name that one."
+            )
+        return ray
+
+
+class _Crew:
+    """The tasks of one piece of work; Ray finds a place for each."""
+
+    def __init__(self, ray: Any, work: Callable[..., Any], window: int, gpus: int = 0) -> None:
+        self.window, self._ray, self._work = window, ray, work
+        self._stored: Any = None
+        self._tasks: dict[Future[Outcome], Any] = {}
+        # Whoever handed a task out does so again, for a task lost is counted there.
+        how: dict[str, Any] = {"num_cpus": 1, "max_retries": 0, "runtime_env": {"env_vars": _environment()}}
+        how |= {"num_gpus": gpus} if gpus else {}
+        self._task = ray.remote(**how)(_on_own_core)
+
+    def submit(self, piece: Any) -> Future[Outcome]:
+        if self._stored is None:
+            self._stored = self._put()
+        task = self._task.remote(self._stored, piece)
+        answer: Future[Outcome] = task.future()
+        self._tasks[answer] = task
+        return answer
+
+    def _put(self) -> Any:
+        try:
+            with require_packable(self._work):
+                return self._ray.put(self._work)
+        except self._ray.exceptions.ObjectStoreFullError:
+            raise DPTransferError(
+                "What tasks work with must fit in the object store of a machine; it does not. Start the "
+                "cluster with a larger one: ray start --object-store-memory=BYTES ..."
+            ) from None
+
+    def outcome(self, answer: Future[Outcome]) -> Outcome:
+        del self._tasks[answer]
+        broken = self._ray.exceptions
+        try:
+            outcome = Outcome(*answer.result())
+        except broken.RayTaskError as problem:  # not the work's own, which would be in the outcome
+            raise DPTransferError(
+                "Work and results must travel between this machine and all of the cluster; on one of them: "
+                f"{type(problem.cause).__name__}. Install the same versions of everything there."
+            ) from None
+        except broken.RuntimeEnvSetupError:
+            raise DPTransferError(
+                "A task must start on every machine of the cluster; on one of them its environment could not "
+                "be made. Look at that machine's Ray logs."
+            ) from None
+        except (broken.RayError, ConnectionError) as problem:
+            self._stored = None  # it may have gone with its machine
+            raise Lost(f"Ray says {type(problem).__name__}") from None
+        if isinstance(outcome.problem, OSError) and not isinstance(outcome.problem, DPTransferError):
+            return Outcome(None, _unreadable(outcome.problem))
+        return outcome
+
+    def end(self) -> None:
+        self._stored = None
+        while self._tasks:
+            _, task = self._tasks.popitem()
+            with suppress(Exception):  # the cluster may be gone
+                self._ray.cancel(task, force=True)
+
+
+def _on_own_core(work: Callable[[Any], Any], piece: Any) -> tuple[Any, BaseException | None]:
+    """What a task does."""
+    with _own_core():
+        return tuple(answered(work, piece))
+
+
+@contextmanager
+def _own_core() -> Iterator[None]:
+    """Keep to one core that no other task of this user has: Ray counts cores and does not say which.
+
+    A claim is a name among the machine's sockets, which is free again whatever becomes of the process. Where
+    all are taken one is shared; where cores cannot be chosen, nothing is done.
+    """
+    import socket
+
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    with socket.socket(socket.AF_UNIX) as claim:
+        core = min(allowed)
+        for core in sorted(allowed):
+            with suppress(OSError):
+                claim.bind(f"\0dptransfer-core-{os.getuid()}-{core}")
+                break
+        os.sched_setaffinity(0, {core})
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, allowed)
+
+
+def _environment() -> dict[str, str]:
+    """What a task's process is started with: this package, and one thread before numpy is loaded."""
+    from pathlib import Path
+
+    own = str(Path(__file__).parents[2])
+    paths = os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
+    return {"PYTHONPATH": paths, **ONE_THREAD}
+
+
+def _begin_local(ray: Any, workers: int | None) -> None:
+    """A cluster of this machine alone, with nothing on disk but Ray's own logs until it ends.
+
+    Its folder is its owner's, and not where Ray looks for clusters, so that nobody's program finds it.
+    """
+    import atexit
+    import tempfile
+    from shutil import rmtree
+
+    folder = tempfile.mkdtemp(prefix="dptransfer-ray-", dir="/tmp" if os.path.isdir("/tmp") else None)
+
+    def end() -> None:
+        ray.shutdown()
+        rmtree(folder, ignore_errors=True)
+
+    atexit.register(end)
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray.init(
+        address="local",
+        num_cpus=workers,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="error",
+        _temp_dir=folder,
+        _system_config={"automatic_object_spilling_enabled": False},
+    )
+
+
+def _join(ray: Any, address: str) -> None:
+    """The cluster of this address; Ray itself would wait for minutes for one that is not there."""
+    _require_answer(_place(address))
+    if address.startswith("ray://"):
+        installed("grpc", "ray", "A cluster at ray://")
+    ray.init(address=address, log_to_driver=False, logging_level="error")
+
+
+def _require_answer(place: tuple[str, int]) -> None:
+    """Whoever is there must speak HTTP/2, as Ray does: it begins with its settings, unasked."""
+    import socket
+
+    with socket.create_connection(place, timeout=_SECONDS) as line:
+        if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+            return  # Ray will find out
+        line.sendall(_GREETING)
+        if line.recv(9, socket.MSG_WAITALL)[3:4] != _SETTINGS:
+            raise ConnectionError("somebody does who is not Ray")
+
+
+@contextmanager
+def _one_line(address: str) -> Iterator[None]:
+    """What goes wrong on the way to a cluster, as one error."""
+    try:
+        yield
+    except DPTransferError:
+        raise
+    except OSError as problem:
+        raise DPTransferError(
+            f"The Ray cluster '{address}' must answer; {problem.strerror or problem}. "
+            "Check the address, and whether the cluster runs: ray status --address ..."
+        ) from problem
+    except Exception as problem:
+        raise DPTransferError(
+            f"The Ray cluster '{address}' must take this process; Ray says {type(problem).__name__}. Use the "
+            "same versions of Python and Ray; to join from a machine outside of it, ray://host:10001."
+        ) from problem
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """A connection that is made inside the block does not print to standard output who died.
+
+    Ray does so whatever it is told about logs, in the middle of what a command prints as JSON. Where a
+    version of Ray has no such listener, nothing is changed.
+    """
+    from ray._private import worker
+
+    listener = getattr(worker, "listen_error_messages", None)
+    if listener is None:
+        yield
+        return
+    worker.listen_error_messages = lambda *_: None
+    try:
+        yield
+    finally:
+        worker.listen_error_messages = listener
+
+
+def _place(address: str) -> tuple[str, int]:
+    """Host and port.
+
+    >>> _place("10.0.0.1:6379"), _place("ray://head:10001")
+    (('10.0.0.1', 6379), ('head', 10001))
+    """
+    with suppress(ValueError, TypeError):
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        if parts.scheme in ("", "ray") and parts.hostname and parts.port:
+            return parts.hostname, parts.port
+    raise ArgumentError(
+        f"A Ray cluster is named by its address, and none is looked for; got {address!r}. "
+        "Use host:port, ray://host:port, or 'local' for one on this machine."
+    )
+
+
+def _control_store(ray: Any) -> str:
+    return str(ray.get_runtime_context().gcs_address)
+
+
+def _unreadable(problem: OSError) -> DataError:
+    name = "A file" if problem.filename is None else f"'{problem.filename}'"
+    return DataError(
+        f"{name} must be readable on every machine of the cluster; on one of them: "
+        f"{problem.strerror or type(problem).__name__}. Share its folder, under the same path."
+    )

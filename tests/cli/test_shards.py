@@ -1,0 +1,222 @@
+"""`encode` and `predict` in shards: by this process, by others, killed in the middle, and with bad input."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dptransfer.data import read_table, write_embeddings
+
+from .test_encode import encoder, owned, photos
+
+__all__ = ["encoder", "photos"]  # fixtures
+EVERY = "--engine", "processes", "--workers", "2"
+
+
+def rows_of(path):
+    return np.array(read_table(path).rows[:])
+
+
+@pytest.fixture
+def pool(data, tmp_path) -> Path:
+    """The test rows, in files of seven."""
+    with np.load(data / "test.npz") as arrays:
+        return write_embeddings(tmp_path / "pool.emb", arrays["x"], shard_rows=7)
+
+
+def joined(folder):
+    """The parts of a folder as one CSV."""
+    files = sorted(Path(folder).iterdir())
+    first, *rest = (file.read_text() for file in files)
+    return first + "".join(part.partition("\n")[2] for part in rest)
+
+
+def test_encode_in_shards_gives_the_rows_of_one_piece_and_reports_the_same(cli_json, photos, encoder):
+    (photos / "red" / "bad.png").write_text("not a picture")
+    words = ("encode", photos, "--encoder", encoder, "--public")
+    one = cli_json(*words, "--out", "one.emb")
+    many = cli_json(*words, "--out", "many.emb", "--shard-rows", "5")
+    assert {**one, "written": 0, "seconds": 0} == {**many, "written": 0, "seconds": 0}
+    assert many["unreadable"] == ["red/bad.png"]
+    assert sorted(path.name for path in Path("many.emb").glob("rows*")) == [
+        f"rows-0000{number}.npy" for number in range(5)
+    ]
+    assert np.array_equal(rows_of("one.emb"), rows_of("many.emb"))
+    assert read_table("one.emb").sources == read_table("many.emb").sources
+
+
+def test_private_pictures_that_cannot_be_read_are_refused_or_zeros_in_shards_too(
+    cli, cli_json, photos, encoder
+):
+    bad = photos / "red/bad.png"
+    bad.write_bytes((photos / "red/00.png").read_bytes()[:60])  # it breaks off in the middle
+    words = ("encode", photos, "--encoder", encoder, "--out", "p.emb", "--shard-rows", "5")
+    said = cli(*words, code=2).stderr
+    assert "p.emb.problems.txt" in said
+    assert "bad" not in said
+    assert owned("p.emb.problems.txt").startswith("red/bad.png")
+    shutil.rmtree("p.emb")
+    told = cli_json(*words, "--allow-unreadable")
+    assert told["rows"] == 25
+    assert not rows_of("p.emb")[-1].any()
+
+
+def test_archives_are_encoded_in_shards_and_go_on(cli, cli_json, photos, encoder, monkeypatch):
+    packed = shutil.make_archive("packed", "zip", photos)
+    cli("encode", photos, "--encoder", encoder, "--out", "one.emb")
+    words = ("encode", packed, "--encoder", encoder, "--out", "many.emb", "--shard-rows", "5")
+    with monkeypatch.context() as patch:
+        patch.setattr("dptransfer.encoders.extract.finish_shards", lambda *_, **__: 1 / 0)
+        with pytest.raises(AssertionError, match="division"):
+            cli(*words)
+    assert cli_json(*words)["resumed"] == 24
+    assert np.array_equal(rows_of("one.emb"), rows_of("many.emb"))
+
+
+@pytest.mark.slow
+def test_parquet_is_encoded_in_shards(cli, photos, encoder):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    files = sorted(photos.rglob("*.png"))
+    cells = [{"bytes": file.read_bytes(), "path": file.name} for file in files]
+    pyarrow.parquet.write_table(pa.table({"image": cells}), "p.parquet")
+    for out, more in (("one.emb", ()), ("many.emb", ("--shard-rows", "5"))):
+        cli("encode", "p.parquet", "--encoder", encoder, "--out", out, *more)
+    assert np.array_equal(rows_of("one.emb"), rows_of("many.emb"))
+
+
+def test_rows_of_half_the_precision_are_asked_for_by_name(cli, photos, encoder):
+    cli("encode", photos, "--encoder", encoder, "--out", "p.emb", "--row-type", "float16")
+    assert read_table("p.emb").rows.dtype == np.float16
+    words = ("encode", photos, "--encoder", encoder, "--out", "q.emb", "--row-type", "int8")
+    assert "--row-type must be float32 or float16" in cli(*words, code=2).stderr
+
+
+def test_predictions_in_parts_are_those_of_one_go(cli, model, pool):
+    whole = cli("predict", model, pool).stdout
+    said = cli("predict", model, pool, "--out", "parts", "--shard-rows", "8").stderr
+    assert "60 inputs in 8 parts" in said
+    assert joined("parts") == whole
+    cli("predict", model, pool, "--out", "lines", "--shard-rows", "8", "--top", "2", "--json")
+    cli("predict", model, pool, "--out", "whole.jsonl", "--top", "2")
+    lines = "".join(file.read_text() for file in sorted(Path("lines").iterdir()))
+    assert lines == Path("whole.jsonl").read_text()
+
+
+def test_unfinished_parts_are_taken_up_for_the_same_model_and_rows_alone(cli, model, pool, monkeypatch):
+    words = ("predict", model, pool, "--out", "parts", "--shard-rows", "8")
+    with monkeypatch.context() as patch:
+        patch.setattr("dptransfer.release.predicted_shards.put_in_place", lambda *_: 1 / 0)
+        with pytest.raises(AssertionError, match="division"):
+            cli(*words)
+    os.utime(pool / "manifest.json")
+    assert "another unfinished job" in cli(*words, code=2).stderr
+    shutil.rmtree("parts.partial")
+    cli(*words)
+    assert "exists" in cli(*words, code=2).stderr
+
+
+def test_what_cannot_be_predicted_in_parts_is_said_before_anything_is_done(cli, model, pool, photos):
+    for words, said in (
+        ((pool, pool, "--out", "parts"), "one pool"),
+        ((photos, "--out", "parts"), "Encode them first"),
+        ((pool,), "--out names none"),
+        ((pool, "--out", "parts.csv"), "--out names none"),
+    ):
+        assert said in cli("predict", model, *words, "--shard-rows", "8", code=2).stderr
+    assert not list(Path().glob("parts*"))
+
+
+def workers_of(running):
+    """The worker processes of a command that runs."""
+    tasks = Path(f"/proc/{running.pid}/task").glob("*/children")
+    children = [int(child) for task in tasks for child in task.read_text().split()]
+    return [child for child in children if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text()]
+
+
+@pytest.mark.slow
+def test_other_processes_encode_and_predict_the_same(cli, cli_json, photos, encoder, model, pool):
+    cli("encode", photos, "--encoder", encoder, "--out", "one.emb")
+    cli("encode", photos, "--encoder", encoder, "--out", "many.emb", "--shard-rows", "5", *EVERY)
+    assert np.array_equal(rows_of("one.emb"), rows_of("many.emb"))
+    whole = cli("predict", model, pool).stdout
+    cli("predict", model, pool, "--out", "parts", "--shard-rows", "8", *EVERY)
+    assert joined("parts") == whole
+
+
+@pytest.mark.slow
+def test_a_cluster_encodes_and_predicts_the_same(cli, photos, encoder, model, pool):
+    ray = pytest.importorskip("ray")
+    cluster = "--engine", "ray", "--address", "local", "--workers", "2"
+    cli("encode", photos, "--encoder", encoder, "--out", "one.emb")
+    whole = cli("predict", model, pool).stdout
+    try:
+        cli("encode", photos, "--encoder", encoder, "--out", "many.emb", "--shard-rows", "5", *cluster)
+        cli("predict", model, pool, "--out", "parts", "--shard-rows", "8", *cluster)
+    finally:
+        ray.shutdown()
+    assert np.array_equal(rows_of("one.emb"), rows_of("many.emb"))
+    assert joined("parts") == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["driver", "worker"])
+def test_a_kill_in_the_middle_changes_no_byte(cli, cli_json, photos, encoder, who, tmp_path):
+    """A worker that is killed is replaced; after a kill of the command itself, the same command goes on."""
+    words = ["encode", str(photos), "--encoder", str(encoder), "--shard-rows", "1", "--batch", "1", "--out"]
+    cli(*words, "whole.emb")
+    command = [sys.executable, "-m", "dptransfer", *words, "a.emb", *EVERY]
+    with subprocess.Popen(command, env=os.environ, stderr=subprocess.PIPE) as running:
+        while not list(Path("a.emb.partial").glob("0*.json")):
+            assert running.poll() is None
+            time.sleep(0.01)
+        if who == "driver":
+            running.kill()
+        else:
+            os.kill(workers_of(running)[-1], signal.SIGKILL)
+    assert running.returncode == (-9 if who == "driver" else 0)
+    if who == "driver":
+        assert cli_json(*words, "a.emb", *EVERY)["resumed"] > 0
+    for file in Path("whole.emb").iterdir():
+        if file.name != "manifest.json":
+            assert (Path("a.emb") / file.name).read_bytes() == file.read_bytes()
+    assert not Path("a.emb.partial").exists()
+
+
+CRASHES = """
+import os
+from pathlib import Path
+import dptransfer.data.decode as decode
+real = decode.open_image
+def opened(path, greys=None):
+    if Path(path).name == "03.png":
+        os.abort()
+    return real(path, greys)
+decode.open_image = opened
+"""
+
+
+@pytest.mark.slow
+def test_a_picture_that_kills_its_reader_is_one_that_cannot_be_read(photos, encoder, tmp_path):
+    (tmp_path / "site" / "sitecustomize.py").parent.mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(CRASHES)
+    path = os.pathsep.join([str(tmp_path / "site"), *filter(None, sys.path)])
+    words = ["encode", str(photos), "--encoder", str(encoder), "--public", "--shard-rows", "6"]
+    done = subprocess.run(
+        [sys.executable, "-m", "dptransfer", *words, "--out", "a.emb", *EVERY, "--json"],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["rows"], told["unreadable"]) == (22, ["blue/03.png", "red/03.png"])

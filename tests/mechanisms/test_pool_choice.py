@@ -1,0 +1,169 @@
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+
+from dptransfer.data import PublicEmbeddings
+from dptransfer.errors import DataError
+from dptransfer.features import PublicMap, UnitNorm
+from dptransfer.mechanisms import SELECTIONS, TopKMechanism, pool_choice
+from dptransfer.mechanisms.pool_choice import ScoreTable, chosen, pieces_of
+from dptransfer.noise import SeededNoise
+from dptransfer.privacy import Bound, Relation, Unit
+from dptransfer.queries import SimilarityScores
+from dptransfer.queries.grid_rows import GridPool
+from dptransfer.workers import Here
+from noise.laws import exponential_mechanism, fits_table
+
+RNG = np.random.default_rng(0)
+POOL = RNG.normal(size=(100, 6)).astype(np.float32)
+ROWS, LABELS = RNG.normal(size=(90, 6)), np.arange(90) % 3
+PEOPLE = np.arange(90) // 4
+CHOICES = {**SELECTIONS, "top-k": lambda *given: TopKMechanism(*given, 4)}
+
+
+class Backwards:
+    """Works on pieces from the last to the first, each of them twice, and takes the second result."""
+
+    def each(self, work, pieces, what):
+        for number in reversed(range(len(pieces))):
+            work(pieces[number])
+            yield number, work(pieces[number])
+
+
+def choose(name, *, caps=(0.0, 2.0), people=None, workers=None, precision="float16", pool=POOL):
+    features = UnitNorm().fit(6, None)
+    candidates = GridPool(features, pool, precision)
+    bound = Bound(Unit.ROW if people is None else Unit.PERSON)
+    given = {"workers": workers or Here(), "precision": precision, "bound": bound}
+    query = SimilarityScores(features, candidates, 3, *caps, **given)
+    made = CHOICES[name](query, 5.0, Relation.ADD_REMOVE)
+    return made.release(ROWS, LABELS, people, noise=SeededNoise(7)).tolist()
+
+
+@pytest.mark.parametrize("name", ["exponential", "permute-and-flip", "top-k"])
+@pytest.mark.parametrize("how", [{}, {"caps": (0.8, 1.3)}, {"people": PEOPLE}, {"precision": "int8"}])
+def test_the_choice_does_not_depend_on_pieces_or_on_who_worked(name, how, monkeypatch):
+    once = choose(name, **how)
+    for bytes_at_once in (12 * 57, 12 * 9):  # pieces of 57 and of 9 candidates
+        monkeypatch.setattr(pool_choice, "_PIECE_BYTES", bytes_at_once)
+        assert choose(name, **how, workers=Backwards()) == once
+    monkeypatch.setattr(pool_choice, "_SCORES_AT_ONCE", 60)
+    assert choose(name, **how) == once
+
+
+def test_another_seed_or_pool_chooses_others(monkeypatch):
+    monkeypatch.setattr(pool_choice, "_PIECE_BYTES", 12 * 57)
+    assert choose("top-k") != choose("top-k", pool=POOL[::-1].copy())
+
+
+SCORES = np.array([3, 0, 7, 7, 5, -9, 6])
+WIDTH = 2.5
+
+
+def drawn(scored, noise, scale=WIDTH):
+    return int(chosen(scored, lambda bins: noise.best_set(bins, 1, scale), scale, 1, noise)[0, 0])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 7])
+def test_the_law_is_that_of_all_scores_at_once(rows, monkeypatch):
+    monkeypatch.setattr(pool_choice, "_PIECE_BYTES", 8 * rows)
+    noise = SeededNoise(rows)
+    draws = [drawn(ScoreTable(SCORES[:, None], Backwards()), noise) for _ in range(1_200)]
+    assert fits_table(draws, exponential_mechanism(SCORES, WIDTH))
+    assert not fits_table(draws, exponential_mechanism(SCORES, 2 * WIDTH))
+
+
+def test_every_cut_of_a_small_pool_leads_to_the_same_choice(monkeypatch):
+    """Given the same bits: there is one choice for each seed, whatever the pieces."""
+    cut = pool_choice.pieces_of
+    for seed in range(3):
+        whole = drawn(ScoreTable(SCORES[:, None]), SeededNoise(seed))
+        for pieces in range(len(SCORES)):
+            for ends in combinations(range(1, len(SCORES)), pieces):
+                slices = [slice(*ends) for ends in zip((0, *ends), (*ends, len(SCORES)), strict=True)]
+                monkeypatch.setattr(pool_choice, "pieces_of", lambda *_, slices=slices: slices)
+                assert drawn(ScoreTable(SCORES[:, None]), SeededNoise(seed)) == whole
+        monkeypatch.setattr(pool_choice, "pieces_of", cut)
+
+
+@dataclass
+class NoiseInPieces:
+    """The planted bug: each piece races its candidates by itself, with fresh noise whenever it is asked."""
+
+    workers: object
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+
+    def winner(self):
+        pieces = [slice(start, start + 2) for start in range(0, len(SCORES), 2)]
+        raced = [found for _, found in self.workers.each(self.race, pieces, "piece")]
+        return max(raced)[1]
+
+    def race(self, piece):
+        noisy = SCORES[piece] / WIDTH + self.rng.gumbel(size=len(SCORES[piece]))
+        return noisy.max(), piece.start + int(noisy.argmax())
+
+
+class CountsRetries:
+    """A worker died after its result was sent: the piece is done again, and both results arrive."""
+
+    def each(self, work, pieces, what):
+        for number, piece in enumerate(pieces):
+            yield number, work(piece)
+            if number % 2:
+                yield number, work(piece)
+
+
+def test_noise_in_pieces_is_drawn_twice_by_a_retry_and_noise_at_the_end_is_not(monkeypatch):
+    law = exponential_mechanism(SCORES, WIDTH)
+    honest, faulty = NoiseInPieces(Here()), NoiseInPieces(CountsRetries())
+    assert fits_table([honest.winner() for _ in range(6_000)], law)
+    assert not fits_table([faulty.winner() for _ in range(6_000)], law)
+    monkeypatch.setattr(pool_choice, "_PIECE_BYTES", 16)
+    seeds = range(40)
+    ours = [drawn(ScoreTable(SCORES[:, None], Backwards()), SeededNoise(seed)) for seed in seeds]
+    assert ours == [drawn(ScoreTable(SCORES[:, None]), SeededNoise(seed)) for seed in seeds]
+
+
+class Changing:
+    """Scores that are others when they are asked for again."""
+
+    classes, bytes_each, workers = 1, 8, Here()
+
+    def __init__(self):
+        self.asked = 0
+
+    def __len__(self):
+        return 3
+
+    def scores(self, piece):
+        self.asked += 1
+        return np.array([[5], [6], [7]]) if self.asked == 1 else np.array([[10**9], [0], [10**6]])
+
+    def only(self, wanted):
+        return self
+
+
+def test_a_pool_that_changes_between_the_passes_is_noticed():
+    with pytest.raises(DataError, match="stay as it is"):
+        drawn(Changing(), SeededNoise(0))
+
+
+def test_pieces_cover_everything_once_and_are_not_too_many():
+    for count, each in ((1, 10), (10**6, 256), (10**9, 1536), (5, 2**30)):
+        pieces = pieces_of(count, each)
+        assert pieces[0].start == 0
+        assert pieces[-1].stop == count
+        assert all(one.stop == two.start for one, two in pairwise(pieces))
+        assert len(pieces) <= 1024
+
+
+def test_a_pool_is_mapped_where_it_is_read():
+    pool = PublicEmbeddings(POOL)
+    features = PublicMap(axes=3).fit(6, pool)
+    view = GridPool(features, pool.rows, "float16")
+    whole = features.lattice(POOL, 2047)
+    assert view.shape == (100, 3)
+    assert (view[10:20] == whole[10:20]).all()
+    assert (view[np.array([99, 0])] == whole[[99, 0]]).all()

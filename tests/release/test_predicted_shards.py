@@ -1,0 +1,150 @@
+import errno
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dptransfer.data import ShardedRows
+from dptransfer.errors import DataError
+from dptransfer.release import classifier, predicted_shards
+from dptransfer.release.answers import Question, written
+from dptransfer.release.predicted_shards import PredictPart, predict_in_shards
+
+from .models import make_model, rows
+
+COUNT = 45
+
+
+class Backwards:
+    """Somebody else who works, from the last part to the first, twice each, with what could be sent."""
+
+    def each(self, work, pieces, what):
+        for number in reversed(range(len(pieces))):
+            for _ in range(2):
+                result = pickle.loads(pickle.dumps(work))(pieces[number])
+            yield number, result
+
+
+@pytest.fixture
+def pool(tmp_path):
+    """Rows in three files."""
+    x = rows(COUNT).astype(np.float32)
+    for number, part in enumerate(np.array_split(x, 3)):
+        np.save(tmp_path / f"{number}.npy", part)
+    return ShardedRows([tmp_path / f"{number}.npy" for number in range(3)])
+
+
+def predicted(pool, out, **how):
+    how = {"question": Question(), "request": {"model": 1}, "called": "pool", "shard_rows": 7} | how
+    return predict_in_shards(make_model(), pool, out, **how)
+
+
+def parts(folder):
+    return {path.name: path.read_text() for path in sorted(folder.iterdir())}
+
+
+@pytest.mark.parametrize("size", [1, 7, 10, 100])
+@pytest.mark.parametrize("form", [".csv", ".jsonl"])
+def test_parts_together_are_the_answers_in_one_go(pool, tmp_path, monkeypatch, size, form):
+    monkeypatch.setattr(classifier, "CHUNK", 10)
+    monkeypatch.setattr(predicted_shards, "CHUNK", 10)
+    names = [f"pool:{number}" for number in range(COUNT)]
+    whole = written(Question().answers(make_model(), names, pool[:]).found, form)
+    assert predicted(pool, tmp_path / "out", shard_rows=size, form=form) == -(-COUNT // size)
+    found = parts(tmp_path / "out")
+    assert list(found) == [f"part-{number:05}{form}" for number in range(-(-COUNT // size))]
+    header = "input,label,score\n" if form == ".csv" else ""
+    assert header + "".join(part.removeprefix(header) for part in found.values()) == whole
+
+
+def test_a_part_is_computed_in_the_chunks_of_one_go(pool, tmp_path, monkeypatch):
+    """A product of floats may round otherwise in another shape, so shapes must be the same."""
+    monkeypatch.setattr(classifier, "CHUNK", 10)
+    monkeypatch.setattr(predicted_shards, "CHUNK", 10)
+    seen, real = [], classifier.apply
+    monkeypatch.setattr(classifier, "apply", lambda features, x: seen.append(len(x)) or real(features, x))
+    predicted(pool, tmp_path / "out", shard_rows=7)
+    assert set(seen) == {10, 5}
+
+
+@pytest.mark.parametrize("kind", ["files", "map", "array"])
+def test_whoever_works_in_whatever_order_and_twice_writes_the_same(pool, tmp_path, kind):
+    predicted(pool, tmp_path / "here")
+    x = pool[:]
+    np.save(tmp_path / "x.npy", x)
+    given = {"files": pool, "map": np.load(tmp_path / "x.npy", mmap_mode="r"), "array": x}[kind]
+    predicted(given, tmp_path / "there", workers=Backwards())
+    assert parts(tmp_path / "here") == parts(tmp_path / "there")
+
+
+def test_workers_may_be_in_another_folder(pool, tmp_path, monkeypatch):
+    class Elsewhere(Backwards):
+        def each(self, work, pieces, what):
+            sent = pickle.dumps(work)
+            monkeypatch.chdir(tmp_path / "other")
+            yield from super().each(pickle.loads(sent), pieces, what)
+            monkeypatch.chdir(tmp_path)
+
+    (tmp_path / "other").mkdir()
+    predicted(pool, tmp_path / "here")
+    monkeypatch.chdir(tmp_path)
+    files = ShardedRows([f"{number}.npy" for number in range(3)])
+    predicted(files, Path("there"), workers=Elsewhere())
+    assert parts(tmp_path / "here") == parts(tmp_path / "there")
+
+
+def test_mapped_rows_travel_as_their_file(tmp_path):
+    np.save(tmp_path / "x.npy", rows(5000).astype(np.float32))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    sent = predicted_shards._by_file(mapped)
+    assert len(pickle.dumps(sent)) < 5000
+    assert np.array_equal(sent[10:4000], mapped[10:4000])
+    for other in (mapped[3:], np.array(mapped)):
+        assert predicted_shards._by_file(other) is other
+
+
+def test_an_interrupted_run_goes_on_and_another_request_is_refused(pool, tmp_path, monkeypatch):
+    predicted(pool, tmp_path / "whole")
+    real, done = PredictPart.__call__, []
+
+    def breaks_off(self, part):
+        if part.number == 3:
+            raise KeyboardInterrupt
+        done.append(part.number)
+        real(self, part)
+
+    monkeypatch.setattr(PredictPart, "__call__", breaks_off)
+    with pytest.raises(KeyboardInterrupt):
+        predicted(pool, tmp_path / "out")
+    monkeypatch.undo()
+    assert done == [0, 1, 2]
+    assert not (tmp_path / "out").exists()
+    for other in ({"request": {"model": 2}}, {"question": Question(top=2)}, {"shard_rows": 8}):
+        with pytest.raises(DataError, match="another unfinished job"):
+            predicted(pool, tmp_path / "out", **other)
+    before = (tmp_path / "out.partial" / "part-00002.csv").stat().st_mtime_ns
+    predicted(pool, tmp_path / "out")
+    assert (tmp_path / "out" / "part-00002.csv").stat().st_mtime_ns == before
+    assert parts(tmp_path / "out") == parts(tmp_path / "whole")
+
+
+def test_a_full_disk_is_one_clear_line_and_what_is_finished_stays(pool, tmp_path, monkeypatch):
+    real, count = predicted_shards.written_whole, []
+
+    def fills_up(file, opener=None):
+        count.append(file)
+        if len(count) > 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(file, opener)
+
+    monkeypatch.setattr(predicted_shards, "written_whole", fills_up)
+    with pytest.raises(DataError, match=r"No space left on device\. Free some space and run again"):
+        predicted(pool, tmp_path / "out")
+    assert len(list((tmp_path / "out.partial").glob("part*"))) == 2
+
+
+def test_answers_are_the_owners_alone(pool, tmp_path):
+    predicted(pool, tmp_path / "out")
+    assert (tmp_path / "out").stat().st_mode & 0o077 == 0
+    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "out").iterdir()} == {0}

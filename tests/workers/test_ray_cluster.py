@@ -1,0 +1,185 @@
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dptransfer.errors import ArgumentError, DataError, DPTransferError, MissingDependency
+from dptransfer.workers import RayCluster
+
+from . import jobs
+from .jobs import PIECES, ROWS, SUMS
+
+TESTS = str(Path(__file__).parents[1])
+ray_is_slow = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # and warns of itself
+
+
+def test_without_ray_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingDependency, match=r"dptransfer\[ray\]"):
+        RayCluster("local").ready()
+
+
+@pytest.mark.parametrize(
+    "address", ["auto", "", "here", "host:", "http://host:80", "host:port", "ray://host", None]
+)
+def test_a_cluster_is_named_and_none_is_looked_for(address):
+    with pytest.raises(ArgumentError, match="none is looked for"):
+        RayCluster(address)
+
+
+def test_there_is_at_least_one_worker():
+    with pytest.raises(ArgumentError, match="workers must be"):
+        RayCluster("local", 0)
+
+
+@dataclass(frozen=True)
+class SumAndNode(jobs.SlowSum):
+    def __call__(self, piece):
+        import ray
+
+        return super().__call__(piece), ray.get_runtime_context().get_node_id()
+
+
+@pytest.fixture
+def ray(monkeypatch):
+    """Ray, whose workers can import these tests; whatever is connected in a test ends with it."""
+    ray = pytest.importorskip("ray")
+    paths = os.pathsep.join(filter(None, [TESTS, os.environ.get("PYTHONPATH")]))
+    monkeypatch.setenv("PYTHONPATH", paths)
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    yield ray
+    ray.shutdown()
+
+
+@pytest.fixture
+def two_nodes(ray):
+    from ray.cluster_utils import Cluster
+
+    small = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=small)
+    cluster.second = cluster.add_node(**small)
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+class TestTwoNodes:
+    pytestmark = ray_is_slow
+
+    def test_a_node_that_is_killed_changes_nothing(self, two_nodes):
+        results, nodes = {}, set()
+        hands = RayCluster(two_nodes.address)
+        for number, (found, node) in hands.each(SumAndNode(ROWS, 0.5), PIECES * 3, "part"):
+            assert number not in results
+            results[number] = found
+            nodes.add(node)
+            if len(nodes) == 2 and two_nodes.second is not None:
+                two_nodes.remove_node(two_nodes.second, allow_graceful=False)
+                two_nodes.second = None
+        assert two_nodes.second is None
+        assert results == {number: SUMS[number % 8] for number in range(24)}
+
+    def test_a_cluster_that_was_not_named_is_not_taken(self, ray, two_nodes, monkeypatch):
+        monkeypatch.setenv("RAY_ADDRESS", two_nodes.address)
+        RayCluster("local", 1).ready()
+        assert ray.get_runtime_context().gcs_address != two_nodes.address
+        assert len(ray.nodes()) == 1
+        with pytest.raises(ArgumentError, match="has another than"):
+            RayCluster(two_nodes.address).ready()
+
+
+class TestLocal:
+    pytestmark = ray_is_slow
+
+    def test_workers_that_die_hang_or_refuse(self, ray, tmp_path, capfd):
+        """One cluster for all of it, since it takes seconds to start."""
+        hands = RayCluster("local", 2)
+        killed, hung = tmp_path / "killed", tmp_path / "hung"
+        killed.mkdir()
+        hung.mkdir()
+        assert dict(hands.each(jobs.SumOfRows(ROWS), PIECES, "part")) == SUMS
+        assert dict(hands.each(jobs.SumThatKills(ROWS, killed, deaths=2), PIECES, "part")) == SUMS
+        assert len(list(killed.iterdir())) == 2
+        patient = RayCluster("local", 2, patience=10)
+        assert dict(patient.each(jobs.SumThatHangs(ROWS, hung), PIECES, "part")) == SUMS
+        assert {found[1:] for _, found in hands.each(jobs.surroundings, range(4), "look")} <= {
+            (frozenset({core}), "1") for core in os.sched_getaffinity(0)
+        }
+        with pytest.raises(DPTransferError, match=r"finish a part; 3 times .* WorkerCrashedError"):
+            list(hands.each(jobs.die, PIECES, "part"))
+        with pytest.raises(DataError, match="It must be even; it is odd"):
+            list(hands.each(jobs.refuse, ["ours"], "word"))
+        with pytest.raises(DataError, match=r"'/no/shard\.npy' must be readable on every machine"):
+            list(hands.each(open, ["/no/shard.npy"], "file"))
+        with pytest.raises(DPTransferError, match=r"must travel .* TypeError"):
+            list(hands.each(jobs.give_a_lock, [1], "lock"))
+        assert capfd.readouterr().out == ""
+
+    @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
+    def test_no_worker_outlives_a_starter_that_is_killed(self, ray):
+        script = """
+            from workers import jobs
+            from dptransfer.workers import RayCluster
+
+            for _, found in RayCluster("local", 2).each(jobs.name_then_sleep, [0, 0, 1, 1], "nap"):
+                print(found, flush=True)
+        """
+        starter = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(script)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        handles = [os.pidfd_open(int(starter.stdout.readline())) for _ in range(2)]
+        starter.send_signal(signal.SIGKILL)
+        until = time.monotonic() + 10
+        for handle in handles:
+            assert select.select([handle], [], [], max(0, until - time.monotonic()))[0]
+            os.close(handle)
+        starter.wait(10)
+        starter.stdout.close()
+
+
+@contextmanager
+def http_server():
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    class Quiet(BaseHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Quiet) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class TestAddresses:
+    pytestmark = ray_is_slow
+
+    def test_an_address_that_does_not_answer_is_told_within_seconds(self, ray):
+        began = time.monotonic()
+        with pytest.raises(DPTransferError, match=r"'127\.0\.0\.1:1' must answer; [Cc]onnection refused"):
+            RayCluster("127.0.0.1:1").ready()
+        with pytest.raises(DPTransferError, match="must answer"):
+            RayCluster("no-such-host.invalid:6379").ready()
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            with pytest.raises(DPTransferError, match="must answer; timed out"):
+                RayCluster(f"127.0.0.1:{silent.getsockname()[1]}").ready()
+        with http_server() as port, pytest.raises(DPTransferError, match="somebody does who is not Ray"):
+            RayCluster(f"127.0.0.1:{port}").ready()
+        assert time.monotonic() - began < 20
+        assert not ray.is_initialized()
