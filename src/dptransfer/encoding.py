@@ -148,8 +148,9 @@ def encoded_beside(
 
     The arguments are those of `examples_in` and `kept_rows`.
     """
-    columns = {"text_column": text_column, "label_column": label_column, "person": person}
-    found = examples_in(path, encoder, classes, **columns)
+    found = examples_in(
+        path, encoder, classes, text_column=text_column, label_column=label_column, person=person
+    )
     labels_of(found, path, "private examples")
     with kept_rows(found, encoder, path, out) as rows:
         yield rows

@@ -154,8 +154,9 @@ class Intake:
     def public(self, x: Any) -> PublicEmbeddings:
         """Public rows; pictures and texts go through the encoder of the private ones."""
         if self._form(x) == "rows":
-            columns = {"features": self._features, "label_column": self._label_column}
-            return read_public(x, **columns) if isinstance(x, PATHS) else PublicEmbeddings(x)
+            if not isinstance(x, PATHS):
+                return PublicEmbeddings(x)
+            return read_public(x, features=self._features, label_column=self._label_column)
         if isinstance(x, PATHS):
             there = held_in(Path(x)).exists()
             require(there, Path(x), "the file or folder must exist; it does not.", "Check the path.")
@@ -174,8 +175,9 @@ class Intake:
         """The public images or texts at a path, which is listed, or unpacked, once."""
         assert self.encoder is not None
         if x not in self._pools:
-            how = {"labelled": False, "text_column": self._text_column}
-            self._pools[x] = examples_in(Path(x), self.encoder, None, **how)
+            self._pools[x] = examples_in(
+                Path(x), self.encoder, None, labelled=False, text_column=self._text_column
+            )
         return self._pools[x]
 
     def _encoded_private(self, **declared: Any) -> PrivateEmbeddings:

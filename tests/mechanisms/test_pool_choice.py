@@ -1,19 +1,19 @@
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 import pytest
 
-from dptransfer.data import PublicEmbeddings
+from dptransfer.data import PublicEmbeddings, ShardedRows
 from dptransfer.errors import DataError
 from dptransfer.features import PublicMap, UnitNorm
 from dptransfer.mechanisms import SELECTIONS, TopKMechanism, pool_choice
-from dptransfer.mechanisms.pool_choice import ScoreTable, chosen, pieces_of
+from dptransfer.mechanisms.pool_choice import ScoreTable, chosen
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import SimilarityScores
 from dptransfer.queries.grid_rows import GridPool
-from dptransfer.workers import Here
+from dptransfer.workers import Here, pieces
 from noise.laws import exponential_mechanism, fits_table
 
 RNG = np.random.default_rng(0)
@@ -47,14 +47,14 @@ def choose(name, *, caps=(0.0, 2.0), people=None, workers=None, precision="float
 def test_the_choice_does_not_depend_on_pieces_or_on_who_worked(name, how, monkeypatch):
     once = choose(name, **how)
     for bytes_at_once in (12 * 57, 12 * 9):  # pieces of 57 and of 9 candidates
-        monkeypatch.setattr(pool_choice, "_PIECE_BYTES", bytes_at_once)
+        monkeypatch.setattr(pieces, "_PIECE_BYTES", bytes_at_once)
         assert choose(name, **how, workers=Backwards()) == once
     monkeypatch.setattr(pool_choice, "_SCORES_AT_ONCE", 60)
     assert choose(name, **how) == once
 
 
 def test_another_seed_or_pool_chooses_others(monkeypatch):
-    monkeypatch.setattr(pool_choice, "_PIECE_BYTES", 12 * 57)
+    monkeypatch.setattr(pieces, "_PIECE_BYTES", 12 * 57)
     assert choose("top-k") != choose("top-k", pool=POOL[::-1].copy())
 
 
@@ -68,7 +68,7 @@ def drawn(scored, noise, scale=WIDTH):
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 7])
 def test_the_law_is_that_of_all_scores_at_once(rows, monkeypatch):
-    monkeypatch.setattr(pool_choice, "_PIECE_BYTES", 8 * rows)
+    monkeypatch.setattr(pieces, "_PIECE_BYTES", 8 * rows)
     noise = SeededNoise(rows)
     draws = [drawn(ScoreTable(SCORES[:, None], Backwards()), noise) for _ in range(1_200)]
     assert fits_table(draws, exponential_mechanism(SCORES, WIDTH))
@@ -80,8 +80,8 @@ def test_every_cut_of_a_small_pool_leads_to_the_same_choice(monkeypatch):
     cut = pool_choice.pieces_of
     for seed in range(3):
         whole = drawn(ScoreTable(SCORES[:, None]), SeededNoise(seed))
-        for pieces in range(len(SCORES)):
-            for ends in combinations(range(1, len(SCORES)), pieces):
+        for cuts in range(len(SCORES)):
+            for ends in combinations(range(1, len(SCORES)), cuts):
                 slices = [slice(*ends) for ends in zip((0, *ends), (*ends, len(SCORES)), strict=True)]
                 monkeypatch.setattr(pool_choice, "pieces_of", lambda *_, slices=slices: slices)
                 assert drawn(ScoreTable(SCORES[:, None]), SeededNoise(seed)) == whole
@@ -120,7 +120,7 @@ def test_noise_in_pieces_is_drawn_twice_by_a_retry_and_noise_at_the_end_is_not(m
     honest, faulty = NoiseInPieces(Here()), NoiseInPieces(CountsRetries())
     assert fits_table([honest.winner() for _ in range(6_000)], law)
     assert not fits_table([faulty.winner() for _ in range(6_000)], law)
-    monkeypatch.setattr(pool_choice, "_PIECE_BYTES", 16)
+    monkeypatch.setattr(pieces, "_PIECE_BYTES", 16)
     seeds = range(40)
     ours = [drawn(ScoreTable(SCORES[:, None], Backwards()), SeededNoise(seed)) for seed in seeds]
     assert ours == [drawn(ScoreTable(SCORES[:, None]), SeededNoise(seed)) for seed in seeds]
@@ -150,15 +150,6 @@ def test_a_pool_that_changes_between_the_passes_is_noticed():
         drawn(Changing(), SeededNoise(0))
 
 
-def test_pieces_cover_everything_once_and_are_not_too_many():
-    for count, each in ((1, 10), (10**6, 256), (10**9, 1536), (5, 2**30)):
-        pieces = pieces_of(count, each)
-        assert pieces[0].start == 0
-        assert pieces[-1].stop == count
-        assert all(one.stop == two.start for one, two in pairwise(pieces))
-        assert len(pieces) <= 1024
-
-
 def test_a_pool_is_mapped_where_it_is_read():
     pool = PublicEmbeddings(POOL)
     features = PublicMap(axes=3).fit(6, pool)
@@ -167,3 +158,16 @@ def test_a_pool_is_mapped_where_it_is_read():
     assert view.shape == (100, 3)
     assert (view[10:20] == whole[10:20]).all()
     assert (view[np.array([99, 0])] == whole[[99, 0]]).all()
+
+
+def test_bytes_on_the_grid_are_taken_as_they_are(tmp_path):
+    stored = UnitNorm().fit(6, None).lattice(POOL, 127).astype(np.int8)
+    stored[3] = 127  # longer than the norm
+    np.save(tmp_path / "pool.npy", stored)
+    view = GridPool(UnitNorm().fit(6, None), ShardedRows([tmp_path / "pool.npy"]), "int8")
+    want = stored.copy()
+    want[3] = 0
+    assert (view[:] == want).all()
+    assert (view[np.array([3, 5])] == want[[3, 5]]).all()
+    other = GridPool(UnitNorm().fit(6, None), ShardedRows([tmp_path / "pool.npy"]), "float16")
+    assert (other[:] == UnitNorm().fit(6, None).lattice(stored.astype(np.float32), 2047)).all()

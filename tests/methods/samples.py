@@ -105,7 +105,7 @@ class Silent(SeededNoise):
 
     def best_set(self, bins, size, scale):
         found = bins.falling()
-        lots = yield [Wanted(*one[:2], tuple(range(one.count))) for one in found]
+        lots = yield [Wanted(*one[:2], tuple(range(one.held))) for one in found]
         best = sorted((one for lot in lots for one in lot), key=lambda one: (-one.score, one.position))
         return tuple(sorted(one.position for one in best[:size]))
 

@@ -29,9 +29,9 @@ def same(first, second):
 def test_bins_hold_every_candidate_once_and_do_not_overlap(scores, size, scale):
     bins = ScoreBins.of(scores, scale, size)
     falling = bins.falling()
-    assert sum(one.count for one in falling) == len(scores)
-    assert all((scores >> one.level == one.index).sum() == one.count for one in falling)
-    assert all(lower.high < one.index << one.level for one, lower in pairwise(falling))
+    assert sum(one.held for one in falling) == len(scores)
+    assert all((scores >> one.level == one.place).sum() == one.held for one in falling)
+    assert all(lower.high < one.place << one.level for one, lower in pairwise(falling))
     assert bins.top.tolist() == sorted(scores.tolist(), reverse=True)[:size]
 
 

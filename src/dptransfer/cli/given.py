@@ -98,17 +98,18 @@ def given_rows(
         early = None if ask is None else intake.facts(**about)
         plain = shots is None and vocabulary is None
         outline = None if early is None or public is None or not plain else intake.outline(public)
-        if outline is not None:
+        if ask is not None and outline is not None:
             ask(early, outline)
         pool = with_words(None if public is None else intake.public(public), vocabulary)
         beside = with_shots(pool, shots, classes, features, label_column)
-        if early is not None:
+        if ask is not None and early is not None:
             ask(early, beside)
         rows = intake.private(**about)
         facts, tested = rows.facts, None
         if test is not None and loaded is not None and not is_table(test, features=features):
-            columns = {"text_column": text_column, "label_column": label_column}
-            tested = labelled_examples(test, loaded, facts.classes, **columns)
+            tested = labelled_examples(
+                test, loaded, facts.classes, text_column=text_column, label_column=label_column
+            )
         elif test is not None:
             tested = labelled_rows(test, facts, features=features, label_column=label_column)
         yield Given(

@@ -1,4 +1,10 @@
-"""Mean and principal axes of a public pool: computed once per pool, and kept in memory and on disk."""
+"""Mean and principal axes of a public pool: computed once per pool, and kept in memory and on disk.
+
+The mean and the second moment are sums over rows, taken in whole numbers: rows of norm 2²⁴ on the lattice are
+rounded to steps of 2⁸, which leaves norms of at most 2¹⁶ + 64 and products below 2³³, so float64 holds the
+sums of 2²⁰ rows and int64 those of 2³⁰. So they are the same in whatever pieces the pool is read, by whomever
+and in whatever order.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +16,17 @@ from pathlib import Path
 
 import numpy as np
 
-from dptransfer.arrays import Floats, Rows
+from dptransfer.arrays import Floats, Integers, Rows
 from dptransfer.data.embeddings import PublicEmbeddings
+from dptransfer.errors import DataError
+from dptransfer.features.lattice import unit_lattice
+from dptransfer.workers.pieces import pieces_of
 
 _KEPT_IN_MEMORY = 4
-_ROWS_AT_ONCE = 8192
-_FORMAT = "axes-1"  # part of the file name, so that a change of the computation makes new files
+_FINE_NORM, _NORM = 2**24, 2**16
+_MOST_ROWS = 2**30
+_ELEMENTS_AT_ONCE = 2**22
+_FORMAT = "axes-2"  # part of the file name, so that a change of the computation makes new files
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,35 +76,75 @@ def cache_folder() -> Path:
 
 
 def _compute(public: PublicEmbeddings) -> PrincipalAxes:
-    """Public data: ordinary floats are fine here."""
+    """Public data: ordinary floats are fine for all but the sums."""
     rows = public.rows
-    root = bool((rows >= 0).all())
     count, dimension = rows.shape
     if 2 * count <= dimension:  # far cheaper than a (dimension, dimension) matrix, and the same axes
-        wide = _unit(rows, root).astype(np.float64)
+        few = rows[:]
+        root = bool((few >= 0).all())
+        wide = _unit_floats(few, root)
         mean = wide.mean(axis=0)
         _, lengths, across = np.linalg.svd(wide - mean, full_matrices=False)
         return PrincipalAxes(root, mean, across.T, np.maximum(lengths**2 / count, np.finfo(float).tiny))
-    mean = np.zeros(dimension)
-    second = np.zeros((dimension, dimension))
-    for start in range(0, count, _ROWS_AT_ONCE):
-        unit = _unit(rows[start : start + _ROWS_AT_ONCE], root)
-        mean += unit.sum(axis=0, dtype=np.float64)
-        second += unit.T @ unit
-    mean /= count
-    variance, axes = np.linalg.eigh(second / count - np.outer(mean, mean))
+    if count > _MOST_ROWS:
+        raise DataError(
+            f"The axes of a public pool are found from at most 2³⁰ rows; it has {count}. Use a part of it, "
+            "or features=UnitNorm()."
+        )
+    sums = _sums(public, root=True)
+    root = sums is not None
+    sums = _sums(public, root=False) if sums is None else sums
+    assert sums is not None
+    mean = sums[0] / (float(_NORM) * count)
+    second = sums[1:] / (float(_NORM) ** 2 * count)
+    variance, axes = np.linalg.eigh(second - np.outer(mean, mean))
     order = np.argsort(-variance)
     return PrincipalAxes(root, mean, axes[:, order], np.maximum(variance[order], np.finfo(float).tiny))
 
 
-def _unit(rows: Rows, root: bool) -> Rows:
-    """Rows of unit norm in float32, of their square roots where `root` says so."""
-    # By the largest entry first: squares of very large or very small entries would leave float32.
-    peak = np.maximum(np.abs(rows).max(axis=1, keepdims=True), np.finfo(rows.dtype).tiny)
-    unit = (rows / peak).astype(np.float32)
-    unit = np.sqrt(unit) if root else unit
-    norms = np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    return np.asarray(unit / norms)
+def _sums(public: PublicEmbeddings, *, root: bool) -> Integers | None:
+    """The sum of all rows and, below it, that of products; None where roots of negatives are asked for."""
+    rows = public.rows
+    total = np.zeros((rows.shape[1] + 1, rows.shape[1]), dtype=np.int64)
+    work, pieces = _Moments(rows, root), pieces_of(len(rows), rows.dtype.itemsize * rows.shape[1])
+    if not len(work(slice(0, 1))):  # mostly the first row tells
+        return None
+    for _, part in public.workers.each(work, pieces, "piece of the public pool"):
+        if not len(part):
+            return None
+        total += part
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """The sums over a piece of the pool, as `_sums` gives them; nothing where a root has no argument."""
+
+    rows: Rows
+    root: bool
+
+    def __call__(self, piece: slice) -> Integers:
+        dimension = self.rows.shape[1]
+        total = np.zeros((dimension + 1, dimension), dtype=np.int64)
+        step = max(1, _ELEMENTS_AT_ONCE // dimension)
+        for start in range(piece.start, piece.stop, step):
+            part = self.rows[start : min(start + step, piece.stop)]
+            if self.root and not (part >= 0).all():
+                return total[:0]
+            unit = np.rint(unit_lattice(part, _FINE_NORM, root=self.root) * (_NORM / _FINE_NORM))
+            total[0] += unit.sum(axis=0).astype(np.int64)
+            total[1:] += (unit.T @ unit).astype(np.int64)
+        return total
+
+
+def _unit_floats(rows: Rows, root: bool) -> Floats:
+    """Rows of unit norm, of their square roots where `root` says so."""
+    # By the largest entry first: squares of very large or very small entries would leave the floats.
+    wide = rows.astype(np.float64)
+    wide /= np.maximum(np.abs(wide).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    wide = np.sqrt(wide) if root else wide
+    wide /= np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    return wide
 
 
 def _read(file: Path, count: int, dimension: int) -> PrincipalAxes | None:

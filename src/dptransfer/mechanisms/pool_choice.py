@@ -28,9 +28,8 @@ from dptransfer.noise import NoiseSource
 from dptransfer.noise.race import Choice, Seen, Wanted, looked_up
 from dptransfer.noise.score_bins import ScoreBins
 from dptransfer.workers import Here, Workers
+from dptransfer.workers.pieces import pieces_of
 
-_MOST_PIECES = 1024
-_PIECE_BYTES = 2**26
 _SCORES_AT_ONCE = 2**23
 _COLUMNS = 8  # eight int64 are one line of the cache
 _TOP = -1  # stands for a level where one of the largest scores is listed
@@ -123,16 +122,6 @@ def chosen(
     return np.array([results[own] for own in range(scored.classes)], dtype=np.int64)
 
 
-def pieces_of(count: int, bytes_each: int) -> list[slice]:
-    """Parts of so many rows: of some megabytes each, and of more where there would be too many.
-
-    >>> pieces_of(100, 2**20)
-    [slice(0, 64, None), slice(64, 100, None)]
-    """
-    step = max(1, _PIECE_BYTES // max(1, bytes_each), -(-count // _MOST_PIECES))
-    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
-
-
 @dataclass(frozen=True, eq=False)
 class _Counting:
     """Counts the scores of a piece by bins: rows of (class, level, index, count), and of the largest."""
@@ -206,7 +195,7 @@ class _Counts:
         """How many candidates each piece has in a bin; a piece's own bins are as wide or narrower."""
         pieces, _, levels, indices, counts = self._of_class[own].T
         inside = (levels != _TOP) & (levels <= wanted.level)
-        inside[inside] = indices[inside] >> (wanted.level - levels[inside]) == wanted.index
+        inside[inside] = indices[inside] >> (wanted.level - levels[inside]) == wanted.place
         found = np.zeros(self._pieces, dtype=np.int64)
         np.add.at(found, pieces[inside], counts[inside])
         return found

@@ -23,7 +23,7 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -144,13 +144,32 @@ class Workspace:
 
     def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
         """A private intermediate: from its file if it is there and whole, else computed and written."""
+        file = self._file_of(what)
+        found = _loaded(file)
+        return self._written(file, compute()) if found is None else found
+
+    def kept_pieces(
+        self, what: str, count: int, compute: Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]]
+    ) -> list[AnyArray]:
+        """Likewise many: those whose files are not there, or not whole, are asked for."""
+        files = [self._file_of(f"{what}|{number}") for number in range(count)]
+        found = {number: _loaded(file) for number, file in enumerate(files)}
+        missing = [number for number in found if found[number] is None]
+        for number, array in compute(missing) if missing else ():
+            found[number] = self._written(files[number], array)
+        return [array for array in found.values() if array is not None]
+
+    def forget_pieces(self, what: str, count: int) -> None:
+        """Delete what `kept_pieces` wrote: nothing is computed from it any more."""
+        with self._in_words():
+            for number in range(count):
+                self._file_of(f"{what}|{number}").unlink(missing_ok=True)
+
+    def _file_of(self, what: str) -> Path:
         name = hashlib.sha256(f"{self._charge}|{what}".encode()).hexdigest()[:16]
-        file = self.path / f"{name}.npy"
-        try:
-            return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
-        except (OSError, ValueError, EOFError):
-            pass  # not there, or the machine failed while it was written
-        array = compute()
+        return self.path / f"{name}.npy"
+
+    def _written(self, file: Path, array: AnyArray) -> AnyArray:
         draft = file.with_suffix(".draft")
         with self._in_words():
             with open(draft, "wb", opener=owner_only) as stream:
@@ -209,6 +228,7 @@ class RecordedNoise:
     def __init__(self, noise: NoiseSource, workspace: Workspace, *, finished: bool) -> None:
         self._noise, self._workspace, self._finished = noise, workspace, finished
         self._asked, self._drawing = 0, False
+        self._pieces: list[tuple[str, int]] = []
 
     @property
     def seeded(self) -> bool:
@@ -218,11 +238,24 @@ class RecordedNoise:
     def once(self, what: str, draw: Callable[[], AnyArray]) -> AnyArray:
         """The run's next answer."""
         self._asked += 1
-        return self._workspace.once(self._asked, what, None if self._finished else lambda: self._draw(draw))
+        drawn = None if self._finished else lambda: self._draw(draw)
+        answer = self._workspace.once(self._asked, what, drawn)
+        while self._pieces:
+            self._workspace.forget_pieces(*self._pieces.pop())
+        return answer
 
     def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
         """A private intermediate, computed once for this point of the run: trials may use the same words."""
         return self._workspace.kept(f"{self._asked}|{what}", compute)
+
+    def kept_pieces(
+        self, what: str, count: int, compute: Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]]
+    ) -> list[AnyArray]:
+        """Likewise many; those that an answer is drawn from are deleted once it is on disk."""
+        name = f"{self._asked}|{what}"
+        if self._drawing:
+            self._pieces.append((name, count))
+        return self._workspace.kept_pieces(name, count, compute)
 
     def _draw(self, draw: Callable[[], AnyArray]) -> AnyArray:
         self._drawing = True
@@ -239,6 +272,14 @@ class RecordedNoise:
                 "asked for outside. The charge stands; please report this to the method's authors."
             )
         return getattr(self._noise, name)
+
+
+def _loaded(file: Path) -> AnyArray | None:
+    """What the file holds; None if it is not there, or the machine failed while it was written."""
+    try:
+        return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
+    except (OSError, ValueError, EOFError):
+        return None
 
 
 def _make(file: Path) -> None:

@@ -56,7 +56,7 @@ class Wanted(NamedTuple):
     """Candidates that a choice has to see: of one bin, by their number in it, in order of position."""
 
     level: int
-    index: int
+    place: int
     numbers: tuple[int, ...]
 
 
@@ -80,7 +80,7 @@ def best_set(bins: ScoreBins, size: int, scale: float, randbits: RandomBits) -> 
     (1, 3)
     """
     found = bins.falling()
-    above = np.cumsum([0] + [one.count for one in found]).tolist()
+    above = np.cumsum([0] + [one.held for one in found]).tolist()
     sets = [math.comb(upto, size) for upto in above]
     highest = next(one.high for one, upto in zip(found, sets[1:], strict=True) if upto)
     bounds, one_in_bits = _bounds([max(0, highest - one.high) for one in found], scale, sets[-1])
@@ -88,18 +88,18 @@ def best_set(bins: ScoreBins, size: int, scale: float, randbits: RandomBits) -> 
     while True:
         place = _drawn(weights, randbits)
         lowest, better = found[place], above[place]
-        shares = [math.comb(lowest.count, m) * math.comb(better, size - m) for m in range(1, size + 1)]
+        shares = [math.comb(lowest.held, m) * math.comb(better, size - m) for m in range(1, size + 1)]
         members = 1 + _drawn(shares, randbits)
-        (seen,) = yield [Wanted(*lowest[:2], _subset(lowest.count, members, randbits))]
+        (seen,) = yield [Wanted(lowest.level, lowest.place, _subset(lowest.held, members, randbits))]
         gap, factor = highest - min(one.score for one in seen), Fraction(one_in_bits, bounds[place])
         if below_exponential(randbits(64), 64, gap, scale, factor, randbits):
             break
     others = np.array(_subset(better, size - members, randbits), dtype=np.int64)
     places = np.searchsorted(above, others, side="right") - 1
-    wanted = [
-        Wanted(*found[place][:2], tuple((others[places == place] - above[place]).tolist()))
-        for place in np.unique(places)
-    ]
+    wanted = []
+    for place in np.unique(places):
+        numbers = others[places == place] - above[place]
+        wanted.append(Wanted(found[place].level, found[place].place, tuple(numbers.tolist())))
     lots = [seen, *((yield wanted) if wanted else ())]
     return tuple(sorted(one.position for lot in lots for one in lot))
 
@@ -114,14 +114,14 @@ def permute_and_flip(bins: ScoreBins, scale: float, randbits: RandomBits) -> Cho
     """
     found = bins.falling()
     bounds, one_in_bits = _bounds([max(0, bins.best - one.high) for one in found], scale, 1)
-    weights = [one.count * bound for one, bound in zip(found, bounds, strict=True)]
+    weights = [one.held * bound for one, bound in zip(found, bounds, strict=True)]
     clock = ExponentialClock(Fraction(sum(weights), one_in_bits), randbits)
     out = set()
     while True:
         clock.tick()
         place = _drawn(weights, randbits)
-        number = below(found[place].count, randbits)
-        ((seen,),) = yield [Wanted(*found[place][:2], (number,))]
+        number = below(found[place].held, randbits)
+        ((seen,),) = yield [Wanted(found[place].level, found[place].place, (number,))]
         gap, factor = bins.best - seen.score, Fraction(one_in_bits, bounds[place])
         stays = below_exponential(randbits(64), 64, gap, scale, factor, randbits)
         if stays and seen.position not in out:
@@ -143,7 +143,7 @@ def settled(choice: Choice, scores: Integers) -> tuple[int, ...]:
 
 def looked_up(wanted: Wanted, scores: Integers) -> list[Seen]:
     """The candidates that a choice wants to see, as far as they are among these scores."""
-    places = np.flatnonzero(scores >> wanted.level == wanted.index)
+    places = np.flatnonzero(scores >> wanted.level == wanted.place)
     places = places[[number for number in wanted.numbers if number < len(places)]]
     return [Seen(int(place), int(scores[place])) for place in places]
 

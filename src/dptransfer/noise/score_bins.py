@@ -32,13 +32,13 @@ class Bin(NamedTuple):
     """One bin, and how many candidates have a score in it."""
 
     level: int
-    index: int
-    count: int
+    place: int
+    held: int
 
     @property
     def high(self) -> int:
         """Largest score in it."""
-        return ((self.index + 1) << self.level) - 1
+        return ((self.place + 1) << self.level) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class ScoreBins:
     """Candidates of one class by their scores.
 
     >>> bins = ScoreBins.of(np.array([3, 900, 901, 7]), scale=8.0)
-    >>> [(one.index << one.level, one.high, one.count) for one in bins.falling()]
+    >>> [(one.place << one.level, one.high, one.held) for one in bins.falling()]
     [(900, 901, 2), (4, 7, 1), (0, 3, 1)]
 
     Attributes:
@@ -83,9 +83,9 @@ class ScoreBins:
             gaps = (np.int64(last >> level) - (scores >> level)).view(np.uint64)
             near = gaps < _COUNTED_AT_ONCE
             everything = bool(near.all())
-            counts = np.bincount((gaps if everything else gaps[near]).view(np.int64))
-            taken = np.flatnonzero(counts)
-            found.append((level, (last >> level) - taken, counts[taken]))
+            filled = np.bincount((gaps if everything else gaps[near]).view(np.int64))
+            taken = np.flatnonzero(filled)
+            found.append((level, (last >> level) - taken, filled[taken]))
             if everything:
                 break
             scores, level = scores[~near], level + _COARSER

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.arrays import AnyArray, Integers
 from dptransfer.compute.similarity import GRID_DTYPE, GRID_NORM
+from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.features import FittedFeatures
+from dptransfer.features.unit_norm import FittedUnitNorm
 
 GridRows = NDArray[np.integer[Any]]
 
@@ -54,4 +56,20 @@ class GridPool:
         return len(self.rows)
 
     def __getitem__(self, which: slice | Integers) -> GridRows:
-        return grid_rows(self.features, self.rows[which], self.precision)
+        if not self._on_the_grid:
+            return grid_rows(self.features, self.rows[which], self.precision)
+        stored: GridRows = cast(Any, self.rows).read(which, as_stored=True)
+        # Products of the bytes themselves, in int32, where a row of 2¹⁴ of them has room.
+        squares = np.einsum("ij,ij->i", stored, stored, dtype=np.int32)
+        longer = squares > GRID_NORM[self.precision] ** 2
+        return np.where(longer[:, None], np.int8(0), stored) if longer.any() else stored
+
+    @property
+    def _on_the_grid(self) -> bool:
+        """Whether the files hold rows of this grid: whole numbers of one byte, of unit norm at 127.
+
+        They are taken as they are, which keeps their precision, and saves the way there and back; one that is
+        longer than the norm becomes a row of zeros.
+        """
+        stored = isinstance(self.rows, ShardedRows) and self.rows.stored == np.int8
+        return stored and self.precision == "int8" and self.features == FittedUnitNorm(self.shape[1])

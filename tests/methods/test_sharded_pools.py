@@ -1,0 +1,145 @@
+"""Fits on pools in many files: the same release as from one array, whoever works."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dptransfer import Budget
+from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, ShardedRows, read_public, write_embeddings
+from dptransfer.errors import ArgumentError
+from dptransfer.features import PublicMap
+from dptransfer.ledger import Ledger
+from dptransfer.methods import Auto, PublicPriorPrototypes, PublicPrototypes, TopKPrototypes
+from dptransfer.noise import SeededNoise
+from dptransfer.workers import Processes, pieces
+
+from .samples import Repeatable
+
+RNG = np.random.default_rng(0)
+CENTRES = RNG.normal(size=(3, 8))
+ROWS = (CENTRES[np.arange(120) % 3] + 0.3 * RNG.normal(size=(120, 8))).astype(np.float32)
+POOL = (CENTRES[np.arange(300) % 3] + RNG.normal(size=(300, 8))).astype(np.float32)
+BUDGET = Budget(epsilon=2.0, delta=1e-5)
+METHODS = {
+    "public": PublicPrototypes(),
+    "public, mapped": PublicPrototypes(features=PublicMap(axes=4)),
+    "public, pure": PublicPrototypes(mechanism="permute-and-flip", lowest=0.5),
+    "top-k": TopKPrototypes(k=3, highest=1.5),
+    "public-prior": PublicPriorPrototypes(),
+    "auto": Auto(),
+}
+
+
+def shards_of(folder, rows, count):
+    files = []
+    for number, part in enumerate(np.array_split(rows, count)):
+        files.append(folder / f"part-{number:03}.npy")
+        np.save(files[-1], part)
+    return ShardedRows(files)
+
+
+def released(method, pool, folder, rows=ROWS, **how):
+    private = PrivateEmbeddings(rows, np.arange(120) % 3, classes=["a", "b", "c"], name="few")
+    model = method.fit(private, pool, budget=BUDGET, ledger=Ledger.in_memory(), noise=SeededNoise(3), **how)
+    # The ledger's head and the day are those of the fit, not of the data.
+    made = replace(model.provenance, ledger_head="0" * 64, created="then", versions={})
+    path = replace(model, provenance=made).save(folder, unsafe_for_publication=True)
+    return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_releases_from_one_array_and_from_shards_are_equal(method, tmp_path, monkeypatch):
+    whole = released(method, PublicEmbeddings(POOL), tmp_path / "one")
+    monkeypatch.setattr(pieces, "_PIECE_BYTES", 32 * 41)
+    for count in (7, 100):
+        (tmp_path / f"{count}").mkdir()
+        pool = PublicEmbeddings(shards_of(tmp_path / f"{count}", POOL, count))
+        assert released(method, pool, tmp_path / f"of {count}") == whole
+
+
+@pytest.mark.parametrize("method", [METHODS["top-k"], METHODS["public-prior"]])
+def test_private_rows_may_be_in_shards_too(method, tmp_path):
+    whole = released(method, PublicEmbeddings(POOL), tmp_path / "one")
+    assert released(method, PublicEmbeddings(POOL), tmp_path / "two", shards_of(tmp_path, ROWS, 7)) == whole
+
+
+def test_processes_give_the_same_release(tmp_path, monkeypatch):
+    whole = released(METHODS["public, mapped"], PublicEmbeddings(POOL), tmp_path / "one")
+    monkeypatch.setattr(pieces, "_PIECE_BYTES", 32 * 41)
+    pool = PublicEmbeddings(shards_of(tmp_path, POOL, 7)).with_workers(Processes(2))
+    assert released(METHODS["public, mapped"], pool, tmp_path / "two") == whole
+
+
+def test_another_pool_gives_another_release(tmp_path):
+    whole = released(METHODS["top-k"], PublicEmbeddings(POOL), tmp_path / "one")
+    other = PublicEmbeddings(shards_of(tmp_path, POOL[::-1], 7))
+    assert released(METHODS["top-k"], other, tmp_path / "two") != whole
+
+
+def test_a_stored_pool_in_shards_and_in_bytes_is_chosen_from(tmp_path):
+    bytes_of = np.rint(POOL / np.linalg.norm(POOL, axis=1, keepdims=True) * 126).astype(np.int8)
+    method = PublicPrototypes(precision="int8")
+    found = []
+    for rows in (300, 64):
+        path = tmp_path / f"{rows}.emb"
+        write_embeddings(path, bytes_of, dtype="int8", shard_rows=rows, public=True)
+        found.append(released(method, read_public(path), tmp_path / f"model {rows}"))
+    assert found[0] == found[1]
+
+
+class Stops(Exception):
+    pass
+
+
+class FromTheEnd:
+    """Works from the last piece on, and stops after some."""
+
+    def __init__(self, most):
+        self.most = most
+
+    def each(self, work, pieces, what):
+        for number in list(reversed(range(len(pieces))))[: self.most]:
+            yield number, work(pieces[number])
+        if self.most < len(pieces):
+            raise Stops
+
+    def ready(self):
+        pass
+
+
+def test_a_run_that_stopped_goes_on_with_the_pieces_that_are_missing(tmp_path, monkeypatch):
+    whole = released(METHODS["top-k"], PublicEmbeddings(POOL), tmp_path / "one")
+    monkeypatch.setattr(pieces, "_PIECE_BYTES", 16 * 41)
+    pool, ledger, space = PublicEmbeddings(POOL), Ledger.in_memory(), tmp_path / "space"
+    private = PrivateEmbeddings(ROWS, np.arange(120) % 3, classes=["a", "b", "c"], name="few")
+    how = {"budget": BUDGET, "ledger": ledger, "noise": Repeatable(3), "workspace": space}
+    with pytest.raises(Stops):
+        METHODS["top-k"].fit(private, pool.with_workers(FromTheEnd(3)), **how)
+    how["noise"] = Repeatable(3)
+    kept = sorted(space.glob("*.npy"))
+    assert len(kept) == 3
+    assert all(file.stat().st_mode & 0o077 == 0 for file in kept)
+    asked = []
+
+    class Watched(FromTheEnd):
+        def each(self, work, pieces, what):
+            asked.append(len(pieces))
+            return super().each(work, pieces, what)
+
+    model = METHODS["top-k"].fit(private, pool.with_workers(Watched(10**6)), **how)
+    assert asked[0] == 8 - 3
+    assert not list(space.glob("*.npy"))  # partial counts are gone once the choice is on disk
+    assert [type(entry).__name__ for entry in ledger.history()] == ["Charge", "Closing"]
+    made = replace(model.provenance, ledger_head="0" * 64, created="then", versions={})
+    path = replace(model, provenance=made).save(tmp_path / "two")
+    assert (path / "model.safetensors").read_bytes() == whole["model.safetensors"]
+
+
+def test_noise_for_each_candidate_is_refused_over_shards_before_the_charge(tmp_path):
+    ledger = Ledger.in_memory()
+    pool = PublicEmbeddings(shards_of(tmp_path, POOL, 7))
+    private = PrivateEmbeddings(ROWS, np.arange(120) % 3, classes=["a", "b", "c"])
+    with pytest.raises(ArgumentError, match="permute-and-flip"):
+        PublicPrototypes(mechanism="laplace").fit(private, pool, budget=BUDGET, ledger=ledger)
+    assert not ledger.history()
