@@ -8,12 +8,13 @@
 The pool is made on the fly, random directions on the grid of norm 127 in shards of half a million rows; pools
 of several sizes are the first shards of the largest. `ours` is all of a fit of `public` on int8: mapping,
 scoring, counting, drawing and looking up. `bare` is what nobody can do without: the same slices of the same
-files, mapped by numpy, made into float32 and multiplied by BLAS, on as many threads as there are cores,
-with nothing done to the products.
+files, mapped by numpy, made into floats and multiplied by BLAS, on as many threads as there are cores, with
+nothing done to the products.
 
-- open: no caps, so that a class is one vector, the sum of its rows. Bare multiplies with these.
+- open: no caps, so that a class is one vector, the sum of its rows. Bare multiplies with these in float64:
+  the products, 127² a private row, are too large for float32 to hold them exactly, as ours must be.
 - capped: 1 + cosine between 0.8 and 1.3 counts, so that every private row is multiplied. Bare multiplies
-  with all of them, and neither caps nor sums.
+  with all of them in float32, and neither caps nor sums.
 
 Every measurement is a process of its own, and bare is measured before and after ours. Memory is the sum of
 the high-water marks of that process and all that it starts, mapped parts of files included.
@@ -36,7 +37,7 @@ from pathlib import Path
 import numpy as np
 
 CAPS = {"open": (0.0, 2.0), "capped": (0.8, 1.3)}
-NORM, SHARD_ROWS, SLAB_ROWS, CLASSES = 127, 500_000, 2048, 10
+NORM, SHARD_ROWS, SLAB_ROWS, CLASSES = 127, 500_000, 1024, 10
 HEADER = ("rows", "caps", "who", "seconds", "rows a second", "bare, s", "share", "of a core", "MiB")
 
 
@@ -81,10 +82,11 @@ def bare(files: list[Path], rows: int, x, labels, case: str) -> None:
     from threadpoolctl import threadpool_limits
 
     own = x.astype(np.float32)
-    own = np.stack([own[labels == c].sum(axis=0) for c in range(CLASSES)]) if case == "open" else own
+    if case == "open":
+        own = np.stack([own[labels == c].sum(axis=0, dtype=np.float64) for c in range(CLASSES)])
 
     def slab(part) -> None:
-        np.dot(part.astype(np.float32), own.T)
+        np.dot(part.astype(own.dtype), own.T)
 
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for file in files:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -178,8 +179,9 @@ class PoolScores:
 
     @property
     def bytes_each(self) -> int:
-        """Of a candidate on the grid."""
-        return 2 * int(self.candidates.shape[1])
+        """Of a candidate on the grid; a device is given sixteen times as many at a time, to be kept busy."""
+        width = int(self.candidates.shape[1])
+        return 2 * width if self.similarity.device == "cpu" else -(-width // 8)
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -188,8 +190,8 @@ class PoolScores:
         """(candidates, classes) scores of the candidates at these positions."""
         return self.similarity(self.candidates[piece])
 
-    def only(self, wanted: int) -> PoolScores:
-        """The same candidates with their scores for one class."""
+    def only(self, wanted: Sequence[int]) -> PoolScores:
+        """The same candidates with their scores for some classes."""
         return replace(self, similarity=self.similarity.only(wanted))
 
     def __getstate__(self) -> dict[str, Any]:
