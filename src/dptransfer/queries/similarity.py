@@ -102,15 +102,18 @@ class SimilarityScores(BoundedQuery):
 
     def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """(candidates, classes) scores."""
-        return self.scored(rows, labels, None).all()
+        return self._scored(rows, labels, None).all()
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """(candidates, classes) scores, in which each row counts as many times as its person's rows may."""
-        return self.scored(rows, labels, people).all()
+        return self._scored(rows, labels, people).all()
 
     def scored(self, rows: AnyArray, labels: Labels, people: People | None) -> PoolScores:
         """The same scores, a piece of the candidates at a time."""
         self.require_unit(people)
+        return self._scored(rows, labels, people)
+
+    def _scored(self, rows: AnyArray, labels: Labels, people: People | None) -> PoolScores:
         weights = None if people is None else row_weights(people, self.bound.examples)
         similarity = self._similarity(rows, labels, weights, self.classes)
         return PoolScores(self.candidates, similarity, self.workers)
