@@ -128,7 +128,8 @@ class Linear:
                     sums[owner] += weight * panel.rows[start:end].sum(axis=0, dtype=np.float64)
                     counts[owner] += weight * (end - start)
                     start = end
-        self._part, parts = PART, [sums] if weights is None else exact_parts(sums)
+        parts: list[AnyArray]
+        self._part, parts = PART, [sums] if weights is None else [*exact_parts(sums)]
         part = _float32_part(len(private_rows), private_rows.shape[1], norm)
         if weights is None and part is not None:
             self._part, parts = part, [one.astype(np.float32) for one in exact_parts(sums, part)]

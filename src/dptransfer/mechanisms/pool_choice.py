@@ -31,7 +31,7 @@ from dptransfer.workers import Here, Workers
 from dptransfer.workers.pieces import pieces_of
 
 _SCORES_AT_ONCE = 2**23
-_SLAB_BYTES = 2**24
+_SLAB_BYTES = 2**26
 _COLUMNS = 8  # eight int64 are one line of the cache
 _TOP = -1  # stands for a level where one of the largest scores is listed
 
@@ -107,7 +107,7 @@ def chosen(
         noise: keeps the counts of pieces where a run may have to go on.
     """
     pieces = pieces_of(len(scored), scored.bytes_each)
-    work = _Counting(scored, scale, size)
+    work = Counting(scored, scale, size)
 
     def count(missing: Sequence[int]) -> Iterator[tuple[int, AnyArray]]:
         todo = [pieces[number] for number in missing]
@@ -124,7 +124,7 @@ def chosen(
 
 
 @dataclass(frozen=True, eq=False)
-class _Counting:
+class Counting:
     """Counts the scores of a piece by bins: rows of (class, level, index, count), and of the largest."""
 
     scored: Scored
@@ -132,6 +132,7 @@ class _Counting:
     size: int
 
     def __call__(self, piece: slice) -> Integers:
+        """The counts of a piece."""
         lots = [self._bins(scores) for scores in _in_slabs(self.scored, piece)]
         by_class = enumerate(zip(*lots, strict=True))
         return np.concatenate([_packed(own, ScoreBins.together(bins)) for own, bins in by_class])

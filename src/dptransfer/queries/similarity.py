@@ -182,9 +182,9 @@ class PoolScores:
 
     @property
     def bytes_each(self) -> int:
-        """Of a candidate on the grid; a device is given sixteen times as many at a time, to be kept busy."""
+        """Of a candidate with the floats made of it; a device gets sixteen times as many, to be kept busy."""
         width = int(self.candidates.shape[1])
-        return 2 * width if self.similarity.device == "cpu" else -(-width // 8)
+        return 8 * width if self.similarity.device == "cpu" else -(-width // 2)
 
     def __len__(self) -> int:
         return len(self.candidates)
