@@ -45,6 +45,12 @@ def test_each_method_reads_what_it_needs(pool):
     assert passes(TopKPrototypes(k=5), pool)["looking up"] == 15 * 100 * WIDTH
 
 
+def test_a_lookup_takes_a_share_of_scoring(pool):
+    for caps, share in (({}, 3 / 40), ({"lowest": 0.5}, 1 / 40)):  # of three classes, or of one at a time
+        _, scoring, looking = pool_sizing(PublicPrototypes(**caps), FACTS, pool).passes
+        assert looking.seconds == pytest.approx(share * scoring.seconds)
+
+
 def test_pieces_and_cores_are_those_of_whoever_works(pool):
     here = pool_sizing(PublicPrototypes(), FACTS, pool)
     assert (here.rows, here.pieces, here.processes) == (ROWS, 40, 1)

@@ -180,7 +180,7 @@ def _pool_facts(sizing: PoolSizing, facts: Facts) -> dict[str, object]:
         "It is read for": "; ".join(passes),
         "Time": f"about {duration(sizing.seconds)} for {sizing.private_rows:,} private rows{stand_in}, by a "
         "trial on a part of the pool here",
-        "Memory": f"about {amount(sizing.memory)}{each}",
+        **({} if sizing.memory is None else {"Memory": f"about {amount(sizing.memory)}{each}"}),
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ PRIVATE_ROWS = 10_000
 
 _MOST_MADE_UP = 4096  # with caps each takes the same time, and the rest is multiplied
 _LONG_ENOUGH = 0.25  # seconds of a trial
+_HASHED_AT_ONCE = 2**24
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class PoolSizing:
         processes: that work side by side, this one included.
         cores: on which they work.
         passes: in order.
-        memory: bytes of each process, about.
+        memory: bytes of each process, about; None where the system does not tell.
     """
 
     rows: int
@@ -73,7 +75,7 @@ class PoolSizing:
     processes: int
     cores: int
     passes: tuple[Pass, ...]
-    memory: int
+    memory: int | None
 
     @property
     def seconds(self) -> float:
@@ -108,9 +110,12 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
         counting, times = _scoring(method, facts, public, private_rows)
         pieces = pieces_of(len(rows), counting.scored.bytes_each)
         seconds = times * trial.shared(counting)
-        asked = min(1.0, len(facts.classes) * getattr(method, "k", 1) / len(pieces))
         passes.append(Pass("scoring", len(rows) * row_bytes, seconds))
-        passes.append(Pass("looking up", math.ceil(asked * len(rows)) * row_bytes, asked * seconds))
+        # Each member of each class is looked up in a piece; with caps that takes a class's share of scoring.
+        members = getattr(method, "k", 1)
+        asked = min(1.0, len(facts.classes) * members / len(pieces))
+        seconds *= min(1.0, members / len(pieces)) if _capped(method) else asked
+        passes.append(Pass("looking up", math.ceil(asked * len(rows)) * row_bytes, seconds))
     if len(pieces) < 2:
         return None
     here = isinstance(public.workers, Here)
@@ -125,7 +130,6 @@ def _scoring(
     width = method.outline(facts, public).dimension
     few = PublicEmbeddings(public.rows[: width + 1], encoder=public.encoder, vocabulary=public.vocabulary)
     features = method.prepare(facts, few)  # another map than that of all rows, and as fast
-    capped = method.lowest > 0 or method.highest < 2
     made_up = min(private_rows, _MOST_MADE_UP)
     norm, classes = GRID_NORM[method.precision], len(facts.classes)
     x = unit_lattice(np.random.default_rng(0).normal(size=(made_up, features.dimension)), norm)
@@ -139,7 +143,12 @@ def _scoring(
         method.device,
     )
     scored = PoolScores(GridPool(features, public.rows, method.precision), similarity)
-    return Counting(scored, float(norm**2), 1), private_rows / made_up if capped else 1.0
+    return Counting(scored, float(norm**2), 1), private_rows / made_up if _capped(method) else 1.0
+
+
+def _capped(method: PoolSelection) -> bool:
+    """Whether every private row is multiplied, and not their sums."""
+    return method.lowest > 0 or method.highest < 2
 
 
 class _Trial:
@@ -174,11 +183,17 @@ class _Hashing:
     on_record: bool
 
     def __call__(self, piece: slice) -> None:
-        hashlib.sha256(np.ascontiguousarray(self.rows.read(piece, as_stored=self.on_record)).data)
+        digest = hashlib.sha256()
+        step = max(1, _HASHED_AT_ONCE // (8 * self.rows.shape[1]))
+        for start in range(piece.start, piece.stop, step):
+            part = slice(start, min(start + step, piece.stop))
+            digest.update(np.ascontiguousarray(self.rows.read(part, as_stored=self.on_record)).data)
 
 
-def _memory() -> int:
-    """The most that this process has had so far, a trial included."""
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def _memory() -> int | None:
+    """The most that this process has had so far, a trial included, where the system tells."""
+    try:
+        import resource
+    except ImportError:  # as on Windows
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
