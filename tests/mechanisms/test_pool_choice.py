@@ -168,7 +168,8 @@ def test_a_pool_is_mapped_where_it_is_read():
 
 def test_bytes_on_the_grid_are_taken_as_they_are(tmp_path):
     stored = UnitNorm().fit(6, None).lattice(POOL, 127).astype(np.int8)
-    stored[3] = 127  # longer than the norm
+    stored[3:5] = 127, 0, 0, 0, 0, 0
+    stored[3, 1] = 1  # longer than the norm by a hair
     np.save(tmp_path / "pool.npy", stored)
     view = GridPool(UnitNorm().fit(6, None), ShardedRows([tmp_path / "pool.npy"]), "int8")
     want = stored.copy()
