@@ -140,3 +140,14 @@ def test_people_that_nothing_tells_are_refused(tmp_path, people, rule):
     path = write_embeddings(tmp_path / "a.emb", X, [0, 1, 1, 0], classes=["a", "b"])
     with pytest.raises(DataError, match=rule):
         read_private(path, people=people)
+
+
+def test_rows_in_many_files_are_looked_through_unless_that_is_declined(tmp_path):
+    np.save(tmp_path / "a.npy", X)
+    np.save(tmp_path / "b.npy", np.full_like(X, np.nan))
+    with pytest.raises(DataError, match="must be finite"):
+        read_public(tmp_path)
+    pool = read_public(tmp_path, verify=False)
+    assert len(pool) == 8
+    assert not pool.on_record
+    assert read_public(write_embeddings(tmp_path / "c.emb", X, shard_rows=2)).on_record

@@ -30,6 +30,11 @@ def _none_is_left():
     assert workers_alive() == []
 
 
+def test_no_more_cores_work_than_there_are(monkeypatch):
+    monkeypatch.setattr(processes, "_cores", lambda: [0, 1, 2])
+    assert [Processes(workers).cores for workers in (None, 2, 9)] == [3, 2, 3]
+
+
 def test_every_piece_is_done_once_and_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
