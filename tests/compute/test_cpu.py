@@ -157,3 +157,12 @@ def test_float32_holds_the_products_of_both_parts(norm, rows, width):
         for one in cpu.exact_parts(sums, part):
             assert norm * np.linalg.norm(one) <= 2**24
     assert norm * np.linalg.norm(along) > 2**24  # in one part it would not hold them
+
+
+def test_sums_of_many_equal_rows_on_the_int8_grid_are_exact():
+    rows = np.zeros((2047, 3), dtype=np.int8)
+    rows[:, 0] = 127
+    total = 2047 * 127**2
+    assert total != int(np.float32(total))  # odd and above 2²⁴
+    got = cpu.Capped(rows, np.zeros(2047, dtype=np.int64), 1, 0, 127**2, precision="int8")(rows[:1])
+    assert got.item() == total

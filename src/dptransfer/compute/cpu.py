@@ -2,8 +2,9 @@
 
 Why it is exact: rows are integers of norm at most 2047, so every partial sum of a product is an integer of
 size at most 2047² < 2²² (Cauchy-Schwarz), which float32 holds exactly in any order, with or without fused
-multiply-add. Caps are integers of that size too. Sums over rows are taken in float64, exact to 2⁵³, and
-carried in int64. A tile's sums are below 2³⁴, and with weights of up to 2¹⁶ below 2⁵⁰.
+multiply-add. Caps are integers of that size too. Sums over rows are taken in float64, exact to 2⁵³ (of few
+rows on the int8 grid in float32), and carried in int64. A tile's sums are below 2³⁴, and with weights of up
+to 2¹⁶ below 2⁵⁰.
 
 How it stays fast and small: private rows are taken a panel at a time (32 MiB of float32), sorted by class
 inside the panel. Threads share the public rows, a slab each at a time; a tile is private panel rows × slab,
@@ -42,6 +43,7 @@ _PANEL_ELEMENTS = 2**23
 _SLAB_ELEMENTS = 2**21
 _SLAB_ROWS = 512
 _TILE_ROWS = 2048  # a tall tile: BLAS packs the slab anew for every product, and here for fewer of them
+_FEW_ROWS = 1024  # on the int8 grid: 2¹⁰ products of at most 127² add up to less than 2²⁴
 _GATHERED = 128  # private rows picked out at a time
 _WEIGHT_BITS = 17
 
@@ -80,6 +82,7 @@ class Capped:
         weights: Integers | None = None,
     ) -> None:
         self._private, self._classes, self._caps = (private_rows, labels, weights), classes, (low, high)
+        self._few = precision == "int8"
 
     def __call__(self, public_rows: AnyArray, chunk: int | None = None) -> Integers:
         """(public rows, classes) sums; a memory map is read a slab at a time, of `chunk` rows if given."""
@@ -92,7 +95,7 @@ class Capped:
 
                 def score(start: int, panel: Panel = panel) -> None:
                     slab = np.asarray(public_rows[start : start + step], dtype=np.float32)
-                    _add_capped(result[start : start + step], panel, slab, *self._caps)
+                    _add_capped(result[start : start + step], panel, slab, *self._caps, few=self._few)
 
                 for _ in pool.map(score, slabs):
                     pass
@@ -209,11 +212,15 @@ def panels(
         yield Panel(lot, classes, weight, np.cumsum(sizes))
 
 
-def _add_capped(result: Integers, panel: Panel, slab: Floats32, low: int, high: int) -> None:
-    """Add one panel's capped sums to the result's rows for one slab of public rows."""
-    tile = np.empty((min(_TILE_ROWS, len(panel.rows)), len(slab)), dtype=np.float32)
-    for start in range(0, len(panel.rows), _TILE_ROWS):
-        stop = min(start + _TILE_ROWS, len(panel.rows))
+def _add_capped(result: Integers, panel: Panel, slab: Floats32, low: int, high: int, *, few: bool) -> None:
+    """Add one panel's capped sums to the result's rows for one slab of public rows.
+
+    With few rows in a tile, and products of at most 127², float32 holds sums of a tile, and BLAS takes them.
+    """
+    height = min(_TILE_ROWS, _FEW_ROWS, len(panel.rows)) if few else min(_TILE_ROWS, len(panel.rows))
+    tile, ones = np.empty((height, len(slab)), dtype=np.float32), np.ones(height, dtype=np.float32)
+    for start in range(0, len(panel.rows), height):
+        stop = min(start + height, len(panel.rows))
         dots = tile[: stop - start]
         np.dot(panel.rows[start:stop], slab.T, out=dots)
         np.clip(dots, np.float32(low), np.float32(high), out=dots)
@@ -222,7 +229,11 @@ def _add_capped(result: Integers, panel: Panel, slab: Floats32, low: int, high: 
         cuts = np.array([start, *panel.ends[first:last], stop]) - start
         sums = np.empty((len(cuts) - 1, len(slab)))
         for run in range(len(sums)):
-            np.add.reduce(dots[cuts[run] : cuts[run + 1]], axis=0, dtype=np.float64, out=sums[run])
+            own = dots[cuts[run] : cuts[run + 1]]
+            if few:
+                sums[run] = ones[: len(own)] @ own
+            else:
+                np.add.reduce(own, axis=0, dtype=np.float64, out=sums[run])
         sums -= (low * np.diff(cuts))[:, None]
         owners = panel.classes[first : last + 1]
         if panel.weights is not None:
