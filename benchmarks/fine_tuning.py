@@ -9,7 +9,8 @@ lattice, summed in integers. "Plain" is what anybody runs who protects nobody: o
 pass of the mean loss in the same parameters, from the same stage on, in batches of the same size. Opacus'
 hooks and its ghost clipping take the same parameters as modules; it knows no batch normalisation, whose
 scales and shifts it cannot train. All have the same kernels (deterministic, no TF32); the best of the repeats
-is shown. Memory is the peak above what is held before, on a GPU.
+is shown. Memory is what is taken of a GPU, at the most, above what was taken before: what the allocator keeps
+for later counts, and so does what a recorded micro-batch has to itself.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def batches(kept, y, micro_batch):
         chosen = np.arange(start, min(start + micro_batch, len(y)))
         # Torch's group normalisation crashes on its way back from pictures in another layout (2.13).
         layout = torch.channels_last if has(kept.parts.network, nn.BatchNorm2d) else torch.contiguous_format
-        maps = kept.at(chosen)
+        maps = kept.at(torch.from_numpy(chosen).to(device, non_blocking=True))
         yield (
             maps.contiguous(memory_format=layout) if maps.ndim == 4 else maps,
             torch.from_numpy(y[chosen]).to(device),
@@ -152,17 +153,19 @@ def opacus(model, kept, y, micro_batch, way):
 def measured(step, device, repeats):
     """Seconds of the fastest, and the most memory above what was held before, in MiB; or why it fails."""
     cuda = device.type == "cuda"
-    best, most = float("inf"), 0.0
+    best, most, before = float("inf"), 0.0, 0
+    if cuda:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_reserved()
     for _ in range(repeats + 1):  # the first warms up
         if cuda:
             torch.cuda.synchronize()
-            torch.cuda.reset_peak_memory_stats()
-            before = torch.cuda.memory_allocated()
         start = time.perf_counter()
         step()
         if cuda:
             torch.cuda.synchronize()
-            most = max(most, (torch.cuda.max_memory_allocated() - before) / 2**20)
+            most = (torch.cuda.max_memory_reserved() - before) / 2**20
         best = min(best, time.perf_counter() - start)
     return best, most
 

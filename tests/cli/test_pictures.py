@@ -121,6 +121,18 @@ def test_the_hold_out_is_of_pictures_too(cli_json, photos):
     assert told["charged_evaluation"]["accuracy"]["value"] is not None
 
 
+def test_settings_are_tuned_on_the_pictures_in_one_charge_that_the_plan_told(cli, cli_json, photos, ledger):
+    tune = ("--tune", "clip=0.1,0.3", "--set", "mean_trials=1.5")
+    planned = cli_json("plan", *FILM, *BUDGET, *tune, "--classes", "3")
+    words = (*BUDGET, *tune, "--name", "photos", "--test", photos / "test", "-o", "model")
+    told = cli_json("fit", photos / "private", *FILM, *words)
+    assert told["events"] == planned["events"]
+    assert len(charges(ledger)) == 1
+    assert "'film' with clip 0.1 or 0.3" in " ".join(cli("card", "model").stdout.split())
+    assert "Verified" in cli("verify", "model").stdout
+    assert len(cli_json("predict", "model", photos / "test")) == 15
+
+
 def test_a_private_test_on_pictures_is_charged_and_leaves_nothing(cli_json, film, photos, ledger, tmp_path):
     copy = shutil.copytree(film, tmp_path / "model")
     told = cli_json("evaluate", copy, photos / "test", "--private", "-e", "4", "--name", "testers")
@@ -141,7 +153,11 @@ def test_a_private_test_on_pictures_is_charged_and_leaves_nothing(cli_json, film
         (("{photos}/private", *FILM, "--set", "size=8"), "'size' is there twice"),
         (("{photos}/private", *FILM, "--set", "whitening=0.1"), "'film' has no 'whitening'"),
         (("{photos}/private", *FILM, "--set", "features=unit-norm"), "'film' has no 'features'"),
-        (("{photos}/private", *FILM, "--tune", "clip=0.1,0.3"), "--tune is for methods on rows"),
+        (("{photos}/private", *FILM, "--tune", "size=8,16"), "one encoder, size, device and grey_range"),
+        (
+            ("{photos}/private", *FILM, "--tune", "clip=0.1,0.3", "--set", "tune_on_public=true"),
+            "tasks made of public rows",
+        ),
         (("{photos}/private/red/person 0", *FILM), "private pictures must have labels"),
         (("{photos}/private", "-m", "film", "--encoder", "no-such-thing"), "no-such-thing"),
         (("{photos}/private", *FILM, "--device", "cuda:7"), "cuda:7"),

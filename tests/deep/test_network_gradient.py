@@ -59,6 +59,16 @@ def test_many_pictures_of_one_person_reach_the_bound_and_not_more():
     assert 0.99 < np.linalg.norm(same / query.grid) <= 1
 
 
+def test_pieces_of_a_micro_batch_change_no_integer(monkeypatch):
+    people, (rows, positions, y) = np.arange(13) // 3, asked(clip=0.05, far=3.0)
+    persons, *_ = asked(clip=0.05, far=3.0, bound=PERSON)
+    whole = rows(positions, y), persons(positions, y, people)
+    for elements in (1, 3 * rows.parameters):
+        monkeypatch.setattr("dptransfer.deep.gradient_lattice._IN_CACHE", elements)
+        assert (rows(positions, y) == whole[0]).all()
+        assert (persons(positions, y, people) == whole[1]).all()
+
+
 @pytest.mark.parametrize("train", TRAINED)
 def test_micro_batches_and_their_order_change_no_integer(train):
     query, positions, y = asked(train, micro_batch=4)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from dptransfer.deep.network import network_of
 from dptransfer.deep.picture_loss import PictureLoss, losses
 from dptransfer.deep.pictures import Pictures
 from dptransfer.deep.trained_parts import TrainedParts
@@ -50,3 +51,31 @@ def test_every_picture_has_its_own_prior_and_a_prior_that_knows_leaves_little_to
     assert beside[0].norm() < (1e-5 if combined == "logits" else 0.7) * plain[0].norm()
     if combined == "logits":
         assert torch.allclose(beside[1], plain[1], atol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("name", "train", "blocks"),
+    [
+        ("efficientnet-lite0", "film", None),
+        ("efficientnet-lite0", "film", 4),
+        ("efficientnet-lite0", "low-rank", 4),
+        ("small-cnn", "bias", None),
+        ("small-cnn", "all", None),
+        ("small-cnn", "last", None),
+    ],
+)
+@pytest.mark.parametrize("views", [1, 3])
+def test_on_a_gpu_a_micro_batch_that_is_replayed_gives_the_same_bits(name, train, blocks, views):
+    parts = TrainedParts(network_of(name, size=64, device="cuda"), train, CLASSES, blocks=blocks)
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 64, 64, 3), dtype=np.uint8)
+    kept, y = Pictures(parts, pixels, views=views, micro_batch=4), labels(9)
+    prior = torch.randn((9, CLASSES), generator=torch.Generator().manual_seed(0)).cuda()
+    for loss in (PictureLoss(kept), PictureLoss(kept, prior, "logits")):
+        for seed, positions in enumerate(([2, 3, 8, -1], [0, 0, 7, 1])):
+            theta, positions = somewhere(parts) * (seed + 1), np.array(positions)
+            found = loss.gradients_at(theta)(positions, y[positions])
+            assert loss._gradients != loss._computed, "it was not recorded"
+            given = (theta.astype(np.float32), positions, y[positions])
+            assert torch.equal(found, loss._computed(*(torch.from_numpy(one).cuda() for one in given)))
+            assert found.abs().sum() > 0

@@ -48,12 +48,14 @@ def method_from(
     changes = {field: value for field, value in given.items() if value is not None}
     if twice := sorted(changes.keys() & settings.keys()):
         raise ArgumentError(f"A setting is given once; '{twice[0]}' is there twice. Leave out --set.")
+    if candidates := getattr(made, "candidates", ()):
+        changes = {"candidates": tuple(replace(one, **changes) for one in candidates)}
     return cast("PrivateMethod", replace(cast(Any, made), **changes))
 
 
 def _tuned(name: str, settings: Mapping[str, Any], tune: Sequence[str]) -> PrivateMethod:
     """A choice among the configurations that `--tune` lists."""
-    from dptransfer.methods import PrivateTuning
+    from dptransfer.methods import PictureTuning, PrivateTuning
     from dptransfer.methods.grid import every_combination
 
     given = {field: value for field, value in settings.items() if field not in _OF_TUNING}
@@ -64,10 +66,9 @@ def _tuned(name: str, settings: Mapping[str, Any], tune: Sequence[str]) -> Priva
         )
     lists = _lists(tune, given)
     alone = named_method(name, given)  # what is wrong with the settings is not the tuning's fault
-    if sees_pictures(alone):
-        raise ArgumentError(f"--tune is for methods on rows; '{alone.name}' takes pictures. Leave it out.")
     found = every_combination(lambda one: named_method(name, {**given, **one}), lists, option="--tune ")
-    return PrivateTuning(candidates=tuple(candidate for _, candidate in found), **own)
+    tuning = PictureTuning if sees_pictures(alone) else PrivateTuning
+    return tuning(candidates=tuple(candidate for _, candidate in found), **own)
 
 
 def _lists(texts: Sequence[str], given: Mapping[str, Any]) -> dict[str, list[Any]]:

@@ -31,8 +31,14 @@ MOST_PARAMETERS = 2**23
 """How many coordinates a gradient may have: b is 19 then, and rounding costs at most 1 % of the norm."""
 
 _SMALLEST = 2.0**-80
-_AT_A_TIME = 2**24  # elements that are held as float64 and as int64
+_ON_DEVICE = 2**20  # elements that are held as float64 and as int64
 _IN_CACHE = 2**17  # the same on a CPU
+
+
+def rows_at_a_time(gradients: Any) -> int:
+    """How many rows to map together: few take little memory, and fewer more time."""
+    most = _ON_DEVICE if gradients.is_cuda else _IN_CACHE
+    return max(1, most // max(1, int(gradients.shape[1])))
 
 
 def gradient_lattice(gradients: Any, norm: int, *, clip: float) -> Any:
@@ -51,24 +57,6 @@ def gradient_lattice(gradients: Any, norm: int, *, clip: float) -> Any:
     """
     import torch
 
-    rows, parameters = gradients.shape
-    step = max(1, (_AT_A_TIME if gradients.is_cuda else _IN_CACHE) // max(1, parameters))
-    parts = [_lattice(gradients[start : start + step], norm, clip) for start in range(0, rows, step)]
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-
-def coordinate_bits(parameters: int) -> int:
-    """How many bits b a coordinate may have: the squares of P of them add up to at most P·2²ᵇ ≤ 2⁶².
-
-    >>> coordinate_bits(55_000)
-    23
-    """
-    return (62 - math.ceil(math.log2(parameters))) // 2
-
-
-def _lattice(gradients: Any, norm: int, clip: float) -> Any:
-    import torch
-
     parameters = gradients.shape[1]
     largest = torch.linalg.vector_norm(gradients, ord=math.inf, dim=1)
     usable = (largest >= _SMALLEST) & (largest < math.inf)  # a NaN is neither
@@ -82,6 +70,15 @@ def _lattice(gradients: Any, norm: int, clip: float) -> Any:
     above = (square_root(squares.double()) + grains(parameters)) * HAIR
     above = torch.maximum(above, clip * HAIR * power)
     return x.mul_((float(norm) / above)[:, None]).long()  # toward zero
+
+
+def coordinate_bits(parameters: int) -> int:
+    """How many bits b a coordinate may have: the squares of P of them add up to at most P·2²ᵇ ≤ 2⁶².
+
+    >>> coordinate_bits(55_000)
+    23
+    """
+    return (62 - math.ceil(math.log2(parameters))) // 2
 
 
 def _power_of_two(exponents: Any) -> Any:

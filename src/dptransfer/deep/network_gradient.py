@@ -11,7 +11,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Integers, Labels, People
 from dptransfer.compute.people import by_size, scaled_down, whole_people
-from dptransfer.deep.gradient_lattice import MOST_PARAMETERS, gradient_lattice
+from dptransfer.deep.gradient_lattice import MOST_PARAMETERS, gradient_lattice, rows_at_a_time
 from dptransfer.features.lattice import SUM_BITS
 from dptransfer.privacy import Relation
 from dptransfer.queries.base import BoundedQuery
@@ -98,7 +98,7 @@ class NetworkGradient(BoundedQuery):
         return self._answer(total)
 
     def _integers(self, rows: AnyArray, labels: Labels) -> Iterator[Any]:
-        """Clipped gradients of these pictures, (at most a micro-batch, parameters), in their order."""
+        """Clipped gradients of these pictures, (some of a micro-batch, parameters), in their order."""
         assert self.gradients is not None, "a plan must not read pictures"
         for start in range(0, len(rows), self.micro_batch):
             positions = np.full(self.micro_batch, -1, dtype=np.int64)
@@ -106,7 +106,8 @@ class NetworkGradient(BoundedQuery):
             chosen = rows[start : start + self.micro_batch]
             positions[: len(chosen)], classes[: len(chosen)] = chosen, labels[start : start + len(chosen)]
             found = self.gradients(positions, classes)[: len(chosen)]
-            yield gradient_lattice(found, self.grid, clip=self.clip)
+            for part in found.split(rows_at_a_time(found)):
+                yield gradient_lattice(part, self.grid, clip=self.clip)
 
     def _answer(self, total: Any) -> Integers:
         if isinstance(total, int):

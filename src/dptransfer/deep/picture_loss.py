@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from dptransfer.arrays import Floats, Integers, Labels
 from dptransfer.deep.network_gradient import Gradients
 from dptransfer.deep.pictures import Pictures
+from dptransfer.deep.replayed import replayed
 
 Combination = Literal["average", "logits"]
 
@@ -54,20 +57,33 @@ class PictureLoss:
         """What a `NetworkGradient` asks for at θ."""
         import torch
 
-        pictures, device = self.pictures, self.pictures.parts.network.device
-        here = torch.from_numpy(theta.astype(np.float32)).to(device)
+        here = torch.from_numpy(theta.astype(np.float32)).to(self.pictures.parts.network.device)
 
         def gradients(positions: Integers, labels: Labels) -> Any:
-            def loss(logits: Any) -> Any:
-                own = torch.from_numpy(labels).to(device, non_blocking=True)
-                own = own.repeat_interleave(pictures.views)
-                if self.prior is None:
-                    return losses(logits, own)
-                # The first picture's prior stands for a blank's: its gradient is dropped.
-                beside = self.prior[torch.from_numpy(positions).clamp(min=0).to(device, non_blocking=True)]
-                return losses(logits, own, beside.repeat_interleave(pictures.views, dim=0), self.combined)
-
-            maps = pictures.at(positions)
-            return pictures.parts.gradients(here, maps, loss, views=pictures.views)
+            # Without waiting for the device: what is in ordinary memory is copied before a call returns.
+            there = (torch.from_numpy(one).to(here.device, non_blocking=True) for one in (positions, labels))
+            return self._gradients(here, *there)
 
         return gradients
+
+    @cached_property
+    def _gradients(self) -> Callable[..., Any]:
+        """From θ, positions and labels, tensors on the device, to (pictures, parameters) gradients."""
+        import torch
+
+        parts, blank = self.pictures.parts, torch.full((self.pictures.micro_batch,), -1)
+        blank = blank.to(parts.network.device)
+        return replayed(self._computed, blank.new_zeros(parts.size, dtype=torch.float32), blank, blank * 0)
+
+    def _computed(self, theta: Any, positions: Any, labels: Any) -> Any:
+        views = self.pictures.views
+
+        def loss(logits: Any) -> Any:
+            own = labels.repeat_interleave(views)
+            if self.prior is None:
+                return losses(logits, own)
+            # The first picture's prior stands for a blank's: its gradient is dropped.
+            beside = self.prior[positions.clamp(min=0)]
+            return losses(logits, own, beside.repeat_interleave(views, dim=0), self.combined)
+
+        return self.pictures.parts.gradients(theta, self.pictures.at(positions), loss, views=views)

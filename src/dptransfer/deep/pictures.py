@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dptransfer.arrays import Integers, PixelArray
+from dptransfer.arrays import PixelArray
 from dptransfer.deep.trained_parts import TrainedParts
 from dptransfer.deep.views import views_of
 
@@ -37,15 +37,11 @@ class Pictures:
     def __len__(self) -> int:
         return len(self._pixels)
 
-    def at(self, positions: Integers) -> Any:
-        """Maps of the pictures at these positions, (positions · views, …); −1 is a blank one."""
-        import torch
-
+    def at(self, positions: Any) -> Any:
+        """Maps of the pictures at these positions, a tensor: (positions · views, …); −1 is a blank one."""
         if self._kept is None:
             self._kept = self._read()
-        # Without waiting for the device: what is in ordinary memory is copied before the call returns.
-        there = torch.from_numpy(positions).to(self._kept.device, non_blocking=True)
-        chosen = self._kept[there]  # −1 is the last, a blank
+        chosen = self._kept[positions]  # −1 is the last, a blank
         return chosen.flatten(0, 1) if self._keeps_maps else self._from_bytes(chosen)
 
     def _read(self) -> Any:

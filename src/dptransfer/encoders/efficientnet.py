@@ -47,7 +47,7 @@ def efficientnet_lite0(
     needs = ("onnx", "onnxruntime")
     if runtime_for(NAME, device=device, asked=runtime, packages=needs) == "onnx":
         return EfficientNetOnnx(size)
-    return _in_torch(size, device)
+    return efficientnet_in_torch(NAME, weights_file(), size, device)
 
 
 def weights_file() -> Path:
@@ -93,19 +93,21 @@ class EfficientNetOnnx(ImageEncoder):
         return np.concatenate(rows)
 
 
-def _in_torch(size: int, device: str) -> TorchModuleEncoder:
+def efficientnet_in_torch(name: str, weights: Path, size: int, device: str) -> TorchModuleEncoder:
+    """One of the family of EfficientNet-Lite, by its name there, with the file of its weights."""
     torch, networks = (
-        _check.installed(module, "torch", _PURPOSE) for module in ("torch", "efficientnet_lite_pytorch")
+        _check.installed(module, "torch", f"The encoder {name}")
+        for module in ("torch", "efficientnet_lite_pytorch")
     )
     # The network's 'same' padding is worked out from the picture size when it is built, so it is told.
-    network = networks.EfficientNet.from_name(NAME, image_size=size)
-    state = torch.load(weights_file(), map_location="cpu", weights_only=True)
+    network = networks.EfficientNet.from_name(name, image_size=size)
+    state = torch.load(weights, map_location="cpu", weights_only=True)
     network.load_state_dict(state)
 
     return TorchModuleEncoder(
         _feature_maps(network),
         partial(_squeezed, size=size),
-        name=NAME,
+        name=name,
         transform_name=_transform(size),
         device=device,
         channels_last=True,

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dptransfer.methods.newton import NewtonHead as NewtonHead
     from dptransfer.methods.noisy_gd import NoisyGD as NoisyGD
     from dptransfer.methods.pate import PATE as PATE
+    from dptransfer.methods.picture_tuning import PictureTuning as PictureTuning
     from dptransfer.methods.pool_selection import PublicPrototypes as PublicPrototypes
     from dptransfer.methods.pool_selection import TopKPrototypes as TopKPrototypes
     from dptransfer.methods.private_evaluation import PrivateEvaluation as PrivateEvaluation
@@ -93,6 +94,7 @@ _PARTS = (
     "base:PrivateMethod",
     "base:configuration_of",
     "descent:Pace",
+    "picture_tuning:PictureTuning",
     "private_evaluation:PrivateEvaluation",
     "private_tuning:PrivateTuning",
     "start:FromNames",

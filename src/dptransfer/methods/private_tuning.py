@@ -11,7 +11,8 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.accounting import fits, mu_for
-from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
+from dptransfer.arrays import AnyArray
+from dptransfer.data import Facts, PrivateData, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import UnitNorm
 from dptransfer.mechanisms import GaussianRounds
@@ -73,17 +74,19 @@ class PrivateTuning(EmbeddingMethod):
     )
 
     units: ClassVar[tuple[Unit, ...]] = (Unit.ROW, Unit.PERSON)
+    chooses: ClassVar[type[Any]] = EmbeddingMethod
+    """What kind of method a candidate is."""
 
     def __post_init__(self) -> None:
         """Refuse what is no fixed list of methods."""
         super().__post_init__()
         listed = self.candidates if isinstance(self.candidates, tuple | list) else ()
-        if not listed or not all(isinstance(method, EmbeddingMethod) for method in listed):
+        if not listed or not all(isinstance(method, self.chooses) for method in listed):
             raise ArgumentError(
-                "candidates must be a fixed list of methods for rows, made before any row is seen; got "
-                f"{type(self.candidates).__name__}. A search that adapts to private scores is not covered by "
-                "the guarantee of private tuning: list the configurations, or search on public rows with "
-                "tune_on_public=True."
+                f"candidates must be a fixed list of methods of the kind {self.chooses.__name__}, made "
+                f"before any example is seen; got {type(self.candidates).__name__}. A search that adapts to "
+                "private scores is not covered by the guarantee of private tuning: list the configurations, "
+                "or search on public rows with tune_on_public=True."
             )
         object.__setattr__(self, "candidates", tuple(listed))
         _check.fraction("score_share", self.score_share)
@@ -136,8 +139,8 @@ class PrivateTuning(EmbeddingMethod):
         """Plans for one trial of each candidate, with its score."""
         plans = tuple(candidate.plan(facts, trial, public) for candidate in self.candidates)
         multiplier = 1 / (math.sqrt(self.score_share) * mu_for(trial.amount, trial.delta))
-        zero = np.zeros((len(facts.classes), facts.dimension))
-        question = CorrectCount(UnitNorm().fit(facts.dimension, None), zero, zero[:, 0], bound=facts.bound)
+        zero = np.zeros((len(facts.classes), 1))  # whatever width rows have, the answer is one number
+        question = CorrectCount(UnitNorm().fit(1, None), zero, zero[:, 0], bound=facts.bound)
         score = GaussianRounds(question, multiplier, trial.relation, 1)
         return Trials(plans, score, self.mean_trials, self.shape)
 
@@ -151,7 +154,7 @@ class PrivateTuning(EmbeddingMethod):
         return [candidate.prepare(facts, public) for candidate in self.candidates]
 
     def run(
-        self, plan: Plan, prepared: list[Any], private: PrivateEmbeddings, noise: NoiseSource, public: Any
+        self, plan: Plan, prepared: list[Any], private: PrivateData, noise: NoiseSource, public: Any
     ) -> Outcome:
         """Trial after trial; all but the best are forgotten."""
         (trials,) = plan.mechanisms
@@ -170,13 +173,19 @@ class PrivateTuning(EmbeddingMethod):
             arrays: dict[str, Any] = score_arrays(outcome.head)
             question = CorrectCount(seen_by, **arrays, bound=private.facts.bound)
             asked = trials.score.open(noise=noise)
-            score = asked.release(question, private.rows, private.labels, private.people)
+            rows = self.rows_for(chosen.method, outcome, private)
+            score = asked.release(question, rows, private.labels, private.people)
             if score[0] > highest:
                 note = best_trial_note(self.candidates[place], self.candidates)
                 best = replace(outcome, features=seen_by, notes=(*outcome.notes, note))
                 highest = float(score[0])
         assert best is not None  # the law begins at one trial
         return replace(best, events=plan.events)
+
+    def rows_for(self, method: PrivateMethod, outcome: Outcome, private: Any) -> AnyArray:
+        """What the trial's head scores: the private rows as they are."""
+        rows: AnyArray = private.rows
+        return rows
 
 
 def best_trial_note(best: PrivateMethod, candidates: Sequence[PrivateMethod]) -> str:

@@ -13,11 +13,11 @@ from typing import Any
 
 from dptransfer.errors import DPTransferError, ReleaseError
 from dptransfer.features import PublicMap, UnitNorm, VocabularyMap
-from dptransfer.methods import METHODS, PrivateTuning
+from dptransfer.methods import METHODS, PictureTuning, PrivateTuning
 from dptransfer.methods.base import PrivateMethod
 from dptransfer.methods.parts import parts_of
 
-_OF_EVERY_METHOD: tuple[type[Any], ...] = (PrivateTuning, UnitNorm, PublicMap, VocabularyMap)
+_OF_EVERY_METHOD: tuple[type[Any], ...] = (PrivateTuning, PictureTuning, UnitNorm, PublicMap, VocabularyMap)
 
 
 def method_from_configuration(configuration: Mapping[str, Any]) -> PrivateMethod:

@@ -85,12 +85,16 @@ class BoundedQuery(ABC):
     @final
     def __call__(self, rows: AnyArray, labels: Labels, people: People | None = None) -> Integers:
         """The exact answer, in grid steps."""
+        self.require_unit(people)
+        return self.of_rows(rows, labels) if people is None else self.of_people(rows, labels, people)
+
+    def require_unit(self, people: People | None) -> None:
+        """Raise unless whose each row is is told where persons are the unit, and not where rows are."""
         if (people is None) is not (self.unit is Unit.ROW):
             raise ArgumentError(
                 "A query about persons must be told whose each row is, and one about rows must not; "
                 "this one was asked otherwise. Pass people with a bound whose unit is a person."
             )
-        return self.of_rows(rows, labels) if people is None else self.of_people(rows, labels, people)
 
     @abstractmethod
     def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:

@@ -102,15 +102,18 @@ class SimilarityScores(BoundedQuery):
 
     def of_rows(self, rows: AnyArray, labels: Labels) -> Integers:
         """(candidates, classes) scores."""
-        return self._similarity(rows, labels, None, self.classes)(self.candidates)
+        return self._scored(rows, labels, None).all()
 
     def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
         """(candidates, classes) scores, in which each row counts as many times as its person's rows may."""
-        weights = row_weights(people, self.bound.examples)
-        return self._similarity(rows, labels, weights, self.classes)(self.candidates)
+        return self._scored(rows, labels, people).all()
 
     def scored(self, rows: AnyArray, labels: Labels, people: People | None) -> PoolScores:
         """The same scores, a piece of the candidates at a time."""
+        self.require_unit(people)
+        return self._scored(rows, labels, people)
+
+    def _scored(self, rows: AnyArray, labels: Labels, people: People | None) -> PoolScores:
         weights = None if people is None else row_weights(people, self.bound.examples)
         similarity = self._similarity(rows, labels, weights, self.classes)
         return PoolScores(self.candidates, similarity, self.workers)
@@ -184,8 +187,12 @@ class PoolScores:
     def __len__(self) -> int:
         return len(self.candidates)
 
+    def all(self) -> Integers:
+        """(candidates, classes) scores."""
+        return self.similarity(self.candidates)
+
     def scores(self, piece: slice) -> Integers:
-        """(candidates, classes) scores of the candidates at these positions."""
+        """Those of the candidates at these positions."""
         return self.similarity(self.candidates[piece])
 
     def require_unchanged(self) -> None:

@@ -158,14 +158,16 @@ class PrivateClassifier:
 
         Args:
             x: rows as the model was fitted on: an array or a memory map of any length, `ShardedRows` in many
-                files, of which a chunk is read at a time, or a torch tensor.
+                files, of which a chunk is read at a time, or a torch tensor. Or pictures as bytes, (pictures,
+                height, width, 3), which the model's encoder makes rows of, as the release changes it; it must
+                be one that is found by its name.
             device: 'cpu' or 'cuda'; rows that are CUDA tensors are scored where they are. Both map rows to
                 the same integers and score in float64, so that scores differ by rounding alone.
         """
         return self._over_rows(x, device, lambda scores: scores, len(self.classes), np.float64)
 
     def predict(self, x: Any, *, device: str = "cpu") -> AnyArray:
-        """The likeliest declared class of each row, the first of equals; arguments as for `scores`."""
+        """The likeliest declared class of each row or picture, the first of equals; as for `scores`."""
         return Labelled(self._chosen(x, device), self.classes).names
 
     def predict_proba(self, x: Any, *, device: str = "cpu") -> Floats:
@@ -227,6 +229,10 @@ class PrivateClassifier:
     ) -> AnyArray:
         """(rows, columns) of what `answer` makes of the scores, a chunk of rows at a time."""
         rows = _numeric_rows(x)
+        if rows.ndim == 4:
+            from dptransfer.release.pictures import rows_of_pictures
+
+            rows = rows_of_pictures(self, rows.cpu().numpy() if on_cuda(rows) else rows, device)
         require_width(self.features, tuple(rows.shape))
         if use_cuda(device, rows):
             mapped, scores = apply_on_device(self.features), scores_on_device(self.head)

@@ -1,0 +1,51 @@
+"""A computation on tensors of fixed shapes, recorded once on a GPU and replayed as a whole.
+
+A micro-batch is hundreds of small kernels, and a host takes longer to start them than a GPU to run them. All
+micro-batches have one shape, so the kernels of the first are recorded (a CUDA graph) and started together for
+the others. They are the same kernels on the same places in memory: what they compute is not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_TRIALS = 2  # before it is recorded, so that libraries have chosen and prepared what they use
+
+
+def replayed(compute: Callable[..., Any], *inputs: Any) -> Callable[..., Any]:
+    """The same function, for inputs of these shapes and types; on a CPU it is the function itself.
+
+    So it is where it cannot be recorded, as that of a network whose forward pass waits for the device.
+
+    Args:
+        compute: from tensors to a tensor.
+        inputs: tensors on the device, as it will be called with, of any values that it can take.
+    """
+    import torch
+
+    if not inputs[0].is_cuda:
+        return compute
+    cuda: Any = torch.cuda
+    kept = [one.clone() for one in inputs]
+    before, aside = cuda.current_stream(), cuda.Stream()
+    aside.wait_stream(before)
+    with cuda.stream(aside):
+        for _ in range(_TRIALS):
+            compute(*kept)
+    before.wait_stream(aside)
+    graph = cuda.CUDAGraph()
+    try:
+        with cuda.graph(graph):  # which gives back what the trials took before it takes memory of its own
+            found = compute(*kept)
+    except RuntimeError:
+        cuda.set_stream(before)
+        return compute
+
+    def replay(*given: Any) -> Any:
+        for own, one in zip(kept, given, strict=True):
+            own.copy_(one, non_blocking=True)
+        graph.replay()
+        return found.clone()  # as the next call writes to the same place
+
+    return replay
