@@ -178,7 +178,7 @@ def test_bytes_on_the_grid_are_taken_as_they_are(tmp_path):
 
 
 def test_how_looking_up_goes_is_told_to_nobody(monkeypatch):
-    """Which pieces are looked into, and how often, depends on private scores; how many are counted does not."""
+    """Which pieces are looked into, and how often, is private; how many are counted is not."""
     monkeypatch.setattr(pieces, "_PIECE_BYTES", 8)
     heard, asked = [], []
 

@@ -164,7 +164,7 @@ class Workspace:
         return [array for array in found.values() if array is not None]
 
     def forget_pieces(self, answer: int) -> None:
-        """Delete what `kept_pieces` wrote for an answer: it is drawn, perhaps by a run that was killed then."""
+        """Delete what `kept_pieces` wrote for an answer, which is drawn, perhaps by a run killed then."""
         with self._in_words():
             for file in self.path.glob(f"{self._pieces_of(answer)}*"):
                 file.unlink(missing_ok=True)
