@@ -140,7 +140,7 @@ def test_fits_on_a_cluster_that_fails_in_every_way_give_one_release(folder, two_
     assert (folder / "driver" / "model.safetensors").read_bytes() == whole
 
     (folder / "hangs" / "one may hang").touch()
-    hasty = Watched(RayCluster(two_nodes.address, patience=8), folder, lambda: None)
+    hasty = Watched(RayCluster(two_nodes.address, patience=30), folder, lambda: None)
     assert fitted(folder, hasty, "hung") == whole
     assert (folder / "hangs" / "hung").exists()
 

@@ -86,17 +86,27 @@ def test_a_clock_that_may_have_stood_forever_has_no_upper_bound():
     assert 44 < shortest < 45  # 64 ln 2
 
 
-@pytest.mark.parametrize("bits", [64, 128])
-def test_a_candidate_survives_exactly_where_the_coin_is_below_the_exponential(bits):
-    """The two sides of the border, to the last of the first 64 bits, and what decides on it."""
-    uniform, gap, scale, rate = 0x9E3779B97F4A7C15, 7, 4.0, Fraction(5, 3)
+@pytest.mark.parametrize("first", range(8))
+def test_a_candidate_survives_exactly_where_the_coin_is_below_the_exponential(first):
+    """The two sides of the border, to the last of the first 64 bits; on it, further bits decide."""
+    uniform, gap, scale, rate = 0x1E3779B97F4A7C15 * (first + 1), 7, 4.0, Fraction(5, 3)
     with mpmath.workdps(100):
-        u = mpmath.mpf(uniform) / 2**64  # the bits that follow are zeros
-        time = -mpmath.log(u) * 3 / 5
-        border = int(mpmath.floor(mpmath.exp(-(1 - mpmath.exp(-mpmath.mpf(gap) / 4)) * time) * 2**64))
-    for coin_bits, survives in ((border - 1, True), (border + 1, False), (0, True), (2**64 - 1, False)):
-        given = iter([uniform << (bits - 64), coin_bits << (bits - 64)])
+        time = -mpmath.log(mpmath.mpf(uniform) / 2**64) * 3 / 5  # as if only zeros followed
+        chance = mpmath.exp(-(1 - mpmath.exp(-mpmath.mpf(gap) / 4)) * time) * 2**64
+        border = int(mpmath.floor(chance))
+        below_middle = chance - border < 0.5
+    ones = 2**64 - 1
+    tosses = {
+        (border - 1, 0): True,
+        (border + 1, 0): False,
+        (0, 0): True,
+        (ones, ones): False,
+        (border, 0): True,
+        (border, ones): False,
+        (border, 2**63): not below_middle,
+    }
+    for (toss, further), survives in tosses.items():
+        given = iter([uniform, toss, further])  # of the clock, of the coin, and of the coin again
         clock = coin.ExponentialClock(rate, lambda _, given=given: next(given, 0))
-        clock._bits = bits
         clock.tick()
         assert clock.survived(gap, scale) is survives

@@ -42,7 +42,7 @@ def workers_from(engine: str | None, workers: int | None, address: str | None) -
 
 
 def note_if_idle(workers: Workers, *, public_rows: bool) -> None:
-    """Say it where workers were named and there is nothing for them to do, which is no error: results agree."""
+    """Say it where workers were named and have nothing to do, which is no error: results are the same."""
     from dptransfer.workers import Here
 
     if not public_rows and not isinstance(workers, Here):
