@@ -25,7 +25,7 @@ from dptransfer.workers.pieces import pieces_of
 _KEPT_IN_MEMORY = 4
 _FINE_NORM, _NORM = 2**24, 2**16
 _MOST_ROWS = 2**30
-_ELEMENTS_AT_ONCE = 2**22
+_ELEMENTS_AT_ONCE, _ROWS_AT_ONCE = 2**22, 2**20
 _FORMAT = "axes-2"  # part of the file name, so that a change of the computation makes new files
 
 
@@ -126,7 +126,7 @@ class _Moments:
     def __call__(self, piece: slice) -> Integers:
         dimension = self.rows.shape[1]
         total = np.zeros((dimension + 1, dimension), dtype=np.int64)
-        step = max(1, _ELEMENTS_AT_ONCE // dimension)
+        step = max(1, min(_ROWS_AT_ONCE, _ELEMENTS_AT_ONCE // dimension))
         for start in range(piece.start, piece.stop, step):
             part = self.rows[start : min(start + step, piece.stop)]
             if self.root and not (part >= 0).all():
