@@ -4,6 +4,7 @@ import pytest
 from dptransfer.data import PublicEmbeddings
 from dptransfer.features import principal_axes as module
 from dptransfer.features.principal_axes import cache_folder, principal_axes
+from dptransfer.workers import Here, pieces
 
 POOL = np.random.default_rng(0).normal(size=(400, 6)) @ np.diag([5.0, 3.0, 2.0, 1.0, 0.5, 0.1]) + 1.0
 
@@ -78,3 +79,23 @@ def test_only_a_few_pools_are_kept_in_memory():
     for seed in range(6):
         principal_axes(PublicEmbeddings(np.random.default_rng(seed).normal(size=(10, 3))))
     assert len(module._MEMORY) == 4
+
+
+class Backwards(Here):
+    def each(self, work, pieces, what):
+        for number in reversed(range(len(pieces))):
+            yield number, work(pieces[number])
+
+
+@pytest.mark.parametrize("low", [0.0, -1.0])  # with roots, and without
+@pytest.mark.parametrize("dimension", [1, 2, 6])
+def test_sums_are_the_same_in_whatever_pieces_and_order(low, dimension, monkeypatch):
+    rows = np.random.default_rng(0).uniform(low, 1.0, (200, dimension)).astype(np.float32)
+    pool = PublicEmbeddings(rows)
+    whole = module._compute(pool)
+    for rows_each, workers in ((199, Here()), (7, Backwards())):
+        monkeypatch.setattr(pieces, "_PIECE_BYTES", 4 * dimension * rows_each)
+        found = module._compute(pool.with_workers(workers))
+        assert found.root is whole.root is (low == 0.0)
+        for name in ("mean", "axes", "variance"):
+            assert np.array_equal(getattr(found, name), getattr(whole, name))

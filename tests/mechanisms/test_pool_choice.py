@@ -11,6 +11,7 @@ from dptransfer.mechanisms import SELECTIONS, TopKMechanism, pool_choice
 from dptransfer.mechanisms.pool_choice import ScoreTable, chosen
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Bound, Relation, Unit
+from dptransfer.progress import reported_to
 from dptransfer.queries import SimilarityScores
 from dptransfer.queries.grid_rows import GridPool
 from dptransfer.workers import Here, pieces
@@ -150,6 +151,9 @@ class Changing:
     def only(self, wanted):
         return self
 
+    def require_unchanged(self):
+        pass
+
 
 def test_a_pool_that_changes_between_the_passes_is_noticed():
     with pytest.raises(DataError, match="stay as it is"):
@@ -178,3 +182,70 @@ def test_bytes_on_the_grid_are_taken_as_they_are(tmp_path):
     assert (view[np.array([3, 5])] == want[[3, 5]]).all()
     other = GridPool(UnitNorm().fit(6, None), ShardedRows([tmp_path / "pool.npy"]), "float16")
     assert (other[:] == UnitNorm().fit(6, None).lattice(stored.astype(np.float32), 2047)).all()
+
+
+def test_how_looking_up_goes_is_told_to_nobody(monkeypatch):
+    """Which pieces are looked into, and how often, is private; how many are counted is not."""
+    monkeypatch.setattr(pieces, "_PIECE_BYTES", 8)
+    heard, asked = [], []
+
+    class Watched(Here):
+        def each(self, work, todo, what):
+            asked.append(len(todo))
+            return super().each(work, todo, what)
+
+    with reported_to(lambda *told: heard.append(told)):
+        drawn(ScoreTable(SCORES[:, None], Watched()), SeededNoise(0))
+    assert len(asked) > 1
+    assert heard == [(number + 1, len(SCORES), "piece of the public pool") for number in range(len(SCORES))]
+
+
+@dataclass(frozen=True)
+class FailsAtLast(Here):
+    """Whoever looks up finds a file that is gone, and says which."""
+
+    def each(self, work, todo, what):
+        if isinstance(work, pool_choice._Finding):
+            raise DataError("'part-003.npy': the file must be readable; it is not.")
+        return super().each(work, todo, what)
+
+
+def test_no_message_tells_in_which_file_a_choice_was_looked_up():
+    with pytest.raises(DataError, match="The charge stands: restore the pool") as told:
+        drawn(ScoreTable(SCORES[:, None], FailsAtLast()), SeededNoise(0))
+    assert "part-003" not in str(told.value)
+    assert told.value.__cause__ is None
+    assert told.value.__suppress_context__
+
+
+@pytest.mark.parametrize("changed", range(3))
+def test_a_file_that_changes_after_the_count_is_noticed_whatever_is_chosen(changed, tmp_path):
+    files = [tmp_path / f"part-{number}.npy" for number in range(3)]
+    for file, part in zip(files, np.array_split(POOL, 3), strict=True):
+        np.save(file, part)
+
+    class Meddler(Here):
+        def each(self, work, todo, what):
+            yield from super().each(work, todo, what)
+            np.save(files[changed], np.zeros((40, 6), dtype=np.float32))
+
+    with pytest.raises(DataError, match=rf"part-{changed}.*changed.*The charge stands"):
+        choose("exponential", pool=ShardedRows(files), workers=Meddler())
+
+
+@pytest.mark.parametrize("caps", [(0.0, 2.0), (0.8, 1.3), (0.9, 2.0)])
+@pytest.mark.parametrize("people", [None, PEOPLE, np.zeros(90, dtype=int)])
+@pytest.mark.parametrize("precision", ["float16", "int8"])
+def test_scores_of_one_class_are_its_column_of_all(caps, people, precision):
+    """A person's rows lie in all classes, and count by how many they are in all; the last class is empty."""
+    features = UnitNorm().fit(6, None)
+    bound = Bound(Unit.ROW) if people is None else Bound(Unit.PERSON, 2.0)
+    query = SimilarityScores(
+        features, GridPool(features, POOL, precision), 4, *caps, precision=precision, bound=bound
+    )
+    whole = query(ROWS, LABELS, people)
+    scored = query.scored(ROWS, LABELS, people)
+    for own in range(4):
+        assert (scored.only([own]).scores(slice(13, 77))[:, 0] == whole[13:77, own]).all()
+    assert not whole[:, 3].any()
+    assert whole[:, :3].any()

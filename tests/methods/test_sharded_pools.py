@@ -8,7 +8,7 @@ import pytest
 from dptransfer import Budget
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, ShardedRows, read_public, write_embeddings
 from dptransfer.errors import ArgumentError
-from dptransfer.features import PublicMap
+from dptransfer.features import PublicMap, principal_axes
 from dptransfer.ledger import Ledger
 from dptransfer.methods import Auto, PublicPriorPrototypes, PublicPrototypes, TopKPrototypes
 from dptransfer.noise import SeededNoise
@@ -39,7 +39,13 @@ def shards_of(folder, rows, count):
     return ShardedRows(files)
 
 
+@pytest.fixture(autouse=True)
+def _no_cache(monkeypatch):
+    monkeypatch.setenv("DPTRANSFER_CACHE", "/dev/null/none")
+
+
 def released(method, pool, folder, rows=ROWS, **how):
+    principal_axes._MEMORY.clear()  # pools of the same rows share their axes
     private = PrivateEmbeddings(rows, np.arange(120) % 3, classes=["a", "b", "c"], name="few")
     model = method.fit(private, pool, budget=BUDGET, ledger=Ledger.in_memory(), noise=SeededNoise(3), **how)
     # The ledger's head and the day are those of the fit, not of the data.
@@ -64,11 +70,12 @@ def test_private_rows_may_be_in_shards_too(method, tmp_path):
     assert released(method, PublicEmbeddings(POOL), tmp_path / "two", shards_of(tmp_path, ROWS, 7)) == whole
 
 
-def test_processes_give_the_same_release(tmp_path, monkeypatch):
-    whole = released(METHODS["public, mapped"], PublicEmbeddings(POOL), tmp_path / "one")
+@pytest.mark.parametrize("method", ["public", pytest.param("public, mapped", marks=pytest.mark.slow)])
+def test_processes_give_the_same_release(method, tmp_path, monkeypatch):
+    whole = released(METHODS[method], PublicEmbeddings(POOL), tmp_path / "one")
     monkeypatch.setattr(pieces, "_PIECE_BYTES", 32 * 41)
     pool = PublicEmbeddings(shards_of(tmp_path, POOL, 7)).with_workers(Processes(2))
-    assert released(METHODS["public, mapped"], pool, tmp_path / "two") == whole
+    assert released(METHODS[method], pool, tmp_path / "two") == whole
 
 
 def test_another_pool_gives_another_release(tmp_path):

@@ -463,3 +463,27 @@ def test_a_fit_without_a_workspace_is_charged_each_time(ledger):
         dpt.NoisyGD(steps=2).fit(made(), budget=BUDGET, ledger=ledger)
     assert len([entry for entry in ledger.history() if isinstance(entry, Charge)]) == 2
     assert replace(ledger.history()[0], workspace=None) == ledger.history()[0]
+
+
+def test_pieces_that_a_killed_run_left_behind_its_answer_are_deleted(tmp_path):
+    def counted(missing):
+        yield from ((number, np.array([number])) for number in missing)
+
+    def draw():
+        assert [int(one[0]) for one in noise.kept_pieces("scores", 3, counted)] == [0, 1, 2]
+        return np.array([7])
+
+    with Workspace(tmp_path / "run") as space:
+        space.bind({"method": "one"})
+        noise = RecordedNoise(dpt.SecureNoise(), space, finished=False)
+        noise._workspace.forget_pieces = lambda answer: None  # killed between the answer and its end
+        assert noise.once("choice", draw) == [7]
+        del noise._workspace.forget_pieces
+    left = sorted((tmp_path / "run").glob("*.npy"))
+    assert len(left) == 3
+    left[0].with_suffix(".draft").write_bytes(b"")  # or in the middle of a file
+    with Workspace(tmp_path / "run") as space:
+        space.bind({"method": "one"})
+        noise = RecordedNoise(dpt.SecureNoise(), space, finished=True)
+        assert noise.once("choice", draw) == [7]
+    assert sorted(file.name for file in (tmp_path / "run").iterdir()) == ["place", "run.sqlite"]

@@ -55,3 +55,58 @@ def test_what_a_program_asks_of_decimal_arithmetic_does_not_make_some_coins_fail
         monkeypatch.setitem(decimal.DefaultContext.traps, signal, True)
     monkeypatch.setattr(decimal.DefaultContext, "rounding", decimal.ROUND_UP)
     assert [coin.exponential_interval(gap, 3.0, 20) for gap in range(4)] == expected
+
+
+@pytest.mark.parametrize("bits", [64, 192, 960])
+def test_the_time_of_a_clock_lies_between_its_bounds_and_these_are_close(bits):
+    """Numbers that begin with many zeros, too: their logarithms have more digits before the point."""
+    rng = np.random.default_rng(0)
+    with mpmath.workdps(400):
+        for begins in {0, bits // 2, bits - 12}:
+            for number in rng.integers(1, 2**12, 40).tolist():
+                first = number << (bits - 12 - begins)
+                clock = coin.ExponentialClock(Fraction(3), lambda _, first=first: first)
+                clock._bits = bits
+                clock.tick()
+                clock.tick()
+                digits = 10 + bits // 3
+                shortest, longest = (
+                    mpmath.mpf(end.numerator) / end.denominator for end in clock._time(digits)
+                )
+                last, next_one = (-2 * mpmath.log(mpmath.mpf(n) / 2**bits) / 3 for n in (first, first + 1))
+                assert shortest <= next_one < last <= longest
+                assert longest - last < mpmath.mpf(bits) ** 2 * mpmath.mpf(10) ** -digits * 10
+
+
+def test_a_clock_that_may_have_stood_forever_has_no_upper_bound():
+    clock = coin.ExponentialClock(Fraction(1), lambda _: 0)
+    clock.tick()
+    shortest, longest = clock._time(31)
+    assert longest is None
+    assert 44 < shortest < 45  # 64 ln 2
+
+
+@pytest.mark.parametrize("first", range(8))
+def test_a_candidate_survives_exactly_where_the_coin_is_below_the_exponential(first):
+    """The two sides of the border, to the last of the first 64 bits; on it, further bits decide."""
+    uniform, gap, scale, rate = 0x1E3779B97F4A7C15 * (first + 1), 7, 4.0, Fraction(5, 3)
+    with mpmath.workdps(100):
+        time = -mpmath.log(mpmath.mpf(uniform) / 2**64) * 3 / 5  # as if only zeros followed
+        chance = mpmath.exp(-(1 - mpmath.exp(-mpmath.mpf(gap) / 4)) * time) * 2**64
+        border = int(mpmath.floor(chance))
+        below_middle = chance - border < 0.5
+    ones = 2**64 - 1
+    tosses = {
+        (border - 1, 0): True,
+        (border + 1, 0): False,
+        (0, 0): True,
+        (ones, ones): False,
+        (border, 0): True,
+        (border, ones): False,
+        (border, 2**63): not below_middle,
+    }
+    for (toss, further), survives in tosses.items():
+        given = iter([uniform, toss, further])  # of the clock, of the coin, and of the coin again
+        clock = coin.ExponentialClock(rate, lambda _, given=given: next(given, 0))
+        clock.tick()
+        assert clock.survived(gap, scale) is survives

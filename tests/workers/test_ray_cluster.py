@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -124,6 +125,19 @@ class TestLocal:
         with pytest.raises(DPTransferError, match=r"must travel .* TypeError"):
             list(hands.each(jobs.give_a_lock, [1], "lock"))
         assert capfd.readouterr().out == ""
+
+    def test_its_folder_is_its_owners_whatever_ray_does_with_it(self, ray, monkeypatch):
+        made, usual = [], tempfile.mkdtemp
+
+        def recorded(*given, **named):
+            made.append(Path(usual(*given, **named)))
+            return str(made[-1])
+
+        monkeypatch.setattr(tempfile, "mkdtemp", recorded)
+        RayCluster("local", 1).ready()
+        (folder,) = made
+        assert folder.stat().st_mode & 0o077 == 0
+        assert any(folder.rglob("plasma_store"))
 
     @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
     def test_no_worker_outlives_a_starter_that_is_killed(self, ray):

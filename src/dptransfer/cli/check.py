@@ -11,7 +11,7 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.declared import SIZES, class_list, grey_ends, settings_of
-from dptransfer.cli.engine import workers_from
+from dptransfer.cli.engine import note_if_idle, workers_from
 from dptransfer.cli.inputs import require_new, require_other_than
 from dptransfer.cli.screen import console, on_terminal, progress_bar, say, show_json
 from dptransfer.encoding import NOBODY
@@ -80,6 +80,7 @@ def check(
         )
 
     hands = workers_from(engine, workers, address)
+    note_if_idle(hands, public_rows=public is not None)
 
     from dptransfer.checkup import check as checked
     from dptransfer.data import STORED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dptransfer.cli.screen import say
 from dptransfer.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -38,3 +39,11 @@ def workers_from(engine: str | None, workers: int | None, address: str | None) -
         chosen = Here() if engine is None and workers is None else Processes(workers)
     chosen.ready()
     return chosen
+
+
+def note_if_idle(workers: Workers, *, public_rows: bool) -> None:
+    """Say it where workers were named and have nothing to do, which is no error: results are the same."""
+    from dptransfer.workers import Here
+
+    if not public_rows and not isinstance(workers, Here):
+        say("Note: --engine shares out work on public rows. There are none; this process does all.", err=True)

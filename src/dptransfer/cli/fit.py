@@ -11,7 +11,7 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.declared import ABOUT_DATA, class_list, grey_ends, settings_of
-from dptransfer.cli.engine import workers_from
+from dptransfer.cli.engine import note_if_idle, workers_from
 from dptransfer.cli.evaluate import with_interval
 from dptransfer.cli.given import Given, Test, given_pictures, given_rows
 from dptransfer.cli.inputs import require_other_than
@@ -127,9 +127,10 @@ def fit(
             )
         source = given_rows(chosen, *paths, **about)
     with source as given:
-        pool = (
-            given.public.with_workers(hands) if isinstance(given.public, PublicEmbeddings) else given.public
-        )
+        pool = given.public
+        note_if_idle(hands, public_rows=isinstance(pool, PublicEmbeddings))
+        if isinstance(pool, PublicEmbeddings):
+            pool = pool.with_workers(hands)
         require_writable(out, overwrite=overwrite, room=given.room)
         with told_if_interrupted(book, workspace):
             with progress_bar(f"Fitting '{chosen.name}'") as step, reported_to(step):

@@ -119,6 +119,12 @@ class ShardedRows:
         view.shape = (len(found), self.shape[1])
         return view
 
+    def require_unchanged(self) -> None:
+        """Raise if any of the files is another one by now."""
+        for shard in {shard.file.path: shard for shard in self.shards}.values():
+            with shard.file.opened():
+                pass
+
     def whereabouts(self, position: int) -> str:
         """Where a row is, in words: its file, and its number there."""
         place = position if self._chosen is None else int(self._chosen[position])

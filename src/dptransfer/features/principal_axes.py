@@ -27,7 +27,7 @@ from dptransfer.workers.pieces import pieces_of
 _KEPT_IN_MEMORY = 4
 _FINE_NORM, _NORM = 2**24, 2**16
 _MOST_ROWS = 2**30
-_ELEMENTS_AT_ONCE = 2**21
+_ELEMENTS_AT_ONCE, _ROWS_AT_ONCE = 2**21, 2**20
 _FORMAT = "axes-2"  # part of the file name, so that a change of the computation makes new files
 
 
@@ -129,7 +129,7 @@ class Moments:
         """Of all rows of the piece, some at a time on every core."""
         dimension = self.rows.shape[1]
         total = np.zeros((dimension + 1, dimension), dtype=np.int64)
-        step = max(1, _ELEMENTS_AT_ONCE // dimension)
+        step = max(1, min(_ROWS_AT_ONCE, _ELEMENTS_AT_ONCE // dimension))
         parts = [slice(s, min(s + step, piece.stop)) for s in range(piece.start, piece.stop, step)]
         for sums in side_by_side(self._of_part, parts, usable_cores()):
             if sums is None:

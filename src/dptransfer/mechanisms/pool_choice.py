@@ -27,6 +27,7 @@ from dptransfer.errors import DataError
 from dptransfer.noise import NoiseSource
 from dptransfer.noise.race import Choice, Seen, Wanted, looked_up
 from dptransfer.noise.score_bins import ScoreBins
+from dptransfer.progress import reported_to
 from dptransfer.workers import Here, Workers
 from dptransfer.workers.pieces import pieces_of
 
@@ -34,6 +35,7 @@ _SCORES_AT_ONCE = 2**23
 _SLAB_BYTES = 2**26
 _COLUMNS = 8  # eight int64 are one line of the cache
 _TOP = -1  # stands for a level where one of the largest scores is listed
+_GOES_ON = "The charge stands: restore the pool, and fit again in the same workspace, if there was one."
 
 
 class Scored(Protocol):
@@ -59,6 +61,9 @@ class Scored(Protocol):
 
     def only(self, wanted: Sequence[int]) -> Scored:
         """The same candidates with their scores for some classes, in this order."""
+
+    def require_unchanged(self) -> None:
+        """Raise if candidates are others by now, as far as that can be told without reading them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +94,9 @@ class ScoreTable:
         """Some columns."""
         return ScoreTable(self.table[:, list(wanted)])
 
+    def require_unchanged(self) -> None:
+        """They are here."""
+
 
 def chosen(
     scored: Scored,
@@ -114,7 +122,11 @@ def chosen(
         for number, counted in scored.workers.each(work, todo, "piece of the public pool"):
             yield missing[number], counted
 
-    counts = _Counts(noise.kept_pieces("scores", len(pieces), count), size)
+    try:
+        counts = _Counts(noise.kept_pieces("scores", len(pieces), count), size)
+        scored.require_unchanged()  # all of it: which files are looked into from here on is private
+    except DataError as problem:
+        raise DataError(f"{problem} {_GOES_ON}") from problem
     choices = [choice(counts.together(own)) for own in range(scored.classes)]
     results: dict[int, tuple[int, ...]] = {}
     wanted = _advanced(choices, dict.fromkeys(range(scored.classes)), results)
@@ -240,16 +252,21 @@ def _seen(
                 asked[int(place)].append((own, which, wish._replace(numbers=part)))
     order = sorted(asked)
     todo = [(pieces[place], [(own, wish) for own, _, wish in asked[place]]) for place in order]
-    found = dict(scored.workers.each(_Finding(scored), todo, "piece of the public pool"))
+    try:
+        with reported_to(lambda *_: None):  # how many pieces, and how often, is private
+            found = dict(scored.workers.each(_Finding(scored), todo, "piece of the public pool"))
+    except DataError:  # names a file, and which one is private
+        raise _changed() from None
     result: dict[int, list[list[Seen]]] = {own: [[] for _ in wishes] for own, wishes in wanted.items()}
     for number, place in enumerate(order):
         parts = asked[place]
         if len(found[number]) != sum(len(wish.numbers) for _, _, wish in parts):
-            raise DataError(
-                "A public pool must stay as it is while it is read; it was changed. The charge stands: "
-                "restore the pool, and fit again in the same workspace, if there was one."
-            )
+            raise _changed()
         rest = iter(found[number].tolist())
         for own, which, wish in parts:
             result[own][which] += [Seen(*next(rest)) for _ in wish.numbers]
     return result
+
+
+def _changed() -> DataError:
+    return DataError(f"A public pool must stay as it is while it is read; it was changed. {_GOES_ON}")

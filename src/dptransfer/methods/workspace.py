@@ -149,25 +149,34 @@ class Workspace:
         return self._written(file, compute()) if found is None else found
 
     def kept_pieces(
-        self, what: str, count: int, compute: Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]]
+        self,
+        answer: int,
+        what: str,
+        count: int,
+        compute: Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]],
     ) -> list[AnyArray]:
-        """Likewise many: those whose files are not there, or not whole, are asked for."""
-        files = [self._file_of(f"{what}|{number}") for number in range(count)]
+        """Likewise many, for an answer: those whose files are not there, or not whole, are asked for."""
+        files = [self._file_of(f"{what}|{number}", self._pieces_of(answer)) for number in range(count)]
         found = {number: _loaded(file) for number, file in enumerate(files)}
         missing = [number for number in found if found[number] is None]
         for number, array in compute(missing) if missing else ():
             found[number] = self._written(files[number], array)
         return [array for array in found.values() if array is not None]
 
-    def forget_pieces(self, what: str, count: int) -> None:
-        """Delete what `kept_pieces` wrote: nothing is computed from it any more."""
+    def forget_pieces(self, answer: int) -> None:
+        """Delete what `kept_pieces` wrote for an answer, which is drawn, perhaps by a run killed then."""
         with self._in_words():
-            for number in range(count):
-                self._file_of(f"{what}|{number}").unlink(missing_ok=True)
+            for file in self.path.glob(f"{self._pieces_of(answer)}*"):
+                file.unlink(missing_ok=True)
 
-    def _file_of(self, what: str) -> Path:
-        name = hashlib.sha256(f"{self._charge}|{what}".encode()).hexdigest()[:16]
-        return self.path / f"{name}.npy"
+    def _pieces_of(self, answer: int) -> str:
+        return f"{self._hashed(f'pieces of answer {answer}')}-"
+
+    def _file_of(self, what: str, begins: str = "") -> Path:
+        return self.path / f"{begins}{self._hashed(what)}.npy"
+
+    def _hashed(self, what: str) -> str:
+        return hashlib.sha256(f"{self._charge}|{what}".encode()).hexdigest()[:16]
 
     def _written(self, file: Path, array: AnyArray) -> AnyArray:
         draft = file.with_suffix(".draft")
@@ -228,7 +237,6 @@ class RecordedNoise:
     def __init__(self, noise: NoiseSource, workspace: Workspace, *, finished: bool) -> None:
         self._noise, self._workspace, self._finished = noise, workspace, finished
         self._asked, self._drawing = 0, False
-        self._pieces: list[tuple[str, int]] = []
 
     @property
     def seeded(self) -> bool:
@@ -240,8 +248,7 @@ class RecordedNoise:
         self._asked += 1
         drawn = None if self._finished else lambda: self._draw(draw)
         answer = self._workspace.once(self._asked, what, drawn)
-        while self._pieces:
-            self._workspace.forget_pieces(*self._pieces.pop())
+        self._workspace.forget_pieces(self._asked)
         return answer
 
     def kept(self, what: str, compute: Callable[[], AnyArray]) -> AnyArray:
@@ -251,11 +258,8 @@ class RecordedNoise:
     def kept_pieces(
         self, what: str, count: int, compute: Callable[[Sequence[int]], Iterable[tuple[int, AnyArray]]]
     ) -> list[AnyArray]:
-        """Likewise many; those that an answer is drawn from are deleted once it is on disk."""
-        name = f"{self._asked}|{what}"
-        if self._drawing:
-            self._pieces.append((name, count))
-        return self._workspace.kept_pieces(name, count, compute)
+        """Likewise many, which an answer is drawn from; they are deleted once it is on disk."""
+        return self._workspace.kept_pieces(self._asked, what, count, compute)
 
     def _draw(self, draw: Callable[[], AnyArray]) -> AnyArray:
         self._drawing = True

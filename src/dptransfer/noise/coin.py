@@ -101,9 +101,9 @@ class ExponentialClock:
         def minus_log(number: int) -> Decimal:
             return context.minus(context.ln(context.divide(Decimal(number), unit)))
 
-        # The quotient, its logarithm and the difference to the true ones: two units in the last place each,
-        # and the quotient's are those of a number near 1 at worst.
-        slack = Fraction(4, 10 ** (digits - 2))
+        # Rounding a quotient moves its logarithm by 0.6·10^(1−digits) at most; rounding that, which is at
+        # most bits·ln 2, by 0.5·bits·ln 2·10^(1−digits). With 64 bits or more, the sum is below this.
+        slack = Fraction(self._bits, 10 ** (digits - 1))
         shortest = sum((Fraction(minus_log(one + 1)) - slack for one in self._uniforms), Fraction(0))
         if 0 in self._uniforms:
             return max(shortest, Fraction(0)) / self._rate, None

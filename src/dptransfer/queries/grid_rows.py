@@ -63,6 +63,11 @@ class GridPool:
         longer = _longer(stored, GRID_NORM[self.precision])
         return np.where(longer[:, None], np.int8(0), stored) if longer.any() else stored
 
+    def require_unchanged(self) -> None:
+        """Raise if a file of the pool is another one by now."""
+        if isinstance(self.rows, ShardedRows):
+            self.rows.require_unchanged()
+
     @property
     def _on_the_grid(self) -> bool:
         """Whether the files hold rows of this grid: whole numbers of one byte, of unit norm at 127.

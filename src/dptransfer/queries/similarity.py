@@ -197,6 +197,11 @@ class PoolScores:
         """Those of the candidates at these positions."""
         return self.similarity(self.candidates[piece])
 
+    def require_unchanged(self) -> None:
+        """Raise if the files of a pool have changed."""
+        if isinstance(self.candidates, GridPool):
+            self.candidates.require_unchanged()
+
     def only(self, wanted: Sequence[int]) -> PoolScores:
         """The same candidates with their scores for some classes."""
         return replace(self, similarity=self.similarity.only(wanted))

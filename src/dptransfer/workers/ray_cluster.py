@@ -197,7 +197,8 @@ def _environment() -> dict[str, str]:
 def _begin_local(ray: Any, workers: int | None) -> None:
     """A cluster of this machine alone, with nothing on disk but Ray's own logs until it ends.
 
-    Its folder is its owner's, and not where Ray looks for clusters, so that nobody's program finds it.
+    Its folder is its owner's, and not where Ray looks for clusters, so that nobody's program finds it. Ray
+    lets everybody write in the folder that it is given, where its sockets are: that is one inside.
     """
     import atexit
     import tempfile
@@ -217,7 +218,7 @@ def _begin_local(ray: Any, workers: int | None) -> None:
         include_dashboard=False,
         log_to_driver=False,
         logging_level="error",
-        _temp_dir=folder,
+        _temp_dir=os.path.join(folder, "r"),
         _system_config={"automatic_object_spilling_enabled": False},
     )
 

@@ -1,0 +1,219 @@
+"""`dptransfer fit` on pools in shards that are not as they should be: one line, and nothing is lost."""
+
+import errno
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dptransfer.data import EncoderIdentity, write_embeddings
+from dptransfer.ledger import Ledger
+from dptransfer.mechanisms import pool_choice
+from dptransfer.methods import workspace
+from dptransfer.workers import Here, Processes, pieces
+
+from .conftest import BUDGET, CLASSES
+
+FIT = (*BUDGET, "--classes", CLASSES, "--name", "few", "--out", "model")
+PUBLIC = ("--method", "public", "--set", "lowest=0.5")
+FILES, STORED = Path("pool"), Path("pool.emb")
+
+
+@pytest.fixture
+def private(data, tmp_path):
+    """Private rows of a known encoder, and their pool in shards: a folder of files, and stored."""
+    with np.load(data / "private.npz") as arrays:
+        x, y = arrays["x"], arrays["y"]
+    ours = EncoderIdentity("ours", "1" * 64, "v1", 16)
+    write_embeddings("private.emb", x, y, classes=CLASSES.split(","), encoder=ours)
+    with np.load(data / "pool.npz") as arrays:
+        rows = arrays["x"]
+    FILES.mkdir()
+    for number, part in enumerate(np.array_split(rows, 5)):
+        np.save(FILES / f"part-{number}.npy", part)
+    write_embeddings(STORED, rows, encoder=ours, shard_rows=30, public=True)
+    return tmp_path / "private.emb"
+
+
+def charges(ledger):
+    return [entry for entry in Ledger(ledger).history() if hasattr(entry, "events")]
+
+
+def cut_short(file):
+    os.truncate(file, file.stat().st_size - 4)
+
+
+def encoded_by_others():
+    shutil.rmtree(STORED)
+    theirs = EncoderIdentity("theirs", "2" * 64, "v1", 16)
+    write_embeddings(STORED, np.ones((20, 16), "f4"), encoder=theirs, shard_rows=7, public=True)
+
+
+def flip(file):
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+SPOILT = {
+    "a shard is missing": (STORED, lambda: (STORED / "rows-00002.npy").unlink(), "this is missing"),
+    "a shard is cut short": (FILES, lambda: cut_short(FILES / "part-1.npy"), "cut short"),
+    "a stored shard is cut short": (STORED, lambda: cut_short(STORED / "rows-00001.npy"), "cut short"),
+    "a shard was changed": (STORED, lambda: flip(STORED / "rows-00001.npy"), "the file has changed"),
+    "another encoder": (STORED, encoded_by_others, "encoder"),
+    "another width of all": (
+        FILES,
+        lambda: [np.save(file, np.ones((9, 7), "f4")) for file in FILES.iterdir()],
+        "one dimension; got 16 and 7",
+    ),
+    "another width of one": (
+        FILES,
+        lambda: np.save(FILES / "part-3.npy", np.ones((9, 7), "f4")),
+        "rows of one width; this has 7",
+    ),
+    "another type": (
+        FILES,
+        lambda: np.save(FILES / "part-3.npy", np.ones((9, 16), "f8")),
+        "of one type; this is float64",
+    ),
+    "no type of ours": (
+        FILES,
+        lambda: np.save(FILES / "part-3.npy", np.ones((9, 16), "i8")),
+        "rows must be of the type",
+    ),
+    "an empty shard": (
+        FILES,
+        lambda: np.save(FILES / "part-3.npy", np.ones((0, 16), "f4")),
+        "at least one row; this has none",
+    ),
+    "an empty file": (FILES, lambda: (FILES / "part-3.npy").write_bytes(b""), "one complete array"),
+    "not finite": (
+        FILES,
+        lambda: np.save(FILES / "part-3.npy", np.full((9, 16), np.nan, "f4")),
+        "row 0 of",
+    ),
+}
+
+
+@pytest.mark.parametrize("spoilt", SPOILT)
+def test_a_pool_that_is_not_as_it_should_be_is_refused_before_the_charge(cli, private, ledger, spoilt):
+    pool, spoil, said = SPOILT[spoilt]
+    spoil()
+    words = ("--public", pool, "--engine", "processes", "--workers", "2", "--workspace", "run")
+    found = cli("fit", private, *FIT, *PUBLIC, *words, code=2).stderr
+    assert said in found
+    assert not charges(ledger)
+    assert not Path("run").exists()
+    assert not Path("model").exists()
+
+
+def test_a_pool_of_fewer_rows_than_a_set_has_is_refused_before_the_charge(cli, private, ledger):
+    words = ("--public", FILES, "--method", "top-k", "--set", "k=121")
+    assert "at least that many public rows; got 120" in cli("fit", private, *FIT, *words, code=2).stderr
+    assert not charges(ledger)
+
+
+@pytest.mark.parametrize("method", ["public", "top-k"])
+def test_an_empty_pool_is_refused_before_the_charge(cli, private, ledger, method):
+    np.savez("none.npz", x=np.zeros((0, 16), "f4"))
+    cli("fit", private, *FIT, "--method", method, "--public", "none.npz", code=2)
+    assert not charges(ledger)
+
+
+class Meddles(Here):
+    """Changes a file after the first piece was counted."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def each(self, work, todo, what):
+        for number, piece in enumerate(todo):
+            yield number, work(piece)
+            np.save(self.file, np.ones((24, 16), "f4"))
+
+
+@pytest.mark.parametrize("number", [0, 4])
+def test_a_shard_that_changes_after_the_charge_stops_a_fit_that_goes_on_once_it_is_restored(
+    cli, private, ledger, monkeypatch, number
+):
+    """Whether it was counted by then or not, and whatever would be chosen."""
+    monkeypatch.setattr(pieces, "_PIECE_BYTES", 32 * 24)
+    file = FILES / f"part-{number}.npy"
+    content = file.read_bytes()
+    words = ("fit", private, *FIT, *PUBLIC, "--public", FILES, "--workspace", "run")
+    with monkeypatch.context() as patch:
+        patch.setattr("dptransfer.cli.fit.workers_from", lambda *_: Meddles(file))
+        said = cli(*words, code=2).stderr
+    assert f"part-{number}.npy': a file must stay as it is" in said
+    assert "The charge stands: restore the pool, and fit again in the same workspace" in said
+    assert "another public data set. Nothing was charged" in cli(*words, code=2).stderr
+    file.write_bytes(content)
+    cli(*words)
+    (charge,) = charges(ledger)
+    assert charge.outcome == "released"
+    assert sorted(one.name for one in Path("run").iterdir()) == ["place", "run.sqlite"]
+
+
+def test_a_full_disk_stops_a_fit_that_goes_on_once_there_is_room(cli, private, ledger, monkeypatch):
+    monkeypatch.setattr(pieces, "_PIECE_BYTES", 32 * 24)
+    words = ("fit", private, *FIT, *PUBLIC, "--public", FILES, "--workspace", "run")
+    usual, counted = np.save, []
+
+    def full(stream, array, **how):
+        counted.append(1)
+        if len(counted) > 2:
+            stream.write(b"half of it")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        usual(stream, array, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workspace.np, "save", full)
+        said = cli(*words, code=2).stderr
+    assert "'run': No space left on device" in said
+    assert "fit again, which goes on if it was charged" in said
+    asked = []
+
+    class Watched(Here):
+        def each(self, work, todo, what):
+            asked.extend(todo if isinstance(work, pool_choice._Counting) else ())
+            return super().each(work, todo, what)
+
+    monkeypatch.setattr("dptransfer.cli.fit.workers_from", lambda *_: Watched())
+    cli(*words)
+    assert len(asked) == 3  # of five
+    (charge,) = charges(ledger)
+    assert charge.outcome == "released"
+    assert sorted(one.name for one in Path("run").iterdir()) == ["place", "run.sqlite"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Ray
+def test_an_address_that_does_not_answer_costs_nothing(cli, private, ledger):
+    pytest.importorskip("ray")
+    words = ("--public", FILES, "--engine", "ray", "--address", "127.0.0.1:1", "--workspace", "run")
+    assert "'127.0.0.1:1' must answer" in cli("fit", private, *FIT, *PUBLIC, *words, code=2).stderr
+    assert not charges(ledger)
+    assert not Path("run").exists()
+
+
+def test_without_ray_the_extra_is_named_and_nothing_is_made(cli, private, ledger, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    words = ("--public", FILES, "--engine", "ray", "--address", "local", "--workspace", "run")
+    assert "dptransfer[ray]" in cli("fit", private, *FIT, *PUBLIC, *words, code=2).stderr
+    assert not charges(ledger)
+    assert not Path("run").exists()
+
+
+@pytest.mark.parametrize("engine", [("--engine", "processes"), ()])
+def test_workers_without_public_rows_are_told_to_have_nothing_to_do(cli, private, engine):
+    said = cli("fit", private, *FIT, "--method", "mean", *engine).stderr
+    assert ("Note: --engine shares out work on public rows. There are none" in said) is bool(engine)
+
+
+def test_workers_with_public_rows_need_no_note(cli, private, monkeypatch):
+    monkeypatch.setattr(Processes, "each", Here.each)
+    monkeypatch.setattr("dptransfer.cli.fit.workers_from", lambda *_: Processes(1))
+    assert "Note: --engine" not in cli("fit", private, *FIT, *PUBLIC, "--public", FILES).stderr
