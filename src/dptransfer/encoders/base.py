@@ -75,11 +75,11 @@ class ImageEncoder(ABC):
 
     @abstractmethod
     def forward(self, pixels: NDArray[Any]) -> EncodedRows:
-        """Rows for a stack of prepared pictures, shape (pictures, ...)."""
+        """Rows for a stack of prepared pictures, shape (pictures, ...), whose memory is used again then."""
 
     def measured_dimension(self) -> int:
         """Width of the row of a blank picture, for models that do not say it."""
-        return int(self.forward(self.prepare(blank_picture())[None]).shape[1])
+        return int(self.forward(np.stack([self.prepare(blank_picture())])).shape[1])
 
     def encode(self, batch: Sequence[Image.Image]) -> EncodedRows:
         """Rows for a batch of pictures."""

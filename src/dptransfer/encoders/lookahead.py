@@ -1,5 +1,9 @@
 """Open and prepare pictures in threads, ahead of the model, and run the model ahead of who takes its rows.
 
+A thread takes a few pictures at a time and puts each at its place in the model's input, whose memory is used
+again: who waits for the next input has nothing left to do but to hand it on. Threads share one interpreter,
+so what costs is how often each of them has to have it back; see `open_image`.
+
 Large JPEGs are decoded in full. Decoding 24 of 3 megapixels, made of real photographs, at twice the size that
 is needed (224) took half the time, but moved pixels by up to 10 of 255 (by up to 25 at the size itself), and
 rows with them: the cosine to the row of the whole picture went down to 0.9998 (0.998).
@@ -10,7 +14,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,12 +23,14 @@ from dptransfer.arrays import EncodedRows
 from dptransfer.compute.cores import usable_cores
 from dptransfer.data.decode import open_image
 from dptransfer.encoders.base import Encoder, ImageEncoder, blank_picture, blanks_for
+from dptransfer.errors import DataError
 
 Batch: TypeAlias = tuple[int, EncodedRows, tuple[int, ...]]
 """A batch's number, its rows, and which of its places were unreadable."""
 
-_AHEAD = 2  # batches in preparation while the model works on one
+_AHEAD = 3  # batches, at least, in preparation or with the model while rows of one are written
 _FEWEST = 4  # threads that open pictures: they wait for the disk, too
+_TAKEN = 4  # pictures that a thread takes at a time
 
 
 def encoded_batches(
@@ -46,38 +51,62 @@ def encoded_batches(
     prepare: Callable[[Any], Any] = (lambda image: image) if in_halves is None else in_halves.prepare
     # Outside the guard below, so that a broken transform is an error and not a data set of zeros.
     blank = prepare(blank_picture())
+    threads, counts = max(_FEWEST, usable_cores()), [len(paths) for _, paths in batches]
+    taken = max(1, min(_TAKEN, sum(counts) // threads))
+    ahead = max(_AHEAD, -(-2 * threads * taken // size))  # of small batches more, so that no thread is idle
+    room = max((count + blanks_for(encoder, count, size) for count in counts), default=0)
+    spare = deque[Any]()  # inputs that the model has done with
 
-    def prepared(path: Path) -> Any:
-        try:
-            found = open_image(path, encoder.identity.grey_range) if opened is None else opened(path)
-            return prepare(found)
-        except Exception:  # the blank went through, so it is this file; Pillow's readers raise many types
-            return None
+    def filled(items: Any, start: int, paths: Sequence[Path]) -> list[int]:
+        """Put pictures at their places; which of them could not be read."""
+        missing = []
+        for place, path in enumerate(paths, start):
+            try:
+                found = open_image(path, encoder.identity.grey_range) if opened is None else opened(path)
+                found = prepare(found)
+            except Exception:  # the blank went through, so it is this file; Pillow's readers raise many types
+                found = blank
+                missing.append(place)
+            if in_halves is not None and (found.shape, found.dtype) != (blank.shape, blank.dtype):
+                raise DataError(
+                    "An encoder must prepare every picture to an array of one shape and type; "
+                    f"'{encoder.identity.name}' does not. Squeeze or cut pictures to one size."
+                )
+            items[place] = found
+        return missing
 
-    def encoded(index: int, found: list[Any]) -> Batch:
-        filled = [blank if item is None else item for item in found]
-        filled += [blank] * blanks_for(encoder, len(found), size)
-        rows = encoder.encode(filled) if in_halves is None else in_halves.forward(np.stack(filled))
-        rows = np.array(rows[: len(found)], dtype=np.float32)
-        missing = tuple(place for place, item in enumerate(found) if item is None)
+    def begun(index: int, paths: Sequence[Path]) -> Future[Batch]:
+        """Let threads fill an input for the model, and then the model have it."""
+        count = len(paths)
+        blanks = [blank] * room
+        items = spare.popleft() if spare else blanks if in_halves is None else np.stack(blanks)
+        for place in range(count, room):
+            items[place] = blank
+        starts = range(0, count, taken)
+        parts = [pool.submit(filled, items, start, paths[start : start + taken]) for start in starts]
+        return model.submit(encoded, index, items, count, parts)
+
+    def encoded(index: int, items: Any, count: int, parts: list[Future[list[int]]]) -> Batch:
+        missing = tuple(place for part in parts for place in part.result())
+        seen = items[: count + blanks_for(encoder, count, size)]
+        rows = encoder.encode(seen) if in_halves is None else in_halves.forward(seen)
+        rows = np.array(rows[:count], dtype=np.float32)
         rows[list(missing)] = 0
+        spare.append(items)
         return index, rows, missing
 
     with (
-        ThreadPoolExecutor(max(_FEWEST, usable_cores()), thread_name_prefix="pictures") as pool,
+        ThreadPoolExecutor(threads, thread_name_prefix="pictures") as pool,
         ThreadPoolExecutor(1, thread_name_prefix="encoder") as model,
     ):
-        submitted = ((index, [pool.submit(prepared, path) for path in paths]) for index, paths in batches)
-        waiting, running = deque(islice(submitted, _AHEAD)), deque[Future[Batch]]()
+        running = deque[Future[Batch]]()
         try:
-            while waiting or running:
-                if waiting:
-                    index, futures = waiting.popleft()
-                    found = [future.result() for future in futures]
-                    running.append(model.submit(encoded, index, found))
-                    waiting.extend(islice(submitted, 1))
-                if len(running) > 1 or not waiting:
+            for index, paths in batches:
+                running.append(begun(index, paths))
+                if len(running) > ahead:
                     yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
         finally:
-            for threads in (pool, model):
-                threads.shutdown(wait=True, cancel_futures=True)
+            for started in (pool, model):
+                started.shutdown(wait=True, cancel_futures=True)

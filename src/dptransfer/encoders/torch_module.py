@@ -91,7 +91,7 @@ class TorchModuleEncoder(ImageEncoder):
         """The transform's result, as float32 unless it is bytes for the pixel map."""
         found = self._transform(image)
         in_bytes = self.pixel_map is not None and getattr(found, "dtype", None) == np.uint8
-        return np.array(found) if in_bytes else np.asarray(found, dtype=np.float32)
+        return np.asarray(found, dtype=np.uint8 if in_bytes else np.float32)
 
     def forward(self, pixels: NDArray[Any]) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
