@@ -68,12 +68,11 @@ def open_image(path: str | Path, grey_range: GreyRange | None = None) -> Image.I
         stream = BytesIO(file.read(size)) if size <= _AT_ONCE else file
         if starts_as_dicom(stream.read(DICOM_STARTS)):
             return Image.fromarray(read_dicom(Path(path), declared)).convert("RGB")
-        stream.seek(0)
         return _as_seen(stream, declared)
 
 
 def _as_seen(stream: IO[bytes], declared: GreyRange | None) -> Image.Image:
-    """A picture that Pillow reads."""
+    """A picture that Pillow reads; it goes back to the beginning itself."""
     from PIL import Image, ImageOps
 
     with Image.open(stream) as opened:
