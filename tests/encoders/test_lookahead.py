@@ -6,6 +6,7 @@ import pytest
 
 from dptransfer.data import find_images
 from dptransfer.data.decode import open_image
+from dptransfer.encoders import lookahead
 from dptransfer.encoders.base import blank_picture
 from dptransfer.encoders.lookahead import encoded_batches
 from dptransfer.errors import DataError
@@ -35,18 +36,39 @@ def test_batches_come_in_order_with_a_row_for_each_picture(batches):
     assert list(encoded_batches([], MeanColour(), 4)) == []
 
 
-def test_the_model_works_on_while_rows_are_written(batches):
-    class Watched(MeanColour):
-        second = threading.Event()
+def test_pictures_are_opened_while_the_model_works_on_those_before(batches):
+    second = threading.Event()
 
+    class Waits(MeanColour):
         def forward(self, pixels):
-            if self.calls:
-                self.second.set()
+            assert second.wait(LONG)
             return super().forward(pixels)
 
-    with closing(encoded_batches(batches, Watched(), 4)) as found:
-        next(found)
-        assert Watched.second.wait(LONG)  # nobody has asked for the second batch
+    def opened(path):
+        if path in batches[1][1]:
+            second.set()
+        return open_image(path)
+
+    with closing(encoded_batches(batches, Waits(), 4, opened)) as found:
+        assert next(found)[0] == 0
+
+
+def test_the_model_works_on_the_thread_of_who_asks(batches):
+    class Watched(MeanColour):
+        def forward(self, pixels):
+            assert threading.current_thread() is threading.main_thread()
+            return super().forward(pixels)
+
+    assert len(list(encoded_batches(batches, Watched(), 4))) == 3
+
+
+@pytest.mark.parametrize(("size", "expected"), [(7_000, 4), (40_000, 9), (10**6, 16)])
+def test_small_pictures_get_few_threads_and_large_ones_all_cores(tmp_path, monkeypatch, size, expected):
+    monkeypatch.setattr(lookahead, "usable_cores", lambda: 16)
+    (tmp_path / "a.jpg").write_bytes(bytes(size))
+    batches = [(i, [tmp_path / "a.jpg", tmp_path / "missing.jpg"]) for i in range(100)]
+    assert lookahead._threads_for([*batches, (100, [tmp_path / "missing.jpg"])]) == expected
+    assert lookahead._threads_for([]) == 4
 
 
 def test_what_the_model_raises_comes_after_the_batches_before_it(batches):
@@ -60,7 +82,7 @@ def test_threads_end_with_whoever_stops_early(batches):
     found = encoded_batches(batches, MeanColour(), 4)
     assert np.isfinite(next(found)[1]).all()
     found.close()
-    assert not [one for one in threading.enumerate() if one.name.startswith(("pictures", "encoder"))]
+    assert not [one for one in threading.enumerate() if one.name.startswith("pictures")]
 
 
 def test_the_models_input_is_used_again_and_its_last_is_filled_up_with_blanks(tmp_path):
