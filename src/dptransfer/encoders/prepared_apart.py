@@ -70,7 +70,7 @@ class PreparedApart:
         done = bytearray(len(paths))
         try:
             ours.sendall(pickle.dumps(list(paths)))
-            for target in (memoryview(done), memoryview(places).cast("B")):
+            for target in (memoryview(done), places.data.cast("B")):
                 while target:
                     got = ours.recv_into(target, 0, socket.MSG_WAITALL)
                     if not got:
