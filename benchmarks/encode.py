@@ -16,6 +16,7 @@ pictures are asked for than there are, they are taken again.
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import tempfile
 import time
@@ -65,6 +66,7 @@ class NoNetwork(ImageEncoder):
 
     def __init__(self, encoder: ImageEncoder) -> None:
         self.identity, self._encoder = encoder.identity, encoder
+        self.prepared_apart = encoder.prepared_apart
 
     def prepare(self, image: Image.Image) -> np.ndarray:
         """As the encoder does."""
@@ -114,18 +116,18 @@ def measure(images, options, folder: Path) -> None:
         )
         for name, encoder in encoders.items()
     }
-    nothing = NoNetwork(encoders["ours"])
+    nothing = NoNetwork(network)
     ways["pictures"] = lambda: encode_images_in_memory(images, nothing, batch=options.batch)
     ways |= {"torch's network": in_torch, **bare_ways(pixels, options.size, options.batch)}
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     busy: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(options.rounds + 1):  # the first is not counted
         for name, work in ways.items():
-            started, worked = time.perf_counter(), time.process_time()
+            started, worked = time.perf_counter(), sum(os.times()[:4])  # with processes that have ended
             work()
             if turn:
                 seconds[name].append(time.perf_counter() - started)
-                busy[name].append(time.process_time() - worked)
+                busy[name].append(sum(os.times()[:4]) - worked)
     print(f"{len(images)} pictures at {options.size} px, {usable_cores()} cores, {options.rounds} rounds\n")
     print("| | pictures a second, median | best | ms of a core a picture |\n|---|---|---|---|")
     for name, found in seconds.items():
