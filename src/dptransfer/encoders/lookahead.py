@@ -58,7 +58,10 @@ def encoded_batches(
     pictures in place of `open_image`.
     """
     in_halves = encoder if isinstance(encoder, ImageEncoder) else None
-    prepare: Callable[[Any], Any] = (lambda image: image) if in_halves is None else in_halves.prepare
+
+    def prepare(image: Any) -> Any:
+        return image if in_halves is None else np.asarray(in_halves.prepare(image))
+
     # Outside the guard below, so that a broken transform is an error and not a data set of zeros.
     blank = prepare(blank_picture())
     counts = [len(paths) for _, paths in batches]
