@@ -4,8 +4,8 @@ A thread takes a few pictures at a time and puts each at its place in the model'
 again: who waits for the next input has nothing left to do but to hand it on. The model works on the thread of
 who asks: on an H200 a new thread for it added 2.3 s to every encoding, most likely since cuDNN works out for
 each thread anew how it computes a network. Threads share one interpreter, and small pictures keep few of them
-busy (see `open_image`): of Caltech's, 7 KB each, 4 threads opened and squeezed 2,084 a second, 8 threads 1,817
-and 16 threads 1,709, on the 16 cores there. Processes go further; see `prepared_apart`.
+busy (see `open_image`): of Caltech's, 7 KB each, 4 threads opened and squeezed 2,084 a second, 8 1,817
+and 16 1,709, on the 16 cores there. Processes go further; see `prepared_apart`.
 
 Large JPEGs are decoded in full. Decoding 24 of 3 megapixels, made of real photographs, at twice the size that
 is needed (224) took half the time, but moved pixels by up to 10 of 255 (by up to 25 at the size itself), and
