@@ -217,3 +217,7 @@ def test_workers_with_public_rows_need_no_note(cli, private, monkeypatch):
     monkeypatch.setattr(Processes, "each", Here.each)
     monkeypatch.setattr("dptransfer.cli.fit.workers_from", lambda *_: Processes(1))
     assert "Note: --engine" not in cli("fit", private, *FIT, *PUBLIC, "--public", FILES).stderr
+
+
+def test_a_check_without_public_rows_says_so_too(cli, private):
+    assert "Note: --engine shares out" in cli("check", private, "--engine", "processes").stderr
