@@ -1,22 +1,23 @@
-"""Choosing among 1.28 million candidates for each of 100 classes: our exact races and OpenDP's.
+"""Choosing among 1.28 million candidates for each of 100 classes: our exact choices and OpenDP's.
 
     python benchmarks/selection.py [--candidates 1281167] [--classes 100]
 
 Scores are normal, `spread` noise widths wide: 0.1 is a tiny budget, where every candidate has a chance, 300 a
 large one. OpenDP is timed on `--opendp` classes (it takes long) and scaled up; it has no counterpart of
-top-k, which ranks all candidates of a class before it races over the ranks.
+top-k.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
-from dptransfer.mechanisms import TopKMechanism
-from dptransfer.mechanisms.selection import for_each_class
+from dptransfer.mechanisms import SELECTIONS, TopKMechanism
 from dptransfer.noise import SecureNoise
 from dptransfer.privacy import Relation, Unit
 
@@ -36,15 +37,23 @@ def opendp(scores, gumbel: bool) -> int:
     return make_noisy_max(domain, linf_distance(T="i64"), measure, scale=SCALE)(scores)
 
 
-class ScoreRange:
-    """What a mechanism asks of its query when the scores are there already."""
+@dataclass(frozen=True, eq=False)
+class GivenScores:
+    """A query whose scores are there already."""
 
-    score_range = int(SCALE)
-    unit = Unit.ROW
+    scores: np.ndarray
+    label: ClassVar[str] = "given scores"
+    score_range: ClassVar[int] = int(SCALE)
+    unit: ClassVar[Unit] = Unit.ROW
 
+    @property
+    def classes(self) -> int:
+        """How many columns there are."""
+        return self.scores.shape[1]
 
-def raced(choose, column, *, noise) -> int:
-    return choose(column, SCALE)
+    def __call__(self, rows, labels) -> np.ndarray:
+        """The scores, whatever the rows."""
+        return self.scores
 
 
 def seconds_of(work) -> float:
@@ -64,21 +73,21 @@ def main() -> None:
     for spread in (0.1, 3.0, 300.0):
         shape = (options.candidates, options.classes)
         scores = (rng.standard_normal(shape, dtype=np.float32) * np.float32(spread * SCALE)).astype(np.int64)
-        for name, choose in (
-            ("exponential", noise.gumbel_argmax),
-            ("permute-and-flip", noise.exponential_argmax),
-        ):
-            choose_all = partial(for_each_class, partial(raced, choose), scores, noise)
-            ours = min(seconds_of(choose_all) for _ in range(2))
+        query = GivenScores(scores)
+        for name in ("exponential", "permute-and-flip"):
+            ours = _seconds(SELECTIONS[name](query, 1.0, Relation.ADD_REMOVE), noise)
             theirs = 0.0
             for c in range(options.opendp):
                 column = np.ascontiguousarray(scores[:, c])
                 theirs += seconds_of(partial(opendp, column, name == "exponential"))
             theirs *= options.classes / max(1, options.opendp)
             print(f"| {name} | {spread:g} | {ours:.2f} | {theirs:.1f} | {theirs / ours:.0f} |", flush=True)
-        top_k = TopKMechanism(ScoreRange(), k=10, epsilon=1.0, relation=Relation.ADD_REMOVE)
-        ours = min(seconds_of(partial(for_each_class, top_k.choose, scores, noise)) for _ in range(2))
+        ours = _seconds(TopKMechanism(query, 1.0, Relation.ADD_REMOVE, k=10), noise)
         print(f"| top-k, k = 10 | {spread:g} | {ours:.2f} | | |", flush=True)
+
+
+def _seconds(mechanism, noise) -> float:
+    return min(seconds_of(lambda: mechanism.release(None, None, noise=noise)) for _ in range(2))
 
 
 if __name__ == "__main__":

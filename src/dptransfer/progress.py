@@ -157,7 +157,7 @@ def _tell_now_and_then(
     if _now() - pace.told < _HALF_MINUTE or not rate:
         return
     pace.told = _now()
-    left = f"{_duration((total - done) / rate)} left"
+    left = f"{duration((total - done) / rate)} left"
     how_far = f"{what}, {done / total:.0%}" if count_is_private else _counted(what, done, total, unit)
     words = f"{how_far}, {left}" if count_is_private else f"{how_far}, {rate:.3g} a second, {left}"
     print(words, file=sys.stderr, flush=True)
@@ -171,7 +171,12 @@ def _counted(what: str, done: int, total: int, unit: str) -> str:
     return f"{what}, {unit} {done} of {total}".replace(",  ", ", ")
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A time that is about so long, in words.
+
+    >>> duration(50), duration(400), duration(30_000)
+    ('50 s', '7 min', '8 h 20 min')
+    """
     minutes = round(seconds / 60)
     if minutes < 2:
         return f"{round(seconds)} s"

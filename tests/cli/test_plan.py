@@ -3,6 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from dptransfer.cli.declared import settings_of
@@ -313,3 +314,34 @@ def test_a_pool_that_is_not_encoded_is_planned_for_as_rows_of_the_encoder(cli, c
     assert "Encode it first" in cli(*pure, code=2).stderr
     assert "known when it is loaded" in cli(*words, flat, "--encoder", "hf:a/b", code=2).stderr
     assert "--encoder is for a pool" in cli("plan", *BUDGET, *SIZES, "--encoder", "minilm", code=2).stderr
+
+
+@pytest.fixture
+def shards(tmp_path, monkeypatch):
+    """A folder of rows, one of which a fit would refuse: a plan does not go through them."""
+    rows = np.random.default_rng(0).normal(size=(600, 4)).astype(np.float32)
+    rows[7] = np.nan
+    for number, part in enumerate(np.split(rows, 3)):
+        (tmp_path / "pool").mkdir(exist_ok=True)
+        np.save(tmp_path / "pool" / f"{number}.npy", part)
+    monkeypatch.setattr("dptransfer.workers.pieces._PIECE_BYTES", 3200)
+    return tmp_path / "pool"
+
+
+def test_plan_says_what_going_through_a_large_pool_takes(cli, cli_json, shards):
+    words = ("plan", "-m", "public", *BUDGET, "--classes", "2", "--public", shards)
+    said = cli(*words, "--engine", "processes", "--workers", "2").stdout
+    assert "600 rows in 6 pieces" in said
+    assert "no data.size is declared" in said
+    assert "in each of 3 processes" in said
+    told = cli_json(*words, "--set", "data.size=30")["pool"]
+    assert (told["pieces"], told["private_rows"], told["processes"]) == (6, 30, 1)
+    assert [one["name"] for one in told["passes"]] == ["checking", "scoring", "looking up"]
+    assert "data.size" not in cli(*words, "--set", "data.size=30").stdout
+
+
+def test_a_plan_for_a_small_pool_does_not_speak_of_it(cli_json, data):
+    assert (
+        cli_json("plan", "-m", "public", *BUDGET, "--classes", "3", "--public", data / "pool.npz")["pool"]
+        is None
+    )

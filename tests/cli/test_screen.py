@@ -63,7 +63,7 @@ def test_in_a_pipe_nothing_tells_how_many_private_examples_there_are(clock, caps
     ("seconds", "words"), [(0.2, "0 s"), (80, "80 s"), (200, "3 min"), (9000, "2 h 30 min")]
 )
 def test_times_are_told_in_words(seconds, words):
-    assert module._duration(seconds) == words
+    assert module.duration(seconds) == words
 
 
 def test_nobody_listens_afterwards(monkeypatch):

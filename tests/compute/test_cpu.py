@@ -138,3 +138,22 @@ def test_few_public_rows_still_give_every_thread_a_share():
     assert cpu._slab_rows(10**6, 1280, workers=4) == 512
     assert cpu._slab_rows(10**6, 16_384, workers=4) == 128
     assert cpu._slab_rows(0, 1280, workers=4) == 1
+
+
+@pytest.mark.parametrize(("norm", "rows"), [(127, 8_000_000), (2047, 2_000)])
+@pytest.mark.parametrize("width", [1, 256, 768])
+def test_float32_holds_the_products_of_both_parts(norm, rows, width):
+    """At the most rows for which class sums are cut in two, in the directions that are longest then."""
+    most = rows
+    while cpu._float32_part(2 * most, width, norm) is not None:
+        most *= 2
+    part = cpu._float32_part(most, width, norm)
+    while part is None:
+        most = most * 9 // 10
+        part = cpu._float32_part(most, width, norm)
+    along, across = np.zeros(width), np.full(width, part - 1)
+    along[0] = norm * most
+    for sums in (along, -along, across, -np.ones(width)):
+        for one in cpu.exact_parts(sums, part):
+            assert norm * np.linalg.norm(one) <= 2**24
+    assert norm * np.linalg.norm(along) > 2**24  # in one part it would not hold them

@@ -47,15 +47,21 @@ def choose(name, *, caps=(0.0, 2.0), people=None, workers=None, precision="float
 @pytest.mark.parametrize("how", [{}, {"caps": (0.8, 1.3)}, {"people": PEOPLE}, {"precision": "int8"}])
 def test_the_choice_does_not_depend_on_pieces_or_on_who_worked(name, how, monkeypatch):
     once = choose(name, **how)
-    for bytes_at_once in (12 * 57, 12 * 9):  # pieces of 57 and of 9 candidates
+    for bytes_at_once in (48 * 57, 48 * 9):  # pieces of 57 and of 9 candidates
         monkeypatch.setattr(pieces, "_PIECE_BYTES", bytes_at_once)
         assert choose(name, **how, workers=Backwards()) == once
-    monkeypatch.setattr(pool_choice, "_SCORES_AT_ONCE", 60)
-    assert choose(name, **how) == once
+
+
+@pytest.mark.parametrize("name", ["exponential", "permute-and-flip", "top-k"])
+@pytest.mark.parametrize("limit", [("_SCORES_AT_ONCE", 60), ("_SLAB_BYTES", 48 * 7)])
+def test_slabs_of_a_piece_change_nothing(name, limit, monkeypatch):
+    once = choose(name)
+    monkeypatch.setattr(pool_choice, *limit)
+    assert choose(name) == once
 
 
 def test_another_seed_or_pool_chooses_others(monkeypatch):
-    monkeypatch.setattr(pieces, "_PIECE_BYTES", 12 * 57)
+    monkeypatch.setattr(pieces, "_PIECE_BYTES", 48 * 57)
     assert choose("top-k") != choose("top-k", pool=POOL[::-1].copy())
 
 
@@ -166,7 +172,8 @@ def test_a_pool_is_mapped_where_it_is_read():
 
 def test_bytes_on_the_grid_are_taken_as_they_are(tmp_path):
     stored = UnitNorm().fit(6, None).lattice(POOL, 127).astype(np.int8)
-    stored[3] = 127  # longer than the norm
+    stored[3:5] = 127, 0, 0, 0, 0, 0
+    stored[3, 1] = 1  # longer than the norm by a hair
     np.save(tmp_path / "pool.npy", stored)
     view = GridPool(UnitNorm().fit(6, None), ShardedRows([tmp_path / "pool.npy"]), "int8")
     want = stored.copy()
@@ -239,6 +246,6 @@ def test_scores_of_one_class_are_its_column_of_all(caps, people, precision):
     whole = query(ROWS, LABELS, people)
     scored = query.scored(ROWS, LABELS, people)
     for own in range(4):
-        assert (scored.only(own).scores(slice(13, 77))[:, 0] == whole[13:77, own]).all()
+        assert (scored.only([own]).scores(slice(13, 77))[:, 0] == whole[13:77, own]).all()
     assert not whole[:, 3].any()
     assert whole[:, :3].any()

@@ -78,7 +78,7 @@ def test_a_selection_is_written_by_the_range_of_a_rows_scores(kind):
     given = (2,) if kind is TopKMechanism else ()
     with recording() as releases:
         for relation in (ADD, REPLACE):
-            kind(query, *given, 1.0, relation).release(ROWS, LABELS, noise=SeededNoise(0))
+            kind(query, 1.0, relation, *given).release(ROWS, LABELS, noise=SeededNoise(0))
     own = np.array([1.0, 0.0, 0.7])  # cosines 1, −1, 0; none; 0.6, −0.6, 0.8
     assert releases[0].shares == pytest.approx(own, abs=2e-3)
     assert releases[1].shares == pytest.approx((own + 1) / 2, abs=2e-3)

@@ -117,7 +117,7 @@ class FromTheEnd:
 
 def test_a_run_that_stopped_goes_on_with_the_pieces_that_are_missing(tmp_path, monkeypatch):
     whole = released(METHODS["top-k"], PublicEmbeddings(POOL), tmp_path / "one")
-    monkeypatch.setattr(pieces, "_PIECE_BYTES", 16 * 41)
+    monkeypatch.setattr(pieces, "_PIECE_BYTES", 64 * 41)
     pool, ledger, space = PublicEmbeddings(POOL), Ledger.in_memory(), tmp_path / "space"
     private = PrivateEmbeddings(ROWS, np.arange(120) % 3, classes=["a", "b", "c"], name="few")
     how = {"budget": BUDGET, "ledger": ledger, "noise": Repeatable(3), "workspace": space}

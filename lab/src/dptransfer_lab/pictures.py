@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dptransfer.data import EncoderIdentity, PublicImages, find_images
-from dptransfer.data.grey_levels import GreyRange
+from dptransfer.data import EncoderIdentity, GreyRange, PublicImages, find_images
 from dptransfer.encoders import encode_pixels, get_encoder
 from dptransfer.errors import DataError
 

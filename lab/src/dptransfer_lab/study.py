@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from dptransfer.data.grey_levels import declared_range
+from dptransfer.data import declared_range
 from dptransfer.errors import DataError, DPTransferError
 from dptransfer.privacy import Bound, Budget, Relation, Unit
 from dptransfer_lab.methods import method_of

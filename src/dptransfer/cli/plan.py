@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 
 from dptransfer.cli import options
 from dptransfer.cli.declared import SIZES, class_list, grey_ends, settings_of
+from dptransfer.cli.engine import workers_from
 from dptransfer.cli.inputs import with_shots
 from dptransfer.cli.method import method_from
 from dptransfer.cli.pictures import public_pictures, require_pictures, sees_pictures
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from dptransfer.data import Facts, PublicEmbeddings, PublicImages
     from dptransfer.data.pool_outline import PoolOutline
     from dptransfer.methods import PrivateMethod
+    from dptransfer.methods.pool_sizing import PoolSizing
 
 _CLASSES, _WIDTH, _SIDE = 10, 1280, 224
 
@@ -46,6 +49,9 @@ def plan(
     encoder: options.EncoderName = None,
     image_size: options.ImageSize = None,
     grey_range: options.GreyRange = None,
+    engine: options.EngineName = None,
+    workers: options.WorkerCount = None,
+    address: options.ClusterAddress = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what a fit would cost and add; no data are touched.
@@ -54,19 +60,22 @@ def plan(
     it says, persons are protected; data.person_bound and data.rows_per_person are about them.
     A pool of images or texts is not encoded: the plan is for rows of its encoder, by default as for a fit.
     --image-size and --grey-range are of methods on pictures.
+    Of a pool in many files a part is tried out, for a second or two, to say how long going through it takes.
 
     Example: dptransfer plan --epsilon 1 --delta 1e-5 --classes 10 --dim 1280
     """
     budget = options.budget_from(epsilon, delta, other_budget, relation)
     names = None if classes is None else class_list(classes)
+    hands = workers_from(engine, workers, address)
 
     from dptransfer.accounting import heed
-    from dptransfer.data import read_public
+    from dptransfer.data import PublicEmbeddings, read_public
     from dptransfer.data.pool_outline import RowsNeeded
     from dptransfer.mechanisms import rounds_of
     from dptransfer.methods import ImageMethod
     from dptransfer.methods.base import configuration_of
     from dptransfer.methods.holdout import HoldOut
+    from dptransfer.methods.pool_sizing import pool_sizing
     from dptransfer.release.card_privacy import counted_as
 
     of_method, sizes = settings_of(settings, SIZES)
@@ -97,7 +106,7 @@ def plan(
             "takes rows. Give their width: --dim 1280"
         )
     else:
-        rows = with_shots(None if public is None else read_public(public), shots, names)
+        rows = with_shots(None if public is None else read_public(public, verify=False), shots, names)
         width = dim if dim is not None or rows is None else rows.dimension
         shape = None if width is None else (width,)
     unit = Unit.ROW if person in (None, NOBODY) else Unit.PERSON
@@ -116,6 +125,10 @@ def plan(
             "Encode it first: dptransfer encode POOL --public --out pool.emb"
         ) from None
     paid = made if held is None else held
+    sizing = None
+    if isinstance(rows, PublicEmbeddings) and not unencoded:
+        with working("Trying out a part of the pool"):
+            sizing = pool_sizing(made.method, facts, rows.with_workers(hands))
     notes = [*([unencoded] if unencoded else []), *made.notes, *(() if held is None else (held.note,))]
     if assumed:
         notes.append(
@@ -135,6 +148,7 @@ def plan(
                 "shape": list(facts.shape),
                 "assumed": list(assumed),
                 "notes": notes,
+                "pool": None if sizing is None else {**asdict(sizing), "seconds": sizing.seconds},
             }
         )
     examples = f"{facts.dimension} dimensions" if len(facts.shape) == 1 else facts.form
@@ -146,7 +160,28 @@ def plan(
     facts_shown: dict[str, object] = {"Guarantee": paid.guarantee, "Attacker": attack_sentence(paid.events)}
     if unit is Unit.PERSON:
         facts_shown["A person"] = f"counts as {counted_as(facts.person_bound)}"
+    if sizing is not None:
+        facts_shown |= _pool_facts(sizing, facts)
     show_facts(facts_shown | {("Note" if n == 0 else " " * n): note for n, note in enumerate(notes)})
+
+
+def _pool_facts(sizing: PoolSizing, facts: Facts) -> dict[str, object]:
+    """How a pool is gone through, for people."""
+    from dptransfer.progress import duration
+
+    def amount(count: float) -> str:
+        return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.0f} MiB"
+
+    passes = (f"{one.name} {amount(one.reads)}, {duration(one.seconds)}" for one in sizing.passes)
+    stand_in = "" if facts.declared_size else " (no data.size is declared)"
+    each = "" if sizing.processes == 1 else f" in each of {sizing.processes} processes"
+    return {
+        "Public pool": f"{sizing.rows:,} rows in {sizing.pieces:,} pieces, on {sizing.cores} cores",
+        "It is read for": "; ".join(passes),
+        "Time": f"about {duration(sizing.seconds)} for {sizing.private_rows:,} private rows{stand_in}, by a "
+        "trial on a part of the pool here",
+        **({} if sizing.memory is None else {"Memory": f"about {amount(sizing.memory)}{each}"}),
+    }
 
 
 def _not_encoded(

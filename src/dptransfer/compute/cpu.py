@@ -15,6 +15,7 @@ thread inside each of ours. The public × private matrix never exists.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
@@ -25,6 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from dptransfer.arrays import AnyArray, Floats, Floats32, Integers
 from dptransfer.compute.cores import usable_cores
+from dptransfer.compute.threads import side_by_side
 
 PANEL_BYTES = 48 * 2**20
 THREAD_BYTES = 40 * 2**20
@@ -100,9 +102,10 @@ class Capped:
 class Linear:
     """Sums of dot + shift over private rows: no cap, so the sum goes inside the product.
 
-    Class sums have norm at most 2047·n and products at most 2²²·n, exact in float64 up to 2³¹ private rows.
-    Weighted sums have norm at most 2047·2⁴⁰ < 2⁵¹ and go into the product in two parts; see `exact_parts`.
-    The arguments are those of `Capped`.
+    Class sums of n rows have norm at most 2047·n and products at most 2²²·n, exact in float64 up to 2³¹ of
+    them. In two parts float32, which is half as wide, takes sums of few enough rows: on the int8 grid, of
+    millions. Weighted sums have norm at most 2047·2⁴⁰ < 2⁵¹ and take two parts of float64; see `exact_parts`.
+    The arguments are those of `Capped`, with the norm of the grid.
     """
 
     def __init__(
@@ -112,6 +115,7 @@ class Linear:
         classes: int,
         shift: int,
         *,
+        norm: int = 2047,
         weights: Integers | None = None,
     ) -> None:
         sums = np.zeros((classes, private_rows.shape[1]))
@@ -124,35 +128,61 @@ class Linear:
                     sums[owner] += weight * panel.rows[start:end].sum(axis=0, dtype=np.float64)
                     counts[owner] += weight * (end - start)
                     start = end
-        self._parts = [sums] if weights is None else exact_parts(sums)
+        parts: list[AnyArray]
+        self._part, parts = PART, [sums] if weights is None else [*exact_parts(sums)]
+        part = _float32_part(len(private_rows), private_rows.shape[1], norm)
+        if weights is None and part is not None:
+            self._part, parts = part, [one.astype(np.float32) for one in exact_parts(sums, part)]
+        self._columns = np.ascontiguousarray(np.concatenate(parts).T)
         self._shifts = counts * shift
 
     def __call__(self, public_rows: AnyArray, chunk: int | None = None) -> Integers:
         """(public rows, classes) sums."""
-        result = np.empty((len(public_rows), len(self._shifts)), dtype=np.int64)
-        step = chunk or max(1, _SLAB_ELEMENTS // max(1, public_rows.shape[1]))
-        for start in range(0, len(public_rows), step):
-            part = slice(start, start + step)
-            slab = np.asarray(public_rows[part], dtype=np.float64)
-            high, *low = (slab @ one.T for one in self._parts)
-            result[part] = high
-            for rest in low:
-                result[part] *= int(PART)
-                result[part] += rest.astype(np.int64)
-            result[part] += self._shifts
+        classes = len(self._shifts)
+        result = np.empty((len(public_rows), classes), dtype=np.int64)
+        # An eighth of a slab stays in the cache, and is a megabyte, which is not new memory every time.
+        step = chunk or max(1, _SLAB_ELEMENTS // 8 // max(1, public_rows.shape[1]))
+
+        def score(start: int) -> None:
+            slab = np.asarray(public_rows[start : start + step], dtype=self._columns.dtype)
+            products = slab @ self._columns
+            own = result[start : start + step]
+            own[:] = products[:, :classes]
+            for first in range(classes, products.shape[1], classes):
+                own *= int(self._part)
+                own += products[:, first : first + classes].astype(np.int64)
+            own += self._shifts
+
+        for _ in side_by_side(score, range(0, len(public_rows), step), usable_cores()):
+            pass
         return result
 
 
-def exact_parts(sums: Floats) -> list[Floats]:
-    """Whole numbers h and l with sums = 2²⁶·h + l, whose products with grid rows float64 holds exactly.
+def exact_parts(sums: Floats, part: float = PART) -> list[Floats]:
+    """Whole numbers h and l with sums = part·h + l, whose products with grid rows are exact.
 
-    Sums of norm below 2⁵¹ make h of norm below 2²⁵ + √d, where d is the width, and l has at most 2²⁶·√d: with
-    rows of norm 2047 the products, and all their partial sums, stay below 2⁵³ up to d = 2³².
+    By default for float64: sums of norm below 2⁵¹ make h of norm below 2²⁵ + √d, where d is the width, and l
+    has at most 2²⁶·√d: with rows of norm 2047 the products, and all their partial sums, stay below 2⁵³ up to
+    d = 2³².
 
     >>> [part.tolist() for part in exact_parts(np.array([2.0**26 + 5, -1.0]))]
     [[1.0, -1.0], [5.0, 67108863.0]]
     """
-    return list(np.divmod(sums, PART))
+    return list(np.divmod(sums, part))
+
+
+def _float32_part(rows: int, dimension: int, norm: int) -> float | None:
+    """Where sums of so many rows of this norm are cut for float32, or None if two parts are too few.
+
+    Their products with rows of the same norm must stay below 2²⁴: l has norm below part·√d, and h at most
+    that of the sums ÷ part, plus √d.
+
+    >>> _float32_part(8_000_000, 256, 127), _float32_part(9_000_000, 256, 127)
+    (8192.0, None)
+    """
+    largest, wide = 2.0**24 / norm, math.sqrt(dimension)
+    part = 2.0 ** math.floor(math.log2(largest / wide))
+    return part if part >= 1 and norm * rows / part + wide <= largest else None
 
 
 def panels(

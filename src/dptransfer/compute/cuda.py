@@ -53,10 +53,17 @@ class Capped:
 
 
 class Linear:
-    """Sums of dot + shift, as `compute.cpu.Linear` gives them."""
+    """Sums of dot + shift, as `compute.cpu.Linear` gives them; float64 takes rows of either norm."""
 
     def __init__(
-        self, private_rows: Any, labels: Any, classes: int, shift: int, *, weights: Integers | None = None
+        self,
+        private_rows: Any,
+        labels: Any,
+        classes: int,
+        shift: int,
+        *,
+        norm: int = 2047,
+        weights: Integers | None = None,
     ) -> None:
         import torch
 

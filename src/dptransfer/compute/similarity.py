@@ -13,7 +13,7 @@ below 2⁵⁰ and are taken in float64 or int64; whole scores fit int64 while th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
@@ -103,31 +103,36 @@ class ClassSimilarity:
         _require_shapes(self.private_rows, self.labels, public_rows, self.weights)
         sums, share = self._prepared
         scores: Integers = sums(public_rows, chunk)
-        scores += share
+        if share is not None:
+            scores += share
         return scores
 
-    def only(self, wanted: int) -> ClassSimilarity:
-        """The same for the rows of one class."""
-        own = np.flatnonzero(_host(self.labels) == wanted)
+    def only(self, wanted: Sequence[int]) -> ClassSimilarity:
+        """The same for the rows of some classes, in this order."""
+        labels = _host(self.labels)
+        places = np.full(self.classes, -1)
+        places[list(wanted)] = np.arange(len(wanted))
+        own = np.flatnonzero(places[labels] >= 0)
         weights = None if self.weights is None else self.weights[own]
-        nothing = np.zeros(len(own), dtype=np.int64)
-        return replace(self, private_rows=self.private_rows[own], labels=nothing, classes=1, weights=weights)
+        rows, numbers = self.private_rows[own], places[labels[own]]
+        return replace(self, private_rows=rows, labels=numbers, classes=len(wanted), weights=weights)
 
     @cached_property
-    def _prepared(self) -> tuple[Callable[[Any, int | None], Integers], Integers | int]:
-        one, low, high = GRID_NORM[self.precision] ** 2, int(self.low), int(self.high)
+    def _prepared(self) -> tuple[Callable[[Any, int | None], Integers], Integers | None]:
+        norm, low, high = GRID_NORM[self.precision], int(self.low), int(self.high)
+        one = norm**2
         private = self.private_rows, self.labels, self.classes
         # two modules with the same two classes
         backend: ModuleType = cuda if self.device == "cuda" else cpu
         if low <= 0 and high >= 2 * one:
-            return backend.Linear(*private, one - low, weights=self.weights), 0
+            return backend.Linear(*private, one - low, norm=norm, weights=self.weights), None
         # A product lies in [−one, one], so caps beyond that are moved there; what the move takes off each
         # row's share is the same for every row of a class, and added back.
         inner = tuple(min(max(cap - one, -one), one) for cap in (low, high))
         sums = backend.Capped(*private, *inner, precision=self.precision, weights=self.weights)
         share = min(max(inner[0] + one, low), high) - low
         if not share:
-            return sums, 0
+            return sums, None
         # Weights make a float64 of the count, exact as they add up to at most 2⁴⁰.
         counts = np.bincount(_host(self.labels), self.weights, minlength=self.classes)
         return sums, share * counts.astype(np.int64)

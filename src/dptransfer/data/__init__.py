@@ -4,6 +4,7 @@ from dptransfer.data.decode import open_image
 from dptransfer.data.embeddings import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.data.examples import PrivateData, PublicData, content_digest, public_record
 from dptransfer.data.facts import Facts
+from dptransfer.data.grey_levels import GreyRange, declared_range
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
 from dptransfer.data.images import ImageList, find_images
 from dptransfer.data.imbalance import long_tail, long_tail_counts
@@ -23,6 +24,7 @@ __all__ = [
     "STORED",
     "EncoderIdentity",
     "Facts",
+    "GreyRange",
     "ImageList",
     "Labelled",
     "PrivateData",
@@ -36,6 +38,7 @@ __all__ = [
     "TextList",
     "Vocabulary",
     "content_digest",
+    "declared_range",
     "find_images",
     "find_texts",
     "finish_shards",

@@ -137,6 +137,11 @@ class PublicData(LabelledList):
         return self._known_fingerprint or content_digest(self._examples)
 
     @property
+    def on_record(self) -> bool:
+        """Whether the fingerprint is known, so that nobody has to read them all for it."""
+        return self._known_fingerprint is not None
+
+    @property
     def record(self) -> Mapping[str, Any]:
         """What a release tells about them."""
         encoder = None if self.encoder is None else self.encoder.to_dict()

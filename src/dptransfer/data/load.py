@@ -17,6 +17,7 @@ from dptransfer.data.labelled import Labelled
 from dptransfer.data.people import person_positions
 from dptransfer.data.person_files import FOLDER, is_person_file, people_by_folder, people_in_file
 from dptransfer.data.readers import read_labels, read_table
+from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.table import RawTable, require, unreadable
 
 STORED = "stored"
@@ -125,10 +126,13 @@ def read_public(
 
     Public labels are nobody's secret, so when neither the caller nor the file declares a class list, the
     sorted distinct labels are the list. The arguments are those of `read_private`; rows without the named
-    column of labels are unlabelled.
+    column of labels are unlabelled. Without `verify` rows in many files are not read at all yet, and are
+    taken for finite.
     """
     table = read_table(path, split=split, verify=verify, features=features, label_column=label_column)
     table = _with_labels(path, labels, table)
+    if not verify and isinstance(table.rows, ShardedRows):
+        table.rows.finite = True
     labelled = None
     if table.labels is not None:
         listed = table.classes if classes is None else classes

@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from dptransfer.arrays import Floats, Integers, Rows
+from dptransfer.compute.cores import usable_cores
+from dptransfer.compute.threads import side_by_side
 from dptransfer.data.embeddings import PublicEmbeddings
 from dptransfer.errors import DataError
 from dptransfer.features.lattice import unit_lattice
@@ -25,7 +27,7 @@ from dptransfer.workers.pieces import pieces_of
 _KEPT_IN_MEMORY = 4
 _FINE_NORM, _NORM = 2**24, 2**16
 _MOST_ROWS = 2**30
-_ELEMENTS_AT_ONCE, _ROWS_AT_ONCE = 2**22, 2**20
+_ELEMENTS_AT_ONCE, _ROWS_AT_ONCE = 2**21, 2**20
 _FORMAT = "axes-2"  # part of the file name, so that a change of the computation makes new files
 
 
@@ -106,7 +108,7 @@ def _sums(public: PublicEmbeddings, *, root: bool) -> Integers | None:
     """The sum of all rows and, below it, that of products; None where roots of negatives are asked for."""
     rows = public.rows
     total = np.zeros((rows.shape[1] + 1, rows.shape[1]), dtype=np.int64)
-    work, pieces = _Moments(rows, root), pieces_of(len(rows), rows.dtype.itemsize * rows.shape[1])
+    work, pieces = Moments(rows, root), pieces_of(len(rows), rows.dtype.itemsize * rows.shape[1])
     if not len(work(slice(0, 1))):  # mostly the first row tells
         return None
     for _, part in public.workers.each(work, pieces, "piece of the public pool"):
@@ -117,24 +119,31 @@ def _sums(public: PublicEmbeddings, *, root: bool) -> Integers | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Moments:
+class Moments:
     """The sums over a piece of the pool, as `_sums` gives them; nothing where a root has no argument."""
 
     rows: Rows
     root: bool
 
     def __call__(self, piece: slice) -> Integers:
+        """Of all rows of the piece, some at a time on every core."""
         dimension = self.rows.shape[1]
         total = np.zeros((dimension + 1, dimension), dtype=np.int64)
         step = max(1, min(_ROWS_AT_ONCE, _ELEMENTS_AT_ONCE // dimension))
-        for start in range(piece.start, piece.stop, step):
-            part = self.rows[start : min(start + step, piece.stop)]
-            if self.root and not (part >= 0).all():
+        parts = [slice(s, min(s + step, piece.stop)) for s in range(piece.start, piece.stop, step)]
+        for sums in side_by_side(self._of_part, parts, usable_cores()):
+            if sums is None:
                 return total[:0]
-            unit = np.rint(unit_lattice(part, _FINE_NORM, root=self.root) * (_NORM / _FINE_NORM))
-            total[0] += unit.sum(axis=0).astype(np.int64)
-            total[1:] += (unit.T @ unit).astype(np.int64)
+            total[0] += sums[0].astype(np.int64)
+            total[1:] += sums[1].astype(np.int64)
         return total
+
+    def _of_part(self, piece: slice) -> tuple[Floats, Floats] | None:
+        part = self.rows[piece]
+        if self.root and not (part >= 0).all():
+            return None
+        unit = np.rint(unit_lattice(part, _FINE_NORM, root=self.root) * (_NORM / _FINE_NORM))
+        return unit.sum(axis=0), unit.T @ unit
 
 
 def _unit_floats(rows: Rows, root: bool) -> Floats:

@@ -14,7 +14,7 @@ on the pieces, the choice is the same whoever worked, and however the pool is cu
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,6 +32,7 @@ from dptransfer.workers import Here, Workers
 from dptransfer.workers.pieces import pieces_of
 
 _SCORES_AT_ONCE = 2**23
+_SLAB_BYTES = 2**26
 _COLUMNS = 8  # eight int64 are one line of the cache
 _TOP = -1  # stands for a level where one of the largest scores is listed
 _GOES_ON = "The charge stands: restore the pool, and fit again in the same workspace, if there was one."
@@ -58,8 +59,8 @@ class Scored(Protocol):
     def scores(self, piece: slice) -> Integers:
         """(candidates, classes) scores of the candidates at these positions."""
 
-    def only(self, wanted: int) -> Scored:
-        """The same candidates with their scores for one class."""
+    def only(self, wanted: Sequence[int]) -> Scored:
+        """The same candidates with their scores for some classes, in this order."""
 
     def require_unchanged(self) -> None:
         """Raise if candidates are others by now, as far as that can be told without reading them."""
@@ -89,9 +90,9 @@ class ScoreTable:
         """Those of the piece."""
         return self.table[piece]
 
-    def only(self, wanted: int) -> ScoreTable:
-        """One column."""
-        return ScoreTable(self.table[:, wanted : wanted + 1])
+    def only(self, wanted: Sequence[int]) -> ScoreTable:
+        """Some columns."""
+        return ScoreTable(self.table[:, list(wanted)])
 
     def require_unchanged(self) -> None:
         """They are here."""
@@ -114,7 +115,7 @@ def chosen(
         noise: keeps the counts of pieces where a run may have to go on.
     """
     pieces = pieces_of(len(scored), scored.bytes_each)
-    work = _Counting(scored, scale, size)
+    work = Counting(scored, scale, size)
 
     def count(missing: Sequence[int]) -> Iterator[tuple[int, AnyArray]]:
         todo = [pieces[number] for number in missing]
@@ -135,7 +136,7 @@ def chosen(
 
 
 @dataclass(frozen=True, eq=False)
-class _Counting:
+class Counting:
     """Counts the scores of a piece by bins: rows of (class, level, index, count), and of the largest."""
 
     scored: Scored
@@ -143,11 +144,8 @@ class _Counting:
     size: int
 
     def __call__(self, piece: slice) -> Integers:
-        step = max(1, _SCORES_AT_ONCE // self.scored.classes)
-        lots = [
-            self._bins(self.scored.scores(slice(start, min(start + step, piece.stop))))
-            for start in range(piece.start, piece.stop, step)
-        ]
+        """The counts of a piece."""
+        lots = [self._bins(scores) for scores in _in_slabs(self.scored, piece)]
         by_class = enumerate(zip(*lots, strict=True))
         return np.concatenate([_packed(own, ScoreBins.together(bins)) for own, bins in by_class])
 
@@ -168,15 +166,25 @@ class _Finding:
 
     def __call__(self, asked: tuple[slice, Sequence[tuple[int, Wanted]]]) -> Integers:
         piece, wanted = asked
-        by_class = defaultdict(list)
-        for place, (own, _) in enumerate(wanted):
-            by_class[own].append(place)
-        found: list[Iterable[Seen]] = [()] * len(wanted)
-        for own, places in by_class.items():
-            column = self.scored.only(own).scores(piece)[:, 0]
-            for place in places:
-                found[place] = looked_up(wanted[place][1], column)
-        return np.array([(one.position + piece.start, one.score) for lot in found for one in lot])
+        classes = sorted({own for own, _ in wanted})
+        found: list[list[tuple[int, int]]] = [[] for _ in wanted]
+        passed, start = [0] * len(wanted), piece.start
+        for scores in _in_slabs(self.scored.only(classes), piece):
+            for place, (own, wish) in enumerate(wanted):
+                column = scores[:, classes.index(own)]
+                rest = tuple(number - passed[place] for number in wish.numbers if number >= passed[place])
+                seen, inside = looked_up(wish._replace(numbers=rest), column)
+                found[place] += [(one.position + start, one.score) for one in seen]
+                passed[place] += inside
+            start += len(scores)
+        return np.array([one for lot in found for one in lot])
+
+
+def _in_slabs(scored: Scored, piece: slice) -> Iterator[Integers]:
+    """The scores of a piece, so many at a time that neither rows nor scores take much memory."""
+    step = max(1, min(_SLAB_BYTES // scored.bytes_each, _SCORES_AT_ONCE // scored.classes))
+    for start in range(piece.start, piece.stop, step):
+        yield scored.scores(slice(start, min(start + step, piece.stop)))
 
 
 def _packed(own: int, bins: ScoreBins) -> Integers:

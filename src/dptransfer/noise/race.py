@@ -135,17 +135,17 @@ def settled(choice: Choice, scores: Integers) -> tuple[int, ...]:
     try:
         wanted = next(choice)
         while True:
-            wanted = choice.send([looked_up(one, scores) for one in wanted])
+            wanted = choice.send([looked_up(one, scores)[0] for one in wanted])
     except StopIteration as end:
         chosen: tuple[int, ...] = end.value
         return chosen
 
 
-def looked_up(wanted: Wanted, scores: Integers) -> list[Seen]:
-    """The candidates that a choice wants to see, as far as they are among these scores."""
+def looked_up(wanted: Wanted, scores: Integers) -> tuple[list[Seen], int]:
+    """The candidates that a choice wants to see, as far as they are here, and how many are in its bin."""
     places = np.flatnonzero(scores >> wanted.level == wanted.place)
-    places = places[[number for number in wanted.numbers if number < len(places)]]
-    return [Seen(int(place), int(scores[place])) for place in places]
+    chosen = places[[number for number in wanted.numbers if number < len(places)]]
+    return [Seen(int(place), int(scores[place])) for place in chosen], len(places)
 
 
 def below(bound: int, randbits: RandomBits) -> int:

@@ -12,6 +12,7 @@ from dptransfer.arrays import AnyArray, Integers
 from dptransfer.compute.similarity import GRID_DTYPE, GRID_NORM
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.features import FittedFeatures
+from dptransfer.features.chunks import over_chunks
 from dptransfer.features.unit_norm import FittedUnitNorm
 
 GridRows = NDArray[np.integer[Any]]
@@ -59,9 +60,7 @@ class GridPool:
         if not self._on_the_grid:
             return grid_rows(self.features, self.rows[which], self.precision)
         stored: GridRows = cast(Any, self.rows).read(which, as_stored=True)
-        # Products of the bytes themselves, in int32, where a row of 2¹⁴ of them has room.
-        squares = np.einsum("ij,ij->i", stored, stored, dtype=np.int32)
-        longer = squares > GRID_NORM[self.precision] ** 2
+        longer = _longer(stored, GRID_NORM[self.precision])
         return np.where(longer[:, None], np.int8(0), stored) if longer.any() else stored
 
     def require_unchanged(self) -> None:
@@ -78,3 +77,20 @@ class GridPool:
         """
         stored = isinstance(self.rows, ShardedRows) and self.rows.stored == np.int8
         return stored and self.precision == "int8" and self.features == FittedUnitNorm(self.shape[1])
+
+
+def _longer(stored: GridRows, norm: int) -> NDArray[np.bool_]:
+    """Which rows are longer than the norm.
+
+    In float32, sums of squares up to the norm's are exact; one beyond it stays so, however it is rounded.
+    """
+    result = np.empty(len(stored), dtype=np.bool_)
+
+    def fill(chunk: slice) -> None:
+        rows = stored[chunk].astype(np.float32)
+        squares = rows[:, None, :] @ rows[:, :, None]  # faster than einsum
+        result[chunk] = squares[:, 0, 0] > norm**2
+
+    for _ in over_chunks(fill, *stored.shape):
+        pass
+    return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -181,8 +182,9 @@ class PoolScores:
 
     @property
     def bytes_each(self) -> int:
-        """Of a candidate on the grid."""
-        return 2 * int(self.candidates.shape[1])
+        """Of a candidate with the floats made of it; a device gets sixteen times as many, to be kept busy."""
+        width = int(self.candidates.shape[1])
+        return 8 * width if self.similarity.device == "cpu" else -(-width // 2)
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -200,8 +202,8 @@ class PoolScores:
         if isinstance(self.candidates, GridPool):
             self.candidates.require_unchanged()
 
-    def only(self, wanted: int) -> PoolScores:
-        """The same candidates with their scores for one class."""
+    def only(self, wanted: Sequence[int]) -> PoolScores:
+        """The same candidates with their scores for some classes."""
         return replace(self, similarity=self.similarity.only(wanted))
 
     def __getstate__(self) -> dict[str, Any]:

@@ -51,6 +51,11 @@ class Processes:
         if self.patience is not None:
             object.__setattr__(self, "patience", positive("patience", self.patience))
 
+    @property
+    def cores(self) -> int:
+        """On how many cores they work."""
+        return min(self.workers or len(_cores()), len(_cores()))
+
     def ready(self) -> None:
         """They are started when there is work."""
 

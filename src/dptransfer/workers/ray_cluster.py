@@ -57,6 +57,12 @@ class RayCluster:
         if self.address != "local":
             _place(self.address)
 
+    @property
+    def cores(self) -> int:
+        """On how many cores they work; the cluster is asked."""
+        there = int(self._connected().cluster_resources().get("CPU", 1))
+        return min(self.workers or there, there)
+
     def ready(self) -> None:
         """Connect, or say within seconds why not; a connection is kept until this process ends."""
         self._connected()

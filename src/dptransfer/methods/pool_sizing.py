@@ -1,0 +1,199 @@
+"""What going through a public pool will take: pieces, bytes, time and memory, from a trial on a part of it.
+
+Nothing private is read: private rows are made up, as many as are declared. Time is measured on slices from
+the middle of the pool, for a second or two, and taken in proportion; from the disk or from its cache, as they
+happen to be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dptransfer.compute.cores import usable_cores
+from dptransfer.compute.similarity import GRID_DTYPE, GRID_NORM, ClassSimilarity
+from dptransfer.data import Facts, PublicEmbeddings
+from dptransfer.data.sharded_rows import ShardedRows
+from dptransfer.features import PublicMap
+from dptransfer.features.lattice import unit_lattice
+from dptransfer.features.principal_axes import Moments
+from dptransfer.mechanisms.pool_choice import Counting
+from dptransfer.methods.base import EmbeddingMethod, PrivateMethod
+from dptransfer.methods.pool_selection import PoolSelection
+from dptransfer.queries.grid_rows import GridPool
+from dptransfer.queries.similarity import PoolScores
+from dptransfer.workers import Here
+from dptransfer.workers.pieces import pieces_of
+
+PRIVATE_ROWS = 10_000
+"""So many are made up where no size is declared."""
+
+_MOST_MADE_UP = 4096  # with caps each takes the same time, and the rest is multiplied
+_LONG_ENOUGH = 0.25  # seconds of a trial
+_HASHED_AT_ONCE = 2**24
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One way through the pool, or through a part of it.
+
+    Attributes:
+        name: what is done.
+        reads: bytes.
+        seconds: about how long it takes.
+    """
+
+    name: str
+    reads: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class PoolSizing:
+    """What a fit will take that goes through a pool.
+
+    Attributes:
+        rows: of the pool.
+        pieces: in how many parts it is worked on.
+        private_rows: for how many it was measured.
+        processes: that work side by side, this one included.
+        cores: on which they work.
+        passes: in order.
+        memory: bytes of each process, about; None where the system does not tell.
+    """
+
+    rows: int
+    pieces: int
+    private_rows: int
+    processes: int
+    cores: int
+    passes: tuple[Pass, ...]
+    memory: int | None
+
+    @property
+    def seconds(self) -> float:
+        """Of all passes."""
+        return sum(one.seconds for one in self.passes)
+
+    @property
+    def reads(self) -> int:
+        """Bytes of all passes."""
+        return sum(one.reads for one in self.passes)
+
+
+def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -> PoolSizing | None:
+    """What a fit of this method will take with this pool; None if that is one piece, or not large data.
+
+    Args:
+        method: as it was planned; `auto` has chosen by then.
+        facts: what is declared; made-up private rows are of its classes, and as many as its size.
+        public: the pool, with whoever will work on it.
+    """
+    rows = public.rows
+    if not isinstance(rows, ShardedRows) or not isinstance(method, EmbeddingMethod):
+        return None
+    row_bytes = rows.stored.itemsize * public.dimension
+    trial = _Trial(rows, getattr(public.workers, "cores", usable_cores()))
+    passes = [Pass("checking", len(rows) * row_bytes, trial.alone(_Hashing(rows, public.on_record)))]
+    pieces = pieces_of(len(rows), rows.dtype.itemsize * public.dimension)
+    private_rows = facts.declared_size or PRIVATE_ROWS
+    if isinstance(method.features, PublicMap):
+        passes.append(Pass("public map", len(rows) * row_bytes, trial.shared(Moments(rows, root=False))))
+    if isinstance(method, PoolSelection):
+        counting, times = _scoring(method, facts, public, private_rows)
+        pieces = pieces_of(len(rows), counting.scored.bytes_each)
+        seconds = times * trial.shared(counting)
+        passes.append(Pass("scoring", len(rows) * row_bytes, seconds))
+        # Each member of each class is looked up in a piece; with caps that takes a class's share of scoring.
+        members = getattr(method, "k", 1)
+        asked = min(1.0, len(facts.classes) * members / len(pieces))
+        seconds *= min(1.0, members / len(pieces)) if _capped(method) else asked
+        passes.append(Pass("looking up", math.ceil(asked * len(rows)) * row_bytes, seconds))
+    if len(pieces) < 2:
+        return None
+    here = isinstance(public.workers, Here)
+    processes = 1 if here else 1 + (getattr(public.workers, "workers", None) or trial.cores)
+    return PoolSizing(len(rows), len(pieces), private_rows, processes, trial.cores, tuple(passes), _memory())
+
+
+def _scoring(
+    method: PoolSelection, facts: Facts, public: PublicEmbeddings, private_rows: int
+) -> tuple[Counting, float]:
+    """Scoring against made-up private rows, and how many times as long it takes for as many as there are."""
+    width = method.outline(facts, public).dimension
+    few = PublicEmbeddings(public.rows[: width + 1], encoder=public.encoder, vocabulary=public.vocabulary)
+    features = method.prepare(facts, few)  # another map than that of all rows, and as fast
+    made_up = min(private_rows, _MOST_MADE_UP)
+    norm, classes = GRID_NORM[method.precision], len(facts.classes)
+    x = unit_lattice(np.random.default_rng(0).normal(size=(made_up, features.dimension)), norm)
+    similarity = ClassSimilarity(
+        x.astype(GRID_DTYPE[method.precision]),
+        np.arange(made_up) % classes,
+        classes,
+        round(method.lowest * norm**2),
+        round(method.highest * norm**2),
+        method.precision,
+        method.device,
+    )
+    scored = PoolScores(GridPool(features, public.rows, method.precision), similarity)
+    return Counting(scored, float(norm**2), 1), private_rows / made_up if _capped(method) else 1.0
+
+
+def _capped(method: PoolSelection) -> bool:
+    """Whether every private row is multiplied, and not their sums."""
+    return method.lowest > 0 or method.highest < 2
+
+
+class _Trial:
+    """Measures work on a slice of the pool, and says how long all of it would take."""
+
+    def __init__(self, rows: ShardedRows, cores: int) -> None:
+        self.cores, self._count, self._middle = cores, len(rows), len(rows) // 2
+
+    def alone(self, work: Callable[[slice], Any]) -> float:
+        """Seconds in one process."""
+        work(slice(self._middle, self._middle + 1))  # what is prepared once is no part of it
+        count = 256
+        while True:
+            part = slice(self._middle, min(self._count, self._middle + count))
+            began = time.perf_counter()
+            work(part)
+            seconds = time.perf_counter() - began
+            if seconds > _LONG_ENOUGH or part.stop == self._count:
+                return seconds / (part.stop - part.start) * self._count
+            count *= 2
+
+    def shared(self, work: Callable[[slice], Any]) -> float:
+        """Seconds of those who work side by side, if each core is as fast as one here."""
+        return self.alone(work) * usable_cores() / self.cores
+
+
+@dataclass(frozen=True, eq=False)
+class _Hashing:
+    """Reading and hashing: of files whose checksums are on record, or of rows that have none yet."""
+
+    rows: ShardedRows
+    on_record: bool
+
+    def __call__(self, piece: slice) -> None:
+        digest = hashlib.sha256()
+        step = max(1, _HASHED_AT_ONCE // (8 * self.rows.shape[1]))
+        for start in range(piece.start, piece.stop, step):
+            part = slice(start, min(start + step, piece.stop))
+            digest.update(np.ascontiguousarray(self.rows.read(part, as_stored=self.on_record)).data)
+
+
+def _memory() -> int | None:
+    """The most that this process has had so far, a trial included, where the system tells."""
+    try:
+        import resource
+    except ImportError:  # as on Windows
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

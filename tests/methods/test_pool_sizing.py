@@ -1,0 +1,90 @@
+"""What going through a pool will take: which passes, of how many bytes, and nothing for small pools."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dptransfer.data import Facts, PublicEmbeddings, ShardedRows
+from dptransfer.features import PublicMap
+from dptransfer.methods import MeanPrototypes, PublicPriorPrototypes, PublicPrototypes, TopKPrototypes
+from dptransfer.methods import pool_sizing as module
+from dptransfer.methods.pool_sizing import pool_sizing
+from dptransfer.workers import Processes, pieces
+
+WIDTH, ROWS = 8, 4000
+FACTS = Facts(("a", "b", "c"), (WIDTH,), size=50)
+
+
+@pytest.fixture
+def pool(tmp_path, monkeypatch):
+    """Four thousand rows of int8 in two files, worked on in pieces of a hundred."""
+    for number, part in enumerate(
+        np.array_split(np.random.default_rng(0).integers(-40, 40, (ROWS, WIDTH)), 2)
+    ):
+        np.save(tmp_path / f"{number}.npy", part.astype(np.int8))
+    monkeypatch.setattr(pieces, "_PIECE_BYTES", 100 * 8 * WIDTH)
+    monkeypatch.setattr(module, "_LONG_ENOUGH", 0.001)
+    return PublicEmbeddings(ShardedRows(sorted(tmp_path.glob("*.npy"))))
+
+
+def passes(method, pool, facts=FACTS):
+    return {one.name: one.reads for one in pool_sizing(method, facts, pool).passes}
+
+
+def test_each_method_reads_what_it_needs(pool):
+    whole = WIDTH * ROWS  # in the files, where a number is a byte
+    assert passes(PublicPrototypes(), pool) == {
+        "checking": whole,
+        "scoring": whole,
+        "looking up": 3 * 100 * WIDTH,  # a piece for each class
+    }
+    assert passes(PublicPriorPrototypes(), pool) == {"checking": whole, "public map": whole}
+    mapped = passes(PublicPrototypes(features=PublicMap(axes=3)), pool)
+    assert list(mapped) == ["checking", "public map", "scoring", "looking up"]
+    assert passes(TopKPrototypes(k=5), pool)["looking up"] == 15 * 100 * WIDTH
+
+
+def test_a_lookup_takes_a_share_of_scoring(pool):
+    for caps, share in (({}, 3 / 40), ({"lowest": 0.5}, 1 / 40)):  # of three classes, or of one at a time
+        _, scoring, looking = pool_sizing(PublicPrototypes(**caps), FACTS, pool).passes
+        assert looking.seconds == pytest.approx(share * scoring.seconds)
+
+
+def test_pieces_and_cores_are_those_of_whoever_works(pool):
+    here = pool_sizing(PublicPrototypes(), FACTS, pool)
+    assert (here.rows, here.pieces, here.processes) == (ROWS, 40, 1)
+    one = pool_sizing(PublicPrototypes(), FACTS, pool.with_workers(Processes(1)))
+    assert (one.processes, one.cores) == (2, 1)
+    assert here.seconds == sum(each.seconds for each in here.passes) > 0
+    assert here.memory > 2**24
+
+
+def test_private_rows_are_as_many_as_are_declared(pool, monkeypatch):
+    assert pool_sizing(PublicPrototypes(), FACTS, pool).private_rows == 50
+    undeclared = replace(FACTS, size=None)
+    assert pool_sizing(PublicPrototypes(), undeclared, pool).private_rows == module.PRIVATE_ROWS
+    # Twice as many as are made up take twice as long where each is multiplied, and no longer where sums are.
+    monkeypatch.setattr(module, "_MOST_MADE_UP", 25)
+    for method, times in ((PublicPrototypes(), 1), (PublicPrototypes(lowest=0.5), 2)):
+        assert module._scoring(method, FACTS, pool, 50)[1] == times
+
+
+@pytest.mark.parametrize("method", [PublicPrototypes(), MeanPrototypes()])
+def test_small_pools_stay_quiet(method, pool, monkeypatch):
+    assert pool_sizing(method, FACTS, PublicEmbeddings(np.ones((ROWS, WIDTH)))) is None
+    monkeypatch.undo()
+    assert pool_sizing(method, FACTS, pool) is None
+
+
+def test_time_grows_with_the_pool_and_falls_with_the_cores(monkeypatch):
+    now = iter(np.arange(0, 100, 0.5))
+    monkeypatch.setattr(module.time, "perf_counter", lambda: next(now))  # every trial takes half a second
+    monkeypatch.setattr(module, "usable_cores", lambda: 2)
+    pool = np.zeros(256 * 2 * 10)
+    assert module._Trial(pool, 8).alone(len_of) == 10
+    assert module._Trial(pool, 8).shared(len_of) == 2.5
+
+
+def len_of(piece):
+    return piece.stop - piece.start
