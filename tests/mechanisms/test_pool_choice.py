@@ -247,5 +247,6 @@ def test_scores_of_one_class_are_its_column_of_all(caps, people, precision):
     scored = query.scored(ROWS, LABELS, people)
     for own in range(4):
         assert (scored.only([own]).scores(slice(13, 77))[:, 0] == whole[13:77, own]).all()
+    assert (scored.only([0, 2, 3]).scores(slice(13, 77)) == whole[13:77, [0, 2, 3]]).all()
     assert not whole[:, 3].any()
     assert whole[:, :3].any()
