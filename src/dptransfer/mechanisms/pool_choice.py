@@ -114,7 +114,7 @@ def chosen(
         size: how many candidates are chosen for each class.
         noise: keeps the counts of pieces where a run may have to go on.
     """
-    pieces = pieces_of(len(scored), scored.bytes_each)
+    pieces = choice_pieces(scored)
     work = Counting(scored, scale, size)
 
     def count(missing: Sequence[int]) -> Iterator[tuple[int, AnyArray]]:
@@ -133,6 +133,11 @@ def chosen(
     while wanted:
         wanted = _advanced(choices, _seen(scored, pieces, counts, wanted), results)
     return np.array([results[own] for own in range(scored.classes)], dtype=np.int64)
+
+
+def choice_pieces(scored: Scored) -> list[slice]:
+    """Pieces whose counts, some ten kilobytes for each class, take less than a gigabyte together."""
+    return pieces_of(len(scored), scored.bytes_each, min(1024, max(16, 2**16 // scored.classes)))
 
 
 @dataclass(frozen=True, eq=False)
