@@ -13,7 +13,7 @@ from dptransfer.data import EncoderIdentity, write_embeddings
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import pool_choice
 from dptransfer.methods import workspace
-from dptransfer.workers import Here, Processes, pieces
+from dptransfer.workers import Here, Processes
 
 from .conftest import BUDGET, CLASSES
 
@@ -123,6 +123,10 @@ def test_an_empty_pool_is_refused_before_the_charge(cli, private, ledger, method
     assert not charges(ledger)
 
 
+def five_pieces(count, bytes_each):
+    return [slice(start, start + 24) for start in range(0, count, 24)]
+
+
 class Meddles(Here):
     """Changes a file after the first piece was counted."""
 
@@ -140,7 +144,7 @@ def test_a_shard_that_changes_after_the_charge_stops_a_fit_that_goes_on_once_it_
     cli, private, ledger, monkeypatch, number
 ):
     """Whether it was counted by then or not, and whatever would be chosen."""
-    monkeypatch.setattr(pieces, "_PIECE_BYTES", 32 * 24)
+    monkeypatch.setattr(pool_choice, "pieces_of", five_pieces)
     file = FILES / f"part-{number}.npy"
     content = file.read_bytes()
     words = ("fit", private, *FIT, *PUBLIC, "--public", FILES, "--workspace", "run")
@@ -158,7 +162,7 @@ def test_a_shard_that_changes_after_the_charge_stops_a_fit_that_goes_on_once_it_
 
 
 def test_a_full_disk_stops_a_fit_that_goes_on_once_there_is_room(cli, private, ledger, monkeypatch):
-    monkeypatch.setattr(pieces, "_PIECE_BYTES", 32 * 24)
+    monkeypatch.setattr(pool_choice, "pieces_of", five_pieces)
     words = ("fit", private, *FIT, *PUBLIC, "--public", FILES, "--workspace", "run")
     usual, counted = np.save, []
 
@@ -178,7 +182,7 @@ def test_a_full_disk_stops_a_fit_that_goes_on_once_there_is_room(cli, private, l
 
     class Watched(Here):
         def each(self, work, todo, what):
-            asked.extend(todo if isinstance(work, pool_choice._Counting) else ())
+            asked.extend(todo if isinstance(work, pool_choice.Counting) else ())
             return super().each(work, todo, what)
 
     monkeypatch.setattr("dptransfer.cli.fit.workers_from", lambda *_: Watched())
@@ -217,3 +221,7 @@ def test_workers_with_public_rows_need_no_note(cli, private, monkeypatch):
     monkeypatch.setattr(Processes, "each", Here.each)
     monkeypatch.setattr("dptransfer.cli.fit.workers_from", lambda *_: Processes(1))
     assert "Note: --engine" not in cli("fit", private, *FIT, *PUBLIC, "--public", FILES).stderr
+
+
+def test_a_check_without_public_rows_says_so_too(cli, private):
+    assert "Note: --engine shares out" in cli("check", private, "--engine", "processes").stderr

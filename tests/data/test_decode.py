@@ -12,6 +12,7 @@ from PIL import Image
 
 from contracts.opened_pictures import greys, refused, seen
 from contracts.picture_files import COLOUR, COLOUR_ALPHA, GREY, GREY_ALPHA, PALETTE, png, tiff
+from dptransfer.data import decode
 from dptransfer.data.decode import open_image, problem_of, without_warnings
 from dptransfer.errors import DataError
 
@@ -222,6 +223,16 @@ def test_a_file_that_is_no_image_or_is_cut_short_raises(tmp_path):
             open_image(tmp_path / name)
     for name in ("text.png", "missing.png", "empty.png"):
         assert problem_of(tmp_path / name).startswith("It cannot be read")
+
+
+def test_a_large_file_is_read_in_parts_to_the_same_picture(tmp_path, monkeypatch):
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
+    files = [tmp_path / name for name in ("a.png", "a.jpg", "a.tif", "a.webp")]
+    for file in files:
+        noise.save(file, **({"compression": "tiff_deflate"} if file.suffix == ".tif" else {}))
+    at_once = [seen(file) for file in files]
+    monkeypatch.setattr(decode, "_AT_ONCE", 256)
+    assert all(np.array_equal(seen(file), known) for file, known in zip(files, at_once, strict=True))
 
 
 def test_one_pixel_is_a_picture(tmp_path):

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from PIL import Image
 
 from dptransfer.data import Labelled, TextList, find_images, read_private, read_public, read_table
 from dptransfer.encoders import encode_images, encode_images_in_memory, encode_texts, extract
+from dptransfer.encoders.partial import PartialRows
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.progress import reported_to
 
@@ -47,6 +49,23 @@ def test_every_call_of_the_model_has_one_shape(images, tmp_path):
     encoder = MeanColour()
     encode_images(images, encoder, tmp_path / "a.emb", batch=8)
     assert encoder.calls == [8, 8, 8]
+
+
+def test_the_model_works_on_while_rows_are_written(images, tmp_path, monkeypatch):
+    second, add = threading.Event(), PartialRows.add
+
+    class Watched(MeanColour):
+        def forward(self, pixels):
+            if self.calls:
+                second.set()
+            return super().forward(pixels)
+
+    def waits(*batch):
+        assert second.wait(60)  # seconds; never waited for unless something is broken
+        add(*batch)
+
+    monkeypatch.setattr(PartialRows, "add", waits)
+    assert encode_images(images, Watched(), tmp_path / "a.emb", batch=8).examples == 21
 
 
 def test_an_unreadable_file_is_a_row_of_zeros_and_the_owner_is_told(images, tmp_path):

@@ -247,5 +247,13 @@ def test_scores_of_one_class_are_its_column_of_all(caps, people, precision):
     scored = query.scored(ROWS, LABELS, people)
     for own in range(4):
         assert (scored.only([own]).scores(slice(13, 77))[:, 0] == whole[13:77, own]).all()
+    assert (scored.only([0, 2, 3]).scores(slice(13, 77)) == whole[13:77, [0, 2, 3]]).all()
     assert not whole[:, 3].any()
     assert whole[:, :3].any()
+
+
+@pytest.mark.parametrize(("classes", "most"), [(1, 1024), (100, 655), (1000, 65), (10**5, 16)])
+def test_more_classes_make_fewer_pieces(classes, most, monkeypatch):
+    monkeypatch.setattr(pieces, "_PIECE_BYTES", 1)
+    scored = ScoreTable(np.broadcast_to(np.int64(0), (5_000, classes)))
+    assert most // 2 < len(pool_choice.choice_pieces(scored)) <= most

@@ -16,10 +16,10 @@ import pytest
 from dptransfer import Budget
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, ShardedRows
 from dptransfer.ledger import Ledger
-from dptransfer.mechanisms.pool_choice import _Counting
+from dptransfer.mechanisms import pool_choice
 from dptransfer.methods import TopKPrototypes
 from dptransfer.methods.replan import verify_release
-from dptransfer.workers import Here, RayCluster, pieces
+from dptransfer.workers import Here, RayCluster
 
 from .samples import Repeatable
 
@@ -65,8 +65,12 @@ class Watched:
         slowed = Slowed(work, self.folder / "nodes", self.folder / "hangs")
         for number, result in self.cluster.each(slowed, pieces, what):
             yield number, result
-            if isinstance(work, _Counting):
+            if isinstance(work, pool_choice.Counting):
                 self.told()
+
+
+def of_fifty(count, bytes_each):
+    return [slice(start, start + 50) for start in range(0, count, 50)]
 
 
 def fitted(folder, workers, name):
@@ -75,8 +79,8 @@ def fitted(folder, workers, name):
     x = rng.normal(size=(90, 8)).astype("f4")
     private = PrivateEmbeddings(x, np.arange(90) % 3, classes=["a", "b", "c"], name="few")
     pool = PublicEmbeddings(ShardedRows(sorted((folder / "pool").iterdir()))).with_workers(workers)
-    before, pieces._PIECE_BYTES = pieces._PIECE_BYTES, 16 * 50
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool_choice, "pieces_of", of_fifty)
         model = TopKPrototypes(k=3).fit(
             private,
             pool,
@@ -85,8 +89,6 @@ def fitted(folder, workers, name):
             noise=Repeatable(3),
             workspace=folder / f"{name}-run",
         )
-    finally:
-        pieces._PIECE_BYTES = before
     path = model.save(folder / name)
     assert verify_release(path).outcome == "verified"
     assert sorted(file.name for file in (folder / f"{name}-run").iterdir()) == ["place", "run.sqlite"]

@@ -8,13 +8,21 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dptransfer.arrays import AnyArray, PixelArray
-from dptransfer.data.dicom import is_dicom, read_dicom, require_readable
+from dptransfer.data.dicom import (
+    DICOM_STARTS,
+    is_dicom,
+    read_dicom,
+    require_readable,
+    size_of_file,
+    starts_as_dicom,
+)
 from dptransfer.data.grey_levels import (
     DECLARE,
     GreyRange,
@@ -29,6 +37,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 _SCALED = frozenset(("PPM", "JPEG2000"))  # Pillow brings their values to sixteen bits itself
+_AT_ONCE = 2**24  # bytes of a file that is read at once; larger ones come in parts
+_ORIENTATION = 274  # tag of EXIF
 _PHOTOMETRIC, _BITS, _FORMAT, _LOWEST, _HIGHEST = 262, 258, 339, 340, 341  # tags of TIFF
 _UNSIGNED, _SIGNED = 1, 2  # of TIFF's formats of samples
 
@@ -44,20 +54,35 @@ def open_image(path: str | Path, grey_range: GreyRange | None = None) -> Image.I
     The orientation tag of a camera is applied, and transparency is laid over white. Greys of more than eight
     bits become bytes by `grey_range`, the stored values that are black and white, or else by what the file
     says itself. DICOM files are read as `read_dicom` describes.
+
+    Many threads do this at a time, and each call of the system, as each of Pillow's that works on pixels,
+    lets go of the interpreter and waits to have it back. A small picture is a millisecond's work, and waiting
+    took longer than that on sixteen cores. So a file is read at once, and nothing is copied to be the same.
     """
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     declared = declared_range(grey_range)
-    if is_dicom(path):
-        return Image.fromarray(read_dicom(Path(path), declared)).convert("RGB")
+    size = size_of_file(path)
     # By a stream: a file that Pillow has the name of it maps into memory, and garbles a turned TIFF then.
-    with open(path, "rb") as stream, Image.open(stream) as opened:
+    with open(path, "rb", buffering=min(max(size, DICOM_STARTS), _AT_ONCE)) as file:
+        stream = BytesIO(file.read(size)) if size <= _AT_ONCE else file
+        if starts_as_dicom(stream.read(DICOM_STARTS)):
+            return Image.fromarray(read_dicom(Path(path), declared)).convert("RGB")
+        return _as_seen(stream, declared)
+
+
+def _as_seen(stream: IO[bytes], declared: GreyRange | None) -> Image.Image:
+    """A picture that Pillow reads; it goes back to the beginning itself."""
+    from PIL import Image, ImageOps
+
+    with Image.open(stream) as opened:
         _require_one_page(opened)
         greys, deep_colour = _greys(opened, declared), _is_deep_colour(opened)
         opened.load()
         image: Image.Image = opened
         try:
-            image = ImageOps.exif_transpose(opened)
+            if opened.getexif().get(_ORIENTATION, 1) != 1:
+                image = ImageOps.exif_transpose(opened)
         except Exception:  # a damaged tag is no reason to lose the picture; Pillow raises many types here
             image = opened
         if greys is not None:
@@ -68,7 +93,12 @@ def open_image(path: str | Path, grey_range: GreyRange | None = None) -> Image.I
             layered = image.convert("RGBA")
             paper = Image.new("RGBA", layered.size, (255, 255, 255, 255))
             return Image.alpha_composite(paper, layered).convert("RGB")
-        return image.convert("RGB")
+        return in_colour(image)
+
+
+def in_colour(image: Image.Image) -> Image.Image:
+    """The picture as RGB; itself if it is, where Pillow would copy it."""
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
 def problem_of(path: str | Path, grey_range: GreyRange | None = None) -> str | None:

@@ -23,20 +23,33 @@ from dptransfer.data.grey_levels import (
 from dptransfer.errors import DataError
 
 DICOM_ENDINGS = frozenset((".dcm", ".dicom"))
+DICOM_STARTS = 132  # bytes that tell
 _GREYS = ("MONOCHROME1", "MONOCHROME2")
 _COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT", "PALETTE COLOR")
 
 
 def is_dicom(path: str | Path) -> bool:
-    """Whether the file says that it is DICOM, after the 128 bytes that it leaves to others.
+    """Whether the file says that it is DICOM, after the 128 bytes that it leaves to others."""
+    size_of_file(path)
+    with open(path, "rb") as stream:
+        return starts_as_dicom(stream.read(DICOM_STARTS))
+
+
+def starts_as_dicom(first: bytes) -> bool:
+    """Whether a file with these first bytes says that it is DICOM."""
+    return first[128:DICOM_STARTS] == b"DICM"
+
+
+def size_of_file(path: str | Path) -> int:
+    """The file's bytes.
 
     Every picture comes by here first, so what is no file is refused here: a pipe would be waited for, for
     ever, and a device never ends.
     """
-    if not stat.S_ISREG(os.stat(path).st_mode):
+    found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode):
         raise DataError("A picture must be a file; this is a folder, a pipe or a device. Remove it.")
-    with open(path, "rb") as stream:
-        return stream.read(132)[128:] == b"DICM"
+    return found.st_size
 
 
 def require_reader(paths: Iterable[Path]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -66,6 +66,8 @@ class ImageEncoder(ABC):
     kind: Kind = "image"
     vocabulary: Vocabulary | None = None
     """The words that it has for its rows, where it was trained with a linear classifier of them."""
+    prepared_apart: Callable[[Image.Image], NDArray[Any]] | None = None
+    """What `prepare` does, as a function that can be pickled, where the model outruns a process's threads."""
     one_by_one: bool = False
     """Whether a picture is computed alone, so that no other, nor how many there are, can reach its row."""
 
@@ -75,11 +77,11 @@ class ImageEncoder(ABC):
 
     @abstractmethod
     def forward(self, pixels: NDArray[Any]) -> EncodedRows:
-        """Rows for a stack of prepared pictures, shape (pictures, ...)."""
+        """Rows for a stack of prepared pictures, shape (pictures, ...), whose memory is used again then."""
 
     def measured_dimension(self) -> int:
         """Width of the row of a blank picture, for models that do not say it."""
-        return int(self.forward(self.prepare(blank_picture())[None]).shape[1])
+        return int(self.forward(np.stack([self.prepare(blank_picture())])).shape[1])
 
     def encode(self, batch: Sequence[Image.Image]) -> EncodedRows:
         """Rows for a batch of pictures."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.arrays import EncodedRows, PixelArray
+from dptransfer.data.decode import in_colour
 from dptransfer.data.identity import EncoderIdentity
 from dptransfer.data.vocabulary import Vocabulary
 from dptransfer.encoders.base import ImageEncoder
@@ -138,7 +139,7 @@ def _transform(size: int) -> str:
 def _squeezed(image: Image.Image, size: int) -> PixelArray:
     from PIL import Image
 
-    return np.asarray(image.convert("RGB").resize((size, size), Image.Resampling.BICUBIC))
+    return np.asarray(in_colour(image).resize((size, size), Image.Resampling.BICUBIC))
 
 
 NOTE = EncoderNote(

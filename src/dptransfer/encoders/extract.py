@@ -22,8 +22,10 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -254,11 +256,18 @@ def _partial(
 
 
 def _finish(partial: PartialRows, batches: Iterable[Batch], report: Progress) -> None:
-    """Put the batches that are missing on the disk, one by one."""
+    """Put the batches that are missing on the disk, one by one, each while the model works on the next."""
     report(partial.done, partial.count)
-    for index, rows, missing in batches:
-        partial.add(index, rows, tuple(index * partial.batch + place for place in missing))
-        report(partial.done, partial.count)
+    with ThreadPoolExecutor(1, thread_name_prefix="rows") as writer:
+        writing: Future[None] | None = None
+        for batch in chain(batches, [None]):
+            if writing is not None:
+                writing.result()
+                report(partial.done, partial.count)
+            if batch is not None:
+                index, rows, missing = batch
+                places = tuple(index * partial.batch + place for place in missing)
+                writing = writer.submit(partial.add, index, rows, places)
 
 
 def _tell(done: int, total: int) -> None:

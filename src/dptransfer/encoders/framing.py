@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dptransfer.arrays import PixelArray
+from dptransfer.data.decode import in_colour
 from dptransfer.errors import DataError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Framing:
         """The picture's bytes, (height, width, 3)."""
         from PIL.Image import Resampling
 
-        image, way = image.convert("RGB"), Resampling(_WAYS[self.resample])
+        image, way = in_colour(image), Resampling(_WAYS[self.resample])
         if self.shortest is None:
             return np.asarray(image.resize((self.width, self.height), way))
         short, long = min(image.size), max(image.size)

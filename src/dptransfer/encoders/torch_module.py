@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from copy import copy, deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -86,12 +87,12 @@ class TorchModuleEncoder(ImageEncoder):
         self.pixel_map, self.source_head, self.vocabulary = pixel_map, source_head, vocabulary
         self.identity = EncoderIdentity(name, digest, transform_name, size)
         self.dimension = self.measured_dimension()
+        if self._device.type == "cuda" and type(self).prepare is TorchModuleEncoder.prepare:
+            self.prepared_apart = partial(_prepared, transform=transform, mapped=pixel_map is not None)
 
     def prepare(self, image: Image.Image) -> NDArray[Any]:
         """The transform's result, as float32 unless it is bytes for the pixel map."""
-        found = self._transform(image)
-        in_bytes = self.pixel_map is not None and getattr(found, "dtype", None) == np.uint8
-        return np.array(found) if in_bytes else np.asarray(found, dtype=np.float32)
+        return _prepared(image, self._transform, self.pixel_map is not None)
 
     def forward(self, pixels: NDArray[Any]) -> EncodedRows:
         """Rows for a stack of prepared pictures."""
@@ -117,6 +118,12 @@ class TorchModuleEncoder(ImageEncoder):
         changed.module, changed.identity = changed_module(self.module, delta), delta.identity
         changed.vocabulary = None  # it was trained with the rows as they were
         return changed
+
+
+def _prepared(image: Image.Image, transform: Callable[[Image.Image], Any], mapped: bool) -> NDArray[Any]:
+    found = transform(image)
+    in_bytes = mapped and getattr(found, "dtype", None) == np.uint8
+    return np.asarray(found, dtype=np.uint8 if in_bytes else np.float32)
 
 
 def changed_module(module: torch.nn.Module, delta: EncoderDelta) -> torch.nn.Module:

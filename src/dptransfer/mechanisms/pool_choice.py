@@ -114,7 +114,7 @@ def chosen(
         size: how many candidates are chosen for each class.
         noise: keeps the counts of pieces where a run may have to go on.
     """
-    pieces = pieces_of(len(scored), scored.bytes_each)
+    pieces = choice_pieces(scored)
     work = Counting(scored, scale, size)
 
     def count(missing: Sequence[int]) -> Iterator[tuple[int, AnyArray]]:
@@ -135,9 +135,14 @@ def chosen(
     return np.array([results[own] for own in range(scored.classes)], dtype=np.int64)
 
 
+def choice_pieces(scored: Scored) -> list[slice]:
+    """Pieces whose counts, some ten kilobytes for each class, take less than a gigabyte together."""
+    return pieces_of(len(scored), scored.bytes_each, min(1024, max(16, 2**16 // scored.classes)))
+
+
 @dataclass(frozen=True, eq=False)
 class Counting:
-    """Counts the scores of a piece by bins: rows of (class, level, index, count), and of the largest."""
+    """Counts the scores of a piece by bins: columns of (class, level, index, count), and of the largest."""
 
     scored: Scored
     scale: float
@@ -147,7 +152,7 @@ class Counting:
         """The counts of a piece."""
         lots = [self._bins(scores) for scores in _in_slabs(self.scored, piece)]
         by_class = enumerate(zip(*lots, strict=True))
-        return np.concatenate([_packed(own, ScoreBins.together(bins)) for own, bins in by_class])
+        return np.concatenate([_packed(own, ScoreBins.together(bins)) for own, bins in by_class], axis=1)
 
     def _bins(self, scores: Integers) -> list[ScoreBins]:
         def of_columns(first: int) -> list[ScoreBins]:
@@ -188,35 +193,36 @@ def _in_slabs(scored: Scored, piece: slice) -> Iterator[Integers]:
 
 
 def _packed(own: int, bins: ScoreBins) -> Integers:
-    counted = np.stack([np.full_like(bins.levels, own), bins.levels, bins.indices, bins.counts], axis=1)
+    counted = np.stack([np.full_like(bins.levels, own), bins.levels, bins.indices, bins.counts])
     listed = [(own, _TOP, score, 0) for score in bins.top]
-    return np.concatenate([counted, np.array(listed, dtype=np.int64)])
+    return np.concatenate([counted, np.array(listed, dtype=np.int64).T], axis=1)
 
 
 class _Counts:
-    """What came back of all pieces, by class."""
+    """What came back of all pieces, in the order of classes; many of them make gigabytes, and no copies."""
 
     def __init__(self, packed: Sequence[AnyArray], size: int) -> None:
-        self._size, self._pieces = size, len(packed)
-        numbers = np.repeat(np.arange(len(packed)), [len(part) for part in packed])
-        everything = np.concatenate([numbers[:, None], np.concatenate(packed)], axis=1)
-        everything = everything[np.argsort(everything[:, 1], kind="stable")]
-        cuts = np.searchsorted(everything[:, 1], np.arange(1, everything[-1, 1] + 1))
-        self._of_class = np.split(everything, cuts)
+        self._packed, self._size = packed, size
+
+    def _of_class(self, own: int) -> Sequence[Integers]:
+        """Numbers of pieces, and below each what it has of a class: levels, indices and counts."""
+        parts = [part[1:, slice(*np.searchsorted(part[0], (own, own + 1)))] for part in self._packed]
+        numbers = np.repeat(np.arange(len(parts)), [part.shape[1] for part in parts])
+        return numbers, *np.concatenate(parts, axis=1)
 
     def together(self, own: int) -> ScoreBins:
         """The bins of a class over all pieces."""
-        _, _, levels, indices, counts = self._of_class[own].T
+        _, levels, indices, counts = self._of_class(own)
         tops = levels == _TOP
         top = np.sort(indices[tops])[: -self._size - 1 : -1]
         return ScoreBins.together([ScoreBins(top, self._size, levels[~tops], indices[~tops], counts[~tops])])
 
     def by_piece(self, own: int, wanted: Wanted) -> Integers:
         """How many candidates each piece has in a bin; a piece's own bins are as wide or narrower."""
-        pieces, _, levels, indices, counts = self._of_class[own].T
+        pieces, levels, indices, counts = self._of_class(own)
         inside = (levels != _TOP) & (levels <= wanted.level)
         inside[inside] = indices[inside] >> (wanted.level - levels[inside]) == wanted.place
-        found = np.zeros(self._pieces, dtype=np.int64)
+        found = np.zeros(len(self._packed), dtype=np.int64)
         np.add.at(found, pieces[inside], counts[inside])
         return found
 

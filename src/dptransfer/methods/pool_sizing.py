@@ -24,7 +24,7 @@ from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.features import PublicMap
 from dptransfer.features.lattice import unit_lattice
 from dptransfer.features.principal_axes import Moments
-from dptransfer.mechanisms.pool_choice import Counting
+from dptransfer.mechanisms.pool_choice import Counting, choice_pieces
 from dptransfer.methods.base import EmbeddingMethod, PrivateMethod
 from dptransfer.methods.pool_selection import PoolSelection
 from dptransfer.queries.grid_rows import GridPool
@@ -108,7 +108,7 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
         passes.append(Pass("public map", len(rows) * row_bytes, trial.shared(Moments(rows, root=False))))
     if isinstance(method, PoolSelection):
         counting, times = _scoring(method, facts, public, private_rows)
-        pieces = pieces_of(len(rows), counting.scored.bytes_each)
+        pieces = choice_pieces(counting.scored)
         seconds = times * trial.shared(counting)
         passes.append(Pass("scoring", len(rows) * row_bytes, seconds))
         # Each member of each class is looked up in a piece; with caps that takes a class's share of scoring.
