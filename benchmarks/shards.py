@@ -41,7 +41,7 @@ import numpy as np
 
 CAPS = {"open": (0.0, 2.0), "capped": (0.8, 1.3)}
 NORM, SHARD_ROWS, SLAB_ROWS, CLASSES = 127, 500_000, 1024, 10
-HEADER = ("rows", "caps", "who", "seconds", "rows a second", "bare, s", "share", "share in processor time", "MiB")
+HEADER = ("rows", "caps", "who", "seconds", "rows a second", "bare, s", "share", "in processor time", "MiB")
 
 
 def directions(seed: int, rows: int, width: int):
