@@ -123,7 +123,7 @@ def test_an_empty_pool_is_refused_before_the_charge(cli, private, ledger, method
     assert not charges(ledger)
 
 
-def five_pieces(count, bytes_each):
+def five_pieces(count, *_):
     return [slice(start, start + 24) for start in range(0, count, 24)]
 
 

@@ -106,7 +106,7 @@ CASES = {
 def audited(case, relation, seed, *, change=lambda plan: plan, relabelled=False):
     method, statistic, amount = CASES[case]
     budget = Budget(**amount, relation=relation)
-    trials = 2_000 if statistic is chosen_direction else 12_000
+    trials = 1_000 if statistic is chosen_direction else 12_000
     pair = neighbours(relation, trials)
     if relabelled:  # the example moves between two classes, so what they show together is one trial
         pair = [data(EAST, trials, range(start, trials, 2)) for start in (0, 1)]

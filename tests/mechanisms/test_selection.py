@@ -209,7 +209,7 @@ def test_every_class_gets_a_choice_and_one_event_covers_them_all(name):
 
 def test_choices_for_an_empty_class_are_uniform():
     made = mechanism("exponential", 1.0)
-    draws = draws_of(made, np.zeros(4, dtype=np.int64), 4_000, SeededNoise(0))
+    draws = draws_of(made, np.zeros(4, dtype=np.int64), 2_000, SeededNoise(0))
     assert fits_table(draws, np.ones(4))
 
 
