@@ -69,7 +69,7 @@ class Watched:
                 self.told()
 
 
-def of_fifty(count, bytes_each):
+def of_fifty(count, *_):
     return [slice(start, start + 50) for start in range(0, count, 50)]
 
 

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.arrays import AnyArray, Integers
+from dptransfer.compute.cores import usable_cores
 from dptransfer.compute.similarity import GRID_DTYPE, GRID_NORM
+from dptransfer.compute.threads import side_by_side
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.features import FittedFeatures
-from dptransfer.features.chunks import over_chunks
 from dptransfer.features.unit_norm import FittedUnitNorm
 
 GridRows = NDArray[np.integer[Any]]
@@ -91,6 +92,9 @@ def _longer(stored: GridRows, norm: int) -> NDArray[np.bool_]:
         squares = rows[:, None, :] @ rows[:, :, None]  # faster than einsum
         result[chunk] = squares[:, 0, 0] > norm**2
 
-    for _ in over_chunks(fill, *stored.shape):
+    # Chunks of a few megabytes: smaller ones are in the cache, and with many cores wait for the interpreter.
+    step = max(1, MAPPED_ELEMENTS // 4 // max(1, stored.shape[1]))
+    chunks = [slice(start, start + step) for start in range(0, len(stored), step)]
+    for _ in side_by_side(fill, chunks, usable_cores()):
         pass
     return result
