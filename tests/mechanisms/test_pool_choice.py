@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dptransfer.data import PublicEmbeddings, ShardedRows
-from dptransfer.errors import DataError
+from dptransfer.errors import ArgumentError, DataError
 from dptransfer.features import PublicMap, UnitNorm
 from dptransfer.mechanisms import SELECTIONS, TopKMechanism, pool_choice
 from dptransfer.mechanisms.pool_choice import ScoreTable, chosen
@@ -257,3 +257,20 @@ def test_more_classes_make_fewer_pieces(classes, most, monkeypatch):
     monkeypatch.setattr(pieces, "_PIECE_BYTES", 1)
     scored = ScoreTable(np.broadcast_to(np.int64(0), (5_000, classes)))
     assert most // 2 < len(pool_choice.choice_pieces(scored)) <= most
+
+
+def test_bytes_of_any_length_need_caps(tmp_path):
+    """With caps no candidate, however long, gets more from a row than the range; without, it would."""
+    stored = np.full((4, 6), 127, dtype=np.int8)
+    np.save(tmp_path / "pool.npy", stored)
+    features = UnitNorm().fit(6, None)
+    pool = GridPool(features, ShardedRows([tmp_path / "pool.npy"]), "int8", any_length=True)
+    assert (pool[:] == stored).all()
+    query = SimilarityScores(features, pool, 1, 0.8, 1.3, "int8")
+    near = np.ones((3, 6))
+    assert (query(near, np.zeros(3, dtype=np.int64)) == 3 * query.score_range).all()
+    assert (query(-near, np.zeros(3, dtype=np.int64)) == 0).all()
+    with pytest.raises(ArgumentError, match="norm at most"):
+        SimilarityScores(features, pool, 1, precision="int8")
+    with pytest.raises(ArgumentError, match="norm at most"):
+        SimilarityScores(features, pool, 1, 1e-9, precision="int8")  # rounded, that is no cap

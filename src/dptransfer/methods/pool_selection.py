@@ -94,7 +94,8 @@ class PoolSelection(EmbeddingMethod):
     ) -> Outcome:
         """Score the pool, choose, and take the chosen public rows as prototypes."""
         assert public is not None
-        candidates = GridPool(features, public.rows, self.precision)
+        bounded_by_caps = not plan.mechanisms[0].query.is_open  # type: ignore[attr-defined]
+        candidates = GridPool(features, public.rows, self.precision, any_length=bounded_by_caps)
         changes = {"features": features, "candidates": candidates, "device": self.device}
         (selection,) = (with_query(step, **changes, workers=public.workers) for step in plan.mechanisms)
         chosen = selection.release(private.rows, private.labels, private.people, noise=noise)

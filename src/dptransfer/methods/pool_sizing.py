@@ -142,7 +142,8 @@ def _scoring(
         method.precision,
         method.device,
     )
-    scored = PoolScores(GridPool(features, public.rows, method.precision), similarity)
+    pool = GridPool(features, public.rows, method.precision, any_length=_capped(method))
+    scored = PoolScores(pool, similarity)
     return Counting(scored, float(norm**2), 1), private_rows / made_up if _capped(method) else 1.0
 
 

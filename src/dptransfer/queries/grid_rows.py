@@ -43,11 +43,14 @@ class GridPool:
         features: the map.
         rows: the pool, which may be in many files.
         precision: the grid.
+        any_length: whether stored rows may be longer than the norm: where caps bound what a product counts.
+            Bytes have products with private rows below 127·128·√d < 2²⁴, which are exact all the same.
     """
 
     features: FittedFeatures
     rows: AnyArray
     precision: str
+    any_length: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -61,6 +64,8 @@ class GridPool:
         if not self._on_the_grid:
             return grid_rows(self.features, self.rows[which], self.precision)
         stored: GridRows = cast(Any, self.rows).read(which, as_stored=True)
+        if self.any_length:
+            return stored
         longer = _longer(stored, GRID_NORM[self.precision])
         return np.where(longer[:, None], np.int8(0), stored) if longer.any() else stored
 
@@ -74,7 +79,7 @@ class GridPool:
         """Whether the files hold rows of this grid: whole numbers of one byte, of unit norm at 127.
 
         They are taken as they are, which keeps their precision, and saves the way there and back; one that is
-        longer than the norm becomes a row of zeros.
+        longer than the norm becomes a row of zeros, unless that does not matter.
         """
         stored = isinstance(self.rows, ShardedRows) and self.rows.stored == np.int8
         return stored and self.precision == "int8" and self.features == FittedUnitNorm(self.shape[1])

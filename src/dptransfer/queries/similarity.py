@@ -74,8 +74,12 @@ class SimilarityScores(BoundedQuery):
             )
         if self.score_range < 1:
             raise ArgumentError("The caps are closer than one grid step; move them apart.")
-        # A pool's rows are bounded by the map that it puts them through.
-        if not isinstance(self.candidates, GridPool) and _largest_square(self.candidates) > self.norm**2:
+        # A pool's rows are bounded by the map that it puts them through, or what they add is by the caps.
+        if isinstance(self.candidates, GridPool):
+            longer = self.candidates.any_length and self.is_open
+        else:
+            longer = _largest_square(self.candidates) > self.norm**2
+        if longer:
             raise ArgumentError(
                 f"Candidates must be integer rows of norm at most {self.norm}; at least one is longer. "
                 "Map them with features.lattice."
@@ -90,6 +94,11 @@ class SimilarityScores(BoundedQuery):
     def caps(self) -> tuple[int, int]:
         """The caps in grid steps."""
         return round(self.lowest * self.norm**2), round(self.highest * self.norm**2)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the caps cut nothing off, so that the rows' norms alone bound what one adds."""
+        return self.caps == (0, 2 * self.norm**2)
 
     @property
     def score_range(self) -> int:
