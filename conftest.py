@@ -1,6 +1,8 @@
 """No test touches the user's ledger or cache; and packages that look installed."""
 
+import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +34,32 @@ def one_thread_of_blas():
 
     with threadpool_limits(1, user_api="blas"):
         yield
+
+
+@pytest.fixture
+def ray(monkeypatch):
+    """Ray, whose workers can import these tests; whatever is connected in a test ends with it."""
+    ray = pytest.importorskip("ray")
+    paths = os.pathsep.join(
+        filter(None, [str(Path(__file__).parent / "tests"), os.environ.get("PYTHONPATH")])
+    )
+    monkeypatch.setenv("PYTHONPATH", paths)
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    yield ray
+    ray.shutdown()
+
+
+@pytest.fixture
+def two_nodes(ray):
+    """A Ray cluster of two nodes on this machine."""
+    from ray.cluster_utils import Cluster
+
+    small = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=small)
+    cluster.second = cluster.add_node(**small)
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
 
 
 @pytest.fixture

@@ -60,3 +60,18 @@ def test_a_declared_grey_range_reaches_the_child_which_ends_when_nobody_asks_any
     child.stdin.close()
     assert child.wait(timeout=20) == 0
     child.stdout.close()
+
+
+def test_the_child_waits_for_the_next_picture_as_long_as_it_takes(picture, tmp_path, monkeypatch):
+    """Its time is for one picture, and not for what is between two."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import signal\n"
+        "def alarm(seconds):\n"
+        f"    print(seconds, file=open({str(tmp_path / 'alarms')!r}, 'a'))\n"
+        "signal.alarm = alarm\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with closing(OpenedApart()) as apart:
+        apart(picture)
+        apart(picture)
+    assert (tmp_path / "alarms").read_text().split() == ["120", "0"] * 2

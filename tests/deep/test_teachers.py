@@ -28,14 +28,6 @@ QUESTIONS, TRUTH = coloured(10, seed=1)
 PARTS = [np.arange(12), np.arange(12, 15), np.arange(0), np.arange(15, 30), np.arange(30, 40)]
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def always(what, compute):
     return compute()
 

@@ -29,12 +29,7 @@ STUDENT = replace(METHODS["prom-pate"], epochs=1, student="freematch", student_s
 SCRATCH = replace(STUDENT, student_encoder="small-cnn", student_trains="full", student_steps=20)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def right_answers(votes=40.0):

@@ -52,12 +52,7 @@ class InTurn(Silent):
         return np.array([next(self.places)])
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def fitted(method, data=None, seed=1, **given):

@@ -42,12 +42,7 @@ HASTY = replace(METHODS["prom-pate"], epochs=1)  # learns little, and quickly
 POOL = dpt.PublicImages(coloured(60, seed=1)[0])
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def private(count=96, **declared):

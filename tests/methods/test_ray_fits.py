@@ -3,7 +3,6 @@
 `python -m methods.test_ray_fits ADDRESS FOLDER` fits there, and says so after every piece that was counted.
 """
 
-import os
 import subprocess
 import sys
 import time
@@ -23,7 +22,6 @@ from dptransfer.workers import Here, RayCluster
 
 from .samples import Repeatable
 
-TESTS = Path(__file__).parents[1]
 COUNT = 24  # pieces
 
 
@@ -104,22 +102,6 @@ def folder(tmp_path):
         rows = rng.normal(size=(50 * COUNT // 7 + (number < 3), 8)).astype("f4")
         np.save(tmp_path / "pool" / f"part-{number}.npy", rows)
     return tmp_path
-
-
-@pytest.fixture
-def two_nodes(monkeypatch):
-    ray = pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
-    paths = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
-    monkeypatch.setenv("PYTHONPATH", paths)
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    small = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=small)
-    cluster.second = cluster.add_node(**small)
-    yield cluster
-    ray.shutdown()
-    cluster.shutdown()
 
 
 @pytest.mark.slow

@@ -20,7 +20,6 @@ from dptransfer.workers import RayCluster
 from . import jobs
 from .jobs import PIECES, ROWS, SUMS
 
-TESTS = str(Path(__file__).parents[1])
 ray_is_slow = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # and warns of itself
 
 
@@ -49,29 +48,6 @@ class SumAndNode(jobs.SlowSum):
         import ray
 
         return super().__call__(piece), ray.get_runtime_context().get_node_id()
-
-
-@pytest.fixture
-def ray(monkeypatch):
-    """Ray, whose workers can import these tests; whatever is connected in a test ends with it."""
-    ray = pytest.importorskip("ray")
-    paths = os.pathsep.join(filter(None, [TESTS, os.environ.get("PYTHONPATH")]))
-    monkeypatch.setenv("PYTHONPATH", paths)
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    yield ray
-    ray.shutdown()
-
-
-@pytest.fixture
-def two_nodes(ray):
-    from ray.cluster_utils import Cluster
-
-    small = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=small)
-    cluster.second = cluster.add_node(**small)
-    yield cluster
-    ray.shutdown()
-    cluster.shutdown()
 
 
 class TestTwoNodes:

@@ -92,15 +92,13 @@ def serve() -> None:
     with without_warnings(), suppress(EOFError, OSError):
         while True:
             path, grey_range = pickle.load(sys.stdin.buffer)
-            if hasattr(
-                signal, "alarm"
-            ):  # ends this process in the middle of C code, whoever asked lives or not
-                signal.alarm(2 * _SECONDS)
+            _alarm(2 * _SECONDS)  # whoever asked lives or not
             try:
                 found = open_image(path, grey_range)
                 found.load()
             except Exception:  # readers raise many types on damaged files
                 found = None
+            _alarm(0)  # it may be long until the next one
             _put(answers, found)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -94,10 +94,10 @@ class PoolSelection(EmbeddingMethod):
     ) -> Outcome:
         """Score the pool, choose, and take the chosen public rows as prototypes."""
         assert public is not None
-        bounded_by_caps = not plan.mechanisms[0].query.is_open  # type: ignore[attr-defined]
-        candidates = GridPool(features, public.rows, self.precision, any_length=bounded_by_caps)
-        changes = {"features": features, "candidates": candidates, "device": self.device}
-        (selection,) = (with_query(step, **changes, workers=public.workers) for step in plan.mechanisms)
+        step: Any = plan.mechanisms[0]
+        candidates = GridPool(features, public.rows, self.precision, any_length=not step.query.is_open)
+        how = {"device": self.device, "workers": public.workers}
+        selection = with_query(step, features=features, candidates=candidates, **how)
         chosen = selection.release(private.rows, private.labels, private.people, noise=noise)
         chosen = chosen.reshape(len(private.facts.classes), -1)  # one or several for each class
         prototypes = candidates[chosen.ravel()].reshape(*chosen.shape, -1) / float(GRID_NORM[self.precision])
