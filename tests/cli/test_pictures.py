@@ -32,7 +32,7 @@ FILM = (
     "--image-size",
     "8",
     "--set",
-    "steps=4",
+    "steps=12",
     "--set",
     "sampling_rate=1",
 )
