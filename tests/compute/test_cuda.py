@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from contracts.rows import steady
 from dptransfer.compute import class_similarity, cpu, cuda
+from dptransfer.compute.similarity import ClassSimilarity
 from dptransfer.features.lattice import unit_lattice
 
 from .problems import CAPS, CLASSES, ONE, adversarial, beyond_float64, expected, problem, weights_for
@@ -105,6 +106,18 @@ def test_weighted_sums_beyond_float64_are_exact_on_cuda():
     given, weights, total = beyond_float64()
     for caps in ((0, 2 * ONE), (0, 2 * ONE - 1)):
         assert on_cuda(*given, *caps, weights=weights).item() == total
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("weights", [None, np.arange(300)])
+def test_rows_longer_than_the_norm_are_zeros_on_cuda_too(weights):
+    rng = np.random.default_rng(0)
+    private = unit_lattice(rng.normal(size=(300, 64)), 127)
+    public = unit_lattice(rng.normal(size=(50, 64)), 127).astype(np.int8)
+    public[[4, 7]] = 127
+    given = (private, np.arange(300) % 3, 3, 0, 2 * 127**2, "int8")
+    want = ClassSimilarity(*given, "cpu", weights, any_length=True)(public)
+    assert (ClassSimilarity(*given, "cuda", weights, any_length=True)(public) == want).all()
 
 
 @pytest.mark.gpu

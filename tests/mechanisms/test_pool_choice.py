@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dptransfer.data import PublicEmbeddings, ShardedRows
-from dptransfer.errors import ArgumentError, DataError
+from dptransfer.errors import DataError
 from dptransfer.features import PublicMap, UnitNorm
 from dptransfer.mechanisms import SELECTIONS, TopKMechanism, pool_choice
 from dptransfer.mechanisms.pool_choice import ScoreTable, chosen
@@ -175,13 +175,31 @@ def test_bytes_on_the_grid_are_taken_as_they_are(tmp_path):
     stored[3:5] = 127, 0, 0, 0, 0, 0
     stored[3, 1] = 1  # longer than the norm by a hair
     np.save(tmp_path / "pool.npy", stored)
-    view = GridPool(UnitNorm().fit(6, None), ShardedRows([tmp_path / "pool.npy"]), "int8")
-    want = stored.copy()
-    want[3] = 0
-    assert (view[:] == want).all()
-    assert (view[np.array([3, 5])] == want[[3, 5]]).all()
-    other = GridPool(UnitNorm().fit(6, None), ShardedRows([tmp_path / "pool.npy"]), "float16")
-    assert (other[:] == UnitNorm().fit(6, None).lattice(stored.astype(np.float32), 2047)).all()
+    features, rows = UnitNorm().fit(6, None), ShardedRows([tmp_path / "pool.npy"])
+    view = GridPool(features, rows, "int8")
+    assert (view[:] == stored).all()
+    assert (view[np.array([3, 5])] == stored[[3, 5]]).all()
+    other = GridPool(features, rows, "float16")
+    assert (other[:] == features.lattice(stored.astype(np.float32), 2047)).all()
+
+
+@pytest.mark.parametrize("people", [None, PEOPLE])
+def test_without_caps_a_stored_row_that_is_too_long_is_scored_as_zeros(people, tmp_path):
+    stored = UnitNorm().fit(6, None).lattice(POOL, 127).astype(np.int8)
+    stored[3:6] = 127, 0, 0, 0, 0, 0
+    stored[3, 1] = 1  # longer than the norm by a hair
+    stored[5] = -128
+    np.save(tmp_path / "pool.npy", stored)
+    features = UnitNorm().fit(6, None)
+    bound = Bound(Unit.ROW) if people is None else Bound(Unit.PERSON, 2.0)
+
+    def scores(candidates):
+        return SimilarityScores(features, candidates, 4, precision="int8", bound=bound)(ROWS, LABELS, people)
+
+    found = scores(GridPool(features, ShardedRows([tmp_path / "pool.npy"]), "int8"))
+    assert (found[3] != found[4]).any()
+    stored[[3, 5]] = 0
+    assert (found == scores(stored)).all()
 
 
 def test_how_looking_up_goes_is_told_to_nobody(monkeypatch):
@@ -259,18 +277,14 @@ def test_more_classes_make_fewer_pieces(classes, most, monkeypatch):
     assert most // 2 < len(pool_choice.choice_pieces(scored)) <= most
 
 
-def test_bytes_of_any_length_need_caps(tmp_path):
-    """With caps no candidate, however long, gets more from a row than the range; without, it would."""
+def test_with_caps_no_candidate_however_long_gets_more_from_a_row_than_the_range(tmp_path):
     stored = np.full((4, 6), 127, dtype=np.int8)
     np.save(tmp_path / "pool.npy", stored)
     features = UnitNorm().fit(6, None)
-    pool = GridPool(features, ShardedRows([tmp_path / "pool.npy"]), "int8", any_length=True)
-    assert (pool[:] == stored).all()
+    pool = GridPool(features, ShardedRows([tmp_path / "pool.npy"]), "int8")
     query = SimilarityScores(features, pool, 1, 0.8, 1.3, "int8")
     near = np.ones((3, 6))
     assert (query(near, np.zeros(3, dtype=np.int64)) == 3 * query.score_range).all()
     assert (query(-near, np.zeros(3, dtype=np.int64)) == 0).all()
-    with pytest.raises(ArgumentError, match="norm at most"):
-        SimilarityScores(features, pool, 1, precision="int8")
-    with pytest.raises(ArgumentError, match="norm at most"):
-        SimilarityScores(features, pool, 1, 1e-9, precision="int8")  # rounded, that is no cap
+    rounded_away = SimilarityScores(features, pool, 1, 1e-9, precision="int8")
+    assert (rounded_away(near, np.zeros(3, dtype=np.int64)) == 3 * 127**2).all()

@@ -18,12 +18,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from dptransfer.arrays import AnyArray, Floats, Floats32, Integers
 from dptransfer.compute.cores import usable_cores
@@ -87,18 +85,15 @@ class Capped:
     def __call__(self, public_rows: AnyArray, chunk: int | None = None) -> Integers:
         """(public rows, classes) sums; a memory map is read a slab at a time, of `chunk` rows if given."""
         result = np.zeros((len(public_rows), self._classes), dtype=np.int64)
-        workers = usable_cores()
-        step = chunk or _slab_rows(len(public_rows), public_rows.shape[1], workers)
-        slabs = range(0, len(public_rows), step)
-        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-            for panel in panels(*self._private, pool):
+        step = chunk or _slab_rows(len(public_rows), public_rows.shape[1], usable_cores())
+        for panel in panels(*self._private):
 
-                def score(start: int, panel: Panel = panel) -> None:
-                    slab = np.asarray(public_rows[start : start + step], dtype=np.float32)
-                    _add_capped(result[start : start + step], panel, slab, *self._caps, few=self._few)
+            def score(start: int, panel: Panel = panel) -> None:
+                slab = np.asarray(public_rows[start : start + step], dtype=np.float32)
+                _add_capped(result[start : start + step], panel, slab, *self._caps, few=self._few)
 
-                for _ in pool.map(score, slabs):
-                    pass
+            for _ in side_by_side(score, range(0, len(public_rows), step), usable_cores()):
+                pass
         return result
 
 
@@ -108,7 +103,8 @@ class Linear:
     Class sums of n rows have norm at most 2047·n and products at most 2²²·n, exact in float64 up to 2³¹ of
     them. In two parts float32, which is half as wide, takes sums of few enough rows: on the int8 grid, of
     millions. Weighted sums have norm at most 2047·2⁴⁰ < 2⁵¹ and take two parts of float64; see `exact_parts`.
-    The arguments are those of `Capped`, with the norm of the grid.
+    The arguments are those of `Capped`, with the norm of the grid, and whether public rows may be longer than
+    it, which then count as zeros.
     """
 
     def __init__(
@@ -120,17 +116,18 @@ class Linear:
         *,
         norm: int = 2047,
         weights: Integers | None = None,
+        any_length: bool = False,
     ) -> None:
+        self._longest = norm**2 if any_length else None
         sums = np.zeros((classes, private_rows.shape[1]))
         counts = np.zeros(classes, dtype=np.int64)
-        with ThreadPoolExecutor(usable_cores()) as pool:
-            for panel in panels(private_rows, labels, weights, pool):
-                start = 0
-                each = repeat(1) if panel.weights is None else panel.weights
-                for owner, weight, end in zip(panel.classes, each, panel.ends, strict=False):
-                    sums[owner] += weight * panel.rows[start:end].sum(axis=0, dtype=np.float64)
-                    counts[owner] += weight * (end - start)
-                    start = end
+        for panel in panels(private_rows, labels, weights):
+            start = 0
+            each = repeat(1) if panel.weights is None else panel.weights
+            for owner, weight, end in zip(panel.classes, each, panel.ends, strict=False):
+                sums[owner] += weight * panel.rows[start:end].sum(axis=0, dtype=np.float64)
+                counts[owner] += weight * (end - start)
+                start = end
         parts: list[AnyArray]
         self._part, parts = PART, [sums] if weights is None else [*exact_parts(sums)]
         part = _float32_part(len(private_rows), private_rows.shape[1], norm)
@@ -143,8 +140,8 @@ class Linear:
         """(public rows, classes) sums."""
         classes = len(self._shifts)
         result = np.empty((len(public_rows), classes), dtype=np.int64)
-        # An eighth of a slab stays in the cache, and is a megabyte, which is not new memory every time.
-        step = chunk or max(1, _SLAB_ELEMENTS // 8 // max(1, public_rows.shape[1]))
+        # Half a slab, 4 MiB: less stays nearer to the core, but threads then wait for the interpreter.
+        step = chunk or max(1, _SLAB_ELEMENTS // 2 // max(1, public_rows.shape[1]))
 
         def score(start: int) -> None:
             slab = np.asarray(public_rows[start : start + step], dtype=self._columns.dtype)
@@ -154,6 +151,8 @@ class Linear:
             for first in range(classes, products.shape[1], classes):
                 own *= int(self._part)
                 own += products[:, first : first + classes].astype(np.int64)
+            if self._longest is not None:
+                own[_squares(slab) > self._longest] = 0
             own += self._shifts
 
         for _ in side_by_side(score, range(0, len(public_rows), step), usable_cores()):
@@ -174,6 +173,15 @@ def exact_parts(sums: Floats, part: float = PART) -> list[Floats]:
     return list(np.divmod(sums, part))
 
 
+def _squares(rows: Floats) -> Floats:
+    """Squared norms of rows of whole numbers.
+
+    Up to the grid's they are exact in float32; one beyond it stays so, however it is rounded.
+    """
+    squares: Floats = (rows[:, None, :] @ rows[:, :, None])[:, 0, 0]  # faster than einsum
+    return squares
+
+
 def _float32_part(rows: int, dimension: int, norm: int) -> float | None:
     """Where sums of so many rows of this norm are cut for float32, or None if two parts are too few.
 
@@ -188,9 +196,7 @@ def _float32_part(rows: int, dimension: int, norm: int) -> float | None:
     return part if part >= 1 and norm * rows / part + wide <= largest else None
 
 
-def panels(
-    rows: AnyArray, labels: Integers, weights: Integers | None, pool: ThreadPoolExecutor
-) -> Iterator[Panel]:
+def panels(rows: AnyArray, labels: Integers, weights: Integers | None) -> Iterator[Panel]:
     """The private rows, a bounded number at a time, each lot in order of class and weight."""
     step = max(1, _PANEL_ELEMENTS // max(1, rows.shape[1], 64))
     for start in range(0, len(rows), step):
@@ -204,7 +210,7 @@ def panels(
         def gather(first: int, start: int = start, order: Integers = order, lot: Floats32 = lot) -> None:
             lot[first : first + _GATHERED] = rows[start + order[first : first + _GATHERED]]
 
-        for _ in pool.map(gather, range(0, len(own), _GATHERED)):
+        for _ in side_by_side(gather, range(0, len(own), _GATHERED), usable_cores()):
             pass
         classes, weight = present.astype(np.int64), None
         if weights is not None:

@@ -64,9 +64,11 @@ class Linear:
         *,
         norm: int = 2047,
         weights: Integers | None = None,
+        any_length: bool = False,
     ) -> None:
         import torch
 
+        self._longest = norm**2 if any_length else None
         owner = to_device(labels).long()
         parts: list[AnyArray] = []
         if weights is None:
@@ -84,10 +86,14 @@ class Linear:
         return _scores(public_rows, len(self._shifts), self._sums, chunk)
 
     def _sums(self, slab: Tensor) -> Tensor:
+        import torch
+
         rows = slab.double()
         total = (rows @ self._first).long()
         for part in self._rest:
             total = total * int(PART) + (rows @ part).long()
+        if self._longest is not None:
+            total[torch.linalg.vecdot(rows, rows) > self._longest] = 0
         return total + self._shifts
 
 

@@ -79,7 +79,10 @@ def class_similarity(
 class ClassSimilarity:
     """`class_similarity` for private rows that are prepared once, and public rows that come in pieces.
 
-    It can be sent to another process, which prepares the rows again. The attributes are the arguments there.
+    It can be sent to another process, which prepares the rows again. The attributes are the arguments there,
+    and `any_length`: whether public rows, then bytes, may be longer than the norm. Caps bound what such a row
+    gets from each private row, and its products, below 127·128·√d < 2²⁴, are exact all the same; where there
+    are no caps it counts as a row of zeros.
     """
 
     private_rows: Any
@@ -90,6 +93,7 @@ class ClassSimilarity:
     precision: str = "float16"
     device: str = "cpu"
     weights: Integers | None = None
+    any_length: bool = False
 
     def __post_init__(self) -> None:
         """Check what does not depend on public rows."""
@@ -125,7 +129,8 @@ class ClassSimilarity:
         # two modules with the same two classes
         backend: ModuleType = cuda if self.device == "cuda" else cpu
         if low <= 0 and high >= 2 * one:
-            return backend.Linear(*private, one - low, norm=norm, weights=self.weights), None
+            given = {"norm": norm, "weights": self.weights, "any_length": self.any_length}
+            return backend.Linear(*private, one - low, **given), None
         # A product lies in [−one, one], so caps beyond that are moved there; what the move takes off each
         # row's share is the same for every row of a class, and added back.
         inner = tuple(min(max(cap - one, -one), one) for cap in (low, high))

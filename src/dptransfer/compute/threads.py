@@ -10,10 +10,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
 from dptransfer.compute.plain_floats import plain_floats
+from dptransfer.progress import tell
 
 _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
@@ -53,6 +55,28 @@ def side_by_side(work: Callable[[_Part], _Result], parts: Sequence[_Part], threa
             for future in pending:
                 future.cancel()
             wait(pending)
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Workers in this process: so many pieces at a time, each on a thread of its own from beginning to end.
+
+    >>> list(Threads(2).each(len, ["one", "three"], "word"))
+    [(0, 3), (1, 5)]
+    """
+
+    count: int
+
+    def ready(self) -> None:
+        """They always are."""
+
+    def each(
+        self, work: Callable[[_Part], _Result], pieces: Sequence[_Part], what: str
+    ) -> Iterator[tuple[int, _Result]]:
+        """In order."""
+        for number, result in enumerate(side_by_side(work, pieces, self.count)):
+            yield number, result
+            tell(number + 1, len(pieces), what)
 
 
 @contextmanager

@@ -95,7 +95,7 @@ class PoolSelection(EmbeddingMethod):
         """Score the pool, choose, and take the chosen public rows as prototypes."""
         assert public is not None
         step: Any = plan.mechanisms[0]
-        candidates = GridPool(features, public.rows, self.precision, any_length=not step.query.is_open)
+        candidates = GridPool(features, public.rows, self.precision)
         how = {"device": self.device, "workers": public.workers}
         selection = with_query(step, features=features, candidates=candidates, **how)
         chosen = selection.release(private.rows, private.labels, private.people, noise=noise)

@@ -133,6 +133,7 @@ def _scoring(
     made_up = min(private_rows, _MOST_MADE_UP)
     norm, classes = GRID_NORM[method.precision], len(facts.classes)
     x = unit_lattice(np.random.default_rng(0).normal(size=(made_up, features.dimension)), norm)
+    pool = GridPool(features, public.rows, method.precision)
     similarity = ClassSimilarity(
         x.astype(GRID_DTYPE[method.precision]),
         np.arange(made_up) % classes,
@@ -141,8 +142,8 @@ def _scoring(
         round(method.highest * norm**2),
         method.precision,
         method.device,
+        any_length=pool.as_stored,
     )
-    pool = GridPool(features, public.rows, method.precision, any_length=_capped(method))
     scored = PoolScores(pool, similarity)
     return Counting(scored, float(norm**2), 1), private_rows / made_up if _capped(method) else 1.0
 

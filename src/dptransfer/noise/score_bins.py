@@ -73,22 +73,21 @@ class ScoreBins:
         """The bins of these scores, for noise of this width, and for sets of this size."""
         top, level = _largest(scores, size), finest_level(scale)
         found: list[tuple[int, Integers, Integers]] = []
-        within = scores <= top[-1] if len(top) == size else np.zeros(len(scores), dtype=np.bool_)
-        if not within.all():  # fewer than a set has members
-            found.append((level, *np.unique(scores[~within] >> level, return_counts=True)))
-            scores = scores[within]
         last = int(top[-1])
+        if size > 1:  # fewer than a set has members are above the last of them
+            above = scores > last if len(top) == size else np.ones(len(scores), dtype=np.bool_)
+            found.append((level, *np.unique(scores[above] >> level, return_counts=True)))
+            scores = scores[~above]
         while len(scores):
             # Wraps round where a difference exceeds 2⁶³, which reading it without a sign undoes.
             gaps = (np.int64(last >> level) - (scores >> level)).view(np.uint64)
-            near = gaps < _COUNTED_AT_ONCE
-            everything = bool(near.all())
-            filled = np.bincount((gaps if everything else gaps[near]).view(np.int64))
+            far = gaps >= _COUNTED_AT_ONCE if gaps.max() >= _COUNTED_AT_ONCE else None
+            filled = np.bincount((gaps if far is None else gaps[~far]).view(np.int64))
             taken = np.flatnonzero(filled)
             found.append((level, (last >> level) - taken, filled[taken]))
-            if everything:
+            if far is None:
                 break
-            scores, level = scores[~near], level + _COARSER
+            scores, level = scores[far], level + _COARSER
         levels, indices, counts = zip(*found, strict=True)
         each = np.repeat(levels, [len(own) for own in indices])
         return cls._widened(top, size, each, np.concatenate(indices), np.concatenate(counts))

@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptransfer.arrays import AnyArray, Integers
-from dptransfer.compute.cores import usable_cores
 from dptransfer.compute.similarity import GRID_DTYPE, GRID_NORM
-from dptransfer.compute.threads import side_by_side
 from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.features import FittedFeatures
 from dptransfer.features.unit_norm import FittedUnitNorm
@@ -43,14 +41,11 @@ class GridPool:
         features: the map.
         rows: the pool, which may be in many files.
         precision: the grid.
-        any_length: whether stored rows may be longer than the norm: where caps bound what a product counts.
-            Bytes have products with private rows below 127·128·√d < 2²⁴, which are exact all the same.
     """
 
     features: FittedFeatures
     rows: AnyArray
     precision: str
-    any_length: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -61,13 +56,10 @@ class GridPool:
         return len(self.rows)
 
     def __getitem__(self, which: slice | Integers) -> GridRows:
-        if not self._on_the_grid:
+        if not self.as_stored:
             return grid_rows(self.features, self.rows[which], self.precision)
         stored: GridRows = cast(Any, self.rows).read(which, as_stored=True)
-        if self.any_length:
-            return stored
-        longer = _longer(stored, GRID_NORM[self.precision])
-        return np.where(longer[:, None], np.int8(0), stored) if longer.any() else stored
+        return stored
 
     def require_unchanged(self) -> None:
         """Raise if a file of the pool is another one by now."""
@@ -75,31 +67,11 @@ class GridPool:
             self.rows.require_unchanged()
 
     @property
-    def _on_the_grid(self) -> bool:
+    def as_stored(self) -> bool:
         """Whether the files hold rows of this grid: whole numbers of one byte, of unit norm at 127.
 
-        They are taken as they are, which keeps their precision, and saves the way there and back; one that is
-        longer than the norm becomes a row of zeros, unless that does not matter.
+        They are taken as they are, which keeps their precision, and saves the way there and back. Nobody has
+        seen to their norm: whoever scores them does.
         """
         stored = isinstance(self.rows, ShardedRows) and self.rows.stored == np.int8
         return stored and self.precision == "int8" and self.features == FittedUnitNorm(self.shape[1])
-
-
-def _longer(stored: GridRows, norm: int) -> NDArray[np.bool_]:
-    """Which rows are longer than the norm.
-
-    In float32, sums of squares up to the norm's are exact; one beyond it stays so, however it is rounded.
-    """
-    result = np.empty(len(stored), dtype=np.bool_)
-
-    def fill(chunk: slice) -> None:
-        rows = stored[chunk].astype(np.float32)
-        squares = rows[:, None, :] @ rows[:, :, None]  # faster than einsum
-        result[chunk] = squares[:, 0, 0] > norm**2
-
-    # Chunks of a few megabytes: smaller ones are in the cache, and with many cores wait for the interpreter.
-    step = max(1, MAPPED_ELEMENTS // 4 // max(1, stored.shape[1]))
-    chunks = [slice(start, start + step) for start in range(0, len(stored), step)]
-    for _ in side_by_side(fill, chunks, usable_cores()):
-        pass
-    return result

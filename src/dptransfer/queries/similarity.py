@@ -10,9 +10,11 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.compute.cores import usable_cores
 from dptransfer.compute.device import DEVICES, use_cuda
 from dptransfer.compute.people import grouped
 from dptransfer.compute.similarity import GRID_NORM, LARGEST_WEIGHT, ClassSimilarity
+from dptransfer.compute.threads import Threads
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.privacy import Unit
@@ -74,12 +76,8 @@ class SimilarityScores(BoundedQuery):
             )
         if self.score_range < 1:
             raise ArgumentError("The caps are closer than one grid step; move them apart.")
-        # A pool's rows are bounded by the map that it puts them through, or what they add is by the caps.
-        if isinstance(self.candidates, GridPool):
-            longer = self.candidates.any_length and self.is_open
-        else:
-            longer = _largest_square(self.candidates) > self.norm**2
-        if longer:
+        # A pool's rows are bounded by the map that it puts them through, or where they are scored.
+        if not isinstance(self.candidates, GridPool) and _largest_square(self.candidates) > self.norm**2:
             raise ArgumentError(
                 f"Candidates must be integer rows of norm at most {self.norm}; at least one is longer. "
                 "Map them with features.lattice."
@@ -94,11 +92,6 @@ class SimilarityScores(BoundedQuery):
     def caps(self) -> tuple[int, int]:
         """The caps in grid steps."""
         return round(self.lowest * self.norm**2), round(self.highest * self.norm**2)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the caps cut nothing off, so that the rows' norms alone bound what one adds."""
-        return self.caps == (0, 2 * self.norm**2)
 
     @property
     def score_range(self) -> int:
@@ -126,19 +119,24 @@ class SimilarityScores(BoundedQuery):
     def _scored(self, rows: AnyArray, labels: Labels, people: People | None) -> PoolScores:
         weights = None if people is None else row_weights(people, self.bound.examples)
         similarity = self._similarity(rows, labels, weights, self.classes)
-        return PoolScores(self.candidates, similarity, self.workers)
+        workers = self.workers
+        if type(workers) is Here and similarity.device == "cpu":
+            workers = Threads(usable_cores())
+        return PoolScores(self.candidates, similarity, workers)
 
     def _similarity(
         self, rows: AnyArray, labels: Labels, weights: Integers | None, classes: int
     ) -> ClassSimilarity:
         private = grid_rows(self.features, rows, self.precision)
         device = "cuda" if use_cuda(self.device) else "cpu"
-        return ClassSimilarity(private, labels, classes, *self.caps, self.precision, device, weights)
+        stored = isinstance(self.candidates, GridPool) and self.candidates.as_stored
+        return ClassSimilarity(private, labels, classes, *self.caps, self.precision, device, weights, stored)
 
     def contribution_ranges(self, rows: AnyArray, labels: Labels, people: People | None = None) -> Floats:
         """Largest minus smallest contribution of each row over all candidates, ÷ `score_range`.
 
-        Products stay below 2²⁴, partial sums too, so float32 holds them exactly.
+        Products stay below 2²⁴, partial sums too, so float32 holds them exactly. Of a stored candidate that
+        is longer than the norm, and scored as zeros for it, this says too much rather than too little.
         """
         if people is not None:
             return self._ranges_of_people(rows, labels, people)
