@@ -136,7 +136,7 @@ def test_noise_in_pieces_is_drawn_twice_by_a_retry_and_noise_at_the_end_is_not(m
 class Changing:
     """Scores that are others when they are asked for again."""
 
-    classes, bytes_each, workers = 1, 8, Here()
+    classes, bytes_each, workers, at_hand = 1, 8, Here(), Here()
 
     def __init__(self):
         self.asked = 0

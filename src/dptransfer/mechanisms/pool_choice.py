@@ -53,6 +53,10 @@ class Scored(Protocol):
     def workers(self) -> Workers:
         """Who scores."""
 
+    @property
+    def at_hand(self) -> Workers:
+        """Who scores some pieces again: those of them who need not be started for it."""
+
     def __len__(self) -> int:
         """How many candidates there are."""
 
@@ -82,6 +86,11 @@ class ScoreTable:
     def bytes_each(self) -> int:
         """Of a row."""
         return 8 * self.classes
+
+    @property
+    def at_hand(self) -> Workers:
+        """The same."""
+        return self.workers
 
     def __len__(self) -> int:
         return len(self.table)
@@ -260,7 +269,7 @@ def _seen(
     todo = [(pieces[place], [(own, wish) for own, _, wish in asked[place]]) for place in order]
     try:
         with reported_to(lambda *_: None):  # how many pieces, and how often, is private
-            found = dict(scored.workers.each(_Finding(scored), todo, "piece of the public pool"))
+            found = dict(scored.at_hand.each(_Finding(scored), todo, "piece of the public pool"))
     except DataError:  # names a file, and which one is private
         raise _changed() from None
     result: dict[int, list[list[Seen]]] = {own: [[] for _ in wishes] for own, wishes in wanted.items()}

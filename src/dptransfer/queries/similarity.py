@@ -20,7 +20,7 @@ from dptransfer.features import FittedFeatures
 from dptransfer.privacy import Unit
 from dptransfer.queries.base import BoundedQuery
 from dptransfer.queries.grid_rows import MAPPED_ELEMENTS, GridPool, GridRows, grid_rows
-from dptransfer.workers import Here, Workers
+from dptransfer.workers import Here, Processes, Workers
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +119,7 @@ class SimilarityScores(BoundedQuery):
     def _scored(self, rows: AnyArray, labels: Labels, people: People | None) -> PoolScores:
         weights = None if people is None else row_weights(people, self.bound.examples)
         similarity = self._similarity(rows, labels, weights, self.classes)
-        workers = self.workers
-        if type(workers) is Here and similarity.device == "cpu":
-            workers = Threads(usable_cores())
-        return PoolScores(self.candidates, similarity, workers)
+        return PoolScores(self.candidates, similarity, self.workers)
 
     def _similarity(
         self, rows: AnyArray, labels: Labels, weights: Integers | None, classes: int
@@ -175,12 +172,24 @@ class PoolScores:
     Attributes:
         candidates: all of them.
         similarity: to the private rows; it travels with these to whoever works.
-        workers: who that is; not sent along.
+        engine: who that is; not sent along.
     """
 
     candidates: GridRows | GridPool
     similarity: ClassSimilarity
-    workers: Workers = field(default_factory=Here)
+    engine: Workers = field(default_factory=Here)
+
+    @property
+    def workers(self) -> Workers:
+        """Those of the engine; on cores of this process a thread for each, which a piece never leaves."""
+        if type(self.engine) is Here and self.similarity.device == "cpu":
+            return Threads(usable_cores())
+        return self.engine
+
+    @property
+    def at_hand(self) -> Workers:
+        """The same, but for processes, which would have to be started: here are the same cores."""
+        return replace(self, engine=Here()).workers if isinstance(self.engine, Processes) else self.workers
 
     @property
     def classes(self) -> int:
@@ -215,7 +224,7 @@ class PoolScores:
 
     def __getstate__(self) -> dict[str, Any]:
         """Workers work, and have none of their own."""
-        return {**self.__dict__, "workers": Here()}
+        return {**self.__dict__, "engine": Here()}
 
 
 def row_weights(people: People, bound: float) -> Integers:
