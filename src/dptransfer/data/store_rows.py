@@ -26,8 +26,10 @@ from dptransfer.errors import ArgumentError
 from dptransfer.progress import tell
 
 AGAIN = "Restore the folder from a copy, or encode the data again."
+READERS = 8
+"""Files that are read at a time for their checksums, where there are as many cores."""
+
 _CHUNK = 4096
-_READERS = 8
 
 
 class RowsToWrite:
@@ -172,7 +174,7 @@ def remove_drafts(files: Iterable[Path]) -> None:
 
 def require_digests(expected: Sequence[tuple[Path, str]]) -> None:
     """Raise unless each file has its SHA-256; several are read at a time."""
-    with ThreadPoolExecutor(min(_READERS, os.cpu_count() or 1)) as threads:
+    with ThreadPoolExecutor(min(READERS, os.cpu_count() or 1)) as threads:
         found = threads.map(file_digest, [file for file, _ in expected])
         try:
             for done, ((file, digest), own) in enumerate(zip(expected, found, strict=True), 1):

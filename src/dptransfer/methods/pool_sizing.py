@@ -19,8 +19,10 @@ import numpy as np
 
 from dptransfer.compute.cores import usable_cores
 from dptransfer.compute.similarity import GRID_DTYPE, GRID_NORM, ClassSimilarity
+from dptransfer.compute.threads import side_by_side
 from dptransfer.data import Facts, PublicEmbeddings
 from dptransfer.data.sharded_rows import ShardedRows
+from dptransfer.data.store_rows import READERS
 from dptransfer.features import PublicMap
 from dptransfer.features.lattice import unit_lattice
 from dptransfer.features.principal_axes import Moments
@@ -101,7 +103,10 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
         return None
     row_bytes = rows.stored.itemsize * public.dimension
     trial = _Trial(rows, getattr(public.workers, "cores", usable_cores()))
-    passes = [Pass("checking", len(rows) * row_bytes, trial.alone(_Hashing(rows, public.on_record)))]
+    hashing = trial.alone(_Hashing(rows, public.on_record))
+    if public.on_record:  # file by file; a fingerprint of rows is one chain
+        hashing /= min(READERS, usable_cores(), len(rows.files))
+    passes = [Pass("checking", len(rows) * row_bytes, hashing)]
     pieces = pieces_of(len(rows), rows.dtype.itemsize * public.dimension)
     private_rows = facts.declared_size or PRIVATE_ROWS
     if isinstance(method.features, PublicMap):
@@ -109,7 +114,7 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
     if isinstance(method, PoolSelection):
         counting, times = _scoring(method, facts, public, private_rows)
         pieces = choice_pieces(counting.scored)
-        seconds = times * trial.shared(counting)
+        seconds = times * trial.shared(counting, 1 if method.device == "cuda" else usable_cores())
         passes.append(Pass("scoring", len(rows) * row_bytes, seconds))
         # Each member of each class is looked up in a piece; with caps that takes a class's share of scoring.
         members = getattr(method, "k", 1)
@@ -172,9 +177,21 @@ class _Trial:
                 return seconds / (part.stop - part.start) * self._count
             count *= 2
 
-    def shared(self, work: Callable[[slice], Any]) -> float:
-        """Seconds of those who work side by side, if each core is as fast as one here."""
-        return self.alone(work) * usable_cores() / self.cores
+    def shared(self, work: Callable[[slice], Any], threads: int = 1) -> float:
+        """Seconds of those who work side by side, if each core is as fast as one here.
+
+        Args:
+            work: what they do.
+            threads: how many pieces are worked on at a time here, on all cores.
+        """
+
+        def together(part: slice) -> None:
+            each = -(-(part.stop - part.start) // threads)
+            starts = range(part.start, part.stop, each)
+            for _ in side_by_side(work, [slice(s, min(s + each, part.stop)) for s in starts], threads):
+                pass
+
+        return self.alone(together) * usable_cores() / self.cores
 
 
 @dataclass(frozen=True, eq=False)
