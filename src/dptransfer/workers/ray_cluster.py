@@ -200,12 +200,17 @@ def _begin_local(ray: Any, workers: int | None) -> None:
 def _join(ray: Any, address: str) -> None:
     """The cluster of this address; Ray itself would wait for minutes for one that is not there."""
     _require_answer(_place(address))
-    how: dict[str, Any] = {}
-    if address.startswith("ray://"):
-        installed("grpc", "ray", "A cluster at ray://")
-        # A process of the cluster speaks for this one, and opens what is sent through it.
-        how["runtime_env"] = _with_our_modules()
-    ray.init(address=address, log_to_driver=False, logging_level="error", **how)
+    how: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "error"}
+    if not address.startswith("ray://"):
+        ray.init(**how)
+        return
+    installed("grpc", "ray", "A cluster at ray://")
+    # A process of the cluster speaks for this one, and opens what is sent through it.
+    how["runtime_env"] = _with_our_modules()
+    try:
+        ray.init(**how)
+    except ConnectionAbortedError:  # of 25 such processes one died as it was started
+        ray.init(**how)
 
 
 def _require_answer(place: tuple[str, int]) -> None:
@@ -228,9 +233,11 @@ def _one_line(address: str) -> Iterator[None]:
     except DPTransferError:
         raise
     except OSError as problem:
+        said, *_ = (problem.strerror or str(problem) or type(problem).__name__).splitlines()
         raise DPTransferError(
-            f"The Ray cluster '{address}' must answer; {problem.strerror or problem}. "
-            "Check the address, and whether the cluster runs: ray status --address ..."
+            f"The Ray cluster '{address}' must answer; {said.rstrip(':')}. Check the address, whether the "
+            "cluster runs (ray status --address ...), and, if it asks for a token, that it is given one: "
+            "RAY_AUTH_MODE=token."
         ) from problem
     except Exception as problem:
         raise DPTransferError(
