@@ -160,7 +160,8 @@ def _read(sums: Floats, count: float, values: Floats, chances: Floats, scale: fl
     own = (_WIDTH * values) ** 2
     trusted = own / (own + (scale / count) ** 2)
     centres = values + trusted * ((sums / count)[:, None] - values)
-    return np.maximum(np.einsum("jg,jg->j", ratios, centres), 0.0)
+    means: Floats = np.einsum("jg,jg->j", ratios, centres)
+    return np.maximum(means, 0.0)
 
 
 def _likelihood(sums: Floats, counts: Floats | float, values: Floats, scale: float) -> Floats:
