@@ -89,7 +89,7 @@ class Selection:
         return chosen(scored, lambda bins: self.choice(bins, noise), self.scale, size, noise)
 
     def choice(self, bins: ScoreBins, noise: NoiseSource) -> Choice:
-        """The choice for one class; whoever needs all scores makes none."""
+        """The choice for one class; whoever draws noise for every candidate makes none."""
         raise NotImplementedError
 
 
