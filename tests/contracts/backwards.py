@@ -4,7 +4,7 @@ import pickle
 
 
 class Backwards:
-    """Works from the last piece to the first, twice each, with what could be sent; the second result counts."""
+    """Works from the last piece to the first, twice each, with what could be sent; the second counts."""
 
     def ready(self):
         """It always is."""
