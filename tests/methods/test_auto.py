@@ -93,7 +93,7 @@ def test_another_method_needs_a_lead_three_times_as_long(monkeypatch):
         assert Auto(candidates=(GOOD, NARROW)).plan(FACTS, BUDGET, POOL).method is NARROW
 
 
-def test_too_few_public_rows_to_make_tasks_from_leave_the_default(monkeypatch):
+def test_too_few_public_rows_to_make_tasks_from_leave_the_default():
     few = PublicEmbeddings(POOL.rows[:199])
     plan = Auto(candidates=(BAD, GOOD)).plan(FACTS, BUDGET, few)
     assert plan.method is BAD
