@@ -36,6 +36,19 @@ def processes():
     return context
 
 
+@pytest.fixture
+def ended(processes):
+    """Gives the exit code of a function in a process of its own."""
+
+    def exit_code(work, *given):
+        child = processes.Process(target=work, args=given)
+        child.start()
+        child.join()
+        return child.exitcode
+
+    return exit_code
+
+
 @pytest.fixture(scope="module")
 def one_thread():
     """One thread for torch: tiny networks are only slowed down by more."""

@@ -1,4 +1,4 @@
-"""A fit that kills its own process at a given moment; a module of its own, so that starting it is quick."""
+"""Fits that kill their own process at a given moment; a module of its own, so that starting one is quick."""
 
 import os
 import signal
@@ -27,8 +27,8 @@ class Telling(dpt.SecureNoise):
         return super().discrete_gaussian(scale, shape)
 
 
-def fit(folder, moment):
-    """Fit the rows that are there until the process dies at that moment; the weights go to a file."""
+def until(moment, work, *given):
+    """Do some work, and die at that moment."""
     charge, once, complete = dpt.Ledger.charge, Workspace.once, dpt.Ledger.complete
 
     def dying_charge(self, *arguments, **settings):
@@ -57,6 +57,11 @@ def fit(folder, moment):
             die()
 
     dpt.Ledger.charge, Workspace.once, dpt.Ledger.complete = dying_charge, dying_once, dying_complete
+    work(*given)
+
+
+def fit(folder):
+    """Fit the rows that are there; the weights go to a file."""
     rows = np.load(folder / "rows.npy")
     labels = rows[:, 0].astype(int)
     private = dpt.PrivateEmbeddings(rows[:, 1:], labels, classes=["a", "b", "c"], name="clinic")

@@ -34,16 +34,9 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def fitted(processes):
+def fitted(ended):
     """Gives the exit code of a fit in a process of its own."""
-
-    def ended(folder, moment="never"):
-        child = processes.Process(target=dying.fit, args=(folder, moment))
-        child.start()
-        child.join()
-        return child.exitcode
-
-    return ended
+    return lambda folder, moment="never": ended(dying.until, moment, dying.fit, folder)
 
 
 def charges(folder):
