@@ -8,9 +8,16 @@ import pytest
 from dptransfer import Budget
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, ShardedRows, read_public, write_embeddings
 from dptransfer.errors import ArgumentError
-from dptransfer.features import PublicMap, principal_axes
+from dptransfer.features import PublicMap, UnitNorm, principal_axes
 from dptransfer.ledger import Ledger
-from dptransfer.methods import Auto, PublicPriorPrototypes, PublicPrototypes, TopKPrototypes
+from dptransfer.methods import (
+    Auto,
+    PublicPriorPrototypes,
+    PublicPrototypes,
+    TopKPrototypes,
+    TransferPATE,
+    student,
+)
 from dptransfer.noise import SeededNoise
 from dptransfer.workers import Processes, pieces
 
@@ -28,6 +35,8 @@ METHODS = {
     "top-k": TopKPrototypes(k=3, highest=1.5),
     "public-prior": PublicPriorPrototypes(),
     "auto": Auto(),
+    "transfer-pate": TransferPATE(teachers=20, queries=90),
+    "transfer-pate, tested": TransferPATE(teachers=20, queries=90, threshold=15.0, labels="hard"),
 }
 
 
@@ -64,7 +73,26 @@ def test_releases_from_one_array_and_from_shards_are_equal(method, tmp_path, mon
         assert released(method, pool, tmp_path / f"of {count}") == whole
 
 
-@pytest.mark.parametrize("method", [METHODS["top-k"], METHODS["public-prior"]])
+class Watched(ShardedRows):
+    """Keeps how many rows were asked for, each time."""
+
+    asked = ()
+
+    def read(self, which, **how):
+        rows = super().read(which, **how)
+        self.asked += (len(rows),)
+        return rows
+
+
+def test_votes_and_student_read_the_rows_that_they_need_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(student, "_MOST_ROWS", 40)
+    pool = PublicEmbeddings(Watched(shards_of(tmp_path, POOL, 7).files))
+    pool.rows.asked = ()
+    released(TransferPATE(features=UnitNorm(), teachers=20, queries=30), pool, tmp_path / "model")
+    assert pool.rows.asked == (30, 30, 40)  # what is voted on, what the student learns from and goes on with
+
+
+@pytest.mark.parametrize("method", [METHODS["top-k"], METHODS["public-prior"], METHODS["transfer-pate"]])
 def test_private_rows_may_be_in_shards_too(method, tmp_path):
     whole = released(method, PublicEmbeddings(POOL), tmp_path / "one")
     assert released(method, PublicEmbeddings(POOL), tmp_path / "two", shards_of(tmp_path, ROWS, 7)) == whole
