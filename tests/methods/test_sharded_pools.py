@@ -7,7 +7,6 @@ import pytest
 
 from dptransfer import Budget
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, ShardedRows, read_public, write_embeddings
-from dptransfer.errors import ArgumentError
 from dptransfer.features import PublicMap, UnitNorm, principal_axes
 from dptransfer.ledger import Ledger
 from dptransfer.methods import (
@@ -32,6 +31,7 @@ METHODS = {
     "public": PublicPrototypes(),
     "public, mapped": PublicPrototypes(features=PublicMap(axes=4)),
     "public, pure": PublicPrototypes(mechanism="permute-and-flip", lowest=0.5),
+    "public, noise for each": PublicPrototypes(mechanism="laplace"),
     "top-k": TopKPrototypes(k=3, highest=1.5),
     "public-prior": PublicPriorPrototypes(),
     "auto": Auto(),
@@ -169,12 +169,3 @@ def test_a_run_that_stopped_goes_on_with_the_pieces_that_are_missing(tmp_path, m
     made = replace(model.provenance, ledger_head="0" * 64, created="then", versions={})
     path = replace(model, provenance=made).save(tmp_path / "two")
     assert (path / "model.safetensors").read_bytes() == whole["model.safetensors"]
-
-
-def test_noise_for_each_candidate_is_refused_over_shards_before_the_charge(tmp_path):
-    ledger = Ledger.in_memory()
-    pool = PublicEmbeddings(shards_of(tmp_path, POOL, 7))
-    private = PrivateEmbeddings(ROWS, np.arange(120) % 3, classes=["a", "b", "c"])
-    with pytest.raises(ArgumentError, match="permute-and-flip"):
-        PublicPrototypes(mechanism="laplace").fit(private, pool, budget=BUDGET, ledger=ledger)
-    assert not ledger.history()
