@@ -6,11 +6,21 @@ import numpy as np
 import pytest
 
 from dptransfer import Budget
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, ShardedRows, read_public, write_embeddings
+from dptransfer.data import (
+    Facts,
+    PrivateEmbeddings,
+    PublicEmbeddings,
+    ShardedRows,
+    examples,
+    read_public,
+    write_embeddings,
+)
 from dptransfer.features import PublicMap, UnitNorm, principal_axes
 from dptransfer.ledger import Ledger
 from dptransfer.methods import (
+    AdaMix,
     Auto,
+    FromShots,
     PublicPriorPrototypes,
     PublicPrototypes,
     TopKPrototypes,
@@ -90,6 +100,21 @@ def test_votes_and_student_read_the_rows_that_they_need_and_no_others(tmp_path, 
     pool.rows.asked = ()
     released(TransferPATE(features=UnitNorm(), teachers=20, queries=30), pool, tmp_path / "model")
     assert pool.rows.asked == (30, 30, 40)  # what is voted on, what the student learns from and goes on with
+
+
+def test_labelled_rows_are_mapped_a_slab_at_a_time_and_not_read_to_know_that_they_are_there(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(examples, "_SLAB_BYTES", 32 * 41)
+    labels = {"y": np.arange(300) % 3, "classes": ["a", "b", "c"]}
+    pool = PublicEmbeddings(Watched(shards_of(tmp_path, POOL, 7).files), **labels)
+    pool.rows.asked = ()
+    FromShots().require(Facts(("a", "b", "c"), (8,)), pool)
+    AdaMix().require_public(Facts(("a", "b", "c"), (8,)), pool)
+    assert pool.rows.asked == ()
+    whole = released(AdaMix(steps=2), PublicEmbeddings(POOL, **labels), tmp_path / "one")
+    assert released(AdaMix(steps=2), pool, tmp_path / "two") == whole
+    assert max(pool.rows.asked) == 41
 
 
 @pytest.mark.parametrize("method", [METHODS["top-k"], METHODS["public-prior"], METHODS["transfer-pate"]])
