@@ -36,7 +36,7 @@ from dptransfer.privacy import Relation, SelectionEvent
 from dptransfer.progress import tell
 from dptransfer.queries.base import ScoreQuery
 
-_DRAWN_AT_ONCE = 2**23
+_DRAWN_AT_ONCE = 2**23  # scores, 64 MiB of them; with another number a seed gives other noise
 
 
 @dataclass(frozen=True)
