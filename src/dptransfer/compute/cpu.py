@@ -173,12 +173,12 @@ def exact_parts(sums: Floats, part: float = PART) -> list[Floats]:
     return list(np.divmod(sums, part))
 
 
-def squared_norms(rows: Floats) -> Floats:
+def squared_norms(rows: Floats | Floats32) -> Floats | Floats32:
     """Squared norms of rows of whole numbers.
 
     Up to the grid's they are exact in float32; one beyond it stays so, however it is rounded.
     """
-    squares: Floats = (rows[:, None, :] @ rows[:, :, None])[:, 0, 0]  # faster than einsum
+    squares: Floats | Floats32 = (rows[:, None, :] @ rows[:, :, None])[:, 0, 0]  # faster than einsum
     return squares
 
 
