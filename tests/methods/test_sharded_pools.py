@@ -15,6 +15,7 @@ from dptransfer.data import (
     read_public,
     write_embeddings,
 )
+from dptransfer.errors import DataError, WorkspaceError
 from dptransfer.features import PublicMap, UnitNorm, principal_axes
 from dptransfer.ledger import Ledger
 from dptransfer.methods import METHODS as EVERY
@@ -65,10 +66,10 @@ def _no_cache(monkeypatch):
     monkeypatch.setenv("DPTRANSFER_CACHE", "/dev/null/none")
 
 
-def released(method, pool, folder, rows=ROWS, size=None, **how):
+def released(method, pool, folder, rows=ROWS, size=None, noise=SeededNoise, **how):
     principal_axes._MEMORY.clear()  # pools of the same rows share their axes
     private = PrivateEmbeddings(rows, np.arange(120) % 3, classes=["a", "b", "c"], name="few", size=size)
-    model = method.fit(private, pool, budget=BUDGET, ledger=Ledger.in_memory(), noise=SeededNoise(3), **how)
+    model = method.fit(private, pool, budget=BUDGET, ledger=Ledger.in_memory(), noise=noise(3), **how)
     # The ledger's head and the day are those of the fit, not of the data.
     made = replace(model.provenance, ledger_head="0" * 64, created="then", versions={})
     path = replace(model, provenance=made).save(folder, unsafe_for_publication=True)
@@ -195,7 +196,8 @@ class FromTheEnd:
 
 
 def test_a_run_that_stopped_goes_on_with_the_pieces_that_are_missing(tmp_path, monkeypatch):
-    whole = released(METHODS["top-k"], PublicEmbeddings(POOL), tmp_path / "one")
+    how = {"noise": Repeatable, "workspace": tmp_path / "other"}
+    whole = released(METHODS["top-k"], PublicEmbeddings(POOL), tmp_path / "one", **how)
     monkeypatch.setattr(pieces, "_PIECE_BYTES", 64 * 41)
     pool, ledger, space = PublicEmbeddings(POOL), Ledger.in_memory(), tmp_path / "space"
     private = PrivateEmbeddings(ROWS, np.arange(120) % 3, classes=["a", "b", "c"], name="few")
@@ -220,3 +222,51 @@ def test_a_run_that_stopped_goes_on_with_the_pieces_that_are_missing(tmp_path, m
     made = replace(model.provenance, ledger_head="0" * 64, created="then", versions={})
     path = replace(model, provenance=made).save(tmp_path / "two")
     assert (path / "model.safetensors").read_bytes() == whole["model.safetensors"]
+
+
+class FindsNothing(FromTheEnd):
+    """Counts all pieces, and fails where some of them are looked into."""
+
+    def __init__(self, asked):
+        super().__init__(10**6)
+        self.asked = asked
+
+    def each(self, work, pieces, what):
+        if isinstance(pieces[0], slice):
+            return super().each(work, pieces, what)
+        self.asked.append(pieces)
+        raise DataError("a file is gone")
+
+
+@pytest.mark.parametrize("method", ["public, pure", "top-k"])
+def test_a_choice_that_could_not_be_looked_up_is_the_same_when_the_run_goes_on(method, tmp_path, monkeypatch):
+    """That it could not, and so where it was, may have been seen: another one would be a second draw."""
+    monkeypatch.setattr(pieces, "_PIECE_BYTES", 64 * 5)
+    private = PrivateEmbeddings(ROWS, np.arange(120) % 3, classes=["a", "b", "c"], name="few")
+    asked = []
+    for space in ("one", "one", "another"):
+        pool = PublicEmbeddings(POOL).with_workers(FindsNothing(asked))
+        how = {"budget": Budget(epsilon=0.01), "ledger": Ledger.in_memory(), "workspace": tmp_path / space}
+        with pytest.raises(DataError, match="it was changed"):
+            METHODS[method].fit(private, pool, **how)
+    assert asked[0] == asked[1] != asked[2]
+    METHODS[method].fit(private, PublicEmbeddings(POOL), **{**how, "workspace": tmp_path / "one"})
+    assert not list((tmp_path / "one").glob("*.npy"))  # the key of the choice is gone as well
+
+
+def test_a_workspace_refuses_the_same_rows_in_another_form_which_are_scored_otherwise(tmp_path, monkeypatch):
+    monkeypatch.setattr(pieces, "_PIECE_BYTES", 64 * 41)
+    bytes_of = np.rint(POOL * 20).astype(np.int8)
+    write_embeddings(tmp_path / "a.emb", bytes_of, dtype="int8", shard_rows=64, public=True)
+    small = read_public(tmp_path / "a.emb")
+    write_embeddings(tmp_path / "b.emb", small.rows, shard_rows=64, public=True)
+    floats = read_public(tmp_path / "b.emb")
+    assert floats.fingerprint == small.fingerprint
+    private = PrivateEmbeddings(ROWS, np.arange(120) % 3, classes=["a", "b", "c"], name="few")
+    how = {"budget": BUDGET, "ledger": Ledger.in_memory(), "workspace": tmp_path / "space"}
+    method = PublicPrototypes(precision="int8")
+    with pytest.raises(Stops):
+        method.fit(private, small.with_workers(FromTheEnd(3)), **how)
+    with pytest.raises(WorkspaceError, match="another form of public rows"):
+        method.fit(private, floats, **how)
+    method.fit(private, small, **how)

@@ -8,6 +8,7 @@ import tempfile
 import textwrap
 import threading
 import time
+import types
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from dptransfer.errors import ArgumentError, DataError, DPTransferError, MissingDependency
-from dptransfer.workers import RayCluster
+from dptransfer.workers import RayCluster, ray_cluster
 
 from . import jobs
 from .jobs import PIECES, ROWS, SUMS
@@ -40,6 +41,18 @@ def test_a_cluster_is_named_and_none_is_looked_for(address):
 def test_there_is_at_least_one_worker():
     with pytest.raises(ArgumentError, match="workers must be"):
         RayCluster("local", 0)
+
+
+def test_a_ray_that_cannot_turn_strangers_away_is_not_started_here(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray._raylet", types.ModuleType("ray._raylet"))
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "the user's")
+    with (
+        pytest.raises(DPTransferError, match=r"turn strangers away.* 2\.52 .* Upgrade"),
+        ray_cluster._token("a"),
+    ):
+        pytest.fail("it is started")
+    assert os.environ["RAY_AUTH_TOKEN"] == "the user's"
+    assert "RAY_AUTH_MODE" not in os.environ
 
 
 @dataclass(frozen=True)
@@ -114,6 +127,22 @@ class TestLocal:
         (folder,) = made
         assert folder.stat().st_mode & 0o077 == 0
         assert any(folder.rglob("plasma_store"))
+
+    def test_who_has_not_its_token_is_turned_away_and_it_is_in_no_file_or_environment(
+        self, ray, tmp_path, monkeypatch
+    ):
+        """Ray listens on the network, and by itself it lets everybody in, or whoever can read a file."""
+        monkeypatch.setenv("HOME", str(tmp_path))
+        before = dict(os.environ)
+        RayCluster("local", 1).ready()
+        assert dict(os.environ) == before
+        assert not list(tmp_path.iterdir())
+        assert dict(RayCluster("local", 1).each(jobs.SumOfRows(ROWS), PIECES, "part")) == SUMS
+        join = f"import ray; ray.init(address='{ray.get_runtime_context().gcs_address}')"
+        others = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        found = subprocess.run([sys.executable, "-c", join], env=others, capture_output=True, text=True)
+        assert found.returncode != 0
+        assert "Authentication token is missing or incorrect" in found.stderr
 
     @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
     def test_no_worker_outlives_a_starter_that_is_killed(self, ray):
