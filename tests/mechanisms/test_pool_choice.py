@@ -4,6 +4,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from contracts.backwards import Backwards
 from dptransfer.data import PublicEmbeddings, ShardedRows
 from dptransfer.errors import DataError
 from dptransfer.features import PublicMap, UnitNorm
@@ -22,15 +23,6 @@ POOL = RNG.normal(size=(100, 6)).astype(np.float32)
 ROWS, LABELS = RNG.normal(size=(90, 6)), np.arange(90) % 3
 PEOPLE = np.arange(90) // 4
 CHOICES = {**SELECTIONS, "top-k": lambda *given: TopKMechanism(*given, 4)}
-
-
-class Backwards:
-    """Works on pieces from the last to the first, each of them twice, and takes the second result."""
-
-    def each(self, work, pieces, what):
-        for number in reversed(range(len(pieces))):
-            work(pieces[number])
-            yield number, work(pieces[number])
 
 
 def choose(name, *, caps=(0.0, 2.0), people=None, workers=None, precision="float16", pool=POOL):

@@ -1,3 +1,4 @@
+import importlib
 import os
 import select
 import signal
@@ -9,7 +10,7 @@ import textwrap
 import threading
 import time
 import types
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +56,23 @@ def test_a_ray_that_cannot_turn_strangers_away_is_not_started_here(monkeypatch):
     assert "RAY_AUTH_MODE" not in os.environ
 
 
+@pytest.mark.parametrize(("failures", "told"), [(1, None), (2, "server. Check the address")])
+def test_who_is_to_speak_for_us_in_a_cluster_may_die_at_its_start_once(monkeypatch, failures, told):
+    calls = []
+
+    def init(**how):
+        calls.append(how["runtime_env"]["env_vars"]["PYTHONPATH"])
+        if len(calls) <= failures:
+            raise ConnectionAbortedError("Initialization failure from server:\nTraceback (most recent ...")
+
+    monkeypatch.setattr(ray_cluster, "_require_answer", lambda place: None)
+    monkeypatch.setattr(ray_cluster, "installed", lambda *_: None)
+    expected = nullcontext() if told is None else pytest.raises(DPTransferError, match=told)
+    with expected, ray_cluster._one_line("ray://head:10001"):
+        ray_cluster._join(types.SimpleNamespace(init=init), "ray://head:10001")
+    assert len(calls) == 2
+
+
 @dataclass(frozen=True)
 class SumAndNode(jobs.SlowSum):
     def __call__(self, piece):
@@ -78,6 +96,24 @@ class TestTwoNodes:
                 two_nodes.second = None
         assert two_nodes.second is None
         assert results == {number: SUMS[number % 8] for number in range(24)}
+
+    def test_from_outside_work_goes_through_a_process_that_imports_what_we_do(
+        self, two_nodes, tmp_path, monkeypatch
+    ):
+        """And fares like any other: what cannot be read is told, and whoever is killed is replaced."""
+        (tmp_path / "only_here.py").write_text(
+            "class Sum:\n    def __call__(self, piece): return sum(piece)\n"
+        )
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+        hands = RayCluster(two_nodes.from_outside)
+        assert hands.cores == 2
+        work = importlib.import_module("only_here").Sum()
+        assert dict(hands.each(work, [(1, 2), (3, 4)], "sum")) == {0: 3, 1: 7}
+        with pytest.raises(DataError, match=r"'/no/shard\.npy' must be readable on every machine"):
+            list(hands.each(open, ["/no/shard.npy"], "file"))
+        with pytest.raises(DPTransferError, match=r"finish a part; 3 times .* WorkerCrashedError"):
+            list(hands.each(jobs.die, PIECES, "part"))
 
     def test_a_cluster_that_was_not_named_is_not_taken(self, ray, two_nodes, monkeypatch):
         monkeypatch.setenv("RAY_ADDRESS", two_nodes.address)
@@ -148,7 +184,7 @@ class TestLocal:
     def test_no_worker_outlives_a_starter_that_is_killed(self, ray):
         script = """
             from workers import jobs
-            from dptransfer.workers import RayCluster
+            from dptransfer.workers import RayCluster, ray_cluster
 
             for _, found in RayCluster("local", 2).each(jobs.name_then_sleep, [0, 0, 1, 1], "nap"):
                 print(found, flush=True)

@@ -17,7 +17,6 @@ as length of the interval, and at most ε over all classes.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -95,9 +94,9 @@ class Selection:
             )
         return scored
 
-    @abstractmethod
     def choice(self, bins: ScoreBins, noise: NoiseSource) -> Choice:
-        """The choice for one class."""
+        """The choice for one class; whoever draws noise for every candidate makes none."""
+        raise NotImplementedError
 
 
 def _in_pieces(query: ScoreQuery, rows: AnyArray, labels: Labels, people: People | None) -> Scored:

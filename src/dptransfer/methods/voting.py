@@ -176,11 +176,8 @@ class Voting(PrivateMethod):
                 f"Each teacher needs something to learn from; {declared} are declared for {teachers} "
                 "teachers. Set fewer teachers, or declare the right size."
             )
-        if self.threshold is not None and self.threshold > teachers:
-            raise ArgumentError(
-                f"A threshold above the number of teachers is never passed; got {self.threshold:g} for "
-                f"{teachers} teachers. Lower it."
-            )
+        if self.threshold is not None:
+            require_passable(self.threshold, teachers)
         queries = self.queries or self._affordable_queries(facts, budget, teachers, pool)
         if pool is not None and queries > pool:
             raise ArgumentError(
@@ -265,6 +262,15 @@ class Voting(PrivateMethod):
                 f"votes with noise of {test.scale:.4g}; "
             )
         return f"{said}with noise of {voting.scale:.4g} votes on each count."
+
+
+def require_passable(threshold: float, teachers: int) -> None:
+    """Raise for a threshold that not even all votes reach."""
+    if threshold > teachers:
+        raise ArgumentError(
+            f"A threshold above the number of teachers is never passed; got {threshold:g} for {teachers} "
+            "teachers. Lower it."
+        )
 
 
 def questions_of(
