@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dptransfer.document import Block, Bullets, Paragraph, Section, Superscript, Table, Words
 from dptransfer.errors import RelationMismatch
 from dptransfer.privacy import (
+    LABEL_KEPT,
     Event,
     Guarantee,
     Relation,
@@ -26,8 +27,7 @@ _MOST_LISTED = 20
 _RATES = (0.0, 1e-3, 3e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 ONE = {Unit.ROW: "example", Unit.PERSON: "person"}
 _A = {Unit.ROW: "an example", Unit.PERSON: "a person"}
-_MANY = {Unit.ROW: "examples", Unit.PERSON: "people"}
-_ALL_OF_IT = {Unit.ROW: "label included", Unit.PERSON: "with all their examples"}
+MANY = {Unit.ROW: "examples", Unit.PERSON: "people"}
 
 
 def privacy_sections(model: PrivateClassifier) -> tuple[Section, ...]:
@@ -115,13 +115,15 @@ def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
     if guarantee.relation is Relation.ADD_REMOVE:
         yield Paragraph(
             f"Two data sets are neighbours if they are equal but for one {unit.words}, there in only one of "
-            f"them. Whether {_A[unit]} is there at all is protected, and so is the number of {_MANY[unit]}."
+            f"them. Whether {_A[unit]} is there at all is protected, and so is the number of {MANY[unit]}."
         )
     else:
+        label = "with the same label in both" if LABEL_KEPT in guarantee.assumptions else "label included"
+        all_of_it = label if unit is Unit.ROW else "with all their examples"
         yield Paragraph(
-            f"Two data sets are neighbours if they have equally many {_MANY[unit]} and differ in one of "
-            f"them, {_ALL_OF_IT[unit]}. What {_A[unit]} contributes is protected; the number of "
-            f"{_MANY[unit]} is public."
+            f"Two data sets are neighbours if they have equally many {MANY[unit]} and differ in one of "
+            f"them, {all_of_it}. What {_A[unit]} contributes is protected; the number of "
+            f"{MANY[unit]} is public."
         )
     rows = [
         ("epsilon", up(guarantee.epsilon)),
@@ -131,6 +133,8 @@ def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
     ]
     if unit is Unit.PERSON:
         rows.append(("a person counts as", counted_as(model.facts.person_bound)))
+    if LABEL_KEPT in guarantee.assumptions:
+        rows[-1] = ("privacy unit", f"one example (one {seen(model)}, and not its label)")
     sampled = any(steps.sampled for steps in all_steps(model.events))
     for name, amount in (("zCDP ρ", guarantee.rho), ("GDP μ", guarantee.mu)):
         if amount is not None:
@@ -153,9 +157,14 @@ def _attacker(model: PrivateClassifier) -> Iterator[Block]:
         "membership advantage (hits minus false alarms)": advantage,
         "right guesses, where a coin flip gets 50%": (1 + advantage) / 2,
     }
+    asked = (
+        "whether that one was used"
+        if model.guarantee.relation is Relation.ADD_REMOVE
+        else "which of two candidates that one is; the one that was used is a member"
+    )
     yield Paragraph(
-        f"Suppose an attacker knows all {_MANY[model.guarantee.unit]} but one, has this file, and "
-        "wants to know whether that one was used. No attack can do better than this, "
+        f"Suppose an attacker knows all {MANY[model.guarantee.unit]} but one, has this file, and "
+        f"wants to know {asked}. No attack can do better than this, "
         + ("as computed from the steps below." if events else "which is what a blind guess does.")
     )
     rows = tuple((name, percent_up(limit)) for name, limit in limits.items())
@@ -174,7 +183,11 @@ def _covered(model: PrivateClassifier) -> Iterator[Block]:
     )
     single = _of_one_example(model)
     if single is not None:
-        groups = (groups[0], ("1 example of a person who stays", up(single), up(delta)), *groups[1:])
+        groups = (
+            groups[0],
+            ("one example of a person whose others stay", up(single), up(delta)),
+            *groups[1:],
+        )
     covered = (
         "the weights in this release;",
         "every prediction made from them;",
@@ -195,7 +208,7 @@ def _covered(model: PrivateClassifier) -> Iterator[Block]:
     yield Bullets(covered)
     yield Paragraph("Not covered:")
     yield Bullets(others)
-    yield Table((f"{_MANY[unit].capitalize()} in the group", "ε", "at δ"), groups, align="lrr")
+    yield Table((f"{MANY[unit].capitalize()} in the group", "ε", "at δ"), groups, align="lrr")
 
 
 def _of_one_example(model: PrivateClassifier) -> float | None:
