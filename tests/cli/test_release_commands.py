@@ -139,7 +139,11 @@ def test_evaluate_as_json(cli_json, data, model):
 
 @pytest.mark.parametrize(
     ("source", "said"),
-    [("pool.npz", "must have labels"), ("other.npz", "one dimension"), ("no.emb", "must exist")],
+    [
+        ("pool.npz", "must have labels"),
+        ("other.npz", "other.npz' must have one dimension"),
+        ("no.emb", "must exist"),
+    ],
 )
 def test_evaluate_refuses(cli, data, model, source, said):
     assert said in cli("evaluate", model, data / source, code=2).stderr

@@ -111,7 +111,7 @@ def labelled_rows(
     if rows.labels is None:
         remedy = "Name their column, --label-column NAME, or use 'dptransfer evaluate' with --labels a.npy."
         raise DataError(f"'{path}': test rows must have labels; these have none. {remedy}")
-    rows.require_match(facts)
+    rows.require_match(facts, names=("The model", f"'{path}'"))
     return rows.rows, Labelled(rows.labels, facts.classes), path.name
 
 
