@@ -286,7 +286,7 @@ def test_the_text_form_stays_within_its_width():
 
 def test_many_steps_are_cut_short_in_the_table_and_counted():
     text = card_of(make_model(events=(replace(NOISE, noise_multiplier=40.0),) * 60)).markdown()
-    assert "60 noisy steps saw private rows" in text
+    assert "The first 50 of 60 are shown" in text
     assert text.count("Gaussian noise, multiplier 40") == 50
     assert "release.json lists all" in text
 

@@ -276,23 +276,26 @@ def _accounting(model: PrivateClassifier) -> Iterator[Block]:
         )
         return
     relation = model.guarantee.relation.words(model.guarantee.unit)
-    steps = f"{count} noisy step{'s' * (count != 1)}"
-    yield Paragraph(f"{steps} saw private {seen(model)}s, all under one relation, {relation}:")
+    yield Paragraph(f"Private {seen(model)}s were seen by these noisy steps alone, all {relation}:")
     rows = tuple(
         (str(place), event.label or "(no label)", *map(typeset, event.table_row()))
         for place, event in enumerate(model.events[:_MOST_EVENTS], start=1)
     )
     yield Table(("#", "Step", "Noise", "Detail"), rows, align="r")
     if count > _MOST_EVENTS:
-        yield Paragraph(f"The first {_MOST_EVENTS} are shown; release.json lists all.")
+        yield Paragraph(f"The first {_MOST_EVENTS} of {count} are shown; release.json lists all.")
     yield Paragraph(f"{composition_words(model.events)} The reported ε is rounded up.")
 
 
 def _numerics(model: PrivateClassifier) -> Iterator[Block]:
+    from dptransfer.accounting.branches import plain_steps
+
     if not model.events:
         yield Paragraph("No noise was drawn.")
         return
-    numeric = math.fsum(event.numeric_epsilon for event in model.events)
+    # What it costs a tuned release is inside of the trials, which are not added up.
+    tuned = any(event.trials() for event in plain_steps(model.events))
+    costs = f", ε = {up(math.fsum(event.numeric_epsilon for event in model.events), 3)}," * (not tuned)
     cut = math.fsum(event.numeric_delta for event in model.events)
     source = (
         "SEEDED: the noise can be repeated by anyone who has the seed. This file is for tests and benchmarks."
@@ -309,7 +312,7 @@ def _numerics(model: PrivateClassifier) -> Iterator[Block]:
     items = [
         f"{_summed(model)}, so sums and sensitivities are exact. {odd}; whether there was one is not told.",
         source,
-        f"What the integer grid itself costs, ε = {up(numeric, 3)}, is included above.",
+        f"What the integer grid itself costs{costs} is included above.",
     ]
     if cut:
         items.append(
