@@ -69,6 +69,8 @@ def encode(
     Example: dptransfer encode photos/ --encoder efficientnet-lite0 --out photos.emb
     """
     declared = None if classes is None else class_list(classes)
+    if source.suffix == ".emb":
+        raise ArgumentError(f"Images or texts are encoded; '{source}' holds rows. Give it to dptransfer fit.")
     if public and person not in (None, NOBODY):
         raise ArgumentError("--person tells whose each example is; --public says nobody's. Leave one out.")
     if row_type not in ("float32", "float16"):
