@@ -1,5 +1,7 @@
-"""No test touches the user's ledger or cache; and packages that look installed."""
+"""No test touches the user's ledger or cache; processes that start at once; packages that look installed."""
 
+import gc
+import multiprocessing
 import os
 import socket
 import sys
@@ -9,6 +11,16 @@ from pathlib import Path
 
 import pytest
 
+# Tests start many processes, and each of them would compile the library again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_collection_finish():
+    """Ten thousand tests and what they import stay to the end: no garbage is looked for among them."""
+    gc.collect()
+    gc.freeze()
+
 
 @pytest.fixture(autouse=True, scope="session")
 def cache_in_a_temporary_folder(tmp_path_factory):
@@ -17,6 +29,27 @@ def cache_in_a_temporary_folder(tmp_path_factory):
         patch.setenv("DPTRANSFER_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("DPTRANSFER_LEDGER", str(tmp_path_factory.mktemp("ledger") / "ledger.sqlite"))
         yield
+
+
+@pytest.fixture(scope="session")
+def processes():
+    """Real processes, forked from a clean one that has the library imported already."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["dptransfer.methods.noisy_gd", "dptransfer.ledger", "scipy.special"])
+    return context
+
+
+@pytest.fixture
+def ended(processes):
+    """Gives the exit code of a function in a process of its own."""
+
+    def exit_code(work, *given):
+        child = processes.Process(target=work, args=given)
+        child.start()
+        child.join()
+        return child.exitcode
+
+    return exit_code
 
 
 @pytest.fixture(scope="module")

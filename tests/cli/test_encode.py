@@ -64,6 +64,11 @@ def test_a_folder_per_class(cli_json, photos, encoder):
     assert read_table("p.emb").name == "clinic-a"
 
 
+def test_rows_are_not_encoded_again(cli):
+    said = cli("encode", "p.emb", "--out", "q.emb", code=2).stderr
+    assert "'p.emb' holds rows. Give it to dptransfer fit." in said
+
+
 def test_csv_with_declared_classes(cli, photos, encoder):
     Path("list.csv").write_text("path,label\nphotos/red/00.png,red\nphotos/blue/00.png,blue\n")
     assert "--classes" in cli("encode", "list.csv", "--encoder", encoder, "--out", "p.emb", code=2).stderr

@@ -32,6 +32,7 @@ def test_fit_says_what_was_charged_where_and_written(cli, data, ledger, tmp_path
     out = " ".join(cli("fit", *words).stdout.split())
     for said in (
         "'clinic-a'",
+        "Classes 3: cat, dog, bird. Their names are public",
         str(ledger),
         "This model is (ε = ",
         "balanced accuracy",

@@ -29,6 +29,24 @@ def broken(model, tmp_path) -> Path:
     return copy
 
 
+def test_a_folder_that_is_no_release_is_called_so(cli, tmp_path):
+    (tmp_path / "photos").mkdir()
+    for words in (("predict", "photos", "x.npz"), ("card", "photos"), ("evaluate", "photos", "x.npz")):
+        said = cli(*words, code=2).stderr
+        assert "has a file release.json; 'photos' has none. Give the directory" in said
+
+
+def test_the_card_never_has_the_name_that_the_ledger_knows(cli, data, model, tmp_path):
+    own = tmp_path / "own"
+    shutil.copytree(model, own)
+    with np.load(data / "test.npz") as arrays:
+        write_embeddings("t.emb", arrays["x"], arrays["y"], classes=["cat", "dog", "bird"], name="ward 7")
+    cli("evaluate", own, "t.emb", "--add-to-card")
+    card = (own / "CARD.md").read_text() + (own / "release.json").read_text()
+    assert "t.emb" in card.replace("\\", "")
+    assert "ward 7" not in card
+
+
 def test_predictions_are_csv_in_a_pipe(cli, data, model):
     rows = list(csv.DictReader(io.StringIO(cli("predict", model, data / "test.npz").stdout)))
     with np.load(data / "test.npz") as arrays:
@@ -121,7 +139,11 @@ def test_evaluate_as_json(cli_json, data, model):
 
 @pytest.mark.parametrize(
     ("source", "said"),
-    [("pool.npz", "must have labels"), ("other.npz", "one dimension"), ("no.emb", "must exist")],
+    [
+        ("pool.npz", "must have labels"),
+        ("other.npz", "other.npz' must have one dimension"),
+        ("no.emb", "must exist"),
+    ],
 )
 def test_evaluate_refuses(cli, data, model, source, said):
     assert said in cli("evaluate", model, data / source, code=2).stderr

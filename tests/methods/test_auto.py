@@ -119,9 +119,7 @@ def test_with_unlabelled_public_rows_the_default_is_taken_untried_and_says_why(m
     for facts in (FACTS, replace(FACTS, size=None), PEOPLE):
         plan = Auto().plan(facts, BUDGET, POOL)
         assert plan.method == PublicPriorPrototypes()
-        assert re.search(
-            r"hardly better than chance \(rank correlation .*so that none were tried", plan.notes[0]
-        )
+        assert plan.notes[0].endswith("hardly tell which method does best, so that none were held.")
     assert not seen
 
 

@@ -38,6 +38,12 @@ def test_a_prediction_is_a_declared_class_and_the_score_is_accuracy():
     assert model.score(-rows(), chosen) < 1
 
 
+@pytest.mark.parametrize(("some", "labels"), [(5, 3), (5, 1), (1, 5), (5, 0), (0, 0)])
+def test_a_score_is_of_rows_with_a_label_each(some, labels):
+    with pytest.raises(DataError, match=f"a label for each; got {labels} for {some}"):
+        make_model().score(rows(some), [CLASSES[0]] * labels)
+
+
 def test_rows_in_many_chunks_score_as_in_one():
     model = make_model()
     x = rows(9000)

@@ -9,10 +9,10 @@ import tempfile
 import textwrap
 import threading
 import time
+import types
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -44,6 +44,18 @@ def test_there_is_at_least_one_worker():
         RayCluster("local", 0)
 
 
+def test_a_ray_that_cannot_turn_strangers_away_is_not_started_here(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray._raylet", types.ModuleType("ray._raylet"))
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "the user's")
+    with (
+        pytest.raises(DPTransferError, match=r"turn strangers away.* 2\.52 .* Upgrade"),
+        ray_cluster._token("a"),
+    ):
+        pytest.fail("it is started")
+    assert os.environ["RAY_AUTH_TOKEN"] == "the user's"
+    assert "RAY_AUTH_MODE" not in os.environ
+
+
 @pytest.mark.parametrize(("failures", "told"), [(1, None), (2, "server. Check the address")])
 def test_who_is_to_speak_for_us_in_a_cluster_may_die_at_its_start_once(monkeypatch, failures, told):
     calls = []
@@ -57,7 +69,7 @@ def test_who_is_to_speak_for_us_in_a_cluster_may_die_at_its_start_once(monkeypat
     monkeypatch.setattr(ray_cluster, "installed", lambda *_: None)
     expected = nullcontext() if told is None else pytest.raises(DPTransferError, match=told)
     with expected, ray_cluster._one_line("ray://head:10001"):
-        ray_cluster._join(SimpleNamespace(init=init), "ray://head:10001")
+        ray_cluster._join(types.SimpleNamespace(init=init), "ray://head:10001")
     assert len(calls) == 2
 
 
@@ -151,6 +163,22 @@ class TestLocal:
         (folder,) = made
         assert folder.stat().st_mode & 0o077 == 0
         assert any(folder.rglob("plasma_store"))
+
+    def test_who_has_not_its_token_is_turned_away_and_it_is_in_no_file_or_environment(
+        self, ray, tmp_path, monkeypatch
+    ):
+        """Ray listens on the network, and by itself it lets everybody in, or whoever can read a file."""
+        monkeypatch.setenv("HOME", str(tmp_path))
+        before = dict(os.environ)
+        RayCluster("local", 1).ready()
+        assert dict(os.environ) == before
+        assert not list(tmp_path.iterdir())
+        assert dict(RayCluster("local", 1).each(jobs.SumOfRows(ROWS), PIECES, "part")) == SUMS
+        join = f"import ray; ray.init(address='{ray.get_runtime_context().gcs_address}')"
+        others = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        found = subprocess.run([sys.executable, "-c", join], env=others, capture_output=True, text=True)
+        assert found.returncode != 0
+        assert "Authentication token is missing or incorrect" in found.stderr
 
     @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
     def test_no_worker_outlives_a_starter_that_is_killed(self, ray):

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from dptransfer.compute.cores import usable_cores
 from dptransfer.data.decode import open_image, without_warnings
 from dptransfer.data.grey_levels import GreyRange
+from dptransfer.data.opened_apart import SECONDS, alarm
 from dptransfer.workers.surroundings import environment_beside
 
 _COMMAND = f"from {__name__} import serve; serve(%d)"
@@ -97,7 +98,8 @@ class PreparedApart:
                 one.setsockopt(socket.SOL_SOCKET, which, _BUFFER)
             self._children.append(
                 subprocess.Popen(
-                    [sys.executable, "-c", _COMMAND % theirs.fileno()],
+                    # -P: nothing is imported from the folder that we are in
+                    [sys.executable, "-P", "-c", _COMMAND % theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,  # readers written in C say there what they think of a file
@@ -124,11 +126,13 @@ def serve(descriptor: int) -> None:
                 return
             done, arrays = bytearray(len(paths)), np.zeros((len(paths), *shape), dtype)
             for place, path in enumerate(paths):
+                alarm(2 * SECONDS)  # one that hangs must not keep a picture here when whoever asked is gone
                 try:
                     found = prepare(open_image(path, grey_range))
                 except Exception:  # it is tried again by whoever asked
                     continue
                 if (found.shape, found.dtype) == (shape, dtype):
                     arrays[place], done[place] = found, 1
+            alarm(0)
             theirs.sendall(done)
             theirs.sendall(arrays.data)

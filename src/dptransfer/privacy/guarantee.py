@@ -10,6 +10,9 @@ from dptransfer.privacy.numbers import rounded_up
 from dptransfer.privacy.relation import Relation
 from dptransfer.privacy.unit import Unit
 
+LABEL_KEPT = "class sizes are public, so the guarantee is for replacing an example within its class"
+"""The assumption of steps that protect what an example is, and not its label."""
+
 
 @dataclass(frozen=True)
 class Guarantee:

@@ -210,8 +210,11 @@ class PrivateClassifier:
 
     def score(self, x: Any, y: ArrayLike | Labelled, *, device: str = "cpu") -> float:
         """Accuracy on labelled rows. Test rows are not protected by the guarantee."""
-        truth = class_positions(y, self.classes)
-        return float((self._chosen(x, device) == truth).mean())
+        truth, chosen = class_positions(y, self.classes), self._chosen(x, device)
+        if len(truth) != len(chosen) or not len(truth):
+            found = f"got {len(truth)} for {len(chosen)}"
+            raise DataError(f"A score needs test rows, and a label for each; {found}. Pass the labels of x.")
+        return float((chosen == truth).mean())
 
     def save(self, path: str | Path, *, unsafe_for_publication: bool = False, **extra: Any) -> Path:
         """Write a release directory; see `dptransfer.release.bundle.write_release`."""

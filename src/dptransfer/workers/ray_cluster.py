@@ -172,9 +172,11 @@ def _begin_local(ray: Any, workers: int | None) -> None:
     """A cluster of this machine alone, with nothing on disk but Ray's own logs until it ends.
 
     Its folder is its owner's, and not where Ray looks for clusters, so that nobody's program finds it. Ray
-    lets everybody write in the folder that it is given, where its sockets are: that is one inside.
+    lets everybody write in the folder that it is given, where its sockets are: that is one inside. And it
+    listens on the network, whatever it is told: whoever has not this cluster's token is turned away.
     """
     import atexit
+    import secrets
     import tempfile
     from shutil import rmtree
 
@@ -186,20 +188,51 @@ def _begin_local(ray: Any, workers: int | None) -> None:
 
     atexit.register(end)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    ray.init(
-        address="local",
-        num_cpus=workers,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="error",
-        _temp_dir=os.path.join(folder, "r"),
-        _system_config={"automatic_object_spilling_enabled": False},
-    )
+    with _token(secrets.token_hex(32)):
+        ray.init(
+            address="local",
+            num_cpus=workers,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="error",
+            _temp_dir=os.path.join(folder, "r"),
+            _system_config={"automatic_object_spilling_enabled": False},
+        )
+
+
+@contextmanager
+def _token(token: str) -> Iterator[None]:
+    """A cluster that is started inside the block asks for this token, which is in memory alone."""
+    asked = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+    before = {name: os.environ.get(name) for name in asked}
+    os.environ.update(asked)
+    try:
+        _read_token()
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            os.environ.update({} if value is None else {name: value})
+
+
+def _read_token() -> None:
+    """Let Ray look for its token anew, as it keeps what it found first."""
+    try:
+        from ray._raylet import AuthenticationTokenLoader, Config
+    except ImportError:
+        raise DPTransferError(
+            "A Ray cluster must be able to turn strangers away, as it is from Ray 2.52 on; this Ray is "
+            "older. Upgrade it: pip install -U 'dptransfer[ray]'"
+        ) from None
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _join(ray: Any, address: str) -> None:
     """The cluster of this address; Ray itself would wait for minutes for one that is not there."""
     _require_answer(_place(address))
+    with suppress(DPTransferError):  # a cluster of others may be older
+        _read_token()  # after one of our own
     how: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "error"}
     if not address.startswith("ray://"):
         ray.init(**how)
