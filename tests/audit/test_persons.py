@@ -199,7 +199,7 @@ def test_selections_keep_their_promise_to_a_person_in_all_classes(name, relation
 @pytest.mark.parametrize(
     ("name", "fault", "classes"),  # sets of one are the first; a fault for each class needs more classes
     [
-        pytest.param("exponential", EachRowInFull, 12, marks=pytest.mark.slow),  # the query is that of the next
+        pytest.param("exponential", EachRowInFull, 12, marks=pytest.mark.slow),
         ("permute-and-flip", EachRowInFull, 12),
         ("permute-and-flip", EachClassByItself, 16),
     ],

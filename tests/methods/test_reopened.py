@@ -1,4 +1,4 @@
-"""Teachers and a network's training killed by SIGKILL in the middle, reopened, released, verified and used."""
+"""Teachers and a network's training killed by SIGKILL in the middle, reopened, released, verified, used."""
 
 import signal
 
