@@ -24,7 +24,6 @@ from dptransfer.privacy import (
 )
 from dptransfer.queries.base import BoundedQuery
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 DELTA = 1e-5
 ZERO, LONG = 0, 1

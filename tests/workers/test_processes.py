@@ -51,7 +51,8 @@ def test_every_piece_is_done_once_and_nothing_is_written(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="cores cannot be chosen here")
-def test_workers_share_the_cores_among_themselves():
+def test_workers_share_the_cores_among_themselves(monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")
     mine = os.sched_getaffinity(0)
     answers = [found for _, found in Processes(len(mine)).each(jobs.surroundings, range(20), "look")]
     of_process = {process: cores for process, cores, _ in answers}
