@@ -197,7 +197,7 @@ def test_however_the_starter_ends_no_worker_outlives_it(how):
         os.killpg(starter.pid, signal.SIGINT)  # as a terminal sends it, to all of them
     else:
         starter.send_signal(getattr(signal, how))
-    until = time.monotonic() + 2
+    until = time.monotonic() + 60  # at once, but on a machine that is busy
     try:
         assert all(select.select([one], [], [], max(0, until - time.monotonic()))[0] for one in handles)
     finally:
