@@ -17,6 +17,7 @@ as length of the interval, and at most ε over all classes.
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
@@ -32,6 +33,7 @@ from dptransfer.mechanisms.pool_choice import Scored, ScoreTable, chosen
 from dptransfer.noise import NoiseSource
 from dptransfer.noise.race import Choice
 from dptransfer.noise.score_bins import ScoreBins
+from dptransfer.noise.source import LARGEST_LAPLACE_SCALE
 from dptransfer.privacy import Relation, SelectionEvent
 from dptransfer.queries.base import ScoreQuery
 
@@ -48,6 +50,8 @@ class Selection:
     bounded_range: ClassVar[bool] = False
     needs_all_scores: ClassVar[bool] = False
     """Whether it draws noise for every candidate, and so for none before all are scored."""
+    widest: ClassVar[float] = sys.float_info.max
+    """The largest `scale` that can be drawn."""
 
     def __post_init__(self) -> None:
         """Check ε."""
@@ -163,6 +167,7 @@ class LaplaceNoisyMax(Selection):
 
     name: ClassVar[str] = "laplace"
     needs_all_scores: ClassVar[bool] = True
+    widest: ClassVar[float] = LARGEST_LAPLACE_SCALE
 
     def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
         row_shares.note(self, self.query, rows, labels, people)
