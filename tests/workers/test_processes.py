@@ -209,6 +209,25 @@ def test_however_the_starter_ends_no_worker_outlives_it(how):
         starter.stdout.close()
 
 
+def test_processes_are_tried_once_to_see_that_they_can_start(monkeypatch):
+    started = []
+    processes._require_start.cache_clear()
+    monkeypatch.setattr(processes._Worker, "ask", lambda *_: started.append(1))
+    for _ in range(2):
+        Processes(3).ready()
+    assert started == [1]
+
+
+def test_a_process_that_cannot_live_is_told_when_it_is_tried(monkeypatch):
+    def lost(*_):
+        raise processes.Lost("its process ended with SIGKILL")
+
+    processes._require_start.cache_clear()
+    monkeypatch.setattr(processes._Worker, "ask", lost)
+    with pytest.raises(DPTransferError, match="must start and live; its process ended with SIGKILL"):
+        Processes(3).ready()
+
+
 @pytest.mark.slow
 def test_a_script_without_a_main_guard_is_told_of_it(tmp_path):
     script = tmp_path / "script.py"
