@@ -170,7 +170,7 @@ def test_what_a_command_may_run_into(cli, monkeypatch, problem, code, words):
     ("command", "said"),
     [
         ("encode", "The same command goes on where it stopped."),
-        ("fit", "Nothing was charged. The same command goes on where an encoding stopped."),
+        ("fit", "An encoding goes on where it stopped, and 'dptransfer ledger show' says what was charged."),
     ],
 )
 def test_an_interruption_says_what_goes_on(command, said):

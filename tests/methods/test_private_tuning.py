@@ -21,6 +21,7 @@ from dptransfer.methods import (
 )
 from dptransfer.noise import SeededNoise
 from dptransfer.privacy import LABEL_KEPT, BestOfManyEvent, Budget, Relation, Unit
+from dptransfer.progress import reported_to
 from dptransfer.release import read_release
 from dptransfer.release.heads import CosineHead
 
@@ -136,6 +137,16 @@ def test_what_is_told_is_the_winner_and_never_how_many_trials_there_were():
     assert first.provenance.notes[0] == second.provenance.notes[0]  # the plan's own note
     assert first.provenance.notes[-1].startswith("The best trial was of")
     assert len(first.provenance.notes) == 2
+
+
+def test_no_progress_tells_how_many_trials_there_are_or_of_which_candidates():
+    heard = []
+    with reported_to(lambda *told: heard.append(told)):
+        fitted(NoisyGD(steps=3))
+        assert heard
+        heard.clear()
+        fitted(PrivateTuning(candidates=(NoisyGD(steps=3), NoisyGD(steps=9)), mean_trials=3))
+    assert not heard
 
 
 def test_the_trials_are_as_many_as_the_source_says_and_drawn_uniformly():

@@ -31,7 +31,7 @@ def _none_is_left():
 
 
 def test_no_more_cores_work_than_there_are(monkeypatch):
-    monkeypatch.setattr(processes, "_cores", lambda: [0, 1, 2])
+    monkeypatch.setattr(processes, "cores_here", lambda: [0, 1, 2])
     assert [Processes(workers).cores for workers in (None, 2, 9)] == [3, 2, 3]
 
 
@@ -72,7 +72,7 @@ def test_workers_share_the_cores_among_themselves():
     ],
 )
 def test_no_core_is_left_out_and_none_is_shared_while_there_are_enough(count, shares, monkeypatch):
-    monkeypatch.setattr(processes, "_cores", lambda: [2, 3, 5, 7, 11])
+    monkeypatch.setattr(processes, "cores_here", lambda: [2, 3, 5, 7, 11])
     assert processes._shares(count) == shares
 
 

@@ -1,3 +1,4 @@
+import importlib
 import os
 import select
 import signal
@@ -8,14 +9,15 @@ import tempfile
 import textwrap
 import threading
 import time
-from contextlib import contextmanager
+import types
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from dptransfer.errors import ArgumentError, DataError, DPTransferError, MissingDependency
-from dptransfer.workers import RayCluster
+from dptransfer.workers import RayCluster, ray_cluster
 
 from . import jobs
 from .jobs import PIECES, ROWS, SUMS
@@ -42,6 +44,35 @@ def test_there_is_at_least_one_worker():
         RayCluster("local", 0)
 
 
+def test_a_ray_that_cannot_turn_strangers_away_is_not_started_here(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray._raylet", types.ModuleType("ray._raylet"))
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "the user's")
+    with (
+        pytest.raises(DPTransferError, match=r"turn strangers away.* 2\.52 .* Upgrade"),
+        ray_cluster._token("a"),
+    ):
+        pytest.fail("it is started")
+    assert os.environ["RAY_AUTH_TOKEN"] == "the user's"
+    assert "RAY_AUTH_MODE" not in os.environ
+
+
+@pytest.mark.parametrize(("failures", "told"), [(1, None), (2, "server. Check the address")])
+def test_who_is_to_speak_for_us_in_a_cluster_may_die_at_its_start_once(monkeypatch, failures, told):
+    calls = []
+
+    def init(**how):
+        calls.append(how["runtime_env"]["env_vars"]["PYTHONPATH"])
+        if len(calls) <= failures:
+            raise ConnectionAbortedError("Initialization failure from server:\nTraceback (most recent ...")
+
+    monkeypatch.setattr(ray_cluster, "_require_answer", lambda place: None)
+    monkeypatch.setattr(ray_cluster, "installed", lambda *_: None)
+    expected = nullcontext() if told is None else pytest.raises(DPTransferError, match=told)
+    with expected, ray_cluster._one_line("ray://head:10001"):
+        ray_cluster._join(types.SimpleNamespace(init=init), "ray://head:10001")
+    assert len(calls) == 2
+
+
 @dataclass(frozen=True)
 class SumAndNode(jobs.SlowSum):
     def __call__(self, piece):
@@ -65,6 +96,24 @@ class TestTwoNodes:
                 two_nodes.second = None
         assert two_nodes.second is None
         assert results == {number: SUMS[number % 8] for number in range(24)}
+
+    def test_from_outside_work_goes_through_a_process_that_imports_what_we_do(
+        self, two_nodes, tmp_path, monkeypatch
+    ):
+        """And fares like any other: what cannot be read is told, and whoever is killed is replaced."""
+        (tmp_path / "only_here.py").write_text(
+            "class Sum:\n    def __call__(self, piece): return sum(piece)\n"
+        )
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+        hands = RayCluster(two_nodes.from_outside)
+        assert hands.cores == 2
+        work = importlib.import_module("only_here").Sum()
+        assert dict(hands.each(work, [(1, 2), (3, 4)], "sum")) == {0: 3, 1: 7}
+        with pytest.raises(DataError, match=r"'/no/shard\.npy' must be readable on every machine"):
+            list(hands.each(open, ["/no/shard.npy"], "file"))
+        with pytest.raises(DPTransferError, match=r"finish a part; 3 times .* WorkerCrashedError"):
+            list(hands.each(jobs.die, PIECES, "part"))
 
     def test_a_cluster_that_was_not_named_is_not_taken(self, ray, two_nodes, monkeypatch):
         monkeypatch.setenv("RAY_ADDRESS", two_nodes.address)
@@ -115,11 +164,27 @@ class TestLocal:
         assert folder.stat().st_mode & 0o077 == 0
         assert any(folder.rglob("plasma_store"))
 
+    def test_who_has_not_its_token_is_turned_away_and_it_is_in_no_file_or_environment(
+        self, ray, tmp_path, monkeypatch
+    ):
+        """Ray listens on the network, and by itself it lets everybody in, or whoever can read a file."""
+        monkeypatch.setenv("HOME", str(tmp_path))
+        before = dict(os.environ)
+        RayCluster("local", 1).ready()
+        assert dict(os.environ) == before
+        assert not list(tmp_path.iterdir())
+        assert dict(RayCluster("local", 1).each(jobs.SumOfRows(ROWS), PIECES, "part")) == SUMS
+        join = f"import ray; ray.init(address='{ray.get_runtime_context().gcs_address}')"
+        others = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        found = subprocess.run([sys.executable, "-c", join], env=others, capture_output=True, text=True)
+        assert found.returncode != 0
+        assert "Authentication token is missing or incorrect" in found.stderr
+
     @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
     def test_no_worker_outlives_a_starter_that_is_killed(self, ray):
         script = """
             from workers import jobs
-            from dptransfer.workers import RayCluster
+            from dptransfer.workers import RayCluster, ray_cluster
 
             for _, found in RayCluster("local", 2).each(jobs.name_then_sleep, [0, 0, 1, 1], "nap"):
                 print(found, flush=True)

@@ -75,11 +75,7 @@ def encode(
         raise ArgumentError("--person tells whose each example is; --public says nobody's. Leave one out.")
     if row_type not in ("float32", "float16"):
         raise ArgumentError(f"--row-type must be float32 or float16; got '{row_type}'. Choose one of them.")
-    if engine == "processes" and workers is None and device == "cuda":
-        from dptransfer.encoders.device import gpu_count
-
-        workers = max(1, gpu_count())
-    hands = workers_from(engine, workers, address)
+    hands = workers_from(engine, workers, address, device)
 
     from dptransfer.data import ImageList
     from dptransfer.data.decode import problem_of

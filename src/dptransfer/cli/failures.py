@@ -27,7 +27,7 @@ _AS_RELEASED = (
 )
 _GOES_ON = {
     "encode": " The same command goes on where it stopped.",
-    "fit": " Nothing was charged. The same command goes on where an encoding stopped.",
+    "fit": " An encoding goes on where it stopped, and 'dptransfer ledger show' says what was charged.",
 }
 _SPELLINGS = (  # what the library's messages say in Python, as it is said here
     (r"(Pass|Use) (?:(?!Pass |Use ).)*?\(on the command line: ([^)]*)\)", r"\1 \2"),

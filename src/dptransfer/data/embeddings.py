@@ -244,6 +244,7 @@ class PublicEmbeddings(PublicData):
         """Labelled rows, with labels as positions in the private data's own class list.
 
         A class of the private data may have no shot. A shot of another class is an error: both are public.
+        Rows in many files are not read.
         """
         shots = self.shots
         if shots is None or shots.labelled is None:
@@ -257,9 +258,7 @@ class PublicEmbeddings(PublicData):
                 f"Shots must be of declared classes; '{unknown[0]}' is none of the {len(facts.classes)}. "
                 "Declare the same names for both, or drop those shots."
             )
-        # Shots are few, and whoever learns from them takes them all at once.
-        rows = shots.rows[:] if isinstance(shots.rows, ShardedRows) else shots.rows
-        return rows, shots.labelled.among(facts.classes).positions
+        return shots.rows, shots.labelled.among(facts.classes).positions
 
 
 def rows_of(x: ArrayLike, name: str) -> Rows:

@@ -150,7 +150,7 @@ class Voting(PrivateMethod):
     def questions(self, pool: int) -> Integers:
         """The positions, in a pool of this many public examples, that are asked about, in order."""
         assert self.queries is not None
-        return spread(pool)[: self.queries]
+        return spread(pool, self.queries)
 
     def answered(
         self, mechanisms: Sequence[Step], ballots: AnyArray, questions: Integers, noise: NoiseSource
@@ -176,11 +176,8 @@ class Voting(PrivateMethod):
                 f"Each teacher needs something to learn from; {declared} are declared for {teachers} "
                 "teachers. Set fewer teachers, or declare the right size."
             )
-        if self.threshold is not None and self.threshold > teachers:
-            raise ArgumentError(
-                f"A threshold above the number of teachers is never passed; got {self.threshold:g} for "
-                f"{teachers} teachers. Lower it."
-            )
+        if self.threshold is not None:
+            require_passable(self.threshold, teachers)
         queries = self.queries or self._affordable_queries(facts, budget, teachers, pool)
         if pool is not None and queries > pool:
             raise ArgumentError(
@@ -267,6 +264,15 @@ class Voting(PrivateMethod):
         return f"{said}with noise of {voting.scale:.4g} votes on each count."
 
 
+def require_passable(threshold: float, teachers: int) -> None:
+    """Raise for a threshold that not even all votes reach."""
+    if threshold > teachers:
+        raise ArgumentError(
+            f"A threshold above the number of teachers is never passed; got {threshold:g} for {teachers} "
+            "teachers. Lower it."
+        )
+
+
 def questions_of(
     queries: int, answers: int | None, classes: int, unit: Unit, replaced: int
 ) -> list[VoteCounts | LargestVotes]:
@@ -315,16 +321,16 @@ def noisy_answers(
     return asked, votes, voting.scale
 
 
-def spread(pool: int) -> Integers:
-    """All positions of a pool in an order whose every beginning is spread evenly over it.
+def spread(pool: int, most: int) -> Integers:
+    """Positions in a pool, at most so many, in an order whose every beginning is spread evenly over it.
 
     Steps of the golden ratio, made a whole number that shares no divisor with the pool: each position comes
     once, and neither a pool sorted by class nor one that repeats its classes in turn is asked one-sidedly.
 
-    >>> spread(10).tolist()
-    [0, 7, 4, 1, 8, 5, 2, 9, 6, 3]
+    >>> spread(10, 10).tolist(), spread(10**9, 3).tolist()
+    ([0, 7, 4, 1, 8, 5, 2, 9, 6, 3], [0, 618033989, 236067978])
     """
     step = max(1, round(pool * (math.sqrt(5) - 1) / 2))
     while math.gcd(step, pool) > 1:
         step += 1
-    return np.arange(pool, dtype=np.int64) * step % pool
+    return np.arange(min(pool, most), dtype=np.int64) * step % pool

@@ -13,7 +13,8 @@ from dptransfer._check import installed, positive, whole
 from dptransfer.errors import ArgumentError, DataError, DPTransferError
 from dptransfer.workers.base import Piece, Result
 from dptransfer.workers.handed_out import Lost, Outcome, answered, handed_out
-from dptransfer.workers.processes import ONE_THREAD, require_packable
+from dptransfer.workers.processes import require_packable
+from dptransfer.workers.surroundings import environment_of_task, own_core
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -101,7 +102,11 @@ class _Crew:
         self._stored: Any = None
         self._tasks: dict[Future[Outcome], Any] = {}
         # Whoever handed a task out does so again, for a task lost is counted there.
-        how: dict[str, Any] = {"num_cpus": 1, "max_retries": 0, "runtime_env": {"env_vars": _environment()}}
+        how: dict[str, Any] = {
+            "num_cpus": 1,
+            "max_retries": 0,
+            "runtime_env": {"env_vars": environment_of_task()},
+        }
         how |= {"num_gpus": gpus} if gpus else {}
         self._task = ray.remote(**how)(_on_own_core)
 
@@ -155,52 +160,23 @@ class _Crew:
 
 def _on_own_core(work: Callable[[Any], Any], piece: Any) -> tuple[Any, BaseException | None]:
     """What a task does."""
-    with _own_core():
+    with own_core():
         return tuple(answered(work, piece))
 
 
-@contextmanager
-def _own_core() -> Iterator[None]:
-    """Keep to one core that no other task of this user has: Ray counts cores and does not say which.
-
-    A claim is a name among the machine's sockets, which is free again whatever becomes of the process. Where
-    all are taken one is shared; where cores cannot be chosen, nothing is done.
-    """
-    import socket
-
-    if not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    allowed = os.sched_getaffinity(0)
-    with socket.socket(socket.AF_UNIX) as claim:
-        core = min(allowed)
-        for core in sorted(allowed):
-            with suppress(OSError):
-                claim.bind(f"\0dptransfer-core-{os.getuid()}-{core}")
-                break
-        os.sched_setaffinity(0, {core})
-        try:
-            yield
-        finally:
-            os.sched_setaffinity(0, allowed)
-
-
-def _environment() -> dict[str, str]:
-    """What a task's process is started with: this package, and one thread before numpy is loaded."""
-    from pathlib import Path
-
-    own = str(Path(__file__).parents[2])
-    paths = os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
-    return {"PYTHONPATH": paths, **ONE_THREAD}
+def _with_our_modules() -> dict[str, Any]:
+    return {"env_vars": environment_of_task()}
 
 
 def _begin_local(ray: Any, workers: int | None) -> None:
     """A cluster of this machine alone, with nothing on disk but Ray's own logs until it ends.
 
     Its folder is its owner's, and not where Ray looks for clusters, so that nobody's program finds it. Ray
-    lets everybody write in the folder that it is given, where its sockets are: that is one inside.
+    lets everybody write in the folder that it is given, where its sockets are: that is one inside. And it
+    listens on the network, whatever it is told: whoever has not this cluster's token is turned away.
     """
     import atexit
+    import secrets
     import tempfile
     from shutil import rmtree
 
@@ -212,23 +188,62 @@ def _begin_local(ray: Any, workers: int | None) -> None:
 
     atexit.register(end)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    ray.init(
-        address="local",
-        num_cpus=workers,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="error",
-        _temp_dir=os.path.join(folder, "r"),
-        _system_config={"automatic_object_spilling_enabled": False},
-    )
+    with _token(secrets.token_hex(32)):
+        ray.init(
+            address="local",
+            num_cpus=workers,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="error",
+            _temp_dir=os.path.join(folder, "r"),
+            _system_config={"automatic_object_spilling_enabled": False},
+        )
+
+
+@contextmanager
+def _token(token: str) -> Iterator[None]:
+    """A cluster that is started inside the block asks for this token, which is in memory alone."""
+    asked = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+    before = {name: os.environ.get(name) for name in asked}
+    os.environ.update(asked)
+    try:
+        _read_token()
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            os.environ.update({} if value is None else {name: value})
+
+
+def _read_token() -> None:
+    """Let Ray look for its token anew, as it keeps what it found first."""
+    try:
+        from ray._raylet import AuthenticationTokenLoader, Config
+    except ImportError:
+        raise DPTransferError(
+            "A Ray cluster must be able to turn strangers away, as it is from Ray 2.52 on; this Ray is "
+            "older. Upgrade it: pip install -U 'dptransfer[ray]'"
+        ) from None
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _join(ray: Any, address: str) -> None:
     """The cluster of this address; Ray itself would wait for minutes for one that is not there."""
     _require_answer(_place(address))
-    if address.startswith("ray://"):
-        installed("grpc", "ray", "A cluster at ray://")
-    ray.init(address=address, log_to_driver=False, logging_level="error")
+    with suppress(DPTransferError):  # a cluster of others may be older
+        _read_token()  # after one of our own
+    how: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "error"}
+    if not address.startswith("ray://"):
+        ray.init(**how)
+        return
+    installed("grpc", "ray", "A cluster at ray://")
+    # A process of the cluster speaks for this one, and opens what is sent through it.
+    how["runtime_env"] = _with_our_modules()
+    try:
+        ray.init(**how)
+    except ConnectionAbortedError:  # of 25 such processes one died as it was started
+        ray.init(**how)
 
 
 def _require_answer(place: tuple[str, int]) -> None:
@@ -251,9 +266,11 @@ def _one_line(address: str) -> Iterator[None]:
     except DPTransferError:
         raise
     except OSError as problem:
+        said, *_ = (problem.strerror or str(problem) or type(problem).__name__).splitlines()
         raise DPTransferError(
-            f"The Ray cluster '{address}' must answer; {problem.strerror or problem}. "
-            "Check the address, and whether the cluster runs: ray status --address ..."
+            f"The Ray cluster '{address}' must answer; {said.rstrip(':')}. Check the address, whether the "
+            "cluster runs (ray status --address ...), and, if it asks for a token, that it is given one: "
+            "RAY_AUTH_MODE=token."
         ) from problem
     except Exception as problem:
         raise DPTransferError(
