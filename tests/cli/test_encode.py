@@ -72,7 +72,8 @@ def test_rows_are_not_encoded_again(cli):
 def test_csv_with_declared_classes(cli, photos, encoder):
     Path("list.csv").write_text("path,label\nphotos/red/00.png,red\nphotos/blue/00.png,blue\n")
     assert "--classes" in cli("encode", "list.csv", "--encoder", encoder, "--out", "p.emb", code=2).stderr
-    cli("encode", "list.csv", "--encoder", encoder, "--out", "p.emb", "--classes", "blue,green,red")
+    told = cli("encode", "list.csv", "--encoder", encoder, "--out", "p.emb", "--classes", "blue,green,red")
+    assert "3: blue, green, red" in told.stdout
     assert read_private("p.emb").facts.classes == ("blue", "green", "red")
 
 

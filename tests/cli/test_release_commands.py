@@ -202,6 +202,14 @@ def test_cards(cli, model, form, start):
     assert "balanced accuracy" in out  # the evaluation of fit --test
 
 
+def test_the_name_of_a_file_says_how_the_card_is_written(cli, model):
+    for name, start in (("c.html", "<!doctype"), ("c.MD", "# "), ("c.json", "{"), ("c.txt", "Privacy")):
+        cli("card", model, "--out", name)
+        assert Path(name).read_text().lower().startswith(start.lower())
+    cli("card", model, "--format", "text", "--out", "d.html")
+    assert Path("d.html").read_text().startswith("Privacy")
+
+
 def test_the_card_has_colours_on_a_terminal_and_none_in_a_pipe(cli, model):
     """The same words in both; a pseudo-terminal stands for a terminal."""
     command = [sys.executable, "-m", "dptransfer", "card", str(model)]

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import dptransfer.release as package
 from dptransfer.data import ShardedRows
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.features import apply
+from dptransfer.privacy import Unit
 from dptransfer.release import classifier
 from dptransfer.release.heads import (
     HEADS,
@@ -18,7 +20,7 @@ from dptransfer.release.heads import (
     unit_rows,
 )
 
-from .models import CLASSES, feature_maps, heads, make_model, rows
+from .models import CLASSES, NOISE, feature_maps, heads, make_model, rows
 
 
 @pytest.mark.parametrize("head", tuple(heads(7)))
@@ -221,4 +223,5 @@ def test_printing_a_model_takes_one_short_line_and_shows_no_array():
     assert repr(make_model()) == (
         "PrivateClassifier('mean-prototypes', 3 classes, dimension 7, ε = 0.9263416 at δ = 1e-5, add/remove)"
     )
+    assert repr(make_model(events=(replace(NOISE, unit=Unit.PERSON),))).endswith("add/remove, by person)")
     assert "NOT PRIVATE" in repr(make_model(seeded=True))

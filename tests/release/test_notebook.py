@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
+from dptransfer.privacy import LABEL_KEPT
 from dptransfer.release import evaluate
 from dptransfer.release.notebook import evaluation_summary, model_summary
 
@@ -27,6 +28,13 @@ def test_a_model_shows_its_promise_and_what_it_is_in_a_few_lines(model):
     assert "<b>" not in shown
     assert len(shown) < 2000
     assert not re.search(r"<(style|script|html|h\d)", shown)
+
+
+def test_what_makes_it_another_promise_is_never_left_out(model):
+    assert "Assuming" not in model._repr_html_()
+    kept = replace(model, guarantee=replace(model.guarantee, assumptions=("settings are fixed", LABEL_KEPT)))
+    assert LABEL_KEPT in kept._repr_html_()
+    assert "settings are fixed" not in kept._repr_html_()
 
 
 def test_a_model_that_is_not_private_says_so_first(model):

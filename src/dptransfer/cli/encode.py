@@ -109,6 +109,10 @@ def encode(
     if as_json:
         names = {"unreadable": list(report.unreadable)} if public else {"problems": problems}
         return show_json({**facts, "encoder": model.identity.to_dict(), **names})
+    if found.classes is not None:
+        from dptransfer.release.notebook import listed
+
+        facts["classes"] = listed(found.classes)
     show_facts({name.capitalize(): value for name, value in facts.items() if name != "resumed" or value})
     if problems is not None:
         say(f"Some images cannot be read and are rows of zeros; their names are in '{problems}'.", err=True)

@@ -60,7 +60,9 @@ Classes = Annotated[
 
 DELTA = 1e-5
 _budget = partial(typer.Option, rich_help_panel="Budget")
-Epsilon = Annotated[float | None, _budget("--epsilon", "-e", help="ε of the budget, with --delta.")]
+Epsilon = Annotated[
+    float | None, _budget("--epsilon", "-e", help="ε of the budget, such as 1; or give --budget.")
+]
 Delta = Annotated[
     float | None,
     _budget("--delta", "-d", help="δ, below 0.1; default 1e-5. 0 is pure DP, which few methods have."),
@@ -69,7 +71,7 @@ OtherBudget = Annotated[
     str | None,
     _budget("--budget", metavar="rho=R|mu=M", help="ρ of zCDP or μ of Gaussian DP, in place of ε."),
 ]
-Neighbours = Annotated[Relation, _budget(help="What a neighbour is.")]
+Neighbours = Annotated[Relation, _budget(help="What is hidden: who is there, or what each one there is.")]
 
 _method = partial(typer.Option, rich_help_panel="Method")
 _METHODS = f"{', '.join(METHODS.names)}, or package.module:Class. In their own words: dptransfer methods"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dptransfer.privacy.numbers import rounded_up
@@ -58,6 +58,16 @@ class Guarantee:
         if self.assumptions:
             sentence += " Assuming: " + "; ".join(self.assumptions) + "."
         return sentence
+
+    @property
+    def in_short(self) -> str:
+        """The sentence without what is assumed, but for what makes it another promise.
+
+        >>> kept = Guarantee(1.0, 0.0, Relation.REPLACE_ONE, assumptions=("settings are fixed", LABEL_KEPT))
+        >>> kept.in_short.partition(" Assuming: ")[2] == f"{LABEL_KEPT}."
+        True
+        """
+        return str(replace(self, assumptions=tuple(one for one in self.assumptions if one == LABEL_KEPT)))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; the unit is left out where it is an example."""

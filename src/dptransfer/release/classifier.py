@@ -104,8 +104,9 @@ class PrivateClassifier:
         promise = f"ε = {rounded_up(self.guarantee.epsilon)}"
         promise += f" at δ = {rounded_up(self.guarantee.delta)}" if self.guarantee.delta else ""
         kind = f"'{self.provenance.method}', {len(self.classes)} classes, dimension {self.dimension}"
+        relation = self.guarantee.relation.words(self.guarantee.unit)
         seeded = ", NOT PRIVATE: seeded" * self.seeded
-        return f"{type(self).__name__}({kind}, {promise}, {self.guarantee.relation.value}{seeded})"
+        return f"{type(self).__name__}({kind}, {promise}, {relation}{seeded})"
 
     def _repr_html_(self) -> str:
         from dptransfer.release.notebook import model_summary

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dptransfer.document import Document, Highlight, Section, Table, Text
@@ -32,7 +31,7 @@ def model_summary(model: PrivateClassifier) -> Document:
         about.append(("Probabilities", f"{model.calibration.words}."))
     return Document(
         model.provenance.title or "Private classifier",
-        str(replace(model.guarantee, assumptions=())),
+        model.guarantee.in_short,
         warning=_NOT_PRIVATE if model.seeded else None,
         about=tuple(about),
     )
