@@ -14,6 +14,9 @@ import pytest
 # Tests start many processes, and each of them would compile the library again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Problems as small as these are only slowed down by more threads, which spin while they wait for each other.
+for library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 
 def pytest_collection_finish():
@@ -50,26 +53,6 @@ def ended(processes):
         return child.exitcode
 
     return exit_code
-
-
-@pytest.fixture(scope="module")
-def one_thread():
-    """One thread for torch: tiny networks are only slowed down by more."""
-    torch = pytest.importorskip("torch")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="session")
-def one_thread_of_blas():
-    """One thread for linear algebra: several wait for each other longer than small products take."""
-    import scipy.optimize  # noqa: F401  its linear algebra is a library of its own, limited once it is there
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1, user_api="blas"):
-        yield
 
 
 @pytest.fixture

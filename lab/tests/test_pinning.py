@@ -36,5 +36,5 @@ time.sleep(30)
 
 def test_a_worker_pins_itself_before_numpy_is_loaded_and_ends_with_its_lifeline():
     """Asked in a process of its own: with more threads than cores, cells take each other's time."""
-    told = subprocess.run([sys.executable, "-c", WORKER], capture_output=True, text=True, timeout=20)
+    told = subprocess.run([sys.executable, "-c", WORKER], capture_output=True, text=True, timeout=120)
     assert (told.stdout.strip(), told.returncode) == ("{1}", 1), told.stderr

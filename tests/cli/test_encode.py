@@ -339,7 +339,7 @@ def same_people(found, told):
     return {(a, b) for a, b in zip(found, told, strict=True)} == {(n, n) for n in range(6)}
 
 
-def test_people_by_folder_all_the_way_to_a_release(cli, cli_json, photos, encoder, tmp_path):
+def test_people_by_folder_all_the_way_to_a_release(cli, cli_json, photos, encoder):
     by_person(photos)
     told = cli_json(
         "encode", photos, "--encoder", encoder, "--out", "p.emb", "--person", "folder", "--batch", "5"

@@ -74,7 +74,7 @@ def test_pictures_of_an_archive_that_cannot_be_read_are_called_by_their_names_in
     assert Path("photos.zip.problems.txt").read_text().startswith("cat/broken.png")
 
 
-def test_a_table_of_pictures_becomes_a_release(cli, cli_json, tmp_path):
+def test_a_table_of_pictures_becomes_a_release(cli, cli_json):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -142,7 +142,7 @@ def test_options_for_rows_are_refused_for_methods_on_pictures(cli, tmp_path):
         assert f"{option} is for methods on rows" in said
 
 
-def test_the_column_of_labels_is_named_wherever_a_table_is_given(cli, cli_json, tmp_path):
+def test_the_column_of_labels_is_named_wherever_a_table_is_given(cli, cli_json):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 200)
     x = 3 * np.eye(2)[y] + rng.normal(size=(200, 2))

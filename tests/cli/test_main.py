@@ -125,7 +125,7 @@ def test_a_reader_that_leaves_early_is_no_error(model):
     assert done.stderr == ""
 
 
-def test_debug_shows_the_traceback_wherever_it_stands(cli):
+def test_debug_shows_the_traceback_wherever_it_stands():
     for words in (("--debug", "verify", "nowhere"), ("verify", "nowhere", "--debug")):
         result = CliRunner().invoke(app, words)
         assert result.exit_code == 2
@@ -155,7 +155,7 @@ def test_a_group_without_a_command_shows_its_help(words):
         (MemoryError(), 2, "memory"),
     ],
 )
-def test_what_a_command_may_run_into(cli, monkeypatch, problem, code, words):
+def test_what_a_command_may_run_into(monkeypatch, problem, code, words):
     def fail(path):
         raise problem
 

@@ -103,7 +103,7 @@ def test_predictions_are_written_to_a_new_file(cli, data, model):
         (("other.emb",), "one encoder"),
     ],
 )
-def test_predict_refuses(cli, data, words, said, tmp_path):
+def test_predict_refuses(cli, data, words, said):
     Path("a.jpg").touch()
     rows = np.load(data / "private.npz")
     me, you = EncoderIdentity("me", "0" * 64, "rgb 8"), EncoderIdentity("you", "1" * 64, "rgb 8")
@@ -156,7 +156,7 @@ def test_a_part_of_a_file_is_named_by_the_option_that_evaluate_has(cli, data, mo
     cli("evaluate", model, "s.npz", "--split", "test")
 
 
-def test_evaluate_with_many_classes_lists_mistakes(cli, tmp_path):
+def test_evaluate_with_many_classes_lists_mistakes(cli):
     rng = np.random.default_rng(0)
     np.savez("many.npz", x=rng.normal(size=(200, 8)), y=rng.integers(0, 20, 200))
     cli("fit", "many.npz", "--classes", "20", "-m", "mean", "-e", "1", "-d", "1e-5", "--out", "m")

@@ -247,7 +247,7 @@ def workers_of(running):
 
 
 @pytest.mark.slow
-def test_other_processes_encode_and_predict_the_same(cli, cli_json, photos, encoder, model, pool):
+def test_other_processes_encode_and_predict_the_same(cli, photos, encoder, model, pool):
     cli("encode", photos, "--encoder", encoder, "--out", "one.emb")
     cli("encode", photos, "--encoder", encoder, "--out", "many.emb", "--shard-rows", "5", *EVERY)
     assert np.array_equal(rows_of("one.emb"), rows_of("many.emb"))
@@ -280,7 +280,7 @@ def test_a_cluster_encodes_and_predicts_the_same(cli, photos, encoder, model, po
 
 @pytest.mark.slow
 @pytest.mark.parametrize("who", ["driver", "worker"])
-def test_a_kill_in_the_middle_changes_no_byte(cli, cli_json, photos, encoder, who, tmp_path):
+def test_a_kill_in_the_middle_changes_no_byte(cli, cli_json, photos, encoder, who):
     """A worker that is killed is replaced; after a kill of the command itself, the same command goes on."""
     words = ["encode", str(photos), "--encoder", str(encoder), "--shard-rows", "1", "--batch", "1", "--out"]
     cli(*words, "whole.emb")

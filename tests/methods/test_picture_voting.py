@@ -42,9 +42,6 @@ HASTY = replace(METHODS["prom-pate"], epochs=1)  # learns little, and quickly
 POOL = dpt.PublicImages(coloured(60, seed=1)[0])
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 def private(count=96, **declared):
     pixels, labels = coloured(count)
     return dpt.PrivateImages(pixels, labels, classes=CLASSES, **{"name": "photos", "size": 96} | declared)
@@ -65,7 +62,6 @@ def score(model, method):
 
 @pytest.fixture(scope="module", params=METHODS)
 def seen(request):
-    torch.set_num_threads(1)
     method = METHODS[request.param]
     return method, fitted(method)
 

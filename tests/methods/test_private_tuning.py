@@ -23,25 +23,13 @@ from dptransfer.noise import SeededNoise
 from dptransfer.privacy import LABEL_KEPT, BestOfManyEvent, Budget, Relation, Unit
 from dptransfer.progress import reported_to
 from dptransfer.release import read_release
-from dptransfer.release.heads import CosineHead
+
+from .samples import Backwards
 
 WIDTH = 8
 FACTS = Facts(("ant", "bee", "cat"), WIDTH)
 BUDGET = Budget(epsilon=4.0, delta=1e-5)
 GOOD = MeanPrototypes()
-
-
-@dataclass(frozen=True)
-class Backwards(MeanPrototypes):
-    """Planted to be bad: it takes the class that is least alike."""
-
-    name: ClassVar[str] = "backwards"
-
-    def run(self, plan, features, private, noise, public):
-        outcome = super().run(plan, features, private, noise, public)
-        return replace(outcome, head=CosineHead(-outcome.head.prototypes))
-
-
 BAD = Backwards()
 
 

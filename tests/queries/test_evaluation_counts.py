@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.rows import row, rows, steady
-from dptransfer.compute.softmax_gradient import softmax, softmax_resolution
+from dptransfer.compute.exact_softmax import softmax, softmax_resolution
 from dptransfer.errors import ArgumentError
 from dptransfer.features import UnitNorm, apply, chunks
 from dptransfer.privacy import Bound, Relation, Unit

@@ -51,7 +51,8 @@ def test_every_piece_is_done_once_and_nothing_is_written(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="cores cannot be chosen here")
-def test_workers_share_the_cores_among_themselves():
+def test_workers_share_the_cores_among_themselves(monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")
     mine = os.sched_getaffinity(0)
     answers = [found for _, found in Processes(len(mine)).each(jobs.surroundings, range(20), "look")]
     of_process = {process: cores for process, cores, _ in answers}
@@ -196,7 +197,7 @@ def test_however_the_starter_ends_no_worker_outlives_it(how):
         os.killpg(starter.pid, signal.SIGINT)  # as a terminal sends it, to all of them
     else:
         starter.send_signal(getattr(signal, how))
-    until = time.monotonic() + 2
+    until = time.monotonic() + 60  # at once, but on a machine that is busy
     try:
         assert all(select.select([one], [], [], max(0, until - time.monotonic()))[0] for one in handles)
     finally:
@@ -206,6 +207,25 @@ def test_however_the_starter_ends_no_worker_outlives_it(how):
             os.close(handle)
         starter.wait(10)
         starter.stdout.close()
+
+
+def test_processes_are_tried_once_to_see_that_they_can_start(monkeypatch):
+    started = []
+    processes._require_start.cache_clear()
+    monkeypatch.setattr(processes._Worker, "ask", lambda *_: started.append(1))
+    for _ in range(2):
+        Processes(3).ready()
+    assert started == [1]
+
+
+def test_a_process_that_cannot_live_is_told_when_it_is_tried(monkeypatch):
+    def lost(*_):
+        raise processes.Lost("its process ended with SIGKILL")
+
+    processes._require_start.cache_clear()
+    monkeypatch.setattr(processes._Worker, "ask", lost)
+    with pytest.raises(DPTransferError, match="must start and live; its process ended with SIGKILL"):
+        Processes(3).ready()
 
 
 @pytest.mark.slow

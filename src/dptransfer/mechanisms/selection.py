@@ -17,6 +17,7 @@ as length of the interval, and at most ε over all classes.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -31,6 +32,7 @@ from dptransfer.mechanisms.pool_choice import Scored, ScoreTable, chosen, in_sla
 from dptransfer.noise import NoiseSource
 from dptransfer.noise.race import Choice, Seen
 from dptransfer.noise.score_bins import ScoreBins
+from dptransfer.noise.source import LARGEST_LAPLACE_SCALE
 from dptransfer.privacy import Relation, SelectionEvent
 from dptransfer.progress import tell
 from dptransfer.queries.base import ScoreQuery
@@ -48,6 +50,8 @@ class Selection:
 
     name: ClassVar[str]
     bounded_range: ClassVar[bool] = False
+    widest: ClassVar[float] = sys.float_info.max
+    """The largest `scale` that can be drawn."""
 
     def __post_init__(self) -> None:
         """Check ε."""
@@ -167,6 +171,7 @@ class LaplaceNoisyMax(Selection):
     """
 
     name: ClassVar[str] = "laplace"
+    widest: ClassVar[float] = LARGEST_LAPLACE_SCALE
 
     def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
         """Goes through all candidates in order, here, whoever works: each has a draw of its own."""

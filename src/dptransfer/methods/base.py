@@ -388,6 +388,12 @@ class EmbeddingMethod(PrivateMethod):
         wide = found.vocabulary is not None and len(found.vocabulary) > LARGEST_DIMENSION // 2
         return found.with_vocabulary(None) if self.reads_words and wide else found
 
+    def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """Raise, besides, if those who are to work on public rows cannot begin."""
+        super().require_public(facts, public)
+        if public is not None:
+            public.workers.ready()
+
     def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> Any:
         """Fit the feature map."""
         return self.features.fit(facts.dimension, self.described(public))

@@ -15,7 +15,7 @@ from dptransfer.arrays import Floats
 from dptransfer.compute.device import DEVICES, use_cuda
 from dptransfer.compute.similarity import GRID_NORM
 from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
-from dptransfer.errors import ArgumentError
+from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import SELECTIONS, Selection, TopKMechanism
 from dptransfer.methods.about import GOLD, VERMILION, About
@@ -82,7 +82,13 @@ class PoolSelection(EmbeddingMethod):
             bound=facts.bound,
         )
         epsilon = selection_epsilon_for(budget, lambda e: [self.selection(query, e, budget).event])
-        return self.make_plan([self.selection(query, epsilon, budget)], budget)
+        selection = self.selection(query, epsilon, budget)
+        if selection.scale > selection.widest:
+            raise BudgetError(
+                f"The noise of '{selection.name}' must be at most {selection.widest:g} grid steps wide; this "
+                f"budget asks for {selection.scale:g}. Raise epsilon: it allows no useful release."
+            )
+        return self.make_plan([selection], budget)
 
     def run(
         self,

@@ -21,11 +21,12 @@ from dptransfer.arrays import AnyArray, Floats, Integers, Labels
 from dptransfer.data import Facts
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms import GaussianMechanism, Step
+from dptransfer.methods.ballots import MOST_NOISE, noisy_answers, questions_of, require_passable, with_noise
 from dptransfer.methods.base import Plan, PrivateMethod
 from dptransfer.methods.partition import BALLOTS_REPLACED
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget, Relation, Unit
-from dptransfer.queries import LargestVotes, VoteCounts
+from dptransfer.privacy import Budget, Unit
+from dptransfer.queries import VoteCounts
 
 _ASSUMED_SIZE = 5_000  # examples, where none are declared
 _MOST_TEACHERS = 10_000
@@ -33,11 +34,6 @@ _MOST_QUERIES = 2_000
 _NOISE_SHARE = 1 / 5  # of the teachers: half of them agreeing on one of ten classes are heard 3 of 4 times
 _ANSWERED_SHARE = 2 / 3  # of the questions of Confident-GNMax: 684 of 1,000 in the paper
 _TEST_SHARE = 1 / 20  # of μ² for its tests; in the paper 1000/200² of 1000/200² + 2·684/50², or 0.044
-NOBODY: Labels = np.zeros(0, dtype=np.int64)
-"""Ballots have no labels."""
-
-MOST_NOISE = 1e8
-"""Votes; on the grid of 2⁻³⁰ more could leave 64-bit integers, and that must show before the charge."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,63 +258,6 @@ class Voting(PrivateMethod):
                 f"votes with noise of {test.scale:.4g}; "
             )
         return f"{said}with noise of {voting.scale:.4g} votes on each count."
-
-
-def require_passable(threshold: float, teachers: int) -> None:
-    """Raise for a threshold that not even all votes reach."""
-    if threshold > teachers:
-        raise ArgumentError(
-            f"A threshold above the number of teachers is never passed; got {threshold:g} for {teachers} "
-            "teachers. Lower it."
-        )
-
-
-def questions_of(
-    queries: int, answers: int | None, classes: int, unit: Unit, replaced: int
-) -> list[VoteCounts | LargestVotes]:
-    """What is asked of the ballots: all votes or, with a number of answers, tests of all and so many votes.
-
-    Args:
-        queries: number of questions.
-        answers: most that are answered of those that pass a test; None where there is none, and all are.
-        classes: how many.
-        unit: what touches one teacher at most.
-        replaced: how many ballots a replaced unit changes.
-    """
-    votes = VoteCounts(queries if answers is None else answers, classes, unit, replaced)
-    return [votes] if answers is None else [LargestVotes(queries, classes, unit, replaced), votes]
-
-
-def with_noise(query: VoteCounts | LargestVotes, scale: float, relation: Relation) -> GaussianMechanism:
-    """Its answer with noise of this standard deviation, in votes."""
-    return GaussianMechanism(query, scale / query.l2_sensitivity(relation), relation)
-
-
-def noisy_answers(
-    mechanisms: Sequence[Step], ballots: Any, threshold: float | None, noise: NoiseSource
-) -> tuple[Integers, Floats, float]:
-    """Which questions are answered, the noisy votes on them, and the scale of that noise.
-
-    With a threshold, all tests are one answer; of the questions that pass, the first are asked, never more
-    than were paid for. What is not asked is zero in the second answer, whatever the ballots say.
-
-    Args:
-        mechanisms: of the tests, where there is a threshold, and of the votes.
-        ballots: (teachers, questions), or `CountedVotes` in their place.
-        threshold: votes that a favourite must have, noise included.
-        noise: where it comes from.
-    """
-    *tests, voting = mechanisms
-    assert isinstance(voting, GaussianMechanism)
-    asked = np.arange(ballots.shape[1])
-    for test in tests:
-        assert isinstance(test, GaussianMechanism)
-        assert threshold is not None
-        largest = test.release(ballots, NOBODY, noise=noise)
-        asked = np.flatnonzero(largest >= threshold)
-    asked = asked[: voting.query.shape[0]]
-    votes = voting.release(ballots[:, asked], NOBODY, noise=noise)[: len(asked)]
-    return asked, votes, voting.scale
 
 
 def spread(pool: int, most: int) -> Integers:

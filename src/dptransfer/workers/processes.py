@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,8 @@ class Processes:
         return min(self.workers or len(cores_here()), len(cores_here()))
 
     def ready(self) -> None:
-        """They are started when there is work."""
+        """Start one, once, to see that it can be; those who work are started when there is work."""
+        _require_start()
 
     def each(
         self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str
@@ -64,6 +66,17 @@ class Processes:
         with require_packable(work):
             packed = pickle.dumps(work, protocol=5)
         return handed_out(lambda: _Crew(packed, count), pieces, what, patience=self.patience)
+
+
+@cache
+def _require_start() -> None:
+    trial = _Worker(pickle.dumps(len), cores_here())
+    try:
+        trial.ask(())
+    except Lost as why:
+        raise DPTransferError(f"A worker process must start and live; {why}. Do without --engine.") from None
+    finally:
+        trial.end()
 
 
 class _Crew:
