@@ -191,6 +191,18 @@ def test_a_fit_that_is_not_covered_is_refused_before_folders_are_encoded(cli, tm
     cli(*words, "-e", "0.5", code=130)
 
 
+def test_what_was_encoded_stays_where_the_ledger_refuses_and_is_gone_when_a_fit_is_done(cli, tmp_path):
+    folder = pictures(tmp_path / "photos", 40)
+    cli("fit", folder, *FIT, "--name", "one", "--out", "first")
+    said = cli("fit", folder, *FIT, "--name", "two", "--out", "second", code=2).stderr
+    kept = tmp_path / "photos.rows-of-second.emb.partial"
+    assert "with --name 'one', or pass --set data.new_data_set=true" in said
+    assert f"The rows stay in '{kept}' for the next try" in said
+    assert kept.stat().st_mode & 0o777 == 0o700
+    cli("fit", folder, *FIT, "--name", "one", "--out", "second")
+    assert not list(tmp_path.glob("photos.*"))
+
+
 def test_a_picture_that_a_release_cannot_read_is_refused_with_what_can_be_done_there(cli, tmp_path):
     """Neither `predict` nor `evaluate` has --grey-range: the release says how pictures are read."""
     cli("fit", pictures(tmp_path / "photos", 4), *FIT, "--out", "model")

@@ -143,6 +143,14 @@ def test_the_relation_is_explained_in_its_own_words():
     assert "the number of examples is public" not in card_of(make_model()).text(200)
 
 
+def test_a_number_that_is_declared_is_not_called_protected_without_saying_so():
+    declared = make_model()
+    plain = replace(declared, facts=replace(declared.facts, size=None, class_counts=None))
+    told = [" ".join(card_of(one).text(200).split()) for one in (plain, declared)]
+    said = "so is the number of examples, beyond what is declared below."
+    assert [said in text for text in told] == [False, True]
+
+
 @pytest.mark.parametrize(("unit", "many"), [(Unit.ROW, "examples"), (Unit.PERSON, "people")])
 def test_only_where_presence_is_protected_the_card_says_so(unit, many):
     one = unit.words.partition(",")[0]

@@ -115,7 +115,8 @@ def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
     if guarantee.relation is Relation.ADD_REMOVE:
         yield Paragraph(
             f"Two data sets are neighbours if they are equal but for one {unit.words}, there in only one of "
-            f"them. Whether {_A[unit]} is there at all is protected, and so is the number of {MANY[unit]}."
+            f"them. Whether {_A[unit]} is there at all is protected, and so is the number of {MANY[unit]}"
+            f"{', beyond what is declared below' * (model.facts.declared_size is not None)}."
         )
     else:
         label = "with the same label in both" if LABEL_KEPT in guarantee.assumptions else "label included"
