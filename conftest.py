@@ -3,7 +3,10 @@
 import gc
 import multiprocessing
 import os
+import socket
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -78,12 +81,20 @@ def ray(monkeypatch):
 
 @pytest.fixture
 def two_nodes(ray):
-    """A Ray cluster of two nodes on this machine."""
+    """A Ray cluster of two nodes on this machine; `from_outside` is its address for those that are none."""
     from ray.cluster_utils import Cluster
 
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     small = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=small)
+    cluster = Cluster(initialize_head=True, head_node_args={**small, "ray_client_server_port": port})
+    host = cluster.address.split(":")[0]
+    cluster.from_outside = f"ray://{host}:{port}"
     cluster.second = cluster.add_node(**small)
+    for _ in range(600):  # Ray does not wait until somebody listens there
+        with suppress(OSError), socket.create_connection((host, port)):
+            break
+        time.sleep(0.1)
     yield cluster
     ray.shutdown()
     cluster.shutdown()

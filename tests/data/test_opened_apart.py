@@ -51,6 +51,15 @@ def test_pictures_are_those_that_open_image_gives_and_what_hangs_or_crashes_is_u
         os.kill(child, signal.SIGKILL)
 
 
+def test_nothing_is_imported_from_the_folder_that_we_are_in(picture, tmp_path, monkeypatch):
+    """It may be a folder of pictures from anywhere."""
+    (tmp_path / "PIL.py").write_text("open('taken', 'w')")
+    monkeypatch.chdir(tmp_path)
+    with closing(OpenedApart()) as apart:
+        assert apart(picture).size == (10, 10)
+    assert not (tmp_path / "taken").exists()
+
+
 def test_a_declared_grey_range_reaches_the_child_which_ends_when_nobody_asks_any_more(tmp_path):
     Image.fromarray(np.full((4, 4), 1000, dtype=np.uint16)).save(tmp_path / "a.png")
     apart = OpenedApart((0, 2000))

@@ -1,5 +1,7 @@
 import os
+import pickle
 import signal
+import socket
 from contextlib import closing
 from functools import partial
 
@@ -9,7 +11,7 @@ from PIL import Image
 
 from dptransfer.data import find_images
 from dptransfer.data.decode import open_image
-from dptransfer.encoders import encode_images_in_memory, get_encoder, lookahead
+from dptransfer.encoders import encode_images_in_memory, get_encoder, lookahead, prepared_apart
 from dptransfer.encoders.efficientnet import _squeezed
 from dptransfer.encoders.lookahead import encoded_batches
 from dptransfer.encoders.prepared_apart import PreparedApart
@@ -36,6 +38,25 @@ def test_pictures_are_those_that_this_process_prepares_and_damaged_ones_are_left
     expected = [SQUEEZED(open_image(path)) for path in (*paths[:2], *paths[3:6])]
     assert np.array_equal(places, np.stack(expected))
     assert [child.poll() for child in apart._children] == [-signal.SIGKILL]
+
+
+def test_nothing_is_imported_from_the_folder_that_we_are_in(paths, tmp_path, monkeypatch):
+    """It may be a folder of pictures from anywhere."""
+    (tmp_path / "PIL.py").write_text("open('taken', 'w')")
+    monkeypatch.chdir(tmp_path)
+    with closing(PreparedApart(SQUEEZED, BLANK, processes=1)) as apart:
+        assert apart.fill(np.empty((2, 8, 8, 3), np.uint8), paths[:2]) == []
+    assert not (tmp_path / "taken").exists()
+
+
+def test_a_process_ends_over_a_picture_that_hangs_though_nobody_is_left_to_end_it(paths, monkeypatch):
+    alarms, ours = [], socket.socketpair()
+    monkeypatch.setattr(prepared_apart, "alarm", alarms.append)
+    ours[0].sendall(pickle.dumps((SQUEEZED, BLANK.shape, BLANK.dtype, None)) + pickle.dumps(paths[:2]))
+    ours[0].shutdown(socket.SHUT_WR)
+    with ours[0]:
+        prepared_apart.serve(ours[1].detach())
+    assert alarms == [120, 120, 0]  # none goes off while it waits for the next list
 
 
 def test_processes_read_greys_as_declared(tmp_path):

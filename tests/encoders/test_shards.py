@@ -1,6 +1,5 @@
 import errno
 import os
-import pickle
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -9,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from contracts.backwards import Backwards
 from dptransfer.data import TextList, find_images, read_public, read_table
 from dptransfer.encoders import encode_images, encode_texts, get_encoder, shards
 from dptransfer.encoders.shards import EncodeShard
@@ -18,15 +18,6 @@ from dptransfer.workers import Processes
 
 from . import toys
 from .toys import MeanColour, WordLengths, pictures
-
-
-class Backwards:
-    """Somebody else who works, from the last piece to the first, twice each, with what could be sent."""
-
-    def each(self, work, pieces, what):
-        for number in reversed(range(len(pieces))):
-            pickle.loads(pickle.dumps(work))(pieces[number])
-            yield number, pickle.loads(pickle.dumps(work))(pieces[number])
 
 
 @pytest.fixture

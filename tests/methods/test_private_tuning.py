@@ -20,27 +20,16 @@ from dptransfer.methods import (
     PublicPrototypes,
 )
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import BestOfManyEvent, Budget, Relation, Unit
+from dptransfer.privacy import LABEL_KEPT, BestOfManyEvent, Budget, Relation, Unit
+from dptransfer.progress import reported_to
 from dptransfer.release import read_release
-from dptransfer.release.heads import CosineHead
+
+from .samples import Backwards
 
 WIDTH = 8
 FACTS = Facts(("ant", "bee", "cat"), WIDTH)
 BUDGET = Budget(epsilon=4.0, delta=1e-5)
 GOOD = MeanPrototypes()
-
-
-@dataclass(frozen=True)
-class Backwards(MeanPrototypes):
-    """Planted to be bad: it takes the class that is least alike."""
-
-    name: ClassVar[str] = "backwards"
-
-    def run(self, plan, features, private, noise, public):
-        outcome = super().run(plan, features, private, noise, public)
-        return replace(outcome, head=CosineHead(-outcome.head.prototypes))
-
-
 BAD = Backwards()
 
 
@@ -107,6 +96,13 @@ def test_of_people_every_trial_and_its_score_count_whole_persons(tmp_path):
     assert read_release(tmp_path / "model").events == model.events
 
 
+def test_what_any_candidate_assumes_the_whole_does():
+    plain = PrivateTuning(candidates=(MeanPrototypes(), NoisyGD()))
+    assert plain.assumptions == MeanPrototypes.assumptions
+    narrow = PrivateTuning(candidates=(MeanPrototypes(), CoinPressPrototypes()))
+    assert narrow.assumptions == (*MeanPrototypes.assumptions, LABEL_KEPT)
+
+
 def test_more_trials_leave_less_for_each():
     def noise(mean):
         (event,) = PrivateTuning(candidates=(GOOD,), mean_trials=mean).plan(FACTS, BUDGET).events
@@ -129,6 +125,16 @@ def test_what_is_told_is_the_winner_and_never_how_many_trials_there_were():
     assert first.provenance.notes[0] == second.provenance.notes[0]  # the plan's own note
     assert first.provenance.notes[-1].startswith("The best trial was of")
     assert len(first.provenance.notes) == 2
+
+
+def test_no_progress_tells_how_many_trials_there_are_or_of_which_candidates():
+    heard = []
+    with reported_to(lambda *told: heard.append(told)):
+        fitted(NoisyGD(steps=3))
+        assert heard
+        heard.clear()
+        fitted(PrivateTuning(candidates=(NoisyGD(steps=3), NoisyGD(steps=9)), mean_trials=3))
+    assert not heard
 
 
 def test_the_trials_are_as_many_as_the_source_says_and_drawn_uniformly():

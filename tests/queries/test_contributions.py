@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from dptransfer.data import ShardedRows
 from dptransfer.features import UnitNorm
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import (
@@ -21,6 +22,7 @@ from dptransfer.queries.contributions import (
     one_by_one,
     whole_norms,
 )
+from dptransfer.queries.grid_rows import GridPool
 from dptransfer.queries.second_moments import OfAll, OfClasses, OfProbabilities
 
 RNG = np.random.default_rng(4)
@@ -66,6 +68,18 @@ def test_ranges_of_scores_at_once_are_those_of_each_row_alone(caps):
     assert contribution_ranges(query, ROWS, LABELS) == pytest.approx(alone, rel=1e-12, abs=1e-15)
     assert alone[3] == 0.0  # a row of zeros is equally similar to all
     assert 0.3 < alone.max() <= 1
+
+
+@pytest.mark.parametrize("caps", [(0.0, 2.0), (0.8, 1.3)])
+def test_a_stored_candidate_that_is_too_long_counts_in_ranges_as_it_is_scored(caps, tmp_path):
+    stored = np.array([[127, 0, 0, 0, 0], [127, 100, 0, 0, 0]], dtype=np.int8)
+    np.save(tmp_path / "pool.npy", stored)
+    pool = GridPool(FEATURES, ShardedRows([tmp_path / "pool.npy"]), "int8")
+    query = SimilarityScores(FEATURES, pool, 3, *caps, precision="int8")
+    rows, labels = np.concatenate([np.eye(5), -np.eye(5)]), np.zeros(10, dtype=np.int64)
+    alone = one_by_one(lambda x, y: np.ptp(query(x, y)[:, 0]) / query.score_range, rows, labels)
+    assert contribution_ranges(query, rows, labels) == pytest.approx(alone)
+    assert (alone[0] > 0.4) == (caps == (0.0, 2.0))  # though both have the same product
 
 
 def test_a_query_without_a_fast_route_is_asked_row_by_row():

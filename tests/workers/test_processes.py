@@ -31,7 +31,7 @@ def _none_is_left():
 
 
 def test_no_more_cores_work_than_there_are(monkeypatch):
-    monkeypatch.setattr(processes, "_cores", lambda: [0, 1, 2])
+    monkeypatch.setattr(processes, "cores_here", lambda: [0, 1, 2])
     assert [Processes(workers).cores for workers in (None, 2, 9)] == [3, 2, 3]
 
 
@@ -73,7 +73,7 @@ def test_workers_share_the_cores_among_themselves(monkeypatch):
     ],
 )
 def test_no_core_is_left_out_and_none_is_shared_while_there_are_enough(count, shares, monkeypatch):
-    monkeypatch.setattr(processes, "_cores", lambda: [2, 3, 5, 7, 11])
+    monkeypatch.setattr(processes, "cores_here", lambda: [2, 3, 5, 7, 11])
     assert processes._shares(count) == shares
 
 
@@ -207,6 +207,25 @@ def test_however_the_starter_ends_no_worker_outlives_it(how):
             os.close(handle)
         starter.wait(10)
         starter.stdout.close()
+
+
+def test_processes_are_tried_once_to_see_that_they_can_start(monkeypatch):
+    started = []
+    processes._require_start.cache_clear()
+    monkeypatch.setattr(processes._Worker, "ask", lambda *_: started.append(1))
+    for _ in range(2):
+        Processes(3).ready()
+    assert started == [1]
+
+
+def test_a_process_that_cannot_live_is_told_when_it_is_tried(monkeypatch):
+    def lost(*_):
+        raise processes.Lost("its process ended with SIGKILL")
+
+    processes._require_start.cache_clear()
+    monkeypatch.setattr(processes._Worker, "ask", lost)
+    with pytest.raises(DPTransferError, match="must start and live; its process ended with SIGKILL"):
+        Processes(3).ready()
 
 
 @pytest.mark.slow

@@ -152,7 +152,7 @@ class Linear:
                 own *= int(self._part)
                 own += products[:, first : first + classes].astype(np.int64)
             if self._longest is not None:
-                own[_squares(slab) > self._longest] = 0
+                own[squared_norms(slab) > self._longest] = 0
             own += self._shifts
 
         for _ in side_by_side(score, range(0, len(public_rows), step), usable_cores()):
@@ -173,12 +173,12 @@ def exact_parts(sums: Floats, part: float = PART) -> list[Floats]:
     return list(np.divmod(sums, part))
 
 
-def _squares(rows: Floats) -> Floats:
+def squared_norms(rows: Floats | Floats32) -> Floats | Floats32:
     """Squared norms of rows of whole numbers.
 
     Up to the grid's they are exact in float32; one beyond it stays so, however it is rounded.
     """
-    squares: Floats = (rows[:, None, :] @ rows[:, :, None])[:, 0, 0]  # faster than einsum
+    squares: Floats | Floats32 = (rows[:, None, :] @ rows[:, :, None])[:, 0, 0]  # faster than einsum
     return squares
 
 

@@ -20,11 +20,14 @@ from typing import IO, TYPE_CHECKING, Any
 from dptransfer.data.decode import open_image, without_warnings
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.errors import DataError
+from dptransfer.workers.surroundings import environment_beside
 
 if TYPE_CHECKING:
     from PIL import Image
 
-_SECONDS = 60  # for one picture; Pillow refuses those of over 179 megapixels, which take seconds
+SECONDS = 60
+"""For one picture; Pillow refuses those of over 179 megapixels, which take seconds."""
+
 _NO_ANSWER = (
     "A picture must be opened within a minute, without a crash; this one was not. Repair or remove it."
 )
@@ -39,7 +42,7 @@ class OpenedApart:
         seconds: the longest that a picture may take.
     """
 
-    def __init__(self, grey_range: GreyRange | None = None, *, seconds: float = _SECONDS) -> None:
+    def __init__(self, grey_range: GreyRange | None = None, *, seconds: float = SECONDS) -> None:
         self._grey_range, self._seconds = grey_range, seconds
         self._turn = Lock()
         self._child: subprocess.Popen[bytes] | None = None
@@ -62,13 +65,12 @@ class OpenedApart:
 
     def _answer(self, path: Path) -> Any:
         if self._child is None:
-            path_to_us = os.pathsep.join(filter(None, sys.path))
             self._child = subprocess.Popen(
-                [sys.executable, "-c", _COMMAND],
+                [sys.executable, "-P", "-c", _COMMAND],  # nothing is imported from the folder we are in
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,  # readers written in C say there what they think of a file
-                env={**os.environ, "PYTHONPATH": path_to_us},
+                env=environment_beside(),
             )
             pickle.load(_stream(self._child.stdout))  # it is up: its start is not the picture's time
         limit = Timer(self._seconds, self._child.kill)
@@ -92,17 +94,17 @@ def serve() -> None:
     with without_warnings(), suppress(EOFError, OSError):
         while True:
             path, grey_range = pickle.load(sys.stdin.buffer)
-            _alarm(2 * _SECONDS)  # whoever asked lives or not
+            alarm(2 * SECONDS)  # whoever asked lives or not
             try:
                 found = open_image(path, grey_range)
                 found.load()
             except Exception:  # readers raise many types on damaged files
                 found = None
-            _alarm(0)  # it may be long until the next one
+            alarm(0)  # it may be long until the next one
             _put(answers, found)
 
 
-def _alarm(seconds: int) -> None:
+def alarm(seconds: int) -> None:
     """End this process after so many seconds, in the middle of C code if need be; 0: do not."""
     if hasattr(signal, "alarm"):
         signal.alarm(seconds)

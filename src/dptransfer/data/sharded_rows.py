@@ -212,5 +212,10 @@ class ShardedRows:
         return f"ShardedRows(dimension {self.shape[1]}, {self.stored})"
 
 
+def stored_bytes(rows: Any) -> bool:
+    """Whether rows are whole numbers of one byte in their files, which the same rows in floats are not."""
+    return isinstance(rows, ShardedRows) and rows.stored == np.int8
+
+
 def _names(shard: NpyShard | ParquetShard) -> tuple[str, ...] | None:
     return shard.names if isinstance(shard, ParquetShard) else None

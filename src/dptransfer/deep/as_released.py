@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dptransfer.arrays import AnyArray
 from dptransfer.deep.trained_parts import TrainedParts
 from dptransfer.encoders.device import exact_kernels
 from dptransfer.encoders.registry import adapted
@@ -17,6 +18,7 @@ from dptransfer.errors import ArgumentError
 from dptransfer.features import apply
 
 _FAR = 0.3  # from the public start: what is trained must show
+_PICTURES = 8
 _APART = 1e-3  # of the largest logit; rounding is below a hundredth of it
 
 
@@ -26,7 +28,7 @@ def require_as_released(parts: TrainedParts) -> None:
 
     network, bits = parts.network, np.random.Generator(np.random.PCG64(0))
     theta = bits.normal(size=parts.size) * _FAR
-    inputs = network.inputs(bits.integers(0, 256, (2, network.side, network.side, 3), dtype=np.uint8))
+    inputs = network.inputs(_pictures(bits, network.side))
     delta = parts.delta(theta)
     here = torch.from_numpy(theta.astype(np.float32)).to(network.device)
     trained = np.nan_to_num(parts.logits(here, parts.front(inputs)).cpu().numpy())
@@ -40,3 +42,11 @@ def require_as_released(parts: TrainedParts) -> None:
             f"'{network.identity.name}' computes more than its kind says. Use another part to train, fewer "
             "blocks, or a network of plain layers."
         )
+
+
+def _pictures(bits: np.random.Generator, side: int) -> AnyArray:
+    """Black, white, and noise around colours: noise alone is the same grey to whatever averages."""
+    noise = bits.integers(0, 128, (_PICTURES, side, side, 3), dtype=np.uint8)
+    pictures: AnyArray = noise + bits.integers(0, 128, (_PICTURES, 1, 1, 3), dtype=np.uint8)
+    pictures[0], pictures[1] = 0, 255
+    return pictures

@@ -10,7 +10,6 @@ them after it has died, is left to whoever asked.
 
 from __future__ import annotations
 
-import os
 import pickle
 import socket
 import subprocess
@@ -27,6 +26,8 @@ from numpy.typing import NDArray
 from dptransfer.compute.cores import usable_cores
 from dptransfer.data.decode import open_image, without_warnings
 from dptransfer.data.grey_levels import GreyRange
+from dptransfer.data.opened_apart import SECONDS, alarm
+from dptransfer.workers.surroundings import environment_beside
 
 _COMMAND = f"from {__name__} import serve; serve(%d)"
 _BUFFER = 2**20  # bytes on their way: some pictures of 224 × 224
@@ -97,17 +98,13 @@ class PreparedApart:
                 one.setsockopt(socket.SOL_SOCKET, which, _BUFFER)
             self._children.append(
                 subprocess.Popen(
-                    [sys.executable, "-c", _COMMAND % theirs.fileno()],
+                    # -P: nothing is imported from the folder that we are in
+                    [sys.executable, "-P", "-c", _COMMAND % theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,  # readers written in C say there what they think of a file
                     pass_fds=[theirs.fileno()],
-                    env={
-                        **os.environ,
-                        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-                        "OMP_NUM_THREADS": "1",
-                        "OPENBLAS_NUM_THREADS": "1",
-                    },
+                    env=environment_beside(),
                 )
             )
         ours.sendall(told)
@@ -129,11 +126,13 @@ def serve(descriptor: int) -> None:
                 return
             done, arrays = bytearray(len(paths)), np.zeros((len(paths), *shape), dtype)
             for place, path in enumerate(paths):
+                alarm(2 * SECONDS)  # one that hangs must not keep a picture here when whoever asked is gone
                 try:
                     found = prepare(open_image(path, grey_range))
                 except Exception:  # it is tried again by whoever asked
                     continue
                 if (found.shape, found.dtype) == (shape, dtype):
                     arrays[place], done[place] = found, 1
+            alarm(0)
             theirs.sendall(done)
             theirs.sendall(arrays.data)

@@ -40,6 +40,7 @@ from dptransfer.data import (
     content_digest,
     public_record,
 )
+from dptransfer.data.sharded_rows import stored_bytes
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.features import Features, FittedFeatures, UnitNorm, VocabularyMap
 from dptransfer.features.lattice import LARGEST_DIMENSION
@@ -244,7 +245,7 @@ class PrivateMethod(ABC):
         told = None if public is None else public.record  # here, as it may read public files
         space = None if workspace is None else opened_workspace(workspace, noise)
         events = plan.events if held is None else held.events
-        request = None if space is None else _request(plan, held, private, told)
+        request = None if space is None else _request(plan, held, private, public, told)
         with charged(ledger, private, events, method.name, new_data_set, space, request) as receipt:
             drawn = noise if space is None else RecordedNoise(noise, space, finished=receipt.finished)
             own, kept = (private, None) if held is None else held.split(private, drawn)
@@ -387,6 +388,12 @@ class EmbeddingMethod(PrivateMethod):
         wide = found.vocabulary is not None and len(found.vocabulary) > LARGEST_DIMENSION // 2
         return found.with_vocabulary(None) if self.reads_words and wide else found
 
+    def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
+        """Raise, besides, if those who are to work on public rows cannot begin."""
+        super().require_public(facts, public)
+        if public is not None:
+            public.workers.ready()
+
     def prepare(self, facts: Facts, public: PublicEmbeddings | None) -> Any:
         """Fit the feature map."""
         return self.features.fit(facts.dimension, self.described(public))
@@ -408,7 +415,11 @@ def require_kinds(budget: Budget, ledger: Ledger, noise: NoiseSource) -> None:
 
 
 def _request(
-    plan: Plan, held: HoldOut | None, private: PrivateData, public: Mapping[str, Any] | None
+    plan: Plan,
+    held: HoldOut | None,
+    private: PrivateData,
+    public: PublicData | None,
+    told: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """What a run that goes on must have in common with the one that was interrupted."""
     return {
@@ -418,7 +429,9 @@ def _request(
         **({} if held is None else {"hold-out": held.chance}),
         "budget": [event_to_dict(event) for event in (plan.events if held is None else held.events)],
         "list of declared facts": private.facts.to_dict(),
-        "public data set": public,
+        "public data set": told,
+        # Bytes are scored as they are, and the same rows in floats are not: pieces must not be mixed.
+        "form of public rows": stored_bytes(getattr(public, "rows", None)),
         "private data set": private.fingerprint,
         "person for some row": None if private.people is None else content_digest(private.people),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ def charged(
         space: the workspace, if there is one.
         request: what a run that goes on in it must have in common with the one that was interrupted.
     """
+    _require_own_script()
     with nullcontext() if space is None else space:
         number = None if space is None or request is None else space.bind(request)
         receipt = ledger.charge(
@@ -55,6 +57,19 @@ def charged(
         if not receipt.finished:
             with suppress(LedgerError):  # the model is paid for: no note that fails must lose it
                 ledger.complete(receipt, outcome="released")
+
+
+def _require_own_script() -> None:
+    """Raise in a process that reads the script of whoever starts it, where each fit would be one more.
+
+    Python's own processes do so before anything else, and a script that is no module begins anew there.
+    """
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is not None and getattr(processes.current_process(), "_inheriting", False):
+        raise ArgumentError(
+            "A script that starts processes is read by each of them, and must not fit again there; this one "
+            'would. Put what it does under `if __name__ == "__main__":`. Nothing was charged here.'
+        )
 
 
 def require_room(

@@ -23,6 +23,7 @@ from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMetho
 from dptransfer.methods.configurations import configuration_in_words, tuned_settings
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import BestOfManyEvent, Budget, Unit, rounded_up
+from dptransfer.progress import reported_to
 from dptransfer.queries import CorrectCount
 from dptransfer.release.heads import score_arrays
 
@@ -94,6 +95,9 @@ class PrivateTuning(EmbeddingMethod):
             raise ArgumentError(f"shape must be a finite number above -1; got {self.shape!r}.")
         by_facts = self.tune_on_public or any(one.plans_by_facts for one in self.candidates)
         object.__setattr__(self, "plans_by_facts", by_facts)
+        # Any of them may be released, so what one assumes the guarantee of the whole does.
+        assumed = dict.fromkeys(one for candidate in self.candidates for one in candidate.assumptions)
+        object.__setattr__(self, "assumptions", tuple(assumed))
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """The largest trials whose best fits the budget; on public rows, the winner's own plan."""
@@ -156,7 +160,18 @@ class PrivateTuning(EmbeddingMethod):
     def run(
         self, plan: Plan, prepared: list[Any], private: PrivateData, noise: NoiseSource, public: Any
     ) -> Outcome:
-        """Trial after trial; all but the best are forgotten."""
+        """Trial after trial; all but the best are forgotten.
+
+        Nobody is told how far they are: steps that begin again and again would tell how many trials there
+        are, and their number which candidates they are of. The price holds where neither is known.
+        """
+        with reported_to(lambda *_: None):
+            best = self._best(plan, prepared, private, noise, public)
+        return replace(best, events=plan.events)
+
+    def _best(
+        self, plan: Plan, prepared: list[Any], private: PrivateData, noise: NoiseSource, public: Any
+    ) -> Outcome:
         (trials,) = plan.mechanisms
         assert isinstance(trials, Trials)
         highest, best = -math.inf, None
@@ -180,7 +195,7 @@ class PrivateTuning(EmbeddingMethod):
                 best = replace(outcome, features=seen_by, notes=(*outcome.notes, note))
                 highest = float(score[0])
         assert best is not None  # the law begins at one trial
-        return replace(best, events=plan.events)
+        return best
 
     def rows_for(self, method: PrivateMethod, outcome: Outcome, private: Any) -> AnyArray:
         """What the trial's head scores: the private rows as they are."""

@@ -43,9 +43,9 @@ from dptransfer.compute.plain_floats import plain_floats
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
+from dptransfer.methods.ballots import NOBODY
 from dptransfer.methods.base import require_kinds
 from dptransfer.methods.vote_aggregation import Inquiry, charged, counted, require_votes
-from dptransfer.methods.voting import NOBODY
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, GaussianEvent, Guarantee, Unit, rounded_up
 from dptransfer.queries.answer_loss import AnswerLoss, LossOfAnswers, LossSensitivity

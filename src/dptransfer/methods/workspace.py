@@ -3,7 +3,9 @@
 Every noisy answer is written to the folder, durably, before anything is computed from it; a run that is
 started again reads the answers that are there and draws the others. So the whole is one run of the mechanisms
 that were charged: each answer that anything was ever computed from was drawn once, in the same order, and the
-charge covers it. An answer that was drawn but not yet written when the power failed was seen by nobody.
+charge covers it. An answer that was drawn but not yet written when the power failed was seen by nobody. Only
+a choice among public rows is looked up before it is written, and that one was may show, by an error or by the
+files that were read: its random bits have a key, which is on disk before, so that the same choice comes out.
 
 What binds folder and charge: the folder holds a random number, written before the charge, and the ledger's
 entry carries it. Charging again with the same number finds that entry instead of adding one, so a run may be
@@ -31,9 +33,14 @@ from typing import Any
 import numpy as np
 
 from dptransfer.arrays import AnyArray
+from dptransfer.data.on_disk import sync_folder
 from dptransfer.data.owner_only import make_owner_folder, others_may_look, owner_only
 from dptransfer.errors import DPTransferError, WorkspaceError
-from dptransfer.noise import NoiseSource
+from dptransfer.noise import NoiseSource, race
+from dptransfer.noise.race import Choice
+from dptransfer.noise.score_bins import ScoreBins
+from dptransfer.noise.source import required_scale
+from dptransfer.noise.stream import KEY_BYTES, WordStream
 
 _FILE = "run.sqlite"
 _PLACE = "place"
@@ -186,6 +193,7 @@ class Workspace:
                 stream.flush()
                 os.fsync(stream.fileno())
             draft.replace(file)
+            sync_folder(self.path)
         return array
 
     @contextmanager
@@ -237,6 +245,7 @@ class RecordedNoise:
     def __init__(self, noise: NoiseSource, workspace: Workspace, *, finished: bool) -> None:
         self._noise, self._workspace, self._finished = noise, workspace, finished
         self._asked, self._drawing = 0, False
+        self._stream: WordStream | None = None
 
     @property
     def seeded(self) -> bool:
@@ -261,12 +270,27 @@ class RecordedNoise:
         """Likewise many, which an answer is drawn from; they are deleted once it is on disk."""
         return self._workspace.kept_pieces(self._asked, what, count, compute)
 
+    def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
+        """As the source, with bits that a run which goes on draws again."""
+        return race.best_set(bins, size, required_scale(scale), self._bits)
+
+    def permute_and_flip(self, bins: ScoreBins, scale: float) -> Choice:
+        """As the source, with bits that a run which goes on draws again."""
+        return race.permute_and_flip(bins, required_scale(scale), self._bits)
+
+    def _bits(self, count: int) -> int:
+        """The next bits of an answer's choices; their key is the source's, and deleted with the pieces."""
+        if self._stream is None:
+            (key,) = self.kept_pieces("key", 1, lambda _: [(0, self.integers(2**32, KEY_BYTES // 4))])
+            self._stream = WordStream(key.astype(np.uint32).tobytes())
+        return self._stream.bits(count)
+
     def _draw(self, draw: Callable[[], AnyArray]) -> AnyArray:
-        self._drawing = True
+        self._drawing, self._stream = True, None
         try:
             return draw()
         finally:
-            self._drawing = False
+            self._drawing, self._stream = False, None
 
     def __getattr__(self, name: str) -> Any:
         """The source's samplers."""

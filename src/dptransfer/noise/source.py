@@ -110,11 +110,11 @@ class SecureNoise(_WithoutRecord):
 
     def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
         """Exact, by proposal and an exact coin; see `noise.race`."""
-        return race.best_set(bins, size, _required_scale(scale), secrets.randbits)
+        return race.best_set(bins, size, required_scale(scale), secrets.randbits)
 
     def permute_and_flip(self, bins: ScoreBins, scale: float) -> Choice:
         """Exact, by proposals, an exact clock and exact coins; see `noise.race`."""
-        return race.permute_and_flip(bins, _required_scale(scale), secrets.randbits)
+        return race.permute_and_flip(bins, required_scale(scale), secrets.randbits)
 
     def subset(self, population: int, size: int) -> Integers:
         """Uniform subset from the operating system's generator."""
@@ -167,11 +167,11 @@ class SeededNoise(_WithoutRecord):
 
     def best_set(self, bins: ScoreBins, size: int, scale: float) -> Choice:
         """As the secure source, with bits from the seed."""
-        return race.best_set(bins, size, _required_scale(scale), self._bits)
+        return race.best_set(bins, size, required_scale(scale), self._bits)
 
     def permute_and_flip(self, bins: ScoreBins, scale: float) -> Choice:
         """As the secure source, with bits from the seed."""
-        return race.permute_and_flip(bins, _required_scale(scale), self._bits)
+        return race.permute_and_flip(bins, required_scale(scale), self._bits)
 
     def subset(self, population: int, size: int) -> Integers:
         """Uniform subset."""
@@ -216,7 +216,7 @@ def _required_bound(below: int) -> int:
     return int(below)
 
 
-def _required_scale(scale: float) -> float:
+def required_scale(scale: float) -> float:
     """A choice needs a width it can divide by."""
     if not 0 < scale < float("inf"):
         raise ArgumentError(f"scale must be a positive finite number; got {scale!r}.")

@@ -7,7 +7,8 @@ words. The best known way to tell is that 128-bit blocks never repeat, which sho
 q²/2¹²⁹ after q blocks: 2⁻⁶⁹ after 2³¹ words.
 
 A stream lives as long as one call of a sampler. Two calls, two threads or the two sides of a fork therefore
-never share a key, and nothing that is kept between calls could be read to repeat a draw.
+never share a key, and nothing that is kept between calls could be read to repeat a draw; but for choices in a
+workspace, which must come out the same when a run goes on (`methods.workspace`).
 """
 
 from __future__ import annotations
@@ -18,22 +19,25 @@ import numpy as np
 
 from dptransfer.arrays import RandomWords
 
-_KEY_BYTES = 32
+KEY_BYTES = 32
 _ZEROS = memoryview(bytes(2**19))  # to encrypt a zero is to see the cipher's own bits
 
 
 class WordStream:
-    """Independent uniform 64-bit words that nobody can repeat.
+    """Independent uniform 64-bit words that nobody can repeat who does not have the key.
 
     >>> WordStream().words(3).shape
     (3,)
+
+    Args:
+        key: 32 uniform bytes, for one stream that is to be repeated; new ones if not given.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, key: bytes | None = None) -> None:
         # Imported here, so that `import dptransfer` does not load a cipher.
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-        key, first_counter = os.urandom(_KEY_BYTES), bytes(16)
+        key, first_counter = key or os.urandom(KEY_BYTES), bytes(16)
         self._cipher = Cipher(algorithms.AES(key), modes.CTR(first_counter)).encryptor()
 
     def words(self, count: int) -> RandomWords:
@@ -41,3 +45,11 @@ class WordStream:
         size = 8 * count
         zeros = _ZEROS[:size] if size <= len(_ZEROS) else bytes(size)
         return np.frombuffer(self._cipher.update(zeros), dtype=np.uint64)
+
+    def bits(self, count: int) -> int:
+        """An integer of the next `count` bits; what is left of a byte is thrown away.
+
+        >>> 0 <= WordStream().bits(3) < 8
+        True
+        """
+        return int.from_bytes(self._cipher.update(bytes(-(-count // 8)))) >> (-count % 8)

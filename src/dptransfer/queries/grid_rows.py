@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dptransfer.arrays import AnyArray, Integers
 from dptransfer.compute.similarity import GRID_DTYPE, GRID_NORM
-from dptransfer.data.sharded_rows import ShardedRows
+from dptransfer.data.sharded_rows import ShardedRows, stored_bytes
 from dptransfer.features import FittedFeatures
 from dptransfer.features.unit_norm import FittedUnitNorm
 
@@ -73,5 +73,5 @@ class GridPool:
         They are taken as they are, which keeps their precision, and saves the way there and back. Nobody has
         seen to their norm: whoever scores them does.
         """
-        stored = isinstance(self.rows, ShardedRows) and self.rows.stored == np.int8
-        return stored and self.precision == "int8" and self.features == FittedUnitNorm(self.shape[1])
+        small = self.precision == "int8" and stored_bytes(self.rows)
+        return small and self.features == FittedUnitNorm(self.shape[1])

@@ -11,6 +11,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.compute.cores import usable_cores
+from dptransfer.compute.cpu import squared_norms
 from dptransfer.compute.device import DEVICES, use_cuda
 from dptransfer.compute.people import grouped
 from dptransfer.compute.similarity import GRID_NORM, LARGEST_WEIGHT, ClassSimilarity
@@ -132,21 +133,25 @@ class SimilarityScores(BoundedQuery):
     def contribution_ranges(self, rows: AnyArray, labels: Labels, people: People | None = None) -> Floats:
         """Largest minus smallest contribution of each row over all candidates, ÷ `score_range`.
 
-        Products stay below 2²⁴, partial sums too, so float32 holds them exactly. Of a stored candidate that
-        is longer than the norm, and scored as zeros for it, this says too much rather than too little.
+        Products stay below 2²⁴, partial sums too, so float32 holds them exactly. A stored candidate that is
+        longer than the norm counts as it is scored: without caps as zeros.
         """
         if people is not None:
             return self._ranges_of_people(rows, labels, people)
-        low, high = self.caps
+        (low, high), one = self.caps, self.norm**2
+        uncapped = low <= 0 and high >= 2 * one
         mapped = grid_rows(self.features, rows, self.precision).astype(np.float32)
         smallest, largest = np.full(len(mapped), np.inf), np.full(len(mapped), -np.inf)
         step = max(1, MAPPED_ELEMENTS // max(1, len(mapped)))
         for start in range(0, len(self.candidates), step):
-            near = mapped @ self.candidates[start : start + step].astype(np.float32).T
+            slab = self.candidates[start : start + step].astype(np.float32)
+            near = mapped @ slab.T
+            if uncapped:
+                near[:, squared_norms(slab) > one] = 0
             smallest = np.minimum(smallest, near.min(axis=1))
             largest = np.maximum(largest, near.max(axis=1))
         # The cap is monotone, so the ends of the products are the ends of the contributions.
-        ends = [np.clip(self.norm**2 + end, low, high) for end in (smallest, largest)]
+        ends = [np.clip(one + end, low, high) for end in (smallest, largest)]
         ranges: Floats = (ends[1] - ends[0]) / self.score_range
         return ranges
 
