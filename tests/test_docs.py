@@ -138,7 +138,7 @@ def contract() -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_python_block_runs(page, tmp_path, monkeypatch):
+def test_every_python_block_runs(page, tmp_path, monkeypatch, repeatable_noise):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "default-ledger.sqlite"))
     ran = run_blocks(page.read_text(), str(page))

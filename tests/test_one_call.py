@@ -11,6 +11,7 @@ from dptransfer.sklearn import PrivateClassifier as Estimator
 from encoders.toys import MeanColour, WordLengths, pictures
 
 CLASSES = ["a", "b"]
+pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ BUDGET = ("--epsilon", "1", "--delta", "1e-5")
 
 
 @pytest.fixture(autouse=True)
-def ledger(tmp_path, monkeypatch) -> Path:
+def ledger(tmp_path, monkeypatch, repeatable_noise) -> Path:
     """No test may touch the user's own ledger."""
     path = tmp_path / "ledger.sqlite"
     monkeypatch.setenv("DPTRANSFER_LEDGER", str(path))

@@ -12,8 +12,6 @@ from dptransfer.deep.trained_parts import TrainedParts
 
 from .toys import CLASSES, labels, pictures, somewhere, tiny_network
 
-samples = pytest.importorskip("opacus.grad_sample")
-
 CLIP = 0.4
 COUNT = 12
 
@@ -58,6 +56,7 @@ def theirs(parts, theta, way, micro_batch):
     inputs = parts.network.inputs(pictures(COUNT)).contiguous()
     y = torch.from_numpy(labels(COUNT))
     total = 0.0
+    samples = pytest.importorskip("opacus.grad_sample")  # here, since loading it takes seconds
     wrapped = (
         samples.GradSampleModule(model, loss_reduction="sum")
         if way == "hooks"

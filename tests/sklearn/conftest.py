@@ -8,7 +8,7 @@ from dptransfer.sklearn.notices import warn_once
 
 
 @pytest.fixture(autouse=True)
-def own_ledger_and_fresh_notices(tmp_path, monkeypatch):
+def own_ledger_and_fresh_notices(tmp_path, monkeypatch, repeatable_noise):
     monkeypatch.setenv("DPTRANSFER_LEDGER", str(tmp_path / "ledger.sqlite"))
     warn_once.cache_clear()
 
