@@ -113,7 +113,7 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
         passes.append(Pass("public map", len(rows) * row_bytes, trial.shared(Moments(rows, root=False))))
     if isinstance(method, PoolSelection):
         counting, times = _scoring(method, facts, public, private_rows)
-        pieces = choice_pieces(counting.scored)
+        pieces = choice_pieces(counting.scored, counting.size)
         seconds = times * trial.shared(counting, 1 if method.device == "cuda" else usable_cores())
         passes.append(Pass("scoring", len(rows) * row_bytes, seconds))
         # Each member of each class is looked up in a piece; with caps that takes a class's share of scoring.
