@@ -1,10 +1,28 @@
-"""No test touches the user's ledger or cache; and packages that look installed."""
+"""No test touches the user's ledger or cache; processes that start at once; packages that look installed."""
 
+import gc
+import multiprocessing
 import os
+import socket
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+# Tests start many processes, and each of them would compile the library again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Problems as small as these are only slowed down by more threads, which spin while they wait for each other.
+for library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+
+def pytest_collection_finish():
+    """Ten thousand tests and what they import stay to the end: no garbage is looked for among them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -16,24 +34,25 @@ def cache_in_a_temporary_folder(tmp_path_factory):
         yield
 
 
-@pytest.fixture(scope="module")
-def one_thread():
-    """One thread for torch: tiny networks are only slowed down by more."""
-    torch = pytest.importorskip("torch")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="session")
-def one_thread_of_blas():
-    """One thread for linear algebra: several wait for each other longer than small products take."""
-    import scipy.optimize  # noqa: F401  its linear algebra is a library of its own, limited once it is there
-    from threadpoolctl import threadpool_limits
+def processes():
+    """Real processes, forked from a clean one that has the library imported already."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["dptransfer.methods.noisy_gd", "dptransfer.ledger", "scipy.special"])
+    return context
 
-    with threadpool_limits(1, user_api="blas"):
-        yield
+
+@pytest.fixture
+def ended(processes):
+    """Gives the exit code of a function in a process of its own."""
+
+    def exit_code(work, *given):
+        child = processes.Process(target=work, args=given)
+        child.start()
+        child.join()
+        return child.exitcode
+
+    return exit_code
 
 
 @pytest.fixture
@@ -45,18 +64,27 @@ def ray(monkeypatch):
     )
     monkeypatch.setenv("PYTHONPATH", paths)
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("GRPC_ENABLE_FORK_SUPPORT", "0")  # what a cluster forks for a client may die of it
     yield ray
     ray.shutdown()
 
 
 @pytest.fixture
 def two_nodes(ray):
-    """A Ray cluster of two nodes on this machine."""
+    """A Ray cluster of two nodes on this machine; `from_outside` is its address for those that are none."""
     from ray.cluster_utils import Cluster
 
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     small = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=small)
+    cluster = Cluster(initialize_head=True, head_node_args={**small, "ray_client_server_port": port})
+    host = cluster.address.split(":")[0]
+    cluster.from_outside = f"ray://{host}:{port}"
     cluster.second = cluster.add_node(**small)
+    for _ in range(600):  # Ray does not wait until somebody listens there
+        with suppress(OSError), socket.create_connection((host, port)):
+            break
+        time.sleep(0.1)
     yield cluster
     ray.shutdown()
     cluster.shutdown()

@@ -7,7 +7,7 @@ import pytest
 from dptransfer.data import find_images, read_public
 from dptransfer.encoders.partial import PartialRows
 from dptransfer.encoding import kept_rows
-from dptransfer.errors import ArgumentError, DataError
+from dptransfer.errors import ArgumentError, DataError, LedgerError
 from dptransfer.intake import Intake
 from encoders.toys import MeanColour, WordLengths, pictures
 
@@ -199,6 +199,10 @@ def test_a_pool_that_is_done_is_not_encoded_again_after_a_kill_in_what_follows(t
     rows = used()
     encoder.encode = again
     assert np.array_equal(rows, used())
-    with pytest.raises(DataError):  # a refusal leaves nothing
+    with pytest.raises(LedgerError):  # another budget is soon tried
+        used(LedgerError("Refused."))
+    assert left.exists()
+    assert np.array_equal(rows, used())
+    with pytest.raises(DataError):  # any other refusal leaves nothing
         used(DataError("Refused."))
     assert [entry.name for entry in tmp_path.iterdir()] == ["photos"]

@@ -6,7 +6,7 @@ import pytest
 from dptransfer.errors import ArgumentError
 from dptransfer.features import PublicMap
 from dptransfer.methods import METHODS, FromNames, FromShots, FromZero, NoisyGD, Pace, TopKPrototypes
-from dptransfer.named import named_method
+from dptransfer.named import as_method, named_method
 
 
 @pytest.mark.parametrize("name", list(METHODS))
@@ -26,6 +26,12 @@ def test_what_is_wrong_is_named():
         named_method("top-k", {"k": "many"})
     with pytest.raises(ArgumentError, match="'mean' has no 'kk'"):
         named_method("mean", {"kk": 1})
+
+
+def test_a_method_is_a_name_or_an_object_and_its_class_is_neither():
+    assert as_method("top-k") == as_method(TopKPrototypes()) == TopKPrototypes()
+    with pytest.raises(ArgumentError, match=r"got its class. Pass TopKPrototypes\(\)."):
+        as_method(TopKPrototypes)
 
 
 def test_alternatives_are_chosen_by_their_word():

@@ -97,7 +97,8 @@ def test_texts_become_a_model(ledger):
     assert model.predict([[21.0, 4.0], [2.0, 1.0]]).tolist() == CLASSES
 
 
-def test_pictures_for_a_method_on_pictures(ledger, tmp_path, one_thread):
+def test_pictures_for_a_method_on_pictures(ledger, tmp_path):
+    pytest.importorskip("torch")
     film = dpt.FiLM(encoder=PLACE, steps=1, sampling_rate=1.0)
     folder = pictures(tmp_path / "photos", 6)
     x = np.zeros((6, 8, 8, 3), dtype=np.uint8)

@@ -7,10 +7,11 @@ import pytest
 import threadpoolctl
 
 from dptransfer.errors import DPTransferError
+from dptransfer.workers.surroundings import thread_variables
 from dptransfer_lab.cells import cells_of
 from dptransfer_lab.engines import Processes, ThisProcess, run_cells
 from dptransfer_lab.measure import CellFailed
-from dptransfer_lab.pinning import share_of_cores, thread_variables
+from dptransfer_lab.pinning import share_of_cores
 from dptransfer_lab.sources import stored_arrays
 
 from .test_cells import cells as made_cells

@@ -17,7 +17,6 @@ from dptransfer_lab.study import parse_study
 from dptransfer_lab.tasks import task_of
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 SIDE = 8
 NAMES = ("blue", "green", "red")

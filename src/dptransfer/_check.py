@@ -64,7 +64,7 @@ def probability(name: str, value: float) -> float:
 def fraction(name: str, value: float) -> float:
     """A number strictly between 0 and 1, and not subnormal."""
     if not (_is_finite(value) and sys.float_info.min <= value < 1):
-        raise ArgumentError(f"{name} must lie strictly between 0 and 1; got {value!r}.")
+        raise ArgumentError(f"{name} must lie strictly between 0 and 1; got {value!r}. Choose such a one.")
     return _plain(value)
 
 
@@ -91,7 +91,7 @@ def one_of(name: str, value: str, allowed: Collection[str]) -> str:
     """One of a fixed list of words."""
     if value not in allowed:
         choices = ", ".join(sorted(allowed))
-        raise ArgumentError(f"{name} must be one of {choices}; got {value!r}.")
+        raise ArgumentError(f"{name} must be one of {choices}; got {value!r}. Choose one of them.")
     return value
 
 

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dptransfer.errors import ArgumentError, DataError
+from dptransfer.errors import ArgumentError, DataError, LedgerError
 from dptransfer.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -167,8 +167,8 @@ def kept_rows(
 ) -> Iterator[Path]:
     """Rows of images or texts in an `.emb` folder beside these, until whoever asked for them is done.
 
-    It is gone afterwards. What a killed or interrupted run had encoded stays, all of it until the run is
-    done, and the same call goes on from there.
+    It is gone afterwards. What a killed or interrupted run had encoded stays, or one that the ledger refused,
+    all of it until the run is done, and the same call goes on from there.
 
     Args:
         found: the images or texts.
@@ -183,7 +183,7 @@ def kept_rows(
     home = home if os.access(home.absolute().parent, os.W_OK) else out
     # A name that is nobody else's: private and public rows may both have to lie beside `out`.
     rows = _beside(home, f".{'public-' if public else ''}rows-of-{out.name}.emb")
-    done = False
+    draft, done = _beside(rows, ".partial"), False
     try:
         report = encode_to(
             rows, found, encoder, refuse=refuse, overwrite=True, public=public, keep_partial=True
@@ -191,13 +191,15 @@ def kept_rows(
         done = True
         refuse(report.unreadable)
         yield rows
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, LedgerError) as stopped:
         done = False
+        if isinstance(stopped, LedgerError) and not public:  # another name or budget is soon tried
+            stopped.add_note(f"The rows stay in '{draft}' for the next try; delete them if there is none.")
         raise
     finally:
         shutil.rmtree(rows, ignore_errors=True)
         if done:
-            shutil.rmtree(_beside(rows, ".partial"), ignore_errors=True)
+            shutil.rmtree(draft, ignore_errors=True)
 
 
 def held_in(path: Path) -> Path:

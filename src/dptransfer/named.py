@@ -48,6 +48,9 @@ def as_method(method: str | PrivateMethod) -> PrivateMethod:
     """A method object as it is; a name as the method of that name, with its defaults."""
     from dptransfer.methods import PrivateMethod
 
+    if isinstance(method, type) and issubclass(method, PrivateMethod):
+        made = f"{method.__name__}()"
+        raise ArgumentError(f"A method is given by its name or as an object; got its class. Pass {made}.")
     return method if isinstance(method, PrivateMethod) else named_method(str(method), {})
 
 

@@ -24,7 +24,6 @@ from dptransfer.privacy import (
 )
 from dptransfer.queries.base import BoundedQuery
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 DELTA = 1e-5
 ZERO, LONG = 0, 1
@@ -53,9 +52,11 @@ CASES = [
 ]
 
 
-def small(name):
-    """The method as it comes; on pictures with a tiny network."""
-    return quick(METHODS[name]) if METHODS[name].takes is PrivateImages else METHODS[name]()
+def small(name, **settings):
+    """The method as it comes; on pictures with a tiny network, and on samples with few steps."""
+    if METHODS[name].takes is PrivateImages:
+        return quick(METHODS[name])
+    return METHODS[name](**settings, **{"steps": 12} if hasattr(METHODS[name], "sampling_rate") else {})
 
 
 def losses(method, relation=ADD, epsilon=1.0, private=PRIVATE, **amount):
@@ -86,16 +87,14 @@ def test_no_row_of_any_method_loses_more_than_was_promised(name, relation):
 
 @pytest.mark.parametrize("name", ["mean", "noisy-gd", "dpsgd", "adamix", "least-squares", "public"])
 def test_a_row_that_contributes_nothing_loses_nothing(name):
-    found = losses(METHODS[name]())
+    found = losses(small(name))
     assert found.epsilons[ZERO] == 0.0
     assert (np.delete(found.epsilons, ZERO) > 0).all()
 
 
 @pytest.mark.parametrize("name", ["mean", "noisy-gd", "ngd", "dpsgd", "least-squares"])
 def test_a_worst_case_row_loses_all_that_was_promised(name):
-    found = losses(
-        METHODS[name]() if name in {"mean", "least-squares"} else replace(METHODS[name](), clip=0.05)
-    )
+    found = losses(small(name, **{} if name in {"mean", "least-squares"} else {"clip": 0.05}))
     assert found.epsilons[LONG] >= 0.99 * found.guarantee.epsilon
 
 
@@ -241,7 +240,7 @@ def of_persons():
 
 PERSONS = of_persons()
 OF_PERSONS = [
-    pytest.param(name, relation, marks=[pytest.mark.slow] * (name == "global-adapt"))
+    (name, relation)
     for name, relation in CASES
     if Unit.PERSON in METHODS[name].units and name not in {"auto", "only-public"}
 ]
@@ -259,15 +258,14 @@ def test_no_person_loses_more_than_was_promised(name, relation):
 
 @pytest.mark.parametrize("name", ["mean", "noisy-gd", "dpsgd", "least-squares", "public", "top-k"])
 def test_a_person_who_contributes_nothing_loses_nothing(name):
-    found = losses(METHODS[name](), private=PERSONS)
+    found = losses(small(name), private=PERSONS)
     assert found.epsilons[ZERO] == 0.0
     assert (np.delete(found.epsilons, ZERO) > 0).all()
 
 
 @pytest.mark.parametrize("name", ["mean", "noisy-gd", "ngd", "dpsgd"])
 def test_forty_long_rows_of_a_person_lose_all_that_was_promised_and_no_more(name):
-    method = METHODS[name]() if name == "mean" else replace(METHODS[name](), clip=0.05)
-    found = losses(method, private=PERSONS)
+    found = losses(small(name, **{} if name == "mean" else {"clip": 0.05}), private=PERSONS)
     assert 0.99 * found.guarantee.epsilon <= found.epsilons[LONG] <= found.guarantee.epsilon
 
 

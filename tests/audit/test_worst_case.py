@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dptransfer.audit import excess_over_claim, gaussian_epsilon
-from dptransfer.compute.softmax_gradient import RESIDUAL_NORM, probabilities, whole_numbers
+from dptransfer.compute.exact_softmax import probabilities
+from dptransfer.compute.softmax_gradient import RESIDUAL_NORM, whole_numbers
 from dptransfer.data import PrivateEmbeddings, PrivateImages, PublicEmbeddings
 from dptransfer.features import UnitNorm
 from dptransfer.ledger import Ledger

@@ -71,7 +71,7 @@ def test_the_assumed_size_is_the_one_that_auto_assumes():
     assert "100 people per class, as no size is declared" in auto._sizes(people.facts)
 
 
-def test_without_a_pool_of_rows_it_says_what_is_missing(tmp_path):
+def test_without_a_pool_of_rows_it_says_what_is_missing():
     few = check(private(), PublicEmbeddings(rows(20)))
     assert few.expected == ()
     assert "Accuracy to expect: the pool has 20 rows" in few.unchecked[-1]

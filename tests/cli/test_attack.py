@@ -35,6 +35,14 @@ def test_the_report_is_in_plain_words_and_says_what_the_guarantee_allows(cli, da
     assert "did better than the guarantee allows" not in text
 
 
+def test_a_hold_out_makes_attacks_look_weaker_and_that_is_said(cli, data, model, tmp_path):
+    against = ("--members", data / "private.npz", "--others", data / "test.npz")
+    assert "kept from the fit" not in cli("attack", model, *against).stderr
+    words = ("--classes", CLASSES, *BUDGET, "--method", "mean", "--holdout", "0.25", "--out", tmp_path / "m")
+    cli("fit", data / "private.npz", *words)
+    assert "kept from the fit with probability 0.25" in cli("attack", tmp_path / "m", *against).stderr
+
+
 def test_rates_come_with_intervals_and_with_what_the_guarantee_allows_there(cli, data, model):
     text = cli("attack", model, "--members", data / "test.npz", "--others", data / "private.npz").stdout
     (line,) = [line for line in text.splitlines() if line.lstrip().startswith("10%")]

@@ -97,7 +97,7 @@ def test_json_has_findings_and_the_warning(cli, photos):
     assert told["sections"][0]["title"] == "Private: pictures of one colour (1)"
 
 
-def test_people_and_declared_facts_go_in(cli, data, tmp_path):
+def test_people_and_declared_facts_go_in(cli, data):
     with np.load(data / "private.npz") as old:
         np.savez("private.npz", **old, who=np.arange(300) // 3)
     np.savez("pool.npz", x=np.random.default_rng(0).normal(size=(250, 16)))

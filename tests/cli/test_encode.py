@@ -64,10 +64,16 @@ def test_a_folder_per_class(cli_json, photos, encoder):
     assert read_table("p.emb").name == "clinic-a"
 
 
+def test_rows_are_not_encoded_again(cli):
+    said = cli("encode", "p.emb", "--out", "q.emb", code=2).stderr
+    assert "'p.emb' holds rows. Give it to dptransfer fit." in said
+
+
 def test_csv_with_declared_classes(cli, photos, encoder):
     Path("list.csv").write_text("path,label\nphotos/red/00.png,red\nphotos/blue/00.png,blue\n")
     assert "--classes" in cli("encode", "list.csv", "--encoder", encoder, "--out", "p.emb", code=2).stderr
-    cli("encode", "list.csv", "--encoder", encoder, "--out", "p.emb", "--classes", "blue,green,red")
+    told = cli("encode", "list.csv", "--encoder", encoder, "--out", "p.emb", "--classes", "blue,green,red")
+    assert "3: blue, green, red" in told.stdout
     assert read_private("p.emb").facts.classes == ("blue", "green", "red")
 
 
@@ -333,7 +339,7 @@ def same_people(found, told):
     return {(a, b) for a, b in zip(found, told, strict=True)} == {(n, n) for n in range(6)}
 
 
-def test_people_by_folder_all_the_way_to_a_release(cli, cli_json, photos, encoder, tmp_path):
+def test_people_by_folder_all_the_way_to_a_release(cli, cli_json, photos, encoder):
     by_person(photos)
     told = cli_json(
         "encode", photos, "--encoder", encoder, "--out", "p.emb", "--person", "folder", "--batch", "5"

@@ -6,7 +6,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
 
-def test_an_encoder_is_exported_and_encodes(cli, cli_json, tmp_path):
+def test_an_encoder_is_exported_and_encodes(cli_json, tmp_path):
     told = cli_json("encoder", "export", "small-cnn", "cnn.onnx", "--image-size", "8")
     assert told["output"] == "rows (1, 128)"
     assert "x8 bicubic bytes" in told["encoder"]

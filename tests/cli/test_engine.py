@@ -34,6 +34,14 @@ def test_nothing_named_is_this_process_and_a_number_alone_means_processes():
     assert workers_from(None, 3, None) == workers_from("processes", 3, None) == Processes(3)
 
 
+@pytest.mark.parametrize(("gpus", "processes"), [(0, 1), (4, 4)])
+def test_of_processes_on_gpus_there_is_one_for_each(gpus, processes, monkeypatch):
+    monkeypatch.setattr("dptransfer.encoders.device.gpu_count", lambda: gpus)
+    assert workers_from("processes", None, None, "cuda") == Processes(processes)
+    assert workers_from("processes", 2, None, "cuda") == Processes(2)
+    assert workers_from("processes", None, None, "cpu") == Processes(None)
+
+
 def test_a_cluster_named_in_the_environment_is_not_taken(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     with pytest.raises(ArgumentError, match="the cluster that you name"):

@@ -32,6 +32,7 @@ def test_fit_says_what_was_charged_where_and_written(cli, data, ledger, tmp_path
     out = " ".join(cli("fit", *words).stdout.split())
     for said in (
         "'clinic-a'",
+        "Classes 3: cat, dog, bird. Their names are public",
         str(ledger),
         "This model is (ε = ",
         "balanced accuracy",
@@ -70,7 +71,7 @@ def test_methods_that_choose_public_rows(cli, data, method):
     assert read_release("model").provenance.method == method
 
 
-def test_emb_folders_bring_their_own_declaration(cli, data, tmp_path):
+def test_emb_folders_bring_their_own_declaration(cli, data):
     with np.load(data / "private.npz") as arrays:
         write_embeddings("p.emb", arrays["x"], arrays["y"], classes=["cat", "dog", "bird"], name="clinic-b")
     cli("fit", "p.emb", "-m", "mean", "-e", "1", "-d", "1e-5", "--out", "model")
@@ -299,7 +300,7 @@ def test_linear_heads_from_the_command_line(cli, cli_json, data, method):
     assert "Verified" in cli("verify", "model").stdout
 
 
-def test_the_card_tells_of_shots_beside_the_pool(cli, cli_json, data):
+def test_the_card_tells_of_shots_beside_the_pool(cli, data):
     words = (*FIT, "--method", "adamix", "--set", "steps=3", "--public", data / "pool.npz")
     cli("fit", data / "private.npz", *words, "--shots", data / "shots.npz", "--out", "model")
     record = read_release("model").provenance.public

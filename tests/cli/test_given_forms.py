@@ -74,7 +74,7 @@ def test_pictures_of_an_archive_that_cannot_be_read_are_called_by_their_names_in
     assert Path("photos.zip.problems.txt").read_text().startswith("cat/broken.png")
 
 
-def test_a_table_of_pictures_becomes_a_release(cli, cli_json, tmp_path):
+def test_a_table_of_pictures_becomes_a_release(cli, cli_json):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -142,7 +142,7 @@ def test_options_for_rows_are_refused_for_methods_on_pictures(cli, tmp_path):
         assert f"{option} is for methods on rows" in said
 
 
-def test_the_column_of_labels_is_named_wherever_a_table_is_given(cli, cli_json, tmp_path):
+def test_the_column_of_labels_is_named_wherever_a_table_is_given(cli, cli_json):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 200)
     x = 3 * np.eye(2)[y] + rng.normal(size=(200, 2))
@@ -189,6 +189,18 @@ def test_a_fit_that_is_not_covered_is_refused_before_folders_are_encoded(cli, tm
     assert "above its budget" in cli(*words, "-e", "2", code=2).stderr
     assert "above its budget" in cli(*words, "-e", "2", "--holdout", "0.2", code=2).stderr
     cli(*words, "-e", "0.5", code=130)
+
+
+def test_what_was_encoded_stays_where_the_ledger_refuses_and_is_gone_when_a_fit_is_done(cli, tmp_path):
+    folder = pictures(tmp_path / "photos", 40)
+    cli("fit", folder, *FIT, "--name", "one", "--out", "first")
+    said = cli("fit", folder, *FIT, "--name", "two", "--out", "second", code=2).stderr
+    kept = tmp_path / "photos.rows-of-second.emb.partial"
+    assert "with --name 'one', or pass --set data.new_data_set=true" in said
+    assert f"The rows stay in '{kept}' for the next try" in said
+    assert kept.stat().st_mode & 0o777 == 0o700
+    cli("fit", folder, *FIT, "--name", "one", "--out", "second")
+    assert not list(tmp_path.glob("photos.*"))
 
 
 def test_a_picture_that_a_release_cannot_read_is_refused_with_what_can_be_done_there(cli, tmp_path):

@@ -89,11 +89,13 @@ def killed(process, chance, victim):
             process.kill()
             process.wait()
             # They hold private rows, and do not outlive it.
-            assert all(select.select([handle], [], [], 5)[0] for handle in workers)
+            assert all(select.select([handle], [], [], 60)[0] for handle in workers)
             return True
         for handle in workers[:1]:
-            signal.pidfd_send_signal(handle, signal.SIGKILL)
-        return bool(workers)
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                return True
+        return False
     finally:
         for handle in workers:
             os.close(handle)

@@ -125,7 +125,7 @@ def test_a_reader_that_leaves_early_is_no_error(model):
     assert done.stderr == ""
 
 
-def test_debug_shows_the_traceback_wherever_it_stands(cli):
+def test_debug_shows_the_traceback_wherever_it_stands():
     for words in (("--debug", "verify", "nowhere"), ("verify", "nowhere", "--debug")):
         result = CliRunner().invoke(app, words)
         assert result.exit_code == 2
@@ -148,14 +148,14 @@ def test_a_group_without_a_command_shows_its_help(words):
 @pytest.mark.parametrize(
     ("problem", "code", "words"),
     [
-        (KeyboardInterrupt(), 130, "Interrupted"),
+        (KeyboardInterrupt(), 130, "Interrupted.\n"),
         (KeyboardInterrupt("The budget is spent."), 130, "The budget is spent."),
         (OSError(28, "No space left on device", "model"), 2, "Free some space"),
         (PermissionError(13, "Permission denied", "model"), 2, "Change its permissions"),
         (MemoryError(), 2, "memory"),
     ],
 )
-def test_what_a_command_may_run_into(cli, monkeypatch, problem, code, words):
+def test_what_a_command_may_run_into(monkeypatch, problem, code, words):
     def fail(path):
         raise problem
 
@@ -164,6 +164,17 @@ def test_what_a_command_may_run_into(cli, monkeypatch, problem, code, words):
     assert result.exit_code == code
     assert words in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("encode", "The same command goes on where it stopped."),
+        ("fit", "An encoding goes on where it stopped, and 'dptransfer ledger show' says what was charged."),
+    ],
+)
+def test_an_interruption_says_what_goes_on(command, said):
+    assert one_line(KeyboardInterrupt(), command) == f"Interrupted. {said}"
 
 
 def test_a_programming_error_is_not_hidden(monkeypatch):

@@ -21,7 +21,6 @@ from dptransfer.privacy import Budget, Unit
 from dptransfer.release import read_release
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 COLOURS = ("blue", "green", "red")
 FILM = (
@@ -61,7 +60,7 @@ def photos(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def fitted(photos, one_thread, tmp_path_factory):
+def fitted(photos, tmp_path_factory):
     """A release of FiLM, tested as it was fitted, and its ledger."""
     folder = tmp_path_factory.mktemp("release")
     words = ["fit", photos / "private", *FILM, *BUDGET, "--test", photos / "test", "--name", "photos"]

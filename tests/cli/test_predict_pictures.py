@@ -1,5 +1,6 @@
 """`predict` and `evaluate` on a release that changes an encoder: pictures go through the changed one."""
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ from PIL import Image
 
 from dptransfer.accounting import guarantee_of
 from dptransfer.data import Facts, write_embeddings
-from dptransfer.encoders import EncoderDelta, adapted, get_encoder
+from dptransfer.encoders import EncoderDelta, adapted, encoder_of, get_encoder
 from dptransfer.features import UnitNorm
 from dptransfer.privacy import GaussianEvent, Relation
 from dptransfer.release import CosineHead, PrivateClassifier, Provenance, read_release
@@ -63,6 +64,21 @@ def test_photos_are_encoded_by_the_changed_encoder(cli_json, release, photos, en
     picture = [Image.new("RGB", (40, 40), COLOURS["red"])]
     assert told["red"]["score"] == pytest.approx(model.predict_proba(changed.encode(picture)).max(), rel=1e-4)
     assert told["red"]["score"] != pytest.approx(model.predict_proba(plain.encode(picture)).max(), rel=1e-2)
+
+
+def test_a_changed_encoder_is_made_again_in_other_processes(encoders):
+    _, delta, changed = encoders
+    again = pickle.loads(pickle.dumps(encoder_of(delta.base, delta=delta).made_by))()
+    assert again.identity == changed.identity
+    picture = [Image.new("RGB", (40, 40), COLOURS["red"])]
+    assert (again.encode(picture) == changed.encode(picture)).all()
+
+
+@pytest.mark.slow
+def test_other_processes_predict_with_the_changed_encoder(cli, release, photos):
+    whole = cli("predict", release, photos).stdout
+    cli("predict", release, photos, "--out", "parts", "--engine", "processes", "--workers", "1")
+    assert Path("parts/part-00000.csv").read_text() == whole
 
 
 def test_rows_of_the_changed_encoder_are_taken_and_those_of_the_plain_one_refused(

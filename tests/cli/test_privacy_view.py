@@ -60,6 +60,12 @@ def test_persons_are_named(capsys):
     assert privacy_json("dpsgd", Guarantee(1.0, 1e-5, ADD, unit=Unit.PERSON), [person])["unit"] == "person"
 
 
+def test_an_attack_is_on_what_the_relation_protects():
+    assert attack_sentence([ROUNDS]).startswith("any membership attack finds at most ")
+    replaced = attack_sentence([replace(ROUNDS, relation=Relation.REPLACE_ONE)])
+    assert replaced.startswith("any attack that tells members from their replacements finds at most ")
+
+
 def test_disjoint_parts_are_told_apart(capsys):
     words = " ".join(shown(capsys, [DisjointEvent(((ROUNDS,), (CHOICE,)), label="fit and hold-out")]))
     assert "1 fit and hold-out one of 2 parts (1) gradients: noise multiplier 20, 28 times; (2)" in words

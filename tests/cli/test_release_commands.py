@@ -29,6 +29,24 @@ def broken(model, tmp_path) -> Path:
     return copy
 
 
+def test_a_folder_that_is_no_release_is_called_so(cli, tmp_path):
+    (tmp_path / "photos").mkdir()
+    for words in (("predict", "photos", "x.npz"), ("card", "photos"), ("evaluate", "photos", "x.npz")):
+        said = cli(*words, code=2).stderr
+        assert "has a file release.json; 'photos' has none. Give the directory" in said
+
+
+def test_the_card_never_has_the_name_that_the_ledger_knows(cli, data, model, tmp_path):
+    own = tmp_path / "own"
+    shutil.copytree(model, own)
+    with np.load(data / "test.npz") as arrays:
+        write_embeddings("t.emb", arrays["x"], arrays["y"], classes=["cat", "dog", "bird"], name="ward 7")
+    cli("evaluate", own, "t.emb", "--add-to-card")
+    card = (own / "CARD.md").read_text() + (own / "release.json").read_text()
+    assert "t.emb" in card.replace("\\", "")
+    assert "ward 7" not in card
+
+
 def test_predictions_are_csv_in_a_pipe(cli, data, model):
     rows = list(csv.DictReader(io.StringIO(cli("predict", model, data / "test.npz").stdout)))
     with np.load(data / "test.npz") as arrays:
@@ -85,7 +103,7 @@ def test_predictions_are_written_to_a_new_file(cli, data, model):
         (("other.emb",), "one encoder"),
     ],
 )
-def test_predict_refuses(cli, data, words, said, tmp_path):
+def test_predict_refuses(cli, data, words, said):
     Path("a.jpg").touch()
     rows = np.load(data / "private.npz")
     me, you = EncoderIdentity("me", "0" * 64, "rgb 8"), EncoderIdentity("you", "1" * 64, "rgb 8")
@@ -121,7 +139,11 @@ def test_evaluate_as_json(cli_json, data, model):
 
 @pytest.mark.parametrize(
     ("source", "said"),
-    [("pool.npz", "must have labels"), ("other.npz", "one dimension"), ("no.emb", "must exist")],
+    [
+        ("pool.npz", "must have labels"),
+        ("other.npz", "other.npz' must have one dimension"),
+        ("no.emb", "must exist"),
+    ],
 )
 def test_evaluate_refuses(cli, data, model, source, said):
     assert said in cli("evaluate", model, data / source, code=2).stderr
@@ -134,7 +156,7 @@ def test_a_part_of_a_file_is_named_by_the_option_that_evaluate_has(cli, data, mo
     cli("evaluate", model, "s.npz", "--split", "test")
 
 
-def test_evaluate_with_many_classes_lists_mistakes(cli, tmp_path):
+def test_evaluate_with_many_classes_lists_mistakes(cli):
     rng = np.random.default_rng(0)
     np.savez("many.npz", x=rng.normal(size=(200, 8)), y=rng.integers(0, 20, 200))
     cli("fit", "many.npz", "--classes", "20", "-m", "mean", "-e", "1", "-d", "1e-5", "--out", "m")
@@ -178,6 +200,14 @@ def test_cards(cli, model, form, start):
     out = cli("card", model, "--format", form).stdout
     assert out.lower().startswith(start.lower())
     assert "balanced accuracy" in out  # the evaluation of fit --test
+
+
+def test_the_name_of_a_file_says_how_the_card_is_written(cli, model):
+    for name, start in (("c.html", "<!doctype"), ("c.MD", "# "), ("c.json", "{"), ("c.txt", "Privacy")):
+        cli("card", model, "--out", name)
+        assert Path(name).read_text().lower().startswith(start.lower())
+    cli("card", model, "--format", "text", "--out", "d.html")
+    assert Path("d.html").read_text().startswith("Privacy")
 
 
 def test_the_card_has_colours_on_a_terminal_and_none_in_a_pipe(cli, model):

@@ -13,8 +13,11 @@ import numpy as np
 import pytest
 
 from dptransfer.data import read_table, write_embeddings
+from dptransfer.data.identity import EncoderIdentity
+from dptransfer.encoders.shards import EncodeShard
+from dptransfer.release import predicted_shards
 
-from .test_encode import encoder, owned, photos
+from .test_encode import FIT, encoder, owned, photos
 
 __all__ = ["encoder", "photos"]  # fixtures
 EVERY = "--engine", "processes", "--workers", "2"
@@ -127,12 +130,113 @@ def test_unfinished_parts_are_taken_up_for_the_same_model_and_rows_alone(cli, mo
 def test_what_cannot_be_predicted_in_parts_is_said_before_anything_is_done(cli, model, pool, photos):
     for words, said in (
         ((pool, pool, "--out", "parts"), "one pool"),
-        ((photos, "--out", "parts"), "Encode them first"),
+        (("nowhere", "--out", "parts"), "nowhere"),
+        ((photos, "--out", "parts"), "the release names none. Pass --encoder NAME"),
         ((pool,), "--out names none"),
-        ((pool, "--out", "parts.csv"), "--out names none"),
+        ((photos, "--out", "parts.csv"), "--out names none"),
     ):
         assert said in cli("predict", model, *words, "--shard-rows", "8", code=2).stderr
     assert not list(Path().glob("parts*"))
+
+
+@pytest.fixture
+def colours(cli, photos, encoder):
+    """A model of pictures, and the words that ask it about some in parts of five."""
+    cli("fit", photos, "--encoder", encoder, *FIT, "--out", "colours")
+    return lambda what, *more: (
+        *("predict", "colours", what, "--encoder", encoder),
+        *("--out", "parts", "--shard-rows", "5", *more),
+    )
+
+
+@pytest.mark.parametrize("form", ["folder", "archive", "list"])
+def test_pictures_are_predicted_in_parts_as_in_one_go(cli, photos, encoder, colours, form):
+    what = {"folder": photos, "archive": "packed.zip", "list": "list.csv"}[form]
+    if form == "archive":
+        shutil.make_archive("packed", "zip", photos)
+    Path("list.csv").write_text("path\n" + "".join(f"{one}\n" for one in sorted(photos.rglob("*.png"))))
+    whole = cli("predict", "colours", what, "--encoder", encoder).stdout
+    said = cli(*colours(what)).stderr
+    assert "24 inputs in 5 parts" in said
+    assert joined("parts") == whole
+    assert whole.count("red/") >= 12
+    assert sorted(path.name for path in Path().glob("parts*")) == ["parts"]
+    assert Path("parts").stat().st_mode & 0o777 == 0o700
+
+
+def test_texts_are_predicted_in_parts_as_in_one_go(cli, lengths):
+    Path("new.txt").write_text("".join(f"{'long ' * (number % 5)}text\n" for number in range(13)))
+    whole = cli("predict", lengths, "new.txt", "--out", "whole.jsonl")
+    cli("predict", lengths, "new.txt", "--out", "parts", "--shard-rows", "4", "--json")
+    lines = [file.read_text() for file in sorted(Path("parts").iterdir())]
+    assert len(lines) == 4
+    assert "".join(lines) == Path("whole.jsonl").read_text()
+    assert not whole.stdout
+
+
+@pytest.fixture
+def lengths(cli, monkeypatch):
+    """A model that tells long texts from short ones."""
+
+    class Lengths:
+        kind, dimension, identity = "text", 2, EncoderIdentity("lengths", "0" * 64, "long, short")
+
+        def encode(self, batch):
+            return np.array([[len(text) > 9, len(text) / 99] for text in batch], dtype=np.float32)
+
+    monkeypatch.setattr("dptransfer.encoders.get_encoder", lambda *a, **b: Lengths())
+    monkeypatch.setattr("dptransfer.encoders.encoder_of", lambda *a, **b: Lengths())
+    Path("t.csv").write_text("text,label\n" + "a b c d e f g,long\nhi,short\n" * 20)
+    cli("fit", "t.csv", "--encoder", "minilm", "--classes", "long,short", *FIT, "--out", "texts")
+    return "texts"
+
+
+DIE_IN = {"encoding": (EncodeShard, "_encoded"), "predicting": (predicted_shards, "written")}
+
+
+@pytest.mark.parametrize(("dies_in", "kept"), [("encoding", 2), ("predicting", 5)])
+def test_unfinished_parts_of_pictures_go_on_and_encode_no_picture_twice(
+    cli, photos, encoder, colours, dies_in, kept, monkeypatch
+):
+    whole = cli("predict", "colours", photos, "--encoder", encoder).stdout
+    where, what = DIE_IN[dies_in]
+    real, calls = getattr(where, what), []
+
+    def dies(*given, **how):
+        calls.append(given)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*given, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(where, what, dies)
+        cli(*colours(photos), code=130)
+    assert len(list(Path("parts.rows.partial").glob("*.npy"))) == kept
+    assert Path("parts.rows.partial").stat().st_mode & 0o777 == 0o700
+    encoded, encode = [], EncodeShard._encoded
+    monkeypatch.setattr(
+        EncodeShard, "_encoded", lambda self, items, **how: encoded.append(1) or encode(self, items, **how)
+    )
+    cli(*colours(photos))
+    assert len(encoded) == 5 - kept
+    assert joined("parts") == whole
+    assert sorted(path.name for path in Path().glob("parts*")) == ["parts"]
+
+
+def test_pictures_that_cannot_be_read_are_named_in_parts_too(cli, photos, colours):
+    bad = photos / "red/bad.png"
+    for content, why in (
+        (b"no picture", "cannot be read"),
+        ((photos / "red/00.png").read_bytes()[:60], "breaks off"),
+    ):
+        bad.write_bytes(content)
+        said = cli(*colours(photos), code=2).stderr
+        assert "red/bad.png" in said
+        assert why in said
+        assert not list(Path().glob("parts*"))
+    bad.unlink()
+    cli(*colours(photos))
+    assert len(list(Path("parts").iterdir())) == 5
 
 
 def workers_of(running):
@@ -143,12 +247,19 @@ def workers_of(running):
 
 
 @pytest.mark.slow
-def test_other_processes_encode_and_predict_the_same(cli, cli_json, photos, encoder, model, pool):
+def test_other_processes_encode_and_predict_the_same(cli, photos, encoder, model, pool):
     cli("encode", photos, "--encoder", encoder, "--out", "one.emb")
     cli("encode", photos, "--encoder", encoder, "--out", "many.emb", "--shard-rows", "5", *EVERY)
     assert np.array_equal(rows_of("one.emb"), rows_of("many.emb"))
     whole = cli("predict", model, pool).stdout
     cli("predict", model, pool, "--out", "parts", "--shard-rows", "8", *EVERY)
+    assert joined("parts") == whole
+
+
+@pytest.mark.slow
+def test_other_processes_predict_the_same_of_pictures(cli, photos, encoder, colours):
+    whole = cli("predict", "colours", photos, "--encoder", encoder).stdout
+    cli(*colours(photos, *EVERY))
     assert joined("parts") == whole
 
 
@@ -169,7 +280,7 @@ def test_a_cluster_encodes_and_predicts_the_same(cli, photos, encoder, model, po
 
 @pytest.mark.slow
 @pytest.mark.parametrize("who", ["driver", "worker"])
-def test_a_kill_in_the_middle_changes_no_byte(cli, cli_json, photos, encoder, who, tmp_path):
+def test_a_kill_in_the_middle_changes_no_byte(cli, cli_json, photos, encoder, who):
     """A worker that is killed is replaced; after a kill of the command itself, the same command goes on."""
     words = ["encode", str(photos), "--encoder", str(encoder), "--shard-rows", "1", "--batch", "1", "--out"]
     cli(*words, "whole.emb")

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from contracts.rows import squared_length, steady
 from dptransfer.compute import person_gradients as kernel
+from dptransfer.compute.exact_softmax import IntegerLogits
 from dptransfer.compute.people import by_size
 from dptransfer.compute.person_gradients import FINE_RESIDUAL_NORM, PersonGradients
-from dptransfer.compute.softmax_gradient import IntegerLogits, residual_lattice, residuals
+from dptransfer.compute.softmax_gradient import residual_lattice, residuals
 
 ROW_NORM = 2**16
 WIDTH = 5

@@ -84,26 +84,28 @@ def test_an_error_is_raised_when_nothing_is_running_any_more(count):
 
 def test_who_stops_listening_stops_the_work():
     done = []
-    results = side_by_side(lambda part: (time.sleep(0.005), done.append(part)), range(200), 2)
+    results = side_by_side(lambda part: (time.sleep(0.005), done.append(part)), range(2000), 2)
     next(results)
     results.close()
     finished = len(done)
     time.sleep(0.03)
-    assert len(done) == finished < 200
+    assert len(done) == finished < 2000
 
 
 def test_something_else_is_done_meanwhile_and_has_ended_with_the_block():
-    here, begun, ended = threading.get_ident(), threading.Event(), []
+    here, begun, seen, ended = threading.get_ident(), threading.Event(), threading.Event(), []
 
     def work():
         begun.set()
+        assert seen.wait(60)
         time.sleep(0.02)
         ended.append(threading.get_ident())
         return 7
 
     with meanwhile(work) as other:
-        assert begun.wait(10)  # it runs while this does
+        assert begun.wait(60)  # it runs while this does
         assert ended == []
+        seen.set()
     assert other.result() == 7
     assert ended != [here]
     ended.clear()

@@ -16,9 +16,6 @@ from .pictures import PICTURES, quick
 CAUGHT = (AssertionError, DPTransferError, ValueError, IndexError)
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 @pytest.fixture(autouse=True)
 def names_without_a_model(monkeypatch):
     """A text tower that gives each class an axis of its own."""

@@ -33,7 +33,6 @@ from .method_suite import (
 from .test_method_suite import names_without_a_model, small
 
 __all__ = ["names_without_a_model"]
-pytestmark = pytest.mark.usefixtures("one_thread")
 REFUSING = {"coinpress": "public numbers of rows"}
 BOUNDING = [name for name in METHODS if name not in REFUSING]
 LOUD = 40

@@ -57,7 +57,7 @@ def test_damage_is_one_error(saved):
         read_table(saved)
 
 
-def test_offsets_that_lead_out_of_the_file_are_refused(tmp_path, saved):
+def test_offsets_that_lead_out_of_the_file_are_refused(saved):
     """They would be followed only when a cell is looked at, and end the process."""
     table = pa.table({"text": ["a" * 40, "b" * 40], "label": [0, 1]})
     with pa.OSFile(str(saved / "data-0.arrow"), "wb") as file:

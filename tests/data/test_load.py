@@ -97,7 +97,7 @@ def with_people(tmp_path):
     return write_embeddings(tmp_path / "people.emb", X, [0, 1, 1, 0], people=WHO, **how)
 
 
-def test_rows_with_people_on_record_protect_persons_unless_that_is_declined(with_people, tmp_path):
+def test_rows_with_people_on_record_protect_persons_unless_that_is_declined(with_people):
     private = read_private(with_people, person_bound=2.0, rows_per_person=1.5)
     assert private.people.tolist() == [0, 1, 0, 2]
     assert (private.facts.unit, private.facts.person_bound) == (Unit.PERSON, 2.0)

@@ -67,7 +67,7 @@ def test_a_declared_grey_range_reaches_the_child_which_ends_when_nobody_asks_any
     assert np.array_equal(found, np.asarray(open_image(tmp_path / "a.png", (0, 2000))))
     child = apart._child
     child.stdin.close()
-    assert child.wait(timeout=20) == 0
+    assert child.wait(timeout=60) == 0
     child.stdout.close()
 
 

@@ -3,9 +3,8 @@ import torch
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
-    """Networks as small as these are only slowed down by more."""
+def as_many_threads_as_before():
+    """Whatever a test sets."""
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)

@@ -25,8 +25,7 @@ def asked(train="film", count=13, *, pixels=None, micro_batch=4, clip=1.0, far=1
     return query, np.arange(len(pixels)), labels(len(pixels))
 
 
-@pytest.mark.parametrize("relation", Relation)
-def test_one_picture_moves_the_sum_as_far_as_is_said_and_no_farther(relation):
+def test_one_picture_moves_the_sum_as_far_as_is_said_and_no_farther():
     query, positions, y = asked(clip=0.05, far=3.0)
     others = query(positions[2:], y[2:])
     moved = [

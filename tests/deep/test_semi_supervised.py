@@ -24,15 +24,6 @@ def stripes(count, seed):
     return noisy.clip(0, 255).astype(np.uint8), labels
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """So small a network is only slowed down by more."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def network():
     return network_of("small-cnn", size=SIDE)

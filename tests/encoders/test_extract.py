@@ -112,12 +112,10 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(images, tmp_path, batches)
 
 def test_a_killed_process_goes_on_and_ends_the_same(images, tmp_path):
     encode_images(images, MeanColour(), tmp_path / "whole.emb", batch=4)
-    command = [sys.executable, str(Path(toys.__file__)), str(tmp_path / "in"), str(tmp_path / "a.emb")]
+    command = [sys.executable, str(Path(toys.__file__)), str(tmp_path / "in"), str(tmp_path / "a.emb"), "8"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as running:
-        for line in running.stdout:
-            if int(line) >= 8:
-                running.kill()
-                break
+        assert running.stdout.readline() == "now\n"
+        running.kill()
     assert running.returncode == -9
     assert not (tmp_path / "a.emb").exists()
     report = encode_images(images, MeanColour(), tmp_path / "a.emb", batch=4)

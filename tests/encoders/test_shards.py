@@ -1,15 +1,14 @@
 import errno
 import os
-import pickle
 import subprocess
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from contracts.backwards import Backwards
 from dptransfer.data import TextList, find_images, read_public, read_table
 from dptransfer.encoders import encode_images, encode_texts, get_encoder, shards
 from dptransfer.encoders.shards import EncodeShard
@@ -19,15 +18,6 @@ from dptransfer.workers import Processes
 
 from . import toys
 from .toys import MeanColour, WordLengths, pictures
-
-
-class Backwards:
-    """Somebody else who works, from the last piece to the first, twice each, with what could be sent."""
-
-    def each(self, work, pieces, what):
-        for number in reversed(range(len(pieces))):
-            pickle.loads(pickle.dumps(work))(pieces[number])
-            yield number, pickle.loads(pickle.dumps(work))(pieces[number])
 
 
 @pytest.fixture
@@ -308,12 +298,10 @@ def test_a_worker_that_hangs_in_a_batch_ends_at_once_and_says_nothing():
 @pytest.mark.slow
 def test_a_killed_process_goes_on_and_ends_the_same(images, tmp_path):
     encode_images(images, MeanColour(), tmp_path / "whole.emb", batch=4, shard_rows=5)
-    command = [sys.executable, str(Path(toys.__file__)), str(tmp_path / "in"), str(tmp_path / "a.emb"), "5"]
+    command = [sys.executable, toys.__file__, str(tmp_path / "in"), str(tmp_path / "a.emb"), "11", "5"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as running:
-        for line in running.stdout:
-            if int(line) >= 11:
-                running.kill()
-                break
+        assert running.stdout.readline() == "now\n"
+        running.kill()
     assert running.returncode == -9
     report = encode_images(images, MeanColour(), tmp_path / "a.emb", batch=4, shard_rows=5)
     assert report.resumed == 10

@@ -160,7 +160,7 @@ def test_folders_that_lack_a_part_say_which(models, tmp_path):
         get_encoder(str(models / "vit"), size=64)
 
 
-def test_without_a_network_there_is_one_clear_line(monkeypatch, tmp_path, capfd):
+def test_without_a_network_there_is_one_clear_line(monkeypatch, capfd):
     monkeypatch.setattr("dptransfer.encoders.hub.reachable", lambda endpoint: False)
     with pytest.raises(DataError, match="cannot be reached") as caught:
         get_encoder("hf:nobody/nothing-of-that-name")

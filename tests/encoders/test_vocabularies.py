@@ -56,7 +56,7 @@ def test_a_pool_gets_the_words_of_its_encoder_unless_it_has_its_own(worded):
     assert with_known_vocabulary(narrow) is narrow
 
 
-def test_an_encoder_that_is_not_installed_has_no_words_by_itself(worded, monkeypatch):
+def test_an_encoder_that_is_not_installed_has_no_words_by_itself(worded):
     def missing():
         raise MissingDependency("package", "images", "The vocabulary")
 

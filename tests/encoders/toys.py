@@ -1,4 +1,4 @@
-"""Small encoders and pictures for the tests; `python toys.py FOLDER OUT [N]` encodes slowly, to be killed."""
+"""Small encoders and pictures for tests; `python toys.py FOLDER OUT LAST [N]` waits to be killed there."""
 
 import sys
 import time
@@ -11,13 +11,13 @@ from dptransfer.encoders import ImageEncoder
 
 
 class MeanColour(ImageEncoder):
-    """Rows are mean colours and the picture's corner; counts its calls and may break off or dawdle."""
+    """Rows are mean colours and the picture's corner; counts its calls and may break off."""
 
-    def __init__(self, *, fails_after=None, pause=0.0, name="mean-colour"):
+    def __init__(self, *, fails_after=None, name="mean-colour"):
         self.identity = EncoderIdentity(name, "0" * 64, "8 px")
         self.dimension = 4
         self.calls = []
-        self.fails_after, self.pause = fails_after, pause
+        self.fails_after = fails_after
 
     def prepare(self, image):
         return np.asarray(image.resize((8, 8)), dtype=np.float32)
@@ -25,7 +25,6 @@ class MeanColour(ImageEncoder):
     def forward(self, pixels):
         if self.fails_after is not None and len(self.calls) >= self.fails_after:
             raise KeyboardInterrupt
-        time.sleep(self.pause)
         self.calls.append(len(pixels))
         return np.concatenate([pixels.mean(axis=(1, 2)), pixels[:, 0, 0, :1] + 1], axis=1)
 
@@ -66,11 +65,16 @@ if __name__ == "__main__":
     from dptransfer.data import find_images
     from dptransfer.encoders import encode_images
 
+    def told(done, total):
+        if done >= int(sys.argv[3]):
+            print("now", flush=True)
+            time.sleep(600)
+
     encode_images(
         find_images(sys.argv[1]),
-        MeanColour(pause=0.2),
+        MeanColour(),
         sys.argv[2],
         batch=4,
-        shard_rows=int(sys.argv[3]) if len(sys.argv) > 3 else None,
-        progress=lambda done, total: print(done, flush=True),
+        shard_rows=int(sys.argv[4]) if len(sys.argv) > 4 else None,
+        progress=told,
     )

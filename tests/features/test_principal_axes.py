@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from contracts.backwards import Backwards
 from dptransfer.data import PublicEmbeddings
 from dptransfer.features import principal_axes as module
 from dptransfer.features.principal_axes import cache_folder, principal_axes
@@ -79,12 +80,6 @@ def test_only_a_few_pools_are_kept_in_memory():
     for seed in range(6):
         principal_axes(PublicEmbeddings(np.random.default_rng(seed).normal(size=(10, 3))))
     assert len(module._MEMORY) == 4
-
-
-class Backwards(Here):
-    def each(self, work, pieces, what):
-        for number in reversed(range(len(pieces))):
-            yield number, work(pieces[number])
 
 
 @pytest.mark.parametrize("low", [0.0, -1.0])  # with roots, and without

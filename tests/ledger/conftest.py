@@ -1,4 +1,3 @@
-import multiprocessing
 import shutil
 import sqlite3
 from contextlib import closing
@@ -16,14 +15,6 @@ from .samples import GAUSS
 def ledger(request, tmp_path):
     """Every behaviour is the same in a file and in memory."""
     return Ledger(tmp_path / "ledger.sqlite") if request.param == "file" else Ledger.in_memory()
-
-
-@pytest.fixture(scope="session")
-def processes():
-    """Real processes, forked from a clean one that has the ledger imported already."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["dptransfer.ledger", "scipy.special"])
-    return context
 
 
 @pytest.fixture(scope="session")

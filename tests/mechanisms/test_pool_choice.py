@@ -4,6 +4,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from contracts.backwards import Backwards
 from dptransfer.data import PublicEmbeddings, ShardedRows
 from dptransfer.errors import DataError
 from dptransfer.features import PublicMap, UnitNorm
@@ -24,15 +25,6 @@ PEOPLE = np.arange(90) // 4
 CHOICES = {**SELECTIONS, "top-k": lambda *given: TopKMechanism(*given, 4)}
 
 
-class Backwards:
-    """Works on pieces from the last to the first, each of them twice, and takes the second result."""
-
-    def each(self, work, pieces, what):
-        for number in reversed(range(len(pieces))):
-            work(pieces[number])
-            yield number, work(pieces[number])
-
-
 def choose(name, *, caps=(0.0, 2.0), people=None, workers=None, precision="float16", pool=POOL):
     features = UnitNorm().fit(6, None)
     candidates = GridPool(features, pool, precision)
@@ -43,7 +35,7 @@ def choose(name, *, caps=(0.0, 2.0), people=None, workers=None, precision="float
     return made.release(ROWS, LABELS, people, noise=SeededNoise(7)).tolist()
 
 
-@pytest.mark.parametrize("name", ["exponential", "permute-and-flip", "top-k"])
+@pytest.mark.parametrize("name", CHOICES)
 @pytest.mark.parametrize("how", [{}, {"caps": (0.8, 1.3)}, {"people": PEOPLE}, {"precision": "int8"}])
 def test_the_choice_does_not_depend_on_pieces_or_on_who_worked(name, how, monkeypatch):
     once = choose(name, **how)
@@ -52,7 +44,7 @@ def test_the_choice_does_not_depend_on_pieces_or_on_who_worked(name, how, monkey
         assert choose(name, **how, workers=Backwards()) == once
 
 
-@pytest.mark.parametrize("name", ["exponential", "permute-and-flip", "top-k"])
+@pytest.mark.parametrize("name", CHOICES)
 @pytest.mark.parametrize("limit", [("_SCORES_AT_ONCE", 60), ("_SLAB_BYTES", 48 * 7)])
 def test_slabs_of_a_piece_change_nothing(name, limit, monkeypatch):
     once = choose(name)
@@ -249,6 +241,21 @@ def test_a_file_that_changes_after_the_count_is_noticed_whatever_is_chosen(chang
 
     with pytest.raises(DataError, match=rf"part-{changed}.*changed.*The charge stands"):
         choose("exponential", pool=ShardedRows(files), workers=Meddler())
+
+
+def test_a_file_that_changes_while_every_candidate_gets_its_noise_is_noticed(tmp_path):
+    files = [tmp_path / f"part-{number}.npy" for number in range(3)]
+    for file, part in zip(files, np.array_split(POOL, 3), strict=True):
+        np.save(file, part)
+
+    def meddle(done, *_):
+        np.save(files[0], np.zeros((40, 6), dtype=np.float32))
+
+    with (
+        pytest.raises(DataError, match=r"part-0.*changed.*The charge stands"),
+        reported_to(meddle),
+    ):
+        choose("laplace", pool=ShardedRows(files))
 
 
 @pytest.mark.parametrize("caps", [(0.0, 2.0), (0.8, 1.3), (0.9, 2.0)])

@@ -6,7 +6,7 @@ import pytest
 from dptransfer.accounting import selection_delta
 from dptransfer.errors import ArgumentError
 from dptransfer.features import UnitNorm
-from dptransfer.mechanisms import SELECTIONS, ExponentialMechanism, LaplaceNoisyMax, PermuteAndFlip
+from dptransfer.mechanisms import SELECTIONS, ExponentialMechanism, LaplaceNoisyMax, PermuteAndFlip, selection
 from dptransfer.noise import SecureNoise, SeededNoise
 from dptransfer.privacy import Bound, Relation, SelectionEvent, Unit
 from dptransfer.queries import SimilarityScores
@@ -194,6 +194,28 @@ def test_the_code_draws_from_the_enumerated_law_with_secure_noise_too(name):
     draws = draws_of(made, scores, 1_200, SecureNoise())
     assert fits_table(draws, law_of(made)(scores))
     assert not fits_table(draws, LAWS[name](scores, made.scale * 3))
+
+
+def test_candidates_that_have_noise_of_their_own_are_chosen_by_the_same_law_however_few_are_read(monkeypatch):
+    scores, made = np.array([0, 4, 9, 9, 7]), mechanism("laplace", 1.0)
+    monkeypatch.setattr(selection, "_DRAWN_AT_ONCE", 2 * 3_000)  # two candidates for each of 3,000 choices
+    draws = draws_of(made, scores, 3_000, SeededNoise(8))
+    assert fits_table(draws, law_of(made)(scores))
+    assert not fits_table(draws, LAWS["laplace"](scores, made.scale * 1.3))
+
+
+class Quiet(SeededNoise):
+    """No noise, to see what happens to ties."""
+
+    def discrete_laplace(self, scale, shape):
+        return np.zeros(shape, dtype=np.int64)
+
+
+def test_ties_go_to_the_smaller_position_wherever_they_are_read(monkeypatch):
+    made = mechanism("laplace", 1.0, scores=[3, 1, 7, 2, 7, 7])
+    for at_once in (1, 2, 3, 6):
+        monkeypatch.setattr(selection, "_DRAWN_AT_ONCE", at_once)
+        assert made.release(None, None, noise=Quiet(0)).tolist() == [2]
 
 
 @pytest.mark.parametrize("name", LAWS)

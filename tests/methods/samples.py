@@ -1,15 +1,19 @@
 """Small problems for single methods, and a source that draws nothing."""
 
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
 import numpy as np
 from scipy.special import logsumexp
 
 from dptransfer.data import PrivateEmbeddings, PrivateImages, PublicEmbeddings
 from dptransfer.ledger import Ledger
-from dptransfer.methods import METHODS
+from dptransfer.methods import METHODS, MeanPrototypes
 from dptransfer.methods.replan import verify_release
 from dptransfer.noise import SeededNoise
 from dptransfer.noise.race import Wanted
 from dptransfer.privacy import Budget, Relation
+from dptransfer.release.heads import CosineHead
 from dptransfer.release.verify import STEPS
 
 CLASSES = ("ant", "bee", "cat")
@@ -31,6 +35,17 @@ class Watched(PrivateEmbeddings):
     @rows.setter
     def rows(self, x):
         self._rows = x
+
+
+@dataclass(frozen=True)
+class Backwards(MeanPrototypes):
+    """A method that is planted to be bad: it takes the class that is least alike."""
+
+    name: ClassVar[str] = "backwards"
+
+    def run(self, plan, features, private, noise, public):
+        outcome = super().run(plan, features, private, noise, public)
+        return replace(outcome, head=CosineHead(-outcome.head.prototypes))
 
 
 def clusters(count=600, seed=0):

@@ -23,7 +23,6 @@ pytest.importorskip("torch")
 
 from deep.tiny import PLACE, tiny_classifier  # torch is there
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 BUDGET = Budget(epsilon=6.0, delta=1e-5)
 
 

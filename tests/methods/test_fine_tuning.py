@@ -42,9 +42,6 @@ METHODS = {
 }
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 def fitted(method, data=None, **given):
     given = {"budget": BUDGET, "ledger": Ledger.in_memory(), "noise": Repeatable(2)} | given
     return method.fit(data or images(), **given)

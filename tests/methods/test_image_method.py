@@ -15,7 +15,6 @@ from dptransfer.noise import SeededNoise
 from dptransfer.privacy import Budget
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 BUDGET = Budget(epsilon=8.0, delta=1e-5)
 TWELVE = (0, 4095)

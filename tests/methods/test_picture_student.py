@@ -29,9 +29,6 @@ STUDENT = replace(METHODS["prom-pate"], epochs=1, student="freematch", student_s
 SCRATCH = replace(STUDENT, student_encoder="small-cnn", student_trains="full", student_steps=20)
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 def right_answers(votes=40.0):
     """What forty teachers who know say about twelve public pictures."""
     labels = coloured(60, seed=1)[1]
@@ -193,7 +190,6 @@ def test_a_run_killed_by_the_system_while_its_student_learns_goes_on(tmp_path, m
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         stopped_at(27, lambda: os.kill(os.getpid(), signal.SIGKILL), patch)
         fitted(DEEP, **in_workspace(Path(sys.argv[1])))

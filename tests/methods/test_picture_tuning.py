@@ -52,9 +52,6 @@ class InTurn(Silent):
         return np.array([next(self.places)])
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 def fitted(method, data=None, seed=1, **given):
     how = {"budget": BUDGET, "ledger": Ledger.in_memory(), "noise": SeededNoise(seed)} | given
     return method.fit(data or images(), **how)

@@ -42,9 +42,6 @@ HASTY = replace(METHODS["prom-pate"], epochs=1)  # learns little, and quickly
 POOL = dpt.PublicImages(coloured(60, seed=1)[0])
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 def private(count=96, **declared):
     pixels, labels = coloured(count)
     return dpt.PrivateImages(pixels, labels, classes=CLASSES, **{"name": "photos", "size": 96} | declared)
@@ -65,7 +62,6 @@ def score(model, method):
 
 @pytest.fixture(scope="module", params=METHODS)
 def seen(request):
-    torch.set_num_threads(1)
     method = METHODS[request.param]
     return method, fitted(method)
 
@@ -92,7 +88,7 @@ def test_answers_are_told_with_the_release(seen):
     _, model = seen
     told = model.provenance.answers["rows"]
     assert list(told) == CLASSES
-    assert sorted(position for own in told.values() for position in own) == sorted(spread(60)[:12])
+    assert sorted(position for own in told.values() for position in own) == sorted(spread(60, 12))
 
 
 def parts_given(method, data, monkeypatch, **given):

@@ -43,6 +43,7 @@ def test_each_method_reads_what_it_needs(pool):
     mapped = passes(PublicPrototypes(features=PublicMap(axes=3)), pool)
     assert list(mapped) == ["checking", "public map", "scoring", "looking up"]
     assert passes(TopKPrototypes(k=5), pool)["looking up"] == 15 * 100 * WIDTH
+    assert passes(PublicPrototypes(mechanism="laplace"), pool) == {"checking": whole, "scoring": whole}
 
 
 def test_a_lookup_takes_a_share_of_scoring(pool):

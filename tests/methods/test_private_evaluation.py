@@ -137,7 +137,7 @@ def test_a_pure_budget_is_refused_and_one_in_mu_is_not(model):
     assert ask(model, budget=Budget.gdp(0.05)).guarantee.mu == pytest.approx(0.05)
 
 
-def test_a_failed_run_stays_charged(model, monkeypatch):
+def test_a_failed_run_stays_charged(model):
     ledger = Ledger.in_memory()
 
     class Broken(SeededNoise):

@@ -20,28 +20,16 @@ from dptransfer.methods import (
     PublicPrototypes,
 )
 from dptransfer.noise import SeededNoise
-from dptransfer.privacy import BestOfManyEvent, Budget, Relation, Unit
+from dptransfer.privacy import LABEL_KEPT, BestOfManyEvent, Budget, Relation, Unit
 from dptransfer.progress import reported_to
 from dptransfer.release import read_release
-from dptransfer.release.heads import CosineHead
+
+from .samples import Backwards
 
 WIDTH = 8
 FACTS = Facts(("ant", "bee", "cat"), WIDTH)
 BUDGET = Budget(epsilon=4.0, delta=1e-5)
 GOOD = MeanPrototypes()
-
-
-@dataclass(frozen=True)
-class Backwards(MeanPrototypes):
-    """Planted to be bad: it takes the class that is least alike."""
-
-    name: ClassVar[str] = "backwards"
-
-    def run(self, plan, features, private, noise, public):
-        outcome = super().run(plan, features, private, noise, public)
-        return replace(outcome, head=CosineHead(-outcome.head.prototypes))
-
-
 BAD = Backwards()
 
 
@@ -106,6 +94,13 @@ def test_of_people_every_trial_and_its_score_count_whole_persons(tmp_path):
     assert model.score(people.rows, people.labels) > 0.5
     model.save(tmp_path / "model", unsafe_for_publication=True)
     assert read_release(tmp_path / "model").events == model.events
+
+
+def test_what_any_candidate_assumes_the_whole_does():
+    plain = PrivateTuning(candidates=(MeanPrototypes(), NoisyGD()))
+    assert plain.assumptions == MeanPrototypes.assumptions
+    narrow = PrivateTuning(candidates=(MeanPrototypes(), CoinPressPrototypes()))
+    assert narrow.assumptions == (*MeanPrototypes.assumptions, LABEL_KEPT)
 
 
 def test_more_trials_leave_less_for_each():

@@ -111,15 +111,18 @@ def test_fits_on_a_cluster_that_fails_in_every_way_give_one_release(folder, two_
     whole = fitted(folder, Here(), "here")
     nodes = folder / "nodes"
 
-    command = [sys.executable, "-W", "ignore", "-m", "methods.test_ray_fits", two_nodes.address, str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
+    command = [sys.executable, "-W", "ignore", "-m", "methods.test_ray_fits"]
+    at_a_node, from_outside = (
+        [*command, address, str(folder)] for address in (two_nodes.address, two_nodes.from_outside)
+    )
+    with subprocess.Popen(at_a_node, stdout=subprocess.PIPE, text=True) as driver:
         heard = [driver.stdout.readline() for _ in range(5)]
         driver.kill()
     assert heard == ["counted\n"] * 5
     kept = list((folder / "driver-run").glob("*.npy"))
     assert 4 <= len(kept) < COUNT
     assert all(file.stat().st_mode & 0o077 == 0 for file in kept)
-    again = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+    again = subprocess.run(from_outside, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
     assert again.stdout.count("counted") == COUNT - len(kept)
     assert (folder / "driver" / "model.safetensors").read_bytes() == whole
 

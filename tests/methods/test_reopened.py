@@ -1,25 +1,17 @@
-"""Teachers and a network's training killed by SIGKILL in the middle, reopened, released, verified and used.
+"""Teachers and a network's training, killed by SIGKILL in the middle, reopened, released and used."""
 
-`python -m methods.test_reopened votes FOLDER 1` is the fit: it kills itself once that answer is on disk.
-"""
-
-import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from PIL import Image
 
 import dptransfer as dpt
 from dptransfer.encoders import adapted, get_encoder
-from dptransfer.methods.workspace import Workspace
 
-from .samples import SIDE, clusters, images, pictures, pool, private, released
+from . import dying
+from .samples import SIDE, Repeatable, clusters, images, pictures, pool, private, released
 from .test_workspace import answers, charges
 
-TESTS = Path(__file__).parents[1]
 PLACE = "deep.tiny:tiny_classifier"
 VOTING = {
     "votes": dpt.TransferPATE(teachers=50),
@@ -33,18 +25,14 @@ def fit(kind, folder):
         "budget": dpt.Budget(epsilon=6.0, delta=1e-5),
         "ledger": dpt.Ledger(folder / "ledger.sqlite"),
         "workspace": folder / "run",
+        "noise": Repeatable(2),
     }
     if kind in VOTING:
         return VOTING[kind].fit(private(), pool(), **settings)
+    import torch
+
+    torch.set_num_threads(1)  # here and in the process that is killed: tiny networks are slowed down by more
     return dpt.FiLM(encoder=PLACE, size=SIDE, steps=12, micro_batch=16).fit(images(), **settings)
-
-
-def killed(kind, folder, answer):
-    """Whether the fit, in a process of its own, was killed; once that answer is on disk it kills itself."""
-    path = os.pathsep.join([str(TESTS), *sys.path])
-    command = [sys.executable, "-W", "ignore", "-m", "methods.test_reopened", kind, str(folder), str(answer)]
-    done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, "PYTHONPATH": path})
-    return done.returncode == -signal.SIGKILL
 
 
 def accuracy(kind, model):
@@ -60,11 +48,11 @@ def accuracy(kind, model):
     [("votes", 1, 2), ("votes", 2, 2), ("tested votes", 2, 3), ("film", 7, 12)],
 )
 def test_a_killed_fit_is_reopened_with_one_charge_and_its_model_is_released_and_predicts(
-    kind, answer, asked, tmp_path
+    kind, answer, asked, ended, tmp_path, request
 ):
     if kind == "film":
-        pytest.importorskip("torch")
-    assert killed(kind, tmp_path, answer)
+        request.getfixturevalue("one_thread")  # and as many again at the end
+    assert ended(dying.until, f"answer {answer} written", fit, kind, tmp_path) == -signal.SIGKILL
     (open_charge,), left = charges(tmp_path), answers(tmp_path)
     assert (open_charge.outcome, len(left)) == (None, answer)
     model = fit(kind, tmp_path)
@@ -73,16 +61,3 @@ def test_a_killed_fit_is_reopened_with_one_charge_and_its_model_is_released_and_
     assert (drawn[:answer], len(drawn)) == (left, asked)
     loaded = dpt.load(released(model, tmp_path))
     assert accuracy(kind, loaded) > 0.5  # of three classes
-
-
-if __name__ == "__main__":
-    once = Workspace.once
-
-    def dying(self, number, what, draw):
-        answer = once(self, number, what, draw)
-        if number == int(sys.argv[3]):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return answer
-
-    Workspace.once = dying
-    fit(sys.argv[1], Path(sys.argv[2]))

@@ -6,11 +6,30 @@ import numpy as np
 import pytest
 
 from dptransfer import Budget
-from dptransfer.data import PrivateEmbeddings, PublicEmbeddings, ShardedRows, read_public, write_embeddings
-from dptransfer.errors import ArgumentError, DataError, WorkspaceError
-from dptransfer.features import PublicMap, principal_axes
+from dptransfer.data import (
+    Facts,
+    PrivateEmbeddings,
+    PublicEmbeddings,
+    ShardedRows,
+    examples,
+    read_public,
+    write_embeddings,
+)
+from dptransfer.errors import DataError, WorkspaceError
+from dptransfer.features import PublicMap, UnitNorm, principal_axes
 from dptransfer.ledger import Ledger
-from dptransfer.methods import Auto, PublicPriorPrototypes, PublicPrototypes, TopKPrototypes
+from dptransfer.methods import METHODS as EVERY
+from dptransfer.methods import (
+    AdaMix,
+    Auto,
+    EmbeddingMethod,
+    FromShots,
+    PublicPriorPrototypes,
+    PublicPrototypes,
+    TopKPrototypes,
+    TransferPATE,
+    student,
+)
 from dptransfer.noise import SeededNoise
 from dptransfer.workers import Processes, pieces
 
@@ -25,9 +44,12 @@ METHODS = {
     "public": PublicPrototypes(),
     "public, mapped": PublicPrototypes(features=PublicMap(axes=4)),
     "public, pure": PublicPrototypes(mechanism="permute-and-flip", lowest=0.5),
+    "public, noise for each": PublicPrototypes(mechanism="laplace"),
     "top-k": TopKPrototypes(k=3, highest=1.5),
     "public-prior": PublicPriorPrototypes(),
     "auto": Auto(),
+    "transfer-pate": TransferPATE(teachers=20, queries=90),
+    "transfer-pate, tested": TransferPATE(teachers=20, queries=90, threshold=15.0, labels="hard"),
 }
 
 
@@ -44,9 +66,9 @@ def _no_cache(monkeypatch):
     monkeypatch.setenv("DPTRANSFER_CACHE", "/dev/null/none")
 
 
-def released(method, pool, folder, rows=ROWS, noise=SeededNoise, **how):
+def released(method, pool, folder, rows=ROWS, size=None, noise=SeededNoise, **how):
     principal_axes._MEMORY.clear()  # pools of the same rows share their axes
-    private = PrivateEmbeddings(rows, np.arange(120) % 3, classes=["a", "b", "c"], name="few")
+    private = PrivateEmbeddings(rows, np.arange(120) % 3, classes=["a", "b", "c"], name="few", size=size)
     model = method.fit(private, pool, budget=BUDGET, ledger=Ledger.in_memory(), noise=noise(3), **how)
     # The ledger's head and the day are those of the fit, not of the data.
     made = replace(model.provenance, ledger_head="0" * 64, created="then", versions={})
@@ -64,7 +86,65 @@ def test_releases_from_one_array_and_from_shards_are_equal(method, tmp_path, mon
         assert released(method, pool, tmp_path / f"of {count}") == whole
 
 
-@pytest.mark.parametrize("method", [METHODS["top-k"], METHODS["public-prior"]])
+NEED_MORE = "coinpress", "language"  # replace-one; a text encoder
+ON_ROWS = [name for name in EVERY if issubclass(EVERY[name], EmbeddingMethod) and name not in NEED_MORE]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ON_ROWS)
+@pytest.mark.parametrize("labelled", [False, True])
+def test_every_method_on_rows_takes_public_and_private_ones_in_files(name, labelled, tmp_path):
+    """And so none asks for all of them at once, which files refuse."""
+    (tmp_path / "private").mkdir()
+    (tmp_path / "public").mkdir()
+    found = []
+    for pool, rows in (
+        (POOL, ROWS),
+        (shards_of(tmp_path / "public", POOL, 3), shards_of(tmp_path / "private", ROWS, 3)),
+    ):
+        given = {"y": np.arange(300) % 3, "classes": ["a", "b", "c"]} if labelled else {}
+        public = PublicEmbeddings(pool, **given)
+        shots = PublicEmbeddings(POOL[:9], np.arange(9) % 3, classes=["a", "b", "c"])
+        public = public if labelled else public.with_shots(shots)
+        found.append(released(EVERY[name](), public, tmp_path / f"model {len(found)}", rows, size=120))
+    assert found[0] == found[1]
+
+
+class Watched(ShardedRows):
+    """Keeps how many rows were asked for, each time."""
+
+    asked = ()
+
+    def read(self, which, **how):
+        rows = super().read(which, **how)
+        self.asked += (len(rows),)
+        return rows
+
+
+def test_votes_and_student_read_the_rows_that_they_need_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(student, "_MOST_ROWS", 40)
+    pool = PublicEmbeddings(Watched(shards_of(tmp_path, POOL, 7).files))
+    pool.rows.asked = ()
+    released(TransferPATE(features=UnitNorm(), teachers=20, queries=30), pool, tmp_path / "model")
+    assert pool.rows.asked == (30, 30, 40)  # what is voted on, what the student learns from and goes on with
+
+
+def test_labelled_rows_are_mapped_a_slab_at_a_time_and_not_read_to_know_that_they_are_there(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(examples, "_SLAB_BYTES", 32 * 41)
+    labels = {"y": np.arange(300) % 3, "classes": ["a", "b", "c"]}
+    pool = PublicEmbeddings(Watched(shards_of(tmp_path, POOL, 7).files), **labels)
+    pool.rows.asked = ()
+    FromShots().require(Facts(("a", "b", "c"), (8,)), pool)
+    AdaMix().require_public(Facts(("a", "b", "c"), (8,)), pool)
+    assert pool.rows.asked == ()
+    whole = released(AdaMix(steps=2), PublicEmbeddings(POOL, **labels), tmp_path / "one")
+    assert released(AdaMix(steps=2), pool, tmp_path / "two") == whole
+    assert max(pool.rows.asked) == 41
+
+
+@pytest.mark.parametrize("method", [METHODS["top-k"], METHODS["public-prior"], METHODS["transfer-pate"]])
 def test_private_rows_may_be_in_shards_too(method, tmp_path):
     whole = released(method, PublicEmbeddings(POOL), tmp_path / "one")
     assert released(method, PublicEmbeddings(POOL), tmp_path / "two", shards_of(tmp_path, ROWS, 7)) == whole
@@ -190,12 +270,3 @@ def test_a_workspace_refuses_the_same_rows_in_another_form_which_are_scored_othe
     with pytest.raises(WorkspaceError, match="another form of public rows"):
         method.fit(private, floats, **how)
     method.fit(private, small, **how)
-
-
-def test_noise_for_each_candidate_is_refused_over_shards_before_the_charge(tmp_path):
-    ledger = Ledger.in_memory()
-    pool = PublicEmbeddings(shards_of(tmp_path, POOL, 7))
-    private = PrivateEmbeddings(ROWS, np.arange(120) % 3, classes=["a", "b", "c"])
-    with pytest.raises(ArgumentError, match="permute-and-flip"):
-        PublicPrototypes(mechanism="laplace").fit(private, pool, budget=BUDGET, ledger=ledger)
-    assert not ledger.history()

@@ -159,7 +159,7 @@ def test_the_notes_tell_teachers_questions_and_noise():
 
 @pytest.mark.parametrize("pool", [1, 2, 3, 10, 999, 1000, 50_000])
 def test_questions_are_spread_over_the_pool_and_each_comes_once(pool):
-    order = spread(pool)
+    order = spread(pool, pool)
     assert (np.sort(order) == np.arange(pool)).all()
     asked = np.sort(order[: max(1, pool // 20)])
     assert np.diff(np.append(asked, pool)).max() <= 20 * 3

@@ -19,7 +19,6 @@ from dptransfer.release.heads import AverageHead, LinearHead
 from .samples import Repeatable, Silent, unit
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 BUDGET = Budget(epsilon=8.0, delta=1e-5)
 CLASSES = ("red", "green", "blue")

@@ -73,7 +73,7 @@ def test_the_words_of_a_known_encoder_come_by_themselves(monkeypatch, tmp_path):
         fit(METHOD, PublicEmbeddings(pool.rows), tmp_path)
 
 
-def test_a_recorded_number_of_words_that_is_none_is_refused(tmp_path):
+def test_a_recorded_number_of_words_that_is_none_is_refused():
     from dptransfer.methods.replan import _recorded_pool
 
     assert METHOD.features.output_dimension(3, _recorded_pool(5, {"words": 7})) == 7

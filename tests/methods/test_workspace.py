@@ -19,66 +19,10 @@ from dptransfer.mechanisms import rounds
 from dptransfer.methods.base import with_query
 from dptransfer.methods.workspace import RecordedNoise, Workspace
 
-STEPS = 6
+from . import dying
+from .dying import STEPS
+
 BUDGET = dpt.Budget(epsilon=1.0, delta=1e-5)
-
-# A fit in a process of its own. The first argument says where the process kills itself, the rest are paths.
-# Every draw of noise leaves a line behind, and the weights that come out go to a file.
-FIT = f"""
-import os, signal, sys
-import numpy as np
-import dptransfer as dpt
-from dptransfer.methods.workspace import Workspace
-
-moment, folder = sys.argv[1], sys.argv[2]
-
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-class Telling(dpt.SecureNoise):
-    def discrete_gaussian(self, scale, shape):
-        with open(folder + "/draws", "a") as lines:
-            lines.write("draw\\n")
-        return super().discrete_gaussian(scale, shape)
-
-charge, once, complete = dpt.Ledger.charge, Workspace.once, dpt.Ledger.complete
-
-def dying_charge(self, *arguments, **settings):
-    if moment == "before the charge":
-        die()
-    receipt = charge(self, *arguments, **settings)
-    if moment == "after the charge":
-        die()
-    return receipt
-
-def dying_once(self, number, what, draw):
-    def told():
-        answer = draw()
-        if moment == f"answer {{number}} drawn":
-            die()
-        return answer
-    answer = once(self, number, what, None if draw is None else told)
-    if moment == f"answer {{number}} written":
-        die()
-    return answer
-
-def dying_complete(self, *arguments, **settings):
-    complete(self, *arguments, **settings)
-    if moment == "after the end":
-        die()
-
-dpt.Ledger.charge, Workspace.once, dpt.Ledger.complete = dying_charge, dying_once, dying_complete
-rows = np.load(folder + "/rows.npy")
-private = dpt.PrivateEmbeddings(rows[:, 1:], rows[:, 0].astype(int), classes=["a", "b", "c"], name="clinic")
-model = dpt.NoisyGD(steps={STEPS}).fit(
-    private,
-    budget=dpt.Budget(epsilon=1.0, delta=1e-5),
-    ledger=dpt.Ledger(folder + "/ledger.sqlite"),
-    noise=Telling(),
-    workspace=folder + "/run",
-)
-np.save(folder + "/weights.npy", model.head.weights)
-"""
 
 
 @pytest.fixture
@@ -89,10 +33,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-def fitted(folder, moment="never"):
-    """The exit code of a fit in a process of its own."""
-    command = [sys.executable, "-W", "ignore", "-c", FIT, moment, str(folder)]
-    return subprocess.run(command, capture_output=True, check=False).returncode
+@pytest.fixture
+def fitted(ended):
+    """Gives the exit code of a fit in a process of its own."""
+    return lambda folder, moment="never": ended(dying.until, moment, dying.fit, folder)
 
 
 def charges(folder):
@@ -115,7 +59,9 @@ def answers(folder):
         ("after the end", STEPS, 0),
     ],
 )
-def test_a_fit_that_is_killed_goes_on_with_one_charge_and_the_answers_it_had(folder, moment, kept, redrawn):
+def test_a_fit_that_is_killed_goes_on_with_one_charge_and_the_answers_it_had(
+    fitted, folder, moment, kept, redrawn
+):
     assert fitted(folder, moment) == -signal.SIGKILL
     before = answers(folder)
     assert len(before) == kept
@@ -129,7 +75,7 @@ def test_a_fit_that_is_killed_goes_on_with_one_charge_and_the_answers_it_had(fol
     assert len((folder / "draws").read_text().splitlines()) == STEPS + redrawn
 
 
-def test_a_fit_that_is_over_gives_the_same_model_again_and_draws_nothing(folder):
+def test_a_fit_that_is_over_gives_the_same_model_again_and_draws_nothing(fitted, folder):
     assert fitted(folder, "after the end") == -signal.SIGKILL  # before the model was saved
     drawn = (folder / "draws").read_text()
     assert fitted(folder) == 0
@@ -140,7 +86,7 @@ def test_a_fit_that_is_over_gives_the_same_model_again_and_draws_nothing(folder)
     assert len(charges(folder)) == 1
 
 
-def test_a_fit_killed_again_and_again_ends_like_one_that_was_not(folder):
+def test_a_fit_killed_again_and_again_ends_like_one_that_was_not(fitted, folder):
     for number in range(1, STEPS):
         assert fitted(folder, f"answer {number} written") == -signal.SIGKILL
     assert fitted(folder) == 0

@@ -3,9 +3,10 @@
 from fractions import Fraction
 
 import numpy as np
+from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.rows import row, rows
+from contracts.rows import row, rows, steady
 from dptransfer.data import PublicEmbeddings, Vocabulary
 from dptransfer.features import FittedVocabularyMap, PublicMap, UnitNorm
 from dptransfer.privacy import Relation
@@ -31,6 +32,12 @@ def data_sets(draw):
 
 
 examples = st.tuples(row(WIDTH), st.integers(0, CLASSES - 1))
+
+
+def of_neighbours(**more):
+    """For a test of `data` and of two examples, `first` and `second`, that may be added to them."""
+    drawn = given(data=data_sets(), first=examples, second=examples, **more)
+    return lambda test: steady(drawn(test))
 
 
 def with_example(data, example):

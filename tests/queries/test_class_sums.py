@@ -10,16 +10,7 @@ from dptransfer.features import chunks
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import ClassCounts, ClassSums, ClassSumsAndCounts, class_sums
 
-from .neighbours import (
-    CLASSES,
-    EMPTY,
-    MAPS,
-    WIDTH,
-    data_sets,
-    examples,
-    reach,
-    stays_within,
-)
+from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, data_sets, of_neighbours, reach, stays_within
 from .persons import WORST, data_of
 
 RIGHT, LEFT = ([1.0, 0.0, 0.0], 0), ([-1.0, 0.0, 0.0], 0)
@@ -34,14 +25,12 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("name", MAPS)
-@steady
-@given(data=data_sets(), first=examples, second=examples)
+@of_neighbours()
 def test_sums_stay_within_their_sensitivity(name, data, first, second):
     assert stays_within(ClassSums(MAPS[name], CLASSES), data, first, second)
 
 
-@steady
-@given(data=data_sets(), first=examples, second=examples)
+@of_neighbours()
 def test_counts_and_joint_answers_stay_within_their_sensitivity(data, first, second):
     for query in QUERIES.values():
         assert stays_within(query, data, first, second)
@@ -172,7 +161,6 @@ def test_cuda_and_cpu_give_the_same_answers(name, data):
 
 
 @pytest.mark.gpu
-@steady
-@given(data=data_sets(), first=examples, second=examples)
+@of_neighbours()
 def test_sums_stay_within_their_sensitivity_on_cuda(data, first, second):
     assert stays_within(ClassSums(UNIT, CLASSES, "cuda"), data, first, second)

@@ -1,18 +1,15 @@
 import numpy as np
-from hypothesis import given
 
-from contracts.rows import steady
 from dptransfer.features import chunks
 from dptransfer.privacy import Bound, Relation, Unit
 from dptransfer.queries import ConfidenceTotal
 
-from .neighbours import EMPTY, MAPS, WIDTH, data_sets, examples, reach, stays_within
+from .neighbours import EMPTY, MAPS, WIDTH, of_neighbours, reach, stays_within
 
 QUERY = ConfidenceTotal(MAPS["words"])
 
 
-@steady
-@given(data=data_sets(), first=examples, second=examples)
+@of_neighbours()
 def test_one_example_moves_the_two_sums_by_no_more_than_they_say(data, first, second):
     assert stays_within(QUERY, data, first, second)
 

@@ -1,15 +1,13 @@
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.rows import steady
 from dptransfer.errors import ArgumentError
 from dptransfer.features import UnitNorm, chunks
 from dptransfer.privacy import Relation
 from dptransfer.queries import CorrectCount
 
-from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, data_sets, examples, reach, stays_within
+from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, of_neighbours, reach, stays_within
 
 
 def query(seed=0, size=1.0):
@@ -22,14 +20,7 @@ def query(seed=0, size=1.0):
     )
 
 
-@steady
-@given(
-    data=data_sets(),
-    first=examples,
-    second=examples,
-    seed=st.integers(0, 9),
-    size=st.sampled_from([0.0, 1e-9, 1.0, 1e6]),
-)
+@of_neighbours(seed=st.integers(0, 9), size=st.sampled_from([0.0, 1e-9, 1.0, 1e6]))
 def test_one_example_moves_the_count_by_one_at_most(data, first, second, seed, size):
     assert stays_within(query(seed, size), data, first, second)
 

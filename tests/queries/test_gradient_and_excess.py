@@ -2,17 +2,15 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.rows import steady
 from dptransfer.errors import ArgumentError
 from dptransfer.features import chunks
 from dptransfer.methods import softmax
 from dptransfer.privacy import Relation
 from dptransfer.queries import GradientAndExcess, SoftmaxGradient
 
-from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, data_sets, examples, reach, stays_within
+from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, of_neighbours, reach, stays_within
 
 UNIT = MAPS["unit norm"]
 
@@ -22,11 +20,7 @@ def asked(threshold=0.5, weight=0.25, clip=1.0, size=1.0, seed=0):
     return GradientAndExcess(SoftmaxGradient(UNIT, linear, np.zeros(CLASSES), clip=clip), threshold, weight)
 
 
-@steady
-@given(
-    data=data_sets(),
-    first=examples,
-    second=examples,
+@of_neighbours(
     seed=st.integers(0, 9),
     weight=st.sampled_from([2**-16, 0.25, 0.3, 1.0, 7.7]),
     clip=st.sampled_from([0.01, 0.5, 1.4]),

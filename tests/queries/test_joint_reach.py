@@ -15,7 +15,7 @@ from dptransfer.queries.joint_reach import joint_reach, kind_of
 from dptransfer.queries.second_moments import OfAll, OfClasses, OfProbabilities
 from dptransfer.queries.softmax_gradient import ROW_NORM
 
-from .neighbours import CLASSES, MAPS, WIDTH, data_sets, examples, squared_bound, squared_gap, with_example
+from .neighbours import CLASSES, MAPS, WIDTH, of_neighbours, squared_bound, squared_gap, with_example
 
 ROWS = OnLattice(WIDTH, ROW_NORM)
 UNIT = MAPS["unit norm"]
@@ -61,15 +61,7 @@ def at_angle(k, label=0, other=None):
 shares_of_kinds = st.lists(st.floats(0.01, 1.0), min_size=4, max_size=4)
 
 
-@steady
-@given(
-    data=data_sets(),
-    first=examples,
-    second=examples,
-    shares=shares_of_kinds,
-    seed=st.integers(0, 9),
-    size=st.sampled_from([0.0, 1.0, 1e4]),
-)
+@of_neighbours(shares=shares_of_kinds, seed=st.integers(0, 9), size=st.sampled_from([0.0, 1.0, 1e4]))
 def test_no_neighbours_reach_further_whatever_the_shares(data, first, second, shares, seed, size):
     queries = [*list(KINDS.values())[:3], gradient(seed, size)]
     assert reached(queries, shares, *replaced(data, first, second)) <= joint_reach(queries, shares)

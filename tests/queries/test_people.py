@@ -228,7 +228,7 @@ def test_order_numbers_chunks_and_threads_do_not_change_an_integer(name, monkeyp
     query = asked(name)
     wanted = query(x, y, whose)
     renamed = np.random.default_rng(2).permutation(3 * whose.max() + 3)[whose]
-    for elements, cores in ((1, 2), (64, 1), (2**12, 3), (10**9, 1)):
+    for elements, cores in ((8, 2), (64, 1), (2**12, 3), (10**9, 1)):
         monkeypatch.setattr(grouping, "_CHUNK_ELEMENTS", elements)
         monkeypatch.setattr(grouping, "usable_cores", lambda cores=cores: cores)
         monkeypatch.setattr(person_gradients, "_WHOLE_ELEMENTS", max(elements, 16))

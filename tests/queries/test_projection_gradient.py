@@ -1,9 +1,7 @@
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.rows import steady
 from dptransfer.errors import ArgumentError
 from dptransfer.features import UnitNorm, chunks
 from dptransfer.privacy import Relation
@@ -11,7 +9,7 @@ from dptransfer.queries import ProjectionGradient
 from dptransfer.queries import projection_gradient as module
 from dptransfer.queries.projection_gradient import nearest_prototype
 
-from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, data_sets, examples, reach, stays_within
+from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, of_neighbours, reach, stays_within
 
 RNG = np.random.default_rng(0)
 MAP = RNG.normal(size=(2, WIDTH)) * 2
@@ -28,14 +26,7 @@ def loss(projection, unit, label):
     return np.log(np.exp(logits).sum()) - logits[label]
 
 
-@steady
-@given(
-    data=data_sets(),
-    first=examples,
-    second=examples,
-    size=st.sampled_from([0.0, 1e-9, 1.0, 1e6]),
-    clip=st.sampled_from([1e-6, 0.1, 1.0, 100.0]),
-)
+@of_neighbours(size=st.sampled_from([0.0, 1e-9, 1.0, 1e6]), clip=st.sampled_from([1e-6, 0.1, 1.0, 100.0]))
 def test_gradients_stay_within_their_sensitivity(data, first, second, size, clip):
     assert stays_within(query(size * MAP, clip=clip), data, first, second)
 

@@ -2,16 +2,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.rows import steady
 from dptransfer.errors import RelationMismatch
 from dptransfer.features import chunks
 from dptransfer.privacy import Relation
 from dptransfer.queries import RecentredSums
 
-from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, data_sets, examples, reach, squared_gap, stays_within
+from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, of_neighbours, reach, squared_gap, stays_within
 
 REPLACE = (Relation.REPLACE_ONE,)
 
@@ -28,8 +26,7 @@ released = st.lists(
 radii = st.lists(st.floats(1e-6, 1e9), min_size=CLASSES, max_size=CLASSES)
 
 
-@steady
-@given(data=data_sets(), first=examples, second=examples, centres=released, radii=radii)
+@of_neighbours(centres=released, radii=radii)
 def test_sums_around_any_centres_stay_within_their_sensitivity(data, first, second, centres, radii):
     """Also when the label changes: one row leaves a class, one joins another, √2 at most."""
     assert stays_within(query(centres, radii), data, first, second, REPLACE)

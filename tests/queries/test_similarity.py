@@ -14,7 +14,7 @@ from dptransfer.queries import SimilarityScores, similarity
 from dptransfer.queries.grid_rows import grid_rows
 from dptransfer.queries.similarity import GRID_NORM, row_weights
 
-from .neighbours import CLASSES, EMPTY, MAPS, POOL, WIDTH, data_sets, examples, with_example
+from .neighbours import CLASSES, EMPTY, MAPS, POOL, WIDTH, data_sets, examples, of_neighbours, with_example
 from .similarity_faults import EachClassByItself, EachRowInFull
 
 
@@ -47,8 +47,7 @@ def test_adding_an_example_raises_the_scores_of_its_class_within_the_range(
     assert moves_only_up_and_within_the_range(scores_query(*caps, precision, name), data, example)
 
 
-@steady
-@given(data=data_sets(), first=examples, second=examples, caps=caps)
+@of_neighbours(caps=caps)
 def test_replacing_an_example_moves_each_score_by_at_most_the_range(data, first, second, caps):
     query = scores_query(*caps)
     moved = query(*with_example(data, second)).astype(object) - query(*with_example(data, first)).astype(

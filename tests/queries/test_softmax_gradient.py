@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from contracts.rows import steady
 from dptransfer.compute import softmax_gradient as kernel
 from dptransfer.errors import ArgumentError
 from dptransfer.features import OnLattice, chunks
@@ -12,7 +10,7 @@ from dptransfer.methods import softmax
 from dptransfer.privacy import Relation
 from dptransfer.queries import SoftmaxGradient
 
-from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, data_sets, examples, reach, squared_gap, stays_within
+from .neighbours import CLASSES, EMPTY, MAPS, WIDTH, of_neighbours, reach, squared_gap, stays_within
 
 
 def query(seed=0, size=1.0, features="unit norm", curved=True):
@@ -25,14 +23,8 @@ def query(seed=0, size=1.0, features="unit norm", curved=True):
     )
 
 
-@steady
-@given(
-    data=data_sets(),
-    first=examples,
-    second=examples,
-    seed=st.integers(0, 9),
-    size=st.sampled_from([0.0, 1e-9, 1.0, 50.0, 1e6]),
-    curved=st.booleans(),
+@of_neighbours(
+    seed=st.integers(0, 9), size=st.sampled_from([0.0, 1e-9, 1.0, 50.0, 1e6]), curved=st.booleans()
 )
 def test_gradients_stay_within_their_sensitivity(data, first, second, seed, size, curved):
     assert stays_within(query(seed, size, curved=curved), data, first, second)
@@ -119,8 +111,7 @@ def projected(axes, clip=1.0, steepness=1e3):
 
 
 @pytest.mark.parametrize("axes", AXES)
-@steady
-@given(data=data_sets(), first=examples, second=examples, clip=st.sampled_from([1e-6, 0.1, 1.0, 1.4, 100.0]))
+@of_neighbours(clip=st.sampled_from([1e-6, 0.1, 1.0, 1.4, 100.0]))
 def test_clipped_and_projected_gradients_stay_within_their_sensitivity(axes, data, first, second, clip):
     asked = projected(axes, clip, steepness=3.0)
     assert stays_within(asked, data, first, second)
@@ -196,11 +187,7 @@ def weighted(weights=UNEQUAL, linear=None, clip=0.6, **more):
     return SoftmaxGradient(MAPS["unit norm"], linear, np.zeros(CLASSES), clip=clip, weights=weights, **more)
 
 
-@steady
-@given(
-    data=data_sets(),
-    first=examples,
-    second=examples,
+@of_neighbours(
     weights=st.lists(st.floats(0, 1, exclude_min=True), min_size=CLASSES, max_size=CLASSES),
     size=st.sampled_from([0.0, 1.0, 1e6]),
 )
@@ -269,11 +256,7 @@ def residual_loss(weights, prior, unit, label):
     return -np.log((chances[0][label] + chances[1][label]) / 2)
 
 
-@steady
-@given(
-    data=data_sets(),
-    first=examples,
-    second=examples,
+@of_neighbours(
     size=st.sampled_from([0.0, 1.0, 50.0, 1e6]),
     sure=st.sampled_from([0.0, 1.0, 50.0, 1e6]),
     clip=st.sampled_from([1e-6, 0.1, 1.0]),

@@ -2,15 +2,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given
 
-from contracts.rows import steady
 from dptransfer.errors import ArgumentError
 from dptransfer.features import chunks
 from dptransfer.privacy import Relation
 from dptransfer.queries import WeightedTotal
 
-from .neighbours import CLASSES, MAPS, WIDTH, data_sets, examples, reach, stays_within
+from .neighbours import CLASSES, MAPS, WIDTH, of_neighbours, reach, stays_within
 
 WEIGHTS = np.array([1.0, 0.3, 0.0])
 UNIT = MAPS["unit norm"]
@@ -18,8 +16,7 @@ UNCENTRED = {name: MAPS[name].uncentred for name in ("public map", "rooted publi
 
 
 @pytest.mark.parametrize("name", [*MAPS, *(f"before {name}" for name in UNCENTRED)])
-@steady
-@given(data=data_sets(), first=examples, second=examples)
+@of_neighbours()
 def test_it_stays_within_its_sensitivity(name, data, first, second):
     features = MAPS[name] if name in MAPS else UNCENTRED[name.removeprefix("before ")]
     assert stays_within(WeightedTotal(features, WEIGHTS), data, first, second)
@@ -62,8 +59,7 @@ def test_weights_that_the_sensitivity_does_not_cover_are_refused(weights):
 
 
 @pytest.mark.parametrize("count_weight", [0.25, 1.0])
-@steady
-@given(data=data_sets(), first=examples, second=examples)
+@of_neighbours()
 def test_with_a_count_it_stays_within_its_sensitivity(count_weight, data, first, second):
     assert stays_within(WeightedTotal(UNIT, np.array([1.0, 0.3, 0.001]), count_weight), data, first, second)
 

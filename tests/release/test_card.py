@@ -9,7 +9,7 @@ from document.pages import Page
 from dptransfer.accounting import epsilon_of, membership_advantage, true_positive_rate
 from dptransfer.document import plain
 from dptransfer.encoders.delta import EncoderDelta
-from dptransfer.privacy import GaussianEvent, Relation, Unit, for_rows, rounded_up, typeset
+from dptransfer.privacy import LABEL_KEPT, GaussianEvent, Relation, Unit, for_rows, rounded_up, typeset
 from dptransfer.release import card_of, evaluate, read_release
 from dptransfer.release.card_privacy import attack_points
 
@@ -96,7 +96,6 @@ def test_the_card_of_people_speaks_of_people(relation):
         "No single person changes",
         "the number of people",
         "all people but one",
-        "whether one person was used",
         "People in the group",
     ):
         assert words in text
@@ -128,13 +127,13 @@ def test_the_card_of_people_says_as_how_much_one_of_them_counts_and_never_how_ma
 def test_the_card_of_people_tells_what_one_example_of_somebody_costs():
     doubled = rounded_up(epsilon_of([for_rows(NOISE_OF_PEOPLE, Relation.ADD_REMOVE)], 1e-5))
     found = card_of(make_model(events=(NOISE_OF_PEOPLE,))).text(200)
-    assert re.search(rf"1 example of a person who stays\s+{doubled}", found)
+    assert re.search(rf"one example of a person whose others stay\s+{doubled}", found)
     for other in (
         (NOISE,),
         (replace(NOISE_OF_PEOPLE, relation=Relation.REPLACE_ONE),),  # as it is
         (replace(SAMPLED, unit=Unit.PERSON),),  # not restated
     ):
-        assert "who stays" not in card_of(make_model(events=other)).text(200)
+        assert "whose others stay" not in card_of(make_model(events=other)).text(200)
 
 
 def test_the_relation_is_explained_in_its_own_words():
@@ -142,6 +141,44 @@ def test_the_relation_is_explained_in_its_own_words():
     assert "the number of examples is public" in card_of(replaced).text(200)
     assert "so is the number of examples" in card_of(make_model()).text(200)
     assert "the number of examples is public" not in card_of(make_model()).text(200)
+
+
+def test_a_number_that_is_declared_is_not_called_protected_without_saying_so():
+    declared = make_model()
+    plain = replace(declared, facts=replace(declared.facts, size=None, class_counts=None))
+    told = [" ".join(card_of(one).text(200).split()) for one in (plain, declared)]
+    said = "so is the number of examples, beyond what is declared below."
+    assert [said in text for text in told] == [False, True]
+
+
+@pytest.mark.parametrize(("unit", "many"), [(Unit.ROW, "examples"), (Unit.PERSON, "people")])
+def test_only_where_presence_is_protected_the_card_says_so(unit, many):
+    one = unit.words.partition(",")[0]
+    present = (f"With or without one {one}", f"whether one {one} was used", "whether that one was used")
+    exchanged = (
+        f"With one {one} or another instead",
+        f"which of two {many} was used",
+        "which of two candidates that one is",
+    )
+    for relation, said, unsaid in (
+        (Relation.ADD_REMOVE, present, exchanged),
+        (Relation.REPLACE_ONE, exchanged, present),
+    ):
+        model = make_model(events=(replace(NOISE, unit=unit, relation=relation),))
+        text = " ".join(card_of(model).text(400).split())
+        assert [words in text for words in said] == [True] * 3
+        assert [words in text for words in unsaid] == [False] * 3
+
+
+def test_a_label_that_is_not_protected_is_not_called_so():
+    model = make_model(events=(replace(NOISE, relation=Relation.REPLACE_ONE),))
+    kept = replace(model, guarantee=replace(model.guarantee, assumptions=(LABEL_KEPT,)))
+    whole, narrow = (" ".join(card_of(one).text(200).split()) for one in (model, kept))
+    assert "label included" in whole
+    assert "(one row and its label)" in whole
+    assert "label included" not in narrow
+    assert "with the same label in both" in narrow
+    assert "(one row, and not its label)" in narrow
 
 
 def test_a_changed_encoder_is_named_with_how_much_of_it_was_changed():
@@ -257,7 +294,7 @@ def test_the_text_form_stays_within_its_width():
 
 def test_many_steps_are_cut_short_in_the_table_and_counted():
     text = card_of(make_model(events=(replace(NOISE, noise_multiplier=40.0),) * 60)).markdown()
-    assert "60 noisy steps saw private rows" in text
+    assert "The first 50 of 60 are shown" in text
     assert text.count("Gaussian noise, multiplier 40") == 50
     assert "release.json lists all" in text
 

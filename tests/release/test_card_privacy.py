@@ -52,8 +52,14 @@ def test_without_private_rows_the_card_says_so(form):
     assert "No private row was used" in shown
     assert "(ε = 0)-differentially private" in shown
     assert "blind guess" in shown
-    assert "noisy step saw" not in shown
+    assert "noisy steps" not in shown
     assert "No private row was used" not in FORMS[form](card_of(make_model()))
+
+
+def test_a_price_that_is_inside_of_trials_is_not_called_nothing():
+    told = [FORMS["markdown"](card_of(make_model(events=events))) for events in ((ROUNDS,), (TUNED,))]
+    assert ["integer grid itself costs, ε = " in text for text in told] == [True, False]
+    assert all("is included above." in text for text in told)
 
 
 def test_cut_tails_are_printed_with_what_leaves_them_out():

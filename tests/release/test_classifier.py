@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import dptransfer.release as package
 from dptransfer.data import ShardedRows
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.features import apply
+from dptransfer.privacy import Unit
 from dptransfer.release import classifier
 from dptransfer.release.heads import (
     HEADS,
@@ -18,7 +20,7 @@ from dptransfer.release.heads import (
     unit_rows,
 )
 
-from .models import CLASSES, feature_maps, heads, make_model, rows
+from .models import CLASSES, NOISE, feature_maps, heads, make_model, rows
 
 
 @pytest.mark.parametrize("head", tuple(heads(7)))
@@ -36,6 +38,12 @@ def test_a_prediction_is_a_declared_class_and_the_score_is_accuracy():
     assert set(chosen.tolist()) <= set(CLASSES)
     assert model.score(rows(), chosen) == 1
     assert model.score(-rows(), chosen) < 1
+
+
+@pytest.mark.parametrize(("some", "labels"), [(5, 3), (5, 1), (1, 5), (5, 0), (0, 0)])
+def test_a_score_is_of_rows_with_a_label_each(some, labels):
+    with pytest.raises(DataError, match=f"a label for each; got {labels} for {some}"):
+        make_model().score(rows(some), [CLASSES[0]] * labels)
 
 
 def test_rows_in_many_chunks_score_as_in_one():
@@ -215,4 +223,5 @@ def test_printing_a_model_takes_one_short_line_and_shows_no_array():
     assert repr(make_model()) == (
         "PrivateClassifier('mean-prototypes', 3 classes, dimension 7, ε = 0.9263416 at δ = 1e-5, add/remove)"
     )
+    assert repr(make_model(events=(replace(NOISE, unit=Unit.PERSON),))).endswith("add/remove, by person)")
     assert "NOT PRIVATE" in repr(make_model(seeded=True))

@@ -133,7 +133,7 @@ def test_a_lone_surrogate_anywhere_is_refused_in_a_whole_manifest(content):
         read_manifest(spoiled)
 
 
-def test_a_repeated_key_is_refused_though_the_digest_is_right(content, tmp_path):
+def test_a_repeated_key_is_refused_though_the_digest_is_right(content):
     doubled = content.replace(b'"seeded": false', b'"seeded": true,\n "seeded": false', 1)
     fields = json.loads(doubled)
     assert fields["seeded"] is False

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import dptransfer as dpt
+from dptransfer.privacy import LABEL_KEPT
 from dptransfer.release import evaluate
 from dptransfer.release.notebook import evaluation_summary, model_summary
 
@@ -29,6 +30,13 @@ def test_a_model_shows_its_promise_and_what_it_is_in_a_few_lines(model):
     assert not re.search(r"<(style|script|html|h\d)", shown)
 
 
+def test_what_makes_it_another_promise_is_never_left_out(model):
+    assert "Assuming" not in model._repr_html_()
+    kept = replace(model, guarantee=replace(model.guarantee, assumptions=("settings are fixed", LABEL_KEPT)))
+    assert LABEL_KEPT in kept._repr_html_()
+    assert "settings are fixed" not in kept._repr_html_()
+
+
 def test_a_model_that_is_not_private_says_so_first(model):
     seeded = replace(model, provenance=replace(model.provenance, seeded=True, title="<i>"))
     assert seeded._repr_html_().startswith("<div>\n<p><strong>NOT PRIVATE")
@@ -42,6 +50,8 @@ def test_test_results_show_the_sentence_that_belongs_to_them(model):
     assert "not protected" in repr(found)
     assert found.statement in found._repr_html_()
     assert "&lt;volunteers&gt;" in found._repr_html_()
+    assert "Test on 2 rows of &lt;" in found._repr_html_()
+    assert "<strong>Test on 2 rows</strong>" in evaluate(model, np.eye(4)[:2], [0, 1])._repr_html_()
     protected = model.charged._repr_html_()
     assert "The test rows are protected" in protected
     assert "a hold-out" in protected

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from contracts.backwards import Backwards
 from dptransfer.data import ShardedRows
 from dptransfer.errors import DataError
 from dptransfer.release import classifier, predicted_shards
@@ -14,16 +15,6 @@ from dptransfer.release.predicted_shards import PredictPart, predict_in_shards
 from .models import make_model, rows
 
 COUNT = 45
-
-
-class Backwards:
-    """Somebody else who works, from the last part to the first, twice each, with what could be sent."""
-
-    def each(self, work, pieces, what):
-        for number in reversed(range(len(pieces))):
-            for _ in range(2):
-                result = pickle.loads(pickle.dumps(work))(pieces[number])
-            yield number, result
 
 
 @pytest.fixture

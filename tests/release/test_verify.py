@@ -58,6 +58,9 @@ def test_an_honest_release_passes_every_check(release):
         1,
     )
     assert {"name", "passed", "detail", "required"} == set(report["checks"][0])
+    assert repr(result) == f"Verification(steps not checked; {len(result.checks)} checks)"
+    (release / "CARD.md").write_text("another")
+    assert repr(verify_files(release)).startswith("Verification(failed: file CARD.md")
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 from importlib import resources
 from pathlib import Path
 
+from dptransfer.data import read_table
 from dptransfer.errors import DataError
 from dptransfer_lab.study import Study, parse_study, read_study_file
 
@@ -59,8 +61,10 @@ def starting_point(target: Path, data: Path | None = None, pool: Path | None = N
     demo = '{ pixels = "demo" }'
     given = {"ratios": "[1, 10]", "data": "digits", "source": demo, "pool": "glyphs", "pool_source": demo}
     if data is not None:
-        given = {"ratios": "[0]", "data": _word(data), "source": _source(data, target), "pool": ""}
-        given |= {} if pool is None else {"pool": _word(pool), "pool_source": _source(pool, target)}
+        source, encoder = _path(data, target), _encoder_of(data)
+        given = {"ratios": "[0]", "data": _word(data), "source": f"{{ {encoder} = {source} }}", "pool": ""}
+        if pool is not None:
+            given |= {"pool": _word(pool), "pool_source": f"{{ {encoder} = {_path(pool, target)} }}"}
     return str(template.render(name=_word(target), **given))
 
 
@@ -70,11 +74,17 @@ def _word(path: Path) -> str:
     return kept.strip("-") or "study"
 
 
-def _source(path: Path, target: Path) -> str:
+def _encoder_of(data: Path) -> str:
+    """A name for the encoder of these rows: its own, where an `.emb` folder has it on record."""
+    known = read_table(data, verify=False).encoder if data.suffix == ".emb" else None
+    return "encoder" if known is None else json.dumps(known.name)
+
+
+def _path(path: Path, target: Path) -> str:
     """A file as a study names it, from where the study will be."""
     if not path.exists():
         raise DataError(f"'{path}' must exist; it does not. Check the path.")
     text = Path(os.path.relpath(path.resolve(), target.resolve().parent)).as_posix()
     if "'" in text or not text.isprintable():
         raise DataError(f"A path in a study cannot hold quotes; '{text}' does. Rename it.")
-    return f"{{ encoder = '{text}' }}"
+    return f"'{text}'"

@@ -7,20 +7,17 @@ cell has one core and one thread for its arithmetic, as its task asks Ray for.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import dptransfer
-import dptransfer_lab
 from dptransfer.errors import MissingDependency
+from dptransfer.workers.surroundings import environment_of_task, own_core
 from dptransfer_lab.cells import Cell
 from dptransfer_lab.engines import sources_of
 from dptransfer_lab.measure import measured
-from dptransfer_lab.pinning import own_core, thread_variables
 from dptransfer_lab.record_file import Record
 from dptransfer_lab.stored import Arrays, Stored
 
@@ -46,7 +43,7 @@ class RayCluster:
         elif self._mine:
             ray.init(address="local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
         self._stored = {name: _InObjectStore.put(ray, one) for name, one in stored.items()}
-        environment = {"env_vars": _environment()}
+        environment = {"env_vars": environment_of_task(Path(__file__).parents[1])}
         self._task = ray.remote(num_cpus=1, max_retries=0, runtime_env=environment)(_on_own_core)
 
     def submit(self, place: int, cell: Cell) -> Future[Record]:
@@ -77,10 +74,3 @@ class _InObjectStore(Stored):
 def _on_own_core(cell: Cell, data: Stored, pool: Stored | None) -> Record:
     with own_core():
         return measured(cell, data, pool)
-
-
-def _environment() -> dict[str, str]:
-    """What a task's process is started with: these packages, and one thread before numpy is loaded."""
-    sources = [str(Path(package.__file__ or "").parents[1]) for package in (dptransfer, dptransfer_lab)]
-    paths = os.pathsep.join(filter(None, (*sources, os.environ.get("PYTHONPATH", ""))))
-    return {"PYTHONPATH": paths, **thread_variables(1)}

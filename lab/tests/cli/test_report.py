@@ -3,7 +3,7 @@ import pytest
 
 from dptransfer.data.store import write_embeddings
 
-from ..synthetic import folder, grid
+from ..synthetic import folder, grid, record
 
 QUICK = ("--rows", "300", "--epsilons", "0.5,8", "--methods", "mean")
 
@@ -22,7 +22,7 @@ def sample(tmp_path):
 
 
 def test_report_writes_two_files_and_names_them(cli, tmp_path):
-    results = folder(tmp_path / "sweep", grid(seeds=2))
+    results = folder(tmp_path / "sweep", grid(("mean",), epsilons=(1.0, 2.0), seeds=2))
     said = cli("bench", "report", results).stdout
     assert "report.html" in said
     assert "report.md" in said
@@ -31,13 +31,13 @@ def test_report_writes_two_files_and_names_them(cli, tmp_path):
 
 
 def test_report_as_json_and_elsewhere(cli_json, tmp_path):
-    results = folder(tmp_path / "sweep", grid(seeds=2))
+    results = folder(tmp_path / "sweep", [record("mean", status="refused", message="no")])
     found = cli_json("bench", "report", results, "--out", tmp_path / "there")
     assert found == {"reports": [str(tmp_path / "there" / name) for name in ("report.html", "report.md")]}
 
 
 def test_report_for_a_paper(cli, tmp_path):
-    results = folder(tmp_path / "sweep", grid(seeds=2, epsilons=(1.0, 2.0)))
+    results = folder(tmp_path / "sweep", grid(("mean",), seeds=2, epsilons=(1.0, 2.0)))
     assert "paper'" in cli("bench", "report", results, "--paper").stdout
     assert list((results / "paper").glob("*.pdf"))
     assert list((results / "paper").glob("*.tex"))

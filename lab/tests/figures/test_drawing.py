@@ -50,7 +50,7 @@ def test_on_a_page_every_colour_has_a_dark_one_and_text_stays_text(made):
     assert "2 seeds per point" in text
 
 
-def test_a_hostile_name_stays_words(tmp_path):
+def test_a_hostile_name_stays_words():
     made = drawn(methods=("mean",), label="<script>alert(1)</script>", data="a & <b>", epsilons=(1.0, 2.0))
     text = page(made)
     assert "<script" not in text

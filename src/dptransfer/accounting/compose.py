@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from dptransfer import _check
 from dptransfer.accounting.branches import branches, one_by_one, plain_steps
@@ -84,6 +85,7 @@ def epsilon_of(events: Sequence[Event], delta: float) -> float:
     return max(_epsilon_of(steps, delta) for steps in all_steps(events))
 
 
+@lru_cache(maxsize=1024)  # of one plan it is asked several times, and some 50 numbers are tried each time
 def _epsilon_of(steps: Steps, delta: float) -> float:
     if delta == 0:
         return steps.pure if steps.is_pure else math.inf

@@ -190,12 +190,12 @@ class Steps:
         """δ of what ran, e^s δ(ε − s) + (1 + e^ε) η; below 0 the identity of `deltas_of_mu` continues δ."""
         lost = (1 + math.exp(min(epsilon, 700.0))) * self.cut * (1 + 1e-12) if self.cut else 0.0
         if self.slack == 0:
-            return min(1.0, self._ideal_delta(epsilon, quick) + lost)
+            return min(1.0, _ideal_delta(self, epsilon, quick) + lost)
         if self.slack > 1:  # no lattice in use comes near; 1 is always true
             return 1.0
         ideal = epsilon - self.slack
         distance = abs(ideal)
-        delta = self._ideal_delta(distance if distance >= sys.float_info.min else 0.0, quick)
+        delta = _ideal_delta(self, distance if distance >= sys.float_info.min else 0.0, quick)
         if ideal < 0:
             delta = -math.expm1(ideal) + math.exp(ideal) * delta
         return min(1.0, math.exp(self.slack) * delta * (1 + 1e-14) + lost)
@@ -226,17 +226,20 @@ class Steps:
             total += found
         return total
 
-    def _ideal_delta(self, epsilon: float, quick: bool) -> float:
-        if self.is_nothing:
-            return 0.0
-        if self.by_renyi:
-            bounds = self.divergences()
-            return 1.0 if bounds is None else delta_of_renyi(bounds, epsilon)
-        if self.is_one_selection:
-            return selection_delta(self.groups[0].epsilon, self.groups[0].bounded_range, epsilon)
-        if self.groups or self.sampled:
-            return mixed_delta(self.mu, self.groups, epsilon, self.sampled, quick=quick)
-        return delta_of_mu(self.mu, epsilon)
+
+@lru_cache(maxsize=8192)  # a plan is costed when it is made, before it is charged, and when it is verified
+def _ideal_delta(steps: Steps, epsilon: float, quick: bool) -> float:
+    """δ of the steps on ideal noise; some 50 numbers are asked for to calibrate one plan."""
+    if steps.is_nothing:
+        return 0.0
+    if steps.by_renyi:
+        bounds = steps.divergences()
+        return 1.0 if bounds is None else delta_of_renyi(bounds, epsilon)
+    if steps.is_one_selection:
+        return selection_delta(steps.groups[0].epsilon, steps.groups[0].bounded_range, epsilon)
+    if steps.groups or steps.sampled:
+        return mixed_delta(steps.mu, steps.groups, epsilon, steps.sampled, quick=quick)
+    return delta_of_mu(steps.mu, epsilon)
 
 
 def all_steps(events: Sequence[Event]) -> list[Steps]:

@@ -103,6 +103,9 @@ def attack(
         )
         say()
     say(found.verdict, style="bold" if found.within_ceiling else "bold red")
+    if released.charged is not None and released.charged.holdout is not None:
+        kept = f"each member was kept from the fit with probability {released.charged.holdout:g}"
+        say(f"Note: {kept}, and nothing tells who was. That makes every attack look weaker.", err=True)
     say(f"{found.guarantee} {found.statement}", style="yellow")
 
 

@@ -24,9 +24,15 @@ class CardFormat(Enum):
     HTML = "html"
 
 
+_BY_NAME = {".md": CardFormat.MARKDOWN, ".json": CardFormat.JSON, ".html": CardFormat.HTML}
+
+
 def card(
     model: options.Release,
-    form: Annotated[CardFormat, typer.Option("--format", "-f", help="What to print.")] = CardFormat.TEXT,
+    form: Annotated[
+        CardFormat | None,
+        typer.Option("--format", "-f", help="What to print; default by the name of --out, else text."),
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A file to write instead.")] = None,
     title: options.Title = None,
     contact: options.Contact = None,
@@ -41,6 +47,7 @@ def card(
     """
     from dptransfer.release import amend_release, card_of, read_evaluation, read_release
 
+    form = form or _BY_NAME.get("" if out is None else out.suffix.lower(), CardFormat.TEXT)
     if form is CardFormat.HTML and out is None and not show and on_terminal():
         raise ArgumentError(
             "A page is for a browser; a terminal would show its source. Pass --open, or --out card.html."

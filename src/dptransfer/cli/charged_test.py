@@ -76,7 +76,7 @@ def charged_test(
 
 def _show_figures(found: ChargedEvaluation) -> None:
     from dptransfer.release.charged_evaluation import percent
-    from dptransfer.release.noisy_counts import Z
+    from dptransfer.release.noisy_shares import Z
 
     size, give = max(0.0, found.size.count), Z * math.sqrt(found.size.variance)
     show_facts(

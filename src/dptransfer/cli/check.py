@@ -31,8 +31,8 @@ _ABOUT = {
 
 def check(
     data: Annotated[Path, typer.Argument(help="Private data: pictures, texts or rows, as 'fit' takes them.")],
-    public: Annotated[Path | None, typer.Option(help="The public pool.")] = None,
-    test: Annotated[Path | None, typer.Option(help="Labelled test examples.")] = None,
+    public: Annotated[Path | None, options.data_option(help="The public pool.")] = None,
+    test: Annotated[Path | None, options.data_option(help="Labelled test examples.")] = None,
     classes: options.Classes = None,
     person: options.Person = None,
     epsilon: Annotated[

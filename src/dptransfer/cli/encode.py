@@ -69,15 +69,13 @@ def encode(
     Example: dptransfer encode photos/ --encoder efficientnet-lite0 --out photos.emb
     """
     declared = None if classes is None else class_list(classes)
+    if source.suffix == ".emb":
+        raise ArgumentError(f"Images or texts are encoded; '{source}' holds rows. Give it to dptransfer fit.")
     if public and person not in (None, NOBODY):
         raise ArgumentError("--person tells whose each example is; --public says nobody's. Leave one out.")
     if row_type not in ("float32", "float16"):
         raise ArgumentError(f"--row-type must be float32 or float16; got '{row_type}'. Choose one of them.")
-    if engine == "processes" and workers is None and device == "cuda":
-        from dptransfer.encoders.device import gpu_count
-
-        workers = max(1, gpu_count())
-    hands = workers_from(engine, workers, address)
+    hands = workers_from(engine, workers, address, device)
 
     from dptransfer.data import ImageList
     from dptransfer.data.decode import problem_of
@@ -111,6 +109,10 @@ def encode(
     if as_json:
         names = {"unreadable": list(report.unreadable)} if public else {"problems": problems}
         return show_json({**facts, "encoder": model.identity.to_dict(), **names})
+    if found.classes is not None:
+        from dptransfer.release.notebook import listed
+
+        facts["classes"] = listed(found.classes)
     show_facts({name.capitalize(): value for name, value in facts.items() if name != "resumed" or value})
     if problems is not None:
         say(f"Some images cannot be read and are rows of zeros; their names are in '{problems}'.", err=True)

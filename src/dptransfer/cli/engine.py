@@ -11,8 +11,12 @@ if TYPE_CHECKING:
     from dptransfer.workers import Workers
 
 
-def workers_from(engine: str | None, workers: int | None, address: str | None) -> Workers:
+def workers_from(
+    engine: str | None, workers: int | None, address: str | None, device: str = "cpu"
+) -> Workers:
     """Who works, ready to begin: a cluster that does not answer is found out here, before anything is spent.
+
+    Of processes on GPUs there is one for each, unless another number is given.
 
     >>> workers_from(None, None, None), workers_from("processes", 2, None)
     (Here(), Processes(workers=2, patience=None))
@@ -32,6 +36,10 @@ def workers_from(engine: str | None, workers: int | None, address: str | None) -
             "--engine ray takes the cluster that you name, and looks for none; no --address was given. "
             "Add --address host:6379, or --address local for one on this machine."
         )
+    if engine == "processes" and workers is None and device == "cuda":
+        from dptransfer.encoders.device import gpu_count
+
+        workers = max(1, gpu_count())
     chosen: Workers
     if address is not None:
         chosen = RayCluster(address, workers)

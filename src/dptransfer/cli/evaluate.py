@@ -33,8 +33,8 @@ _private = partial(typer.Option, rich_help_panel="Tests that protect their rows"
 def evaluate(
     model: options.Release,
     test: Annotated[Path, typer.Argument(help="Labelled rows (.emb, .npz, ...), images or texts.")],
-    split: Annotated[str | None, typer.Option(help="Part of a file that has several.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="An .npy of labels, for rows without.")] = None,
+    split: Annotated[str | None, options.data_option(help="Part of a file that has several.")] = None,
+    labels: Annotated[Path | None, options.data_option(help="An .npy of labels, for rows without.")] = None,
     label_column: options.LabelColumn = None,
     text_column: options.TextColumn = None,
     feature_columns: options.FeatureColumns = None,

@@ -25,6 +25,10 @@ _AS_RELEASED = (
     "The model was fitted on pictures whose files say it: save this one as those were, say in eight bits; or "
     "fit a model with --grey-range LOW,HIGH."
 )
+_GOES_ON = {
+    "encode": " The same command goes on where it stopped.",
+    "fit": " An encoding goes on where it stopped, and 'dptransfer ledger show' says what was charged.",
+}
 _SPELLINGS = (  # what the library's messages say in Python, as it is said here
     (r"(Pass|Use) (?:(?!Pass |Use ).)*?\(on the command line: ([^)]*)\)", r"\1 \2"),
     (r"Pass (?:(?!Pass ).)*?,(?: or)? on the command line --", "Pass --"),
@@ -70,12 +74,12 @@ def one_line(problem: BaseException, command: str | None = None) -> str:
     'Pass --public a.emb, or leave it.'
     """
     if isinstance(problem, KeyboardInterrupt):
-        return printable(problem) or "Interrupted. An encoding goes on where it stopped when it is run again."
+        return printable(problem) or f"Interrupted.{_GOES_ON.get(command or '', '')}"
     if isinstance(problem, MemoryError):
         return "The data must fit in memory; they do not. Close other programs, or use a larger machine."
     if isinstance(problem, OSError) and not isinstance(problem, DPTransferError):
         return _about_file(problem)
-    text = printable(problem)
+    text = printable(" ".join([str(problem), *getattr(problem, "__notes__", ())]))
     for python, here in _SPELLINGS:
         text = re.sub(rf"(?<![\w.]){python}", here, text)
     if command in ("predict", "evaluate", "attack"):  # the release says how pictures are read

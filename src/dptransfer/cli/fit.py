@@ -40,7 +40,7 @@ def fit(
     public: options.PublicPool = None,
     shots: options.LabelledShots = None,
     test: Annotated[
-        Path | None, typer.Option(help="Labelled test examples for the card; not protected.")
+        Path | None, options.data_option(help="Labelled test examples for the card; not protected.")
     ] = None,
     holdout: options.Holdout = None,
     classes: options.Classes = None,
@@ -181,6 +181,7 @@ def _show(
 ) -> None:
     """What was charged to which ledger, the promise and the files."""
     from dptransfer.release.charged_evaluation import percent
+    from dptransfer.release.notebook import listed
 
     made = model.provenance
     files = sorted(entry.name for entry in out.iterdir())
@@ -208,6 +209,7 @@ def _show(
         "Charged": f"{account.dataset}, entry {charge.number} of the ledger {book.path}",
         "Account": account.sentence,
         "Guarantee": model.guarantee,
+        "Classes": f"{listed(model.classes)}. Their names are public, and in the release",
     }
     next_step = f"dptransfer card {out}"
     if model.charged is not None:

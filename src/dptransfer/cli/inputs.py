@@ -98,7 +98,11 @@ def labelled_rows(
     features: str | None = None,
     label_column: str | None = None,
 ) -> tuple[Rows, Labelled, str]:
-    """Test rows, their labels and name; rows of another encoder, dimension or class list are refused."""
+    """Test rows, their labels and name; rows of another encoder, dimension or class list are refused.
+
+    The name is that of the file, for cards: what the ledger calls the rows, which an `.emb` folder keeps, is
+    their owner's alone.
+    """
     from dptransfer.data import Labelled, read_public
 
     require_rows(path, features=features)
@@ -107,8 +111,8 @@ def labelled_rows(
     if rows.labels is None:
         remedy = "Name their column, --label-column NAME, or use 'dptransfer evaluate' with --labels a.npy."
         raise DataError(f"'{path}': test rows must have labels; these have none. {remedy}")
-    rows.require_match(facts)
-    return rows.rows, Labelled(rows.labels, facts.classes), rows.name or path.name
+    rows.require_match(facts, names=("The model", f"'{path}'"))
+    return rows.rows, Labelled(rows.labels, facts.classes), path.name
 
 
 def require_new(out: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +14,10 @@ from dptransfer.errors import ArgumentError, Incompatible
 
 if TYPE_CHECKING:
     from dptransfer.arrays import EncodedRows
-    from dptransfer.data import ImageList, Labelled, TextList
+    from dptransfer.data import ImageList, Labelled, ShardedRows, TextList
     from dptransfer.encoders import Encoder
     from dptransfer.release import PrivateClassifier
+    from dptransfer.workers import Workers
 
 
 def encoder_behind(released: PrivateClassifier, spec: str | None, device: str) -> Encoder:
@@ -63,3 +66,44 @@ def encoded_here(found: ImageList | TextList, encoder: Encoder, batch: int) -> E
         rows, unreadable = encode_images_in_memory(found, encoder, batch=batch, progress=step)
     refuse_public({found.names()[place]: BREAKS_OFF for place in unreadable})
     return rows
+
+
+@contextmanager
+def encoded_in_files(
+    found: ImageList | TextList,
+    encoder: Encoder,
+    out: Path,
+    batch: int,
+    shard_rows: int | None,
+    workers: Workers,
+) -> Iterator[ShardedRows]:
+    """The same for more of them than memory holds: rows in files of `shard_rows`, until the block is done.
+
+    They are the owner's alone, in `<out>.rows.partial`. After a kill, or an error in the block, they stay,
+    and the same call goes on with them.
+    """
+    from dptransfer.data import ImageList, ShardedRows
+    from dptransfer.encoders.shards import encode_in_shards
+
+    if isinstance(found, ImageList):
+        refuse_public(unrecognised(found, encoder.identity.grey_range))
+    with progress_bar("Encoding") as step:
+        made = encode_in_shards(
+            out.with_name(f"{out.name}.rows"),
+            found,
+            encoder,
+            batch=batch,
+            dtype="float32",
+            drop=False,
+            public=False,
+            restart=False,
+            shard_rows=shard_rows,
+            workers=workers,
+            progress=step,
+        )
+    if made.unreadable and isinstance(found, ImageList):  # and rows of all but these are of another request
+        shutil.rmtree(made.folder, ignore_errors=True)
+        refuse_public({found.names()[place]: BREAKS_OFF for place in made.unreadable})
+    assert isinstance(made.rows, tuple)
+    yield ShardedRows(made.rows)
+    shutil.rmtree(made.folder, ignore_errors=True)

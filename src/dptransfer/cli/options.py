@@ -18,18 +18,22 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is th
 Unsafe = Annotated[
     bool, typer.Option("--unsafe-for-publication", help="Allow a seeded model, which must stay unpublished.")
 ]
-LedgerFile = Annotated[Path | None, typer.Option(help="Ledger file; default yours, or $DPTRANSFER_LEDGER.")]
-DataSetName = Annotated[str | None, typer.Option(help="What the ledger calls this data set.")]
-Title = Annotated[str | None, typer.Option(help="What the card calls the data, in public.")]
-Contact = Annotated[str | None, typer.Option(help="Whom the card says to ask.")]
+
+_account = partial(typer.Option, rich_help_panel="Ledger and card")
+LedgerFile = Annotated[Path | None, _account(help="Ledger file; default yours, or $DPTRANSFER_LEDGER.")]
+DataSetName = Annotated[str | None, _account(help="What the ledger calls this data set.")]
+Title = Annotated[str | None, _account(help="What the card calls the data, in public.")]
+Contact = Annotated[str | None, _account(help="Whom the card says to ask.")]
+
+data_option = partial(typer.Option, rich_help_panel="Data")
 PublicPool = Annotated[
     Path | None,
-    typer.Option(help="Public rows, such as pool.emb; or images or texts, where the private ones are."),
+    data_option(help="Public rows, such as pool.emb; or images or texts, where the private ones are."),
 ]
-LabelledShots = Annotated[Path | None, typer.Option(help="A few labelled public rows, such as shots.emb.")]
+LabelledShots = Annotated[Path | None, data_option(help="A few labelled public rows, such as shots.emb.")]
 Person = Annotated[
     str | None,
-    typer.Option(
+    data_option(
         metavar="COLUMN|FILE|...",
         help="Protect persons: what tells whose each example is: a column or file; 'folder', 'dicom'. "
         "'none': single examples alone.",
@@ -37,24 +41,28 @@ Person = Annotated[
 ]
 Holdout = Annotated[
     float | None,
-    typer.Option(
+    data_option(
         metavar="CHANCE",
         help="Keep each example, or person, from the fit with this chance, such as 0.2, to check the result.",
     ),
 ]
 FeatureColumns = Annotated[
     str | None,
-    typer.Option(metavar="'f*,...'", help="Columns of a table that are features; default all of numbers."),
+    data_option(metavar="'f*,...'", help="Columns of a table that are features; default all of numbers."),
 ]
 LabelColumn = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Column of the labels in a table; default label.")
+    str | None, data_option(metavar="NAME", help="Column of the labels in a table; default label.")
 ]
-TextColumn = Annotated[str | None, typer.Option(help="Column of the texts; default text.")]
-Classes = Annotated[str | None, typer.Option(help="A number, a,b,c, or a file with one name per line.")]
+TextColumn = Annotated[str | None, data_option(help="Column of the texts; default text.")]
+Classes = Annotated[
+    str | None, data_option(help="A number, a,b,c, or a file with one name per line; they are published.")
+]
 
 DELTA = 1e-5
 _budget = partial(typer.Option, rich_help_panel="Budget")
-Epsilon = Annotated[float | None, _budget("--epsilon", "-e", help="ε of the budget, with --delta.")]
+Epsilon = Annotated[
+    float | None, _budget("--epsilon", "-e", help="ε of the budget, such as 1; or give --budget.")
+]
 Delta = Annotated[
     float | None,
     _budget("--delta", "-d", help="δ, below 0.1; default 1e-5. 0 is pure DP, which few methods have."),
@@ -63,7 +71,7 @@ OtherBudget = Annotated[
     str | None,
     _budget("--budget", metavar="rho=R|mu=M", help="ρ of zCDP or μ of Gaussian DP, in place of ε."),
 ]
-Neighbours = Annotated[Relation, _budget(help="What a neighbour is.")]
+Neighbours = Annotated[Relation, _budget(help="What is hidden: who is there, or what each one there is.")]
 
 _method = partial(typer.Option, rich_help_panel="Method")
 _METHODS = f"{', '.join(METHODS.names)}, or package.module:Class. In their own words: dptransfer methods"

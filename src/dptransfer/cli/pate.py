@@ -96,7 +96,7 @@ def account(
     show_events(asked.events)
     say()
     facts: dict[str, object] = {
-        "Epsilon": f"{rounded_up(promise.epsilon, 5)} at delta {number(delta)}, {relation.value}"
+        "Epsilon": f"{rounded_up(promise.epsilon, 5)} at delta {number(delta)}, {relation.words(unit)}"
     }
     if epsilon is not None:
         facts["Noise"] = f"{asked.noise:.4g} votes on each count is the least that fits"

@@ -8,8 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from dptransfer.cli import options
 from dptransfer.cli.declared import SIZES, class_list, grey_ends, settings_of
 from dptransfer.cli.engine import workers_from
@@ -42,7 +40,9 @@ def plan(
     device: options.MethodDevice = None,
     classes: options.Classes = None,
     person: options.Person = None,
-    dim: Annotated[int | None, typer.Option(min=1, help="Width of the rows; default the pool's.")] = None,
+    dim: Annotated[
+        int | None, options.data_option(min=1, help="Width of the rows; default the pool's.")
+    ] = None,
     public: options.PublicPool = None,
     shots: options.LabelledShots = None,
     holdout: options.Holdout = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,23 +11,20 @@ import typer
 from dptransfer.cli import options
 from dptransfer.cli.engine import workers_from
 from dptransfer.cli.inputs import require_new
-from dptransfer.cli.model_encoder import encoded_here, encoder_behind
-from dptransfer.cli.screen import on_terminal, progress_bar, say, show_json, show_table
+from dptransfer.cli.model_encoder import encoded_here, encoded_in_files, encoder_behind
+from dptransfer.cli.predict_parts import FORMS, Parts, one_pool
+from dptransfer.cli.screen import on_terminal, say, show_json, show_table
 from dptransfer.encoding import examples_in, held_in, is_table
 from dptransfer.errors import ArgumentError, Incompatible
-from dptransfer.progress import reported_to
 
 if TYPE_CHECKING:
     from dptransfer.arrays import AnyArray
-    from dptransfer.data import ImageList, RawTable
+    from dptransfer.data import ImageList, RawTable, TextList
     from dptransfer.encoders import Encoder
     from dptransfer.release import PredictionSets, PrivateClassifier
-    from dptransfer.release.answers import Answer, Question
-    from dptransfer.workers import Workers
+    from dptransfer.release.answers import Answer
 
     NamedRows = tuple[list[str], AnyArray]
-
-_FORMS = (".csv", ".json", ".jsonl", ".ndjson")
 
 
 def predict(
@@ -66,14 +62,14 @@ def predict(
 
     Images and texts are encoded with the encoder that the release names. Scores are probabilities,
     calibrated where the release has a charged evaluation, which --coverage needs. With --shard-rows or
-    --engine rows go from one pool to a folder of parts; after a kill, run it again.
+    --engine answers about one pool go to a folder of parts; after a kill, run it again.
 
     Example: dptransfer predict model/ new/*.jpg --top 3
     """
     in_parts = shard_rows is not None or engine is not None or workers is not None
     if out is not None:
         require_new(out)
-        if not in_parts and out.suffix.lower() not in _FORMS:
+        if not in_parts and out.suffix.lower() not in FORMS:
             raise ArgumentError(f"--out must end in .csv, .json or .jsonl; got '{out.name}'. Name it so.")
     if coverage is None and abstain_above is not None:
         raise ArgumentError(
@@ -81,7 +77,7 @@ def predict(
         )
     if coverage is not None and top > 1:
         raise ArgumentError("--coverage lists the classes of an input itself; got --top too. Leave one out.")
-    hands = workers_from(engine, workers, address)
+    hands = workers_from(engine, workers, address, device)
 
     import numpy as np
 
@@ -97,9 +93,18 @@ def predict(
     # Scores know these two devices; an encoder may run on others.
     question = Question(top, coverage, confidence, abstain_above, device if device in DEVICES else "cpu")
     if in_parts:
-        path = _one_pool(inputs, out, text_column, feature_columns)
-        table = _table(released, path, feature_columns, label_column)
-        _write_parts(model, released, path, table, question, out, as_json, shard_rows, hands)
+        path, folder = one_pool(inputs, out)
+        form = ".jsonl" if as_json else ".csv"
+        parts = Parts(model, released, question, folder, str(path), form, shard_rows, hands)
+        if is_table(path, text_column=text_column, features=feature_columns):
+            table = _table(released, path, feature_columns, label_column)
+            files = sorted(path.rglob("*")) if path.is_dir() else [path]
+            parts.write(table.rows, table.sources, files)
+        else:
+            behind = encoder_behind(released, encoder, device)
+            examples = examples_in(path, behind, None, labelled=False, text_column=text_column)
+            with encoded_in_files(examples, behind, folder, batch, shard_rows, hands) as encoded:
+                parts.write(encoded, _names(examples, path), encoded.files)
         return _tell(released, sets, abstain_above)
     names, rows = _rows(released, inputs, encoder, device, batch, text_column, feature_columns, label_column)
     found, sets = question.answers(released, names, rows)
@@ -113,60 +118,6 @@ def predict(
     else:
         typer.echo(csv_of(found), nl=False)
     _tell(released, sets if names else None, abstain_above)
-
-
-def _one_pool(
-    inputs: Sequence[Path], out: Path | None, text_column: str | None, features: str | None
-) -> Path:
-    """The rows that are to be predicted in parts."""
-    if len(inputs) > 1:
-        raise ArgumentError(
-            f"--shard-rows and --engine take one pool of rows; got {len(inputs)} inputs. Predict each."
-        )
-    held_in(inputs[0]).stat()
-    if not is_table(inputs[0], text_column=text_column, features=features):
-        raise ArgumentError(
-            f"--shard-rows and --engine take rows; '{inputs[0]}' looks like images or texts. Encode them "
-            "first: dptransfer encode SOURCE --out new.emb --shard-rows 10000"
-        )
-    if out is None or out.suffix.lower() in _FORMS:
-        raise ArgumentError(
-            "--shard-rows and --engine write a folder of parts; --out names none. Add --out answers/"
-        )
-    return inputs[0]
-
-
-def _write_parts(
-    model: Path,
-    released: PrivateClassifier,
-    path: Path,
-    table: RawTable,
-    question: Question,
-    out: Path | None,
-    as_json: bool,
-    shard_rows: int | None,
-    workers: Workers,
-) -> None:
-    from dptransfer.release.predicted_shards import predict_in_shards
-
-    assert out is not None
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    states = [[str(one), one.stat().st_size, one.stat().st_mtime_ns] for one in files if one.is_file()]
-    digest = hashlib.sha256((model / "release.json").read_bytes()).hexdigest()
-    with progress_bar("Predicting", count_is_private=True) as step, reported_to(step):
-        parts = predict_in_shards(
-            released,
-            table.rows,
-            out,
-            question=question,
-            request={"model": digest, "rows": states},
-            called=str(path),
-            names=table.sources,
-            form=".jsonl" if as_json else ".csv",
-            shard_rows=shard_rows,
-            workers=workers,
-        )
-    say(f"Written: {out}, {len(table.rows)} inputs in {parts} parts", err=True)
 
 
 def _tell(released: PrivateClassifier, sets: PredictionSets | None, abstain_above: int | None) -> None:
@@ -267,7 +218,7 @@ def _table(
 def _from_examples(
     inputs: Sequence[Path], encoder: Encoder, batch: int, text_column: str | None
 ) -> list[NamedRows]:
-    from dptransfer.data import TextList, find_images
+    from dptransfer.data import find_images
     from dptransfer.data.images import IMAGE_ENDINGS
 
     found: Sequence[ImageList | TextList]
@@ -276,15 +227,16 @@ def _from_examples(
     else:
         found = [examples_in(path, encoder, None, labelled=False, text_column=text_column) for path in inputs]
     return [
-        (
-            list(group.texts) if isinstance(group, TextList) else _picture_names(group, path),
-            encoded_here(group, encoder, batch),
-        )
+        (_names(group, path), encoded_here(group, encoder, batch))
         for path, group in zip(inputs, found, strict=False)
     ]
 
 
-def _picture_names(group: ImageList, path: Path) -> list[str]:
-    """What answers call the pictures; those that were unpacked are called by where they came from."""
+def _names(group: ImageList | TextList, path: Path) -> list[str]:
+    """What answers call texts and pictures; unpacked ones are called by where they came from."""
+    from dptransfer.data import TextList
+
+    if isinstance(group, TextList):
+        return list(group.texts)
     inside = "" if group.held is None else f"{path}/"
     return [f"{inside}{name}" for name in group.names()]

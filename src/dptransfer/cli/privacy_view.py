@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dptransfer.cli.screen import say, show_table
-from dptransfer.privacy import Event, Guarantee, Unit, event_to_dict, rounded_up
+from dptransfer.privacy import Event, Guarantee, Relation, Unit, event_to_dict, rounded_up
 
 _RATES = (0.01, 0.001)
 _MOST = 20
@@ -50,6 +50,8 @@ def show_events(events: Sequence[Event]) -> None:
 def attack_sentence(events: Sequence[Event]) -> str:
     """The attacker's view in words; percentages are rounded up."""
     rates = attack_limits(events)["true_positive_rate"]
+    replaced = bool(events) and events[0].relation is Relation.REPLACE_ONE
+    attack = "attack that tells members from their replacements" if replaced else "membership attack"
     who = "members" if not events or events[0].unit is Unit.ROW else "the people in the data"
     found = [f"{rounded_up(100 * rates[f'{rate:g}'], 3)}% of {who} at {100 * rate:g}%" for rate in _RATES]
-    return f"any membership attack finds at most {found[0]} false alarms, and {found[1]}"
+    return f"any {attack} finds at most {found[0]} false alarms, and {found[1]}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
+from dptransfer.workers.surroundings import cores_here
 
 
 def usable_cores() -> int:
-    """Cores this process may use; not every system can tell, and then it is all there are.
+    """Cores this process may use.
 
     >>> usable_cores() >= 1
     True
     """
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(cores_here())

@@ -29,6 +29,7 @@ import numpy as np
 
 from dptransfer.arrays import Floats, Integers
 from dptransfer.compute.cores import usable_cores
+from dptransfer.compute.exact_softmax import IntegerLogits
 from dptransfer.compute.people import (
     Groups,
     alike,
@@ -38,7 +39,7 @@ from dptransfer.compute.people import (
     scaled_down,
     there,
 )
-from dptransfer.compute.softmax_gradient import IntegerLogits, residual_lattice, residuals, whole_numbers
+from dptransfer.compute.softmax_gradient import residual_lattice, residuals, whole_numbers
 from dptransfer.compute.threads import side_by_side
 
 FINE_RESIDUAL_NORM = 2**20

@@ -173,7 +173,7 @@ class PublicEmbeddings(PublicData):
         """
         if shots.labels is None:
             raise DataError("Shots must be labelled; these have no labels. Pass y=[...] and classes=[...].")
-        self._require_one_space("Shots", shots.encoder, shots.dimension, shots.columns)
+        self._require_one_space(("Shots", "public rows"), shots.encoder, shots.dimension, shots.columns)
         joined = copy(self)
         joined._shots = shots
         joined._known_fingerprint = self.fingerprint
@@ -214,22 +214,29 @@ class PublicEmbeddings(PublicData):
             **({} if self.vocabulary is None else {"vocabulary": self.vocabulary.record}),
         }
 
-    def require_match(self, facts: Facts) -> None:
-        """Raise unless these rows live in the space the private facts describe."""
-        self._require_one_space("Private rows", facts.encoder, facts.dimension, facts.columns)
+    def require_match(
+        self, facts: Facts, *, names: tuple[str, str] = ("Private rows", "public rows")
+    ) -> None:
+        """Raise unless these rows live in the space the private facts describe.
+
+        Args:
+            facts: of the private data.
+            names: what an error calls those and these.
+        """
+        self._require_one_space(names, facts.encoder, facts.dimension, facts.columns)
 
     def _require_one_space(
         self,
-        whose: str,
+        names: tuple[str, str],
         encoder: EncoderIdentity | None,
         dimension: int,
         columns: tuple[str, ...] | None,
     ) -> None:
-        require_same_encoder(encoder, self.encoder, names=(whose, "public rows"))
-        require_same_columns(columns, self.columns, names=(whose, "public rows"))
+        require_same_encoder(encoder, self.encoder, names=names)
+        require_same_columns(columns, self.columns, names=names)
         if dimension != self.dimension:
             raise Incompatible(
-                f"{whose} and public rows must have one dimension; got {dimension} and {self.dimension}. "
+                f"{names[0]} and {names[1]} must have one dimension; got {dimension} and {self.dimension}. "
                 "Encode both with the same encoder."
             )
 
@@ -237,6 +244,7 @@ class PublicEmbeddings(PublicData):
         """Labelled rows, with labels as positions in the private data's own class list.
 
         A class of the private data may have no shot. A shot of another class is an error: both are public.
+        Rows in many files are not read.
         """
         shots = self.shots
         if shots is None or shots.labelled is None:
@@ -250,9 +258,7 @@ class PublicEmbeddings(PublicData):
                 f"Shots must be of declared classes; '{unknown[0]}' is none of the {len(facts.classes)}. "
                 "Declare the same names for both, or drop those shots."
             )
-        # Shots are few, and whoever learns from them takes them all at once.
-        rows = shots.rows[:] if isinstance(shots.rows, ShardedRows) else shots.rows
-        return rows, shots.labelled.among(facts.classes).positions
+        return shots.rows, shots.labelled.among(facts.classes).positions
 
 
 def rows_of(x: ArrayLike, name: str) -> Rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
@@ -25,7 +25,7 @@ from dptransfer.privacy.unit import Unit
 _SLAB_BYTES = 2**24
 
 
-class PrivateData:
+class PrivateData(ABC):
     """Sensitive labelled examples, with what their owner declares public about them.
 
     `PrivateEmbeddings` and `PrivateImages` are such data. It has no length and prints its declared facts

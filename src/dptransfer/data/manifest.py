@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -100,7 +101,7 @@ def read_manifest(path: Path) -> Manifest:
     rule = f"the manifest must have schema version {VERSION} or older; it has {version}."
     require(not newer, path, rule, "Upgrade dptransfer to read it.")
     try:
-        found = TypeAdapter(Manifest).validate_json(content)
+        found = _schema().validate_json(content)
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole file"
         rule = f"the manifest must follow schema version {VERSION}; the field '{where}' does not."
@@ -109,6 +110,12 @@ def read_manifest(path: Path) -> Manifest:
     rule = f"the manifest must follow schema version {VERSION}; the field '{odd}' does not."
     require(odd is None, path, rule, "Restore or rewrite it.")
     return found
+
+
+@cache
+def _schema() -> TypeAdapter[Manifest]:
+    """Takes longer to make than a manifest does to read."""
+    return TypeAdapter(Manifest)
 
 
 def _odd_fields(manifest: Manifest) -> Iterator[str]:

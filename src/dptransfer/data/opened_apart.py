@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 from dptransfer.data.decode import open_image, without_warnings
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.errors import DataError
+from dptransfer.workers.surroundings import environment_beside
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -64,13 +65,12 @@ class OpenedApart:
 
     def _answer(self, path: Path) -> Any:
         if self._child is None:
-            path_to_us = os.pathsep.join(filter(None, sys.path))
             self._child = subprocess.Popen(
                 [sys.executable, "-P", "-c", _COMMAND],  # nothing is imported from the folder we are in
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,  # readers written in C say there what they think of a file
-                env={**os.environ, "PYTHONPATH": path_to_us},
+                env=environment_beside(),
             )
             pickle.load(_stream(self._child.stdout))  # it is up: its start is not the picture's time
         limit = Timer(self._seconds, self._child.kill)

@@ -24,6 +24,7 @@ from dptransfer.data.sharded_rows import ShardedRows
 from dptransfer.data.table import require, unreadable
 from dptransfer.errors import ArgumentError
 from dptransfer.progress import tell
+from dptransfer.workers.surroundings import cores_here
 
 AGAIN = "Restore the folder from a copy, or encode the data again."
 READERS = 8
@@ -174,7 +175,7 @@ def remove_drafts(files: Iterable[Path]) -> None:
 
 def require_digests(expected: Sequence[tuple[Path, str]]) -> None:
     """Raise unless each file has its SHA-256; several are read at a time."""
-    with ThreadPoolExecutor(min(READERS, os.cpu_count() or 1)) as threads:
+    with ThreadPoolExecutor(min(READERS, len(cores_here()))) as threads:
         found = threads.map(file_digest, [file for file, _ in expected])
         try:
             for done, ((file, digest), own) in enumerate(zip(expected, found, strict=True), 1):

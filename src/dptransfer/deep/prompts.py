@@ -11,7 +11,6 @@ from dptransfer.deep.network import Network
 from dptransfer.deep.teachers import public_layer, repeated
 from dptransfer.errors import ArgumentError
 
-LABEL_MAPS = ("random", "one-layer", "two-layer")
 _HIDDEN = 64  # width between two layers
 _INNER = 192 / 224  # share of the input's side that the paper leaves to the picture
 

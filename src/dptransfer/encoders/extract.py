@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ from dptransfer.encoders.base import Encoder, Kind
 from dptransfer.encoders.in_memory import Progress, encode_filled, require_kind
 from dptransfer.encoders.lookahead import Batch, encoded_batches
 from dptransfer.encoders.partial import PartialRows
+from dptransfer.encoders.request import request_of
 from dptransfer.encoders.shards import Encoded, encode_in_shards
 from dptransfer.errors import DataError
 from dptransfer.progress import tell
@@ -110,12 +111,9 @@ def encode_images(
     """
     started = time.monotonic()
     target = _checked(encoder, "image", len(images), out, batch, dtype, overwrite)
-    sources = images.sources()
-    known_as = sources if images.root is not None else [str(path.absolute()) for path in images.paths]
-    files = [_file_state(*pair) for pair in zip(known_as, images.paths, strict=True)]
-    request, report = _request({"files": files}, encoder, batch), progress or _tell
+    sources, report = images.sources(), progress or _tell
     if shard_rows is None and workers is None:
-        partial = _partial(target, request, encoder, len(images), batch, overwrite)
+        partial = _partial(target, images, encoder, batch, overwrite)
         resumed = partial.done
         todo = [(i, images.paths[i * batch : (i + 1) * batch]) for i in partial.todo]
         with without_warnings(), closing(encoded_batches(todo, encoder, batch)) as batches:
@@ -124,10 +122,8 @@ def encode_images(
     else:
         made = encode_in_shards(
             target,
-            images.paths,
-            request,
+            images,
             encoder,
-            source=images.root,
             batch=batch,
             dtype=dtype,
             drop=drop_unreadable,
@@ -187,11 +183,10 @@ def encode_texts(
     started = time.monotonic()
     listed = texts if isinstance(texts, TextList) else TextList(tuple(texts))
     target = _checked(encoder, "text", len(listed), out, batch, dtype, overwrite)
-    request = _request({"texts": list(listed.texts)}, encoder, batch)
     report = progress or _tell
     if shard_rows is None and workers is None:
         order = np.argsort([len(text) for text in listed.texts], kind="stable")
-        partial = _partial(target, request, encoder, len(listed), batch, overwrite)
+        partial = _partial(target, listed, encoder, batch, overwrite)
         resumed = partial.done
         todo = [(i, [listed.texts[at] for at in order[i * batch : (i + 1) * batch]]) for i in partial.todo]
         _finish(partial, ((i, encode_filled(chosen, encoder, batch), ()) for i, chosen in todo), report)
@@ -201,10 +196,8 @@ def encode_texts(
     else:
         made = encode_in_shards(
             target,
-            listed.texts,
-            request,
+            listed,
             encoder,
-            source=None,
             batch=batch,
             dtype=dtype,
             drop=False,
@@ -231,12 +224,6 @@ def encode_texts(
     return EncodeReport(target, len(listed), made.resumed, (), time.monotonic() - started)
 
 
-def _request(items: dict[str, Any], encoder: Encoder, batch: int) -> dict[str, Any]:
-    """What determines the rows. Without the size, which the transform says too, and old identities lack."""
-    identity = replace(encoder.identity, size=None)
-    return {**items, "encoder": identity.to_dict(), "batch": batch}
-
-
 def _write(
     target: Path, made: Encoded, kept: NDArray[np.bool_], labels: Labelled | None, **about: Any
 ) -> None:
@@ -249,10 +236,10 @@ def _write(
 
 
 def _partial(
-    target: Path, request: dict[str, Any], encoder: Encoder, count: int, batch: int, restart: bool
+    target: Path, found: ImageList | TextList, encoder: Encoder, batch: int, restart: bool
 ) -> PartialRows:
-    dimension = encoder.dimension
-    return PartialRows(target, request, count=count, dimension=dimension, batch=batch, restart=restart)
+    request, size = request_of(found, encoder, batch), {"count": len(found), "dimension": encoder.dimension}
+    return PartialRows(target, request, **size, batch=batch, restart=restart)
 
 
 def _finish(partial: PartialRows, batches: Iterable[Batch], report: Progress) -> None:
@@ -284,12 +271,3 @@ def _checked(
     if count == 0:
         raise DataError(f"There must be at least one {kind} to encode; there is none. Check the source.")
     return target
-
-
-def _file_state(source: str, path: Path) -> list[Any]:
-    """A file's name, size and time of change: an edited picture must not be taken from an earlier run."""
-    try:
-        found = path.stat()
-    except OSError:
-        return [source, None, None]
-    return [source, found.st_size, found.st_mtime_ns]

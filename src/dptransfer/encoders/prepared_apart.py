@@ -10,7 +10,6 @@ them after it has died, is left to whoever asked.
 
 from __future__ import annotations
 
-import os
 import pickle
 import socket
 import subprocess
@@ -28,6 +27,7 @@ from dptransfer.compute.cores import usable_cores
 from dptransfer.data.decode import open_image, without_warnings
 from dptransfer.data.grey_levels import GreyRange
 from dptransfer.data.opened_apart import SECONDS, alarm
+from dptransfer.workers.surroundings import environment_beside
 
 _COMMAND = f"from {__name__} import serve; serve(%d)"
 _BUFFER = 2**20  # bytes on their way: some pictures of 224 × 224
@@ -104,12 +104,7 @@ class PreparedApart:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,  # readers written in C say there what they think of a file
                     pass_fds=[theirs.fileno()],
-                    env={
-                        **os.environ,
-                        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-                        "OMP_NUM_THREADS": "1",
-                        "OPENBLAS_NUM_THREADS": "1",
-                    },
+                    env=environment_beside(),
                 )
             )
         ours.sendall(told)

@@ -221,7 +221,12 @@ def encoder_of(
     how: dict[str, Any] = {"device": device, "runtime": runtime, "grey_range": identity.grey_range}
     encoder = get_encoder(asked, size=size, kind=kind, **how)
     require_same_encoder(identity, encoder.identity, names=("The recorded rows", "the encoder found"))
-    return encoder if delta is None else adapted(encoder, delta)
+    if delta is None:
+        return encoder
+    changed = adapted(encoder, delta)
+    with suppress(AttributeError):
+        setattr(changed, MADE_BY, partial(encoder_of, identity, device=device, spec=spec, delta=delta))
+    return changed
 
 
 def adapted(encoder: Encoder, delta: EncoderDelta) -> Encoder:

@@ -30,11 +30,14 @@ from dptransfer import _check
 from dptransfer.arrays import EncodedRows
 from dptransfer.data.drafts import draft_folder, kept_on_disk, require_seen, written_whole
 from dptransfer.data.identity import EncoderIdentity, require_same_encoder
+from dptransfer.data.images import ImageList
 from dptransfer.data.opened_apart import OpenedApart
 from dptransfer.data.owner_only import owner_only
+from dptransfer.data.texts import TextList
 from dptransfer.encoders.base import MADE_BY, Encoder
 from dptransfer.encoders.device import take_gpu
 from dptransfer.encoders.in_memory import Progress, encode_images_in_memory, encode_texts_in_memory
+from dptransfer.encoders.request import request_of
 from dptransfer.errors import ArgumentError
 from dptransfer.progress import reported_to, tell
 from dptransfer.workers import Here, Workers
@@ -219,11 +222,9 @@ class Encoded(NamedTuple):
 
 def encode_in_shards(
     out: Path,
-    items: Sequence[Item],
-    job: dict[str, Any],
+    found: ImageList | TextList,
     encoder: Encoder,
     *,
-    source: Path | None,
     batch: int,
     dtype: str,
     drop: bool,
@@ -236,11 +237,9 @@ def encode_in_shards(
     """Encode items into files of `shard_rows` rows each, with whoever works; what is there is not done again.
 
     Args:
-        out: the `.emb` folder that will be written; files are in `<out>.partial`.
-        items: paths of pictures, or texts.
-        job: what determines the rows, JSON-ready, apart from what is said here.
+        out: what the files are for, such as an `.emb` folder; they are in `<out>.partial`.
+        found: the pictures or texts.
         encoder: what encodes them.
-        source: the folder that all pictures are in, if there is one.
         batch: items per call of the model.
         dtype: element type of the files.
         drop: leave unreadable pictures out.
@@ -253,13 +252,14 @@ def encode_in_shards(
     size = _check.whole("shard_rows", SHARD_ROWS if shard_rows is None else shard_rows)
     workers = workers or Here()
     sent: Encoder | bytes = encoder
+    items: Sequence[Item] = found.texts if isinstance(found, TextList) else found.paths
+    source = found.root if isinstance(found, ImageList) else None
     if not isinstance(workers, Here):  # they may be in another folder
         out, source = out.absolute(), None if source is None else source.absolute()
         items = [item if isinstance(item, str) else item.absolute() for item in items]
         sent, workers = _recipe(encoder), _for_encoding(workers, encoder, batches=-(-size // batch))
-    folder, request = draft_folder(
-        out, {**job, "shard_rows": size, "dtype": dtype, "drop": drop}, restart=restart
-    )
+    asked = {**request_of(found, encoder, batch), "shard_rows": size, "dtype": dtype, "drop": drop}
+    folder, request = draft_folder(out, asked, restart=restart)
     work = EncodeShard(folder, request, source, sent, encoder.identity, batch, dtype, drop, public)
     starts = range(0, len(items), size)
     pieces = [(number, items[start : start + size]) for number, start in enumerate(starts)]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -131,17 +132,24 @@ def chosen(
         for number, counted in scored.workers.each(work, todo, "piece of the public pool"):
             yield missing[number], counted
 
-    try:
+    with read_as_it_was(scored):  # all of it: which files are looked into from here on is private
         counts = _Counts(noise.kept_pieces("scores", len(pieces), count), size)
-        scored.require_unchanged()  # all of it: which files are looked into from here on is private
-    except DataError as problem:
-        raise DataError(f"{problem} {_GOES_ON}") from problem
     choices = [choice(counts.together(own)) for own in range(scored.classes)]
     results: dict[int, tuple[int, ...]] = {}
     wanted = _advanced(choices, dict.fromkeys(range(scored.classes)), results)
     while wanted:
         wanted = _advanced(choices, _seen(scored, pieces, counts, wanted), results)
     return np.array([results[own] for own in range(scored.classes)], dtype=np.int64)
+
+
+@contextmanager
+def read_as_it_was(scored: Scored) -> Iterator[None]:
+    """All candidates are read inside; if some cannot be, or are others by the end, the charge stands."""
+    try:
+        yield
+        scored.require_unchanged()
+    except DataError as problem:
+        raise DataError(f"{problem} {_GOES_ON}") from problem
 
 
 def choice_pieces(scored: Scored, size: int) -> list[slice]:
@@ -163,7 +171,7 @@ class Counting:
 
     def __call__(self, piece: slice) -> Integers:
         """The counts of a piece."""
-        lots = [self._bins(scores) for scores in _in_slabs(self.scored, piece)]
+        lots = [self._bins(scores) for scores in in_slabs(self.scored, piece)]
         by_class = enumerate(zip(*lots, strict=True))
         return np.concatenate([_packed(own, ScoreBins.together(bins)) for own, bins in by_class], axis=1)
 
@@ -187,7 +195,7 @@ class _Finding:
         classes = sorted({own for own, _ in wanted})
         found: list[list[tuple[int, int]]] = [[] for _ in wanted]
         passed, start = [0] * len(wanted), piece.start
-        for scores in _in_slabs(self.scored.only(classes), piece):
+        for scores in in_slabs(self.scored.only(classes), piece):
             for place, (own, wish) in enumerate(wanted):
                 column = scores[:, classes.index(own)]
                 rest = tuple(number - passed[place] for number in wish.numbers if number >= passed[place])
@@ -198,7 +206,7 @@ class _Finding:
         return np.array([one for lot in found for one in lot])
 
 
-def _in_slabs(scored: Scored, piece: slice) -> Iterator[Integers]:
+def in_slabs(scored: Scored, piece: slice) -> Iterator[Integers]:
     """The scores of a piece, so many at a time that neither rows nor scores take much memory."""
     step = max(1, min(_SLAB_BYTES // scored.bytes_each, _SCORES_AT_ONCE // scored.classes))
     for start in range(piece.start, piece.stop, step):

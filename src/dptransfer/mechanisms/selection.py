@@ -18,7 +18,6 @@ as length of the interval, and at most ε over all classes.
 from __future__ import annotations
 
 import sys
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -29,13 +28,16 @@ from dptransfer.arrays import AnyArray, Integers, Labels, People
 from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.base import ROUND_UP, exact_answer
-from dptransfer.mechanisms.pool_choice import Scored, ScoreTable, chosen
+from dptransfer.mechanisms.pool_choice import Scored, ScoreTable, chosen, in_slabs, read_as_it_was
 from dptransfer.noise import NoiseSource
-from dptransfer.noise.race import Choice
+from dptransfer.noise.race import Choice, Seen
 from dptransfer.noise.score_bins import ScoreBins
 from dptransfer.noise.source import LARGEST_LAPLACE_SCALE
 from dptransfer.privacy import Relation, SelectionEvent
+from dptransfer.progress import tell
 from dptransfer.queries.base import ScoreQuery
+
+_DRAWN_AT_ONCE = 2**23  # scores, 64 MiB of them; with another number a seed gives other noise
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,6 @@ class Selection:
 
     name: ClassVar[str]
     bounded_range: ClassVar[bool] = False
-    needs_all_scores: ClassVar[bool] = False
-    """Whether it draws noise for every candidate, and so for none before all are scored."""
     widest: ClassVar[float] = sys.float_info.max
     """The largest `scale` that can be drawn."""
 
@@ -84,6 +84,11 @@ class Selection:
         self, size: int, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource
     ) -> Integers:
         """(classes, size) positions."""
+        scored = self._candidates(size, rows, labels, people)
+        return chosen(scored, lambda bins: self.choice(bins, noise), self.scale, size, noise)
+
+    def _candidates(self, size: int, rows: AnyArray, labels: Labels, people: People | None) -> Scored:
+        """The candidates with their scores, of which there must be so many."""
         row_shares.note(self, self.query, rows, labels, people)
         scored = _in_pieces(self.query, rows, labels, people)
         if len(scored) < size:
@@ -91,11 +96,11 @@ class Selection:
                 f"Choosing {size} candidates needs at least that many public rows; got {len(scored)}. "
                 "Lower k or use a larger pool."
             )
-        return chosen(scored, lambda bins: self.choice(bins, noise), self.scale, size, noise)
+        return scored
 
-    @abstractmethod
     def choice(self, bins: ScoreBins, noise: NoiseSource) -> Choice:
-        """The choice for one class."""
+        """The choice for one class; whoever draws noise for every candidate makes none."""
+        raise NotImplementedError
 
 
 def _in_pieces(query: ScoreQuery, rows: AnyArray, labels: Labels, people: People | None) -> Scored:
@@ -166,14 +171,24 @@ class LaplaceNoisyMax(Selection):
     """
 
     name: ClassVar[str] = "laplace"
-    needs_all_scores: ClassVar[bool] = True
     widest: ClassVar[float] = LARGEST_LAPLACE_SCALE
 
     def _draw(self, rows: AnyArray, labels: Labels, people: People | None, noise: NoiseSource) -> Integers:
-        row_shares.note(self, self.query, rows, labels, people)
-        scores = exact_answer(self.query, rows, labels, people)
-        noisy = (column + noise.discrete_laplace(self.scale, column.shape) for column in scores.T)
-        return np.array([np.argmax(column) for column in noisy], dtype=np.int64)
+        """Goes through all candidates in order, here, whoever works: each has a draw of its own."""
+        scored = self._candidates(1, rows, labels, people)
+        best: dict[int, Seen] = {}
+        step = max(1, _DRAWN_AT_ONCE // scored.classes)  # not by files: a candidate has the same draw in any
+        with read_as_it_was(scored):
+            for start in range(0, len(scored), step):
+                part = slice(start, min(start + step, len(scored)))
+                scores = np.concatenate(list(in_slabs(scored, part)))
+                for own, column in enumerate(scores.T):
+                    noisy = column + noise.discrete_laplace(self.scale, column.shape)
+                    place = int(noisy.argmax())
+                    if own not in best or noisy[place] > best[own].score:
+                        best[own] = Seen(start + place, int(noisy[place]))
+                tell(part.stop, len(scored), "public row")
+        return np.array([best[own].position for own in range(scored.classes)], dtype=np.int64)
 
 
 SELECTIONS: dict[str, type[Selection]] = {

@@ -22,7 +22,7 @@ from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHe
 from dptransfer.methods.head_rows import HeadRows
 from dptransfer.methods.hierarchical import count_estimates
 from dptransfer.methods.softmax import gradient_norms, residuals
-from dptransfer.methods.start import FromNames, FromShots, FromZero, mapped_shots
+from dptransfer.methods.start import FromNames, FromShots, FromZero, labelled_rows, mapped_shots
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import SMALLEST_NOISE_MULTIPLIER
 from dptransfer.queries import ClassCounts, L2Query, SoftmaxGradient
@@ -112,7 +112,7 @@ class AdaMix(GradientHead):
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Labelled rows, and what the start needs."""
         super().require_public(facts, public)
-        mapped_shots(None, facts, public)
+        labelled_rows(facts, public)
         self.start.require(facts, public)
 
     def planned_question(self, outline: FittedFeatures, facts: Facts) -> L2Query:

@@ -110,10 +110,7 @@ class Auto(EmbeddingMethod):
 
 # How well trials rank methods: benchmarks/auto_ranking.py; docs/methods/auto.md has the tables.
 _UNMEASURED = "How well such tasks rank these methods was not measured"
-_OF_POOL = (
-    "tasks made from unlabelled public rows rank other methods hardly better than chance (rank correlation "
-    "0.2 with nine real sets, where going by them was worse than not), so that none were tried"
-)
+_OF_POOL = "trials on unlabelled public rows hardly tell which method does best, so that none were held"
 _OF_SHOTS = (
     "Such tasks tell well: a rank correlation of 0.65 with six real sets, where going by them cost 0.2 "
     "points on average and at most 2"

@@ -16,7 +16,7 @@ from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods.about import BROWN, About
 from dptransfer.methods.base import EmbeddingMethod, Outcome, Plan, PrivateMethod, with_query
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget, Relation
+from dptransfer.privacy import LABEL_KEPT, Budget, Relation
 from dptransfer.queries import RecentredSums
 from dptransfer.release.heads import CosineHead
 
@@ -57,7 +57,7 @@ class CoinPressPrototypes(EmbeddingMethod):
     plans_by_facts: ClassVar[bool] = True
     assumptions: ClassVar[tuple[str, ...]] = (
         *PrivateMethod.assumptions,
-        "class sizes are public, so the guarantee is for replacing an example within its class",
+        LABEL_KEPT,
     )
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ from dptransfer.methods.citations import MIXED, RIGHT_STEPS
 from dptransfer.methods.descent import Pace
 from dptransfer.methods.gradient_head import STEP_OPTIONS, STEPS_SEE, GradientHead, Guide
 from dptransfer.methods.softmax import clipped_gradient, fitted_softmax
-from dptransfer.methods.start import FromNames, FromShots, FromZero, mapped_shots
+from dptransfer.methods.start import FromNames, FromShots, FromZero, labelled_rows, mapped_shots
 from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Budget, Unit
 from dptransfer.queries import L2Query, SoftmaxGradient
@@ -179,7 +179,7 @@ class PPGD(GradientHead):
     def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Labelled rows."""
         super().require_public(facts, public)
-        mapped_shots(None, facts, public)
+        labelled_rows(facts, public)
 
     def guide(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Guide:
         """Clips from the mean public gradient."""

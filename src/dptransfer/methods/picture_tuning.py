@@ -50,8 +50,6 @@ class PictureTuning(ImageMethod, PrivateTuning):
             )
         for name in _SHARED:
             object.__setattr__(self, name, getattr(first, name))
-        assumed = dict.fromkeys(one for candidate in self.candidates for one in candidate.assumptions)
-        object.__setattr__(self, "assumptions", tuple(assumed))
 
     def rows_for(self, method: PrivateMethod, outcome: Outcome, private: Any) -> AnyArray:
         """Rows of the private pictures by the trial's encoder, each a function of its picture alone."""

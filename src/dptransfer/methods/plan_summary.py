@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dptransfer.document import Block, Bullets, Document, Paragraph, Section, Table
@@ -22,7 +21,7 @@ def plan_summary(plan: Plan) -> Document:
         blocks.append(Bullets(plan.notes))
     return Document(
         f"Plan of '{plan.method.name}'",
-        str(replace(plan.guarantee, assumptions=())),
+        plan.guarantee.in_short,
         sections=(Section("What would run", tuple(blocks)),),
         footer="No private row was read, and nothing is charged.",
     )

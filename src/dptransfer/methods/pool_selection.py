@@ -14,7 +14,7 @@ from dptransfer.accounting import selection_epsilon_for
 from dptransfer.arrays import Floats
 from dptransfer.compute.device import DEVICES, use_cuda
 from dptransfer.compute.similarity import GRID_NORM
-from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings, ShardedRows
+from dptransfer.data import Facts, PrivateEmbeddings, PublicEmbeddings
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import FittedFeatures
 from dptransfer.mechanisms import SELECTIONS, Selection, TopKMechanism
@@ -147,16 +147,6 @@ class PublicPrototypes(PoolSelection):
         best = "permute-and-flip" if budget.flavour == "pure" else "exponential"
         mechanism = SELECTIONS[best if self.mechanism == "best" else self.mechanism]
         return mechanism(query, epsilon, budget.relation)
-
-    def require_public(self, facts: Facts, public: PublicEmbeddings | None) -> None:
-        """Refuse, besides, noise for each candidate where they may be more than memory holds."""
-        super().require_public(facts, public)
-        every = self.mechanism in SELECTIONS and SELECTIONS[self.mechanism].needs_all_scores
-        if public is not None and every and isinstance(public.rows, ShardedRows):
-            raise ArgumentError(
-                f"The mechanism '{self.mechanism}' needs the scores of all candidates at once, and those of "
-                "a pool in many files may be more than memory holds. Use 'exponential' or 'permute-and-flip'."
-            )
 
     def head(self, prototypes: Floats) -> CosineHead:
         """Cosine to the one prototype of each class."""

@@ -26,9 +26,11 @@ from dptransfer.data.store_rows import READERS
 from dptransfer.features import PublicMap
 from dptransfer.features.lattice import unit_lattice
 from dptransfer.features.principal_axes import Moments
+from dptransfer.mechanisms import LaplaceNoisyMax
 from dptransfer.mechanisms.pool_choice import Counting, choice_pieces
 from dptransfer.methods.base import EmbeddingMethod, PrivateMethod
 from dptransfer.methods.pool_selection import PoolSelection
+from dptransfer.noise import SecureNoise
 from dptransfer.queries.grid_rows import GridPool
 from dptransfer.queries.similarity import PoolScores
 from dptransfer.workers import Here
@@ -115,12 +117,17 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
         counting, times = _scoring(method, facts, public, private_rows)
         pieces = choice_pieces(counting.scored, counting.size)
         seconds = times * trial.shared(counting, 1 if method.device == "cuda" else usable_cores())
-        passes.append(Pass("scoring", len(rows) * row_bytes, seconds))
-        # Each member of each class is looked up in a piece; with caps that takes a class's share of scoring.
-        members = getattr(method, "k", 1)
-        asked = min(1.0, len(facts.classes) * members / len(pieces))
-        seconds *= min(1.0, members / len(pieces)) if _capped(method) else asked
-        passes.append(Pass("looking up", math.ceil(asked * len(rows)) * row_bytes, seconds))
+        if getattr(method, "mechanism", None) == LaplaceNoisyMax.name:  # all of it here, and nothing later
+            seconds *= trial.cores / usable_cores()
+            seconds += trial.alone(_Noise(len(facts.classes)))
+            passes.append(Pass("scoring", len(rows) * row_bytes, seconds))
+        else:
+            passes.append(Pass("scoring", len(rows) * row_bytes, seconds))
+            # Each member of each class is looked up in a piece; with caps in a class's share of scoring.
+            members = getattr(method, "k", 1)
+            asked = min(1.0, len(facts.classes) * members / len(pieces))
+            seconds *= min(1.0, members / len(pieces)) if _capped(method) else asked
+            passes.append(Pass("looking up", math.ceil(asked * len(rows)) * row_bytes, seconds))
     if len(pieces) < 2:
         return None
     here = isinstance(public.workers, Here)
@@ -192,6 +199,17 @@ class _Trial:
                 pass
 
         return self.alone(together) * usable_cores() / self.cores
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """Noise for each candidate, and class."""
+
+    classes: int
+
+    def __call__(self, piece: slice) -> None:
+        for _ in range(self.classes):
+            SecureNoise().discrete_laplace(2.0**20, (piece.stop - piece.start,))
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,6 +95,9 @@ class PrivateTuning(EmbeddingMethod):
             raise ArgumentError(f"shape must be a finite number above -1; got {self.shape!r}.")
         by_facts = self.tune_on_public or any(one.plans_by_facts for one in self.candidates)
         object.__setattr__(self, "plans_by_facts", by_facts)
+        # Any of them may be released, so what one assumes the guarantee of the whole does.
+        assumed = dict.fromkeys(one for candidate in self.candidates for one in candidate.assumptions)
+        object.__setattr__(self, "assumptions", tuple(assumed))
 
     def plan(self, facts: Facts, budget: Budget, public: PublicEmbeddings | None = None) -> Plan:
         """The largest trials whose best fits the budget; on public rows, the winner's own plan."""

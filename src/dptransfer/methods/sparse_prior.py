@@ -59,15 +59,9 @@ class SparsePosterior:
 
     Attributes:
         means: (classes, words) posterior means of m.
-        uncertainty: (classes, words) posterior variances.
-        counts: (classes,) posterior mean counts.
-        log_evidence: log likelihood of all sums less that of pure noise, in nats: what there is to be read.
     """
 
     means: Floats
-    uncertainty: Floats
-    counts: Floats
-    log_evidence: float
 
     @property
     def shares(self) -> Floats:
@@ -108,9 +102,8 @@ def sparse_posterior(
     values = np.hstack([shared, np.broadcast_to(_OWN, (len(base), len(_OWN)))])
     chances = _fitted(sums, estimates, values, sum_scale)
     own = _chances_by_word(sums, estimates, values, sum_scale, chances, named)
-    found = [_read(*row, sum_scale) for row in zip(sums, estimates, repeat(values), own, strict=False)]
-    means, variances, evidence = (np.array(part) for part in zip(*found, strict=True))
-    return SparsePosterior(means, variances, estimates, float(evidence.sum()))
+    read = [_read(*row, sum_scale) for row in zip(sums, estimates, repeat(values), own, strict=False)]
+    return SparsePosterior(np.array(read))
 
 
 def _base_rates(sums: Floats, counts: Floats, scale: float) -> Floats:
@@ -119,15 +112,15 @@ def _base_rates(sums: Floats, counts: Floats, scale: float) -> Floats:
     total, size = weights @ sums, float(weights @ counts)
     values = np.broadcast_to(_BASES, (len(total), len(_BASES)))
     noise = scale * float(np.linalg.norm(weights))
-    chances = _chances(_likelihood(total, size, values, noise)[0])
-    return np.maximum(_read(total, size, values, chances, noise)[0], _LEAST)
+    chances = _chances(_likelihood(total, size, values, noise))
+    return np.maximum(_read(total, size, values, chances, noise), _LEAST)
 
 
 def _fitted(sums: Floats, counts: Floats, values: Floats, scale: float) -> Floats:
     """Probabilities of the values, from all sums, or from every so many of them where there are very many."""
     chosen = np.arange(0, sums.size, -(-sums.size // _MOST_FITTED))
     own, word = np.divmod(chosen, sums.shape[1])
-    return _chances(_likelihood(sums.reshape(-1)[chosen], counts[own], values[word], scale)[0])
+    return _chances(_likelihood(sums.reshape(-1)[chosen], counts[own], values[word], scale))
 
 
 def _chances(ratios: Floats) -> Floats:
@@ -149,7 +142,7 @@ def _chances_by_word(
         return
     whose, words = np.nonzero(named)
     weights = named[whose, words]
-    ratios, _ = _likelihood(sums[whose, words], counts[whose], values[words], scale)
+    ratios = _likelihood(sums[whose, words], counts[whose], values[words], scale)
     plain, borne = ratios @ chances, ratios @ _NAMED
     evidence = [
         np.log(trust * (1 - trust)) + np.log(plain + trust * weights * (borne - plain)).sum()
@@ -160,28 +153,22 @@ def _chances_by_word(
         yield chances + own[:, None] * (_NAMED - chances)
 
 
-def _read(
-    sums: Floats, count: float, values: Floats, chances: Floats, scale: float
-) -> tuple[Floats, Floats, float]:
-    """Posterior means and variances of m in each word, and the log evidence of these sums against noise."""
-    ratios, peaks = _likelihood(sums, count, values, scale)
-    ratios *= chances
-    total = ratios.sum(axis=1)
-    ratios /= total[:, None]
+def _read(sums: Floats, count: float, values: Floats, chances: Floats, scale: float) -> Floats:
+    """Posterior means of m in each word."""
+    ratios = _likelihood(sums, count, values, scale) * chances
+    ratios /= ratios.sum(axis=1, keepdims=True)
     own = (_WIDTH * values) ** 2
     trusted = own / (own + (scale / count) ** 2)
     centres = values + trusted * ((sums / count)[:, None] - values)
     means: Floats = np.einsum("jg,jg->j", ratios, centres)
-    squares = np.einsum("jg,jg->j", ratios, centres**2 + own * (1 - trusted))
-    return np.maximum(means, 0.0), np.maximum(squares - means**2, 0.0), float((np.log(total) + peaks).sum())
+    return np.maximum(means, 0.0)
 
 
-def _likelihood(sums: Floats, counts: Floats | float, values: Floats, scale: float) -> tuple[Floats, Floats]:
-    """Likelihood of each value against that of 0, over its largest; and the logarithm of that."""
+def _likelihood(sums: Floats, counts: Floats | float, values: Floats, scale: float) -> Floats:
+    """Likelihood of each value, over its largest."""
     means = (np.asarray(counts)[..., None] / scale) * values
     observed = (sums / scale)[:, None]
     spread = 1 + (_WIDTH * means) ** 2
     ratios = 0.5 * (observed**2 - (observed - means) ** 2 / spread - np.log(spread))
-    peaks: Floats = ratios.max(axis=1)
-    ratios -= peaks[:, None]
-    return np.exp(ratios, out=ratios), peaks
+    ratios -= ratios.max(axis=1, keepdims=True)
+    return np.exp(ratios, out=ratios)

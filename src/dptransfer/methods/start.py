@@ -13,8 +13,9 @@ from typing import ClassVar
 import numpy as np
 
 from dptransfer import _check
-from dptransfer.arrays import Floats, Floats32, Integers
+from dptransfer.arrays import Floats, Floats32, Labels, Rows
 from dptransfer.data import Facts, PublicEmbeddings
+from dptransfer.data.examples import slabs
 from dptransfer.errors import ArgumentError, DataError, Incompatible
 from dptransfer.features import FittedFeatures, apply
 from dptransfer.methods.softmax import fitted_softmax
@@ -51,7 +52,7 @@ class FromShots:
 
     def require(self, facts: Facts, public: PublicEmbeddings | None) -> None:
         """Labelled public rows of declared classes."""
-        mapped_shots(None, facts, public)
+        labelled_rows(facts, public)
 
     def weights(self, features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None) -> Floats:
         """The fit to convergence."""
@@ -103,17 +104,25 @@ class FromNames:
         return self.scale * apply(features, encoded_names(self, facts.classes, facts.dimension))
 
 
-def mapped_shots(
-    features: FittedFeatures | None, facts: Facts, public: PublicEmbeddings | None
-) -> tuple[Floats, Integers]:
-    """The labelled public rows, mapped (or as they are, without a map), and their labels."""
+def labelled_rows(facts: Facts, public: PublicEmbeddings | None) -> tuple[Rows, Labels]:
+    """The labelled public rows, which may be in many files, and their labels; an error if there are none."""
     if public is None:
         raise ArgumentError(
             "Labelled public rows are needed; none were given. Pass public=PublicEmbeddings(x, y, "
             "classes=[...]), or on the command line --shots shots.emb."
         )
-    rows, labels = public.shots_for(facts)
-    return (rows.astype(np.float64) if features is None else apply(features, rows)), labels
+    return public.shots_for(facts)
+
+
+def mapped_shots(
+    features: FittedFeatures, facts: Facts, public: PublicEmbeddings | None
+) -> tuple[Floats, Labels]:
+    """The labelled public rows, mapped, and their labels; whoever learns from them takes all at once."""
+    rows, labels = labelled_rows(facts, public)
+    mapped = np.empty((len(rows), features.dimension))
+    for slab in slabs(rows):
+        mapped[slab] = apply(features, rows[slab])
+    return mapped, labels
 
 
 @lru_cache(maxsize=4)

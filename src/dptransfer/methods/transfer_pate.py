@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dptransfer.arrays import AnyArray, Floats32
+from dptransfer.arrays import AnyArray, Floats, Floats32, Integers
 from dptransfer.compute.linear_teachers import linear_ballots
 from dptransfer.data import PrivateEmbeddings, PublicEmbeddings
 from dptransfer.features import Features, FittedFeatures, PublicMap, apply
@@ -87,9 +87,23 @@ class TransferPATE(Voting, EmbeddingMethod):
 
         cast = noise.kept("ballots", ballots)
         answers = self.answered(plan.mechanisms, cast, questions, noise)
-        pool, soft = apply(features, public.rows), self.labels == "soft"
+        pool, soft = _MappedPool(features, public.rows), self.labels == "soft"
         head = linear_student(pool, answers, soft=soft, self_training=self.self_training)
         return Outcome(head, plan.events, notes=self.answer_notes(answers), answers=answers.by_class())
+
+
+@dataclass(frozen=True, eq=False)
+class _MappedPool:
+    """A pool of any size in the unit ball: rows that are asked for are read and mapped, and none is kept."""
+
+    features: FittedFeatures
+    rows: AnyArray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, positions: Integers) -> Floats:
+        return apply(self.features, self.rows[positions])
 
 
 def _mapped(features: FittedFeatures, rows: AnyArray) -> Floats32:

@@ -1,6 +1,6 @@
 """Votes that a user brings, of teachers that were trained elsewhere: what answers cost, and the answers.
 
-The queries and mechanisms are those of the methods whose teachers are ours (`methods.voting`). What is not
+The queries and mechanisms are those of the methods whose teachers are ours (`methods.ballots`). What is not
 ours is the promise on which all rests: that one unit of the private data touches one teacher.
 """
 
@@ -22,8 +22,8 @@ from dptransfer.errors import ArgumentError, DataError
 from dptransfer.ledger import Ledger, Receipt
 from dptransfer.mechanisms import GaussianMechanism
 from dptransfer.methods import charging
+from dptransfer.methods.ballots import MOST_NOISE, noisy_answers, questions_of, require_passable, with_noise
 from dptransfer.methods.base import require_kinds
-from dptransfer.methods.voting import MOST_NOISE, noisy_answers, questions_of, with_noise
 from dptransfer.noise import NoiseSource, SecureNoise
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
 from dptransfer.queries.votes import CountedVotes, votes_of
@@ -138,11 +138,8 @@ class Inquiry:
                 "A test has a threshold and noise of its own; got one without the other. "
                 "Give both, or neither."
             )
-        if threshold is not None and _check.moderate("threshold", threshold) > teachers:
-            raise ArgumentError(
-                f"A threshold above the number of teachers is never passed; got {threshold:g} for {teachers} "
-                "teachers. Lower it."
-            )
+        if threshold is not None:
+            require_passable(_check.moderate("threshold", threshold), teachers)
 
     def guarantee(self, delta: float) -> Guarantee:
         """What is promised about the answers, with ε at this δ."""

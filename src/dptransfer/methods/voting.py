@@ -21,11 +21,12 @@ from dptransfer.arrays import AnyArray, Floats, Integers, Labels
 from dptransfer.data import Facts
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.mechanisms import GaussianMechanism, Step
+from dptransfer.methods.ballots import MOST_NOISE, noisy_answers, questions_of, require_passable, with_noise
 from dptransfer.methods.base import Plan, PrivateMethod
 from dptransfer.methods.partition import BALLOTS_REPLACED
 from dptransfer.noise import NoiseSource
-from dptransfer.privacy import Budget, Relation, Unit
-from dptransfer.queries import LargestVotes, VoteCounts
+from dptransfer.privacy import Budget, Unit
+from dptransfer.queries import VoteCounts
 
 _ASSUMED_SIZE = 5_000  # examples, where none are declared
 _MOST_TEACHERS = 10_000
@@ -33,11 +34,6 @@ _MOST_QUERIES = 2_000
 _NOISE_SHARE = 1 / 5  # of the teachers: half of them agreeing on one of ten classes are heard 3 of 4 times
 _ANSWERED_SHARE = 2 / 3  # of the questions of Confident-GNMax: 684 of 1,000 in the paper
 _TEST_SHARE = 1 / 20  # of μ² for its tests; in the paper 1000/200² of 1000/200² + 2·684/50², or 0.044
-NOBODY: Labels = np.zeros(0, dtype=np.int64)
-"""Ballots have no labels."""
-
-MOST_NOISE = 1e8
-"""Votes; on the grid of 2⁻³⁰ more could leave 64-bit integers, and that must show before the charge."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +146,7 @@ class Voting(PrivateMethod):
     def questions(self, pool: int) -> Integers:
         """The positions, in a pool of this many public examples, that are asked about, in order."""
         assert self.queries is not None
-        return spread(pool)[: self.queries]
+        return spread(pool, self.queries)
 
     def answered(
         self, mechanisms: Sequence[Step], ballots: AnyArray, questions: Integers, noise: NoiseSource
@@ -176,11 +172,8 @@ class Voting(PrivateMethod):
                 f"Each teacher needs something to learn from; {declared} are declared for {teachers} "
                 "teachers. Set fewer teachers, or declare the right size."
             )
-        if self.threshold is not None and self.threshold > teachers:
-            raise ArgumentError(
-                f"A threshold above the number of teachers is never passed; got {self.threshold:g} for "
-                f"{teachers} teachers. Lower it."
-            )
+        if self.threshold is not None:
+            require_passable(self.threshold, teachers)
         queries = self.queries or self._affordable_queries(facts, budget, teachers, pool)
         if pool is not None and queries > pool:
             raise ArgumentError(
@@ -267,64 +260,16 @@ class Voting(PrivateMethod):
         return f"{said}with noise of {voting.scale:.4g} votes on each count."
 
 
-def questions_of(
-    queries: int, answers: int | None, classes: int, unit: Unit, replaced: int
-) -> list[VoteCounts | LargestVotes]:
-    """What is asked of the ballots: all votes or, with a number of answers, tests of all and so many votes.
-
-    Args:
-        queries: number of questions.
-        answers: most that are answered of those that pass a test; None where there is none, and all are.
-        classes: how many.
-        unit: what touches one teacher at most.
-        replaced: how many ballots a replaced unit changes.
-    """
-    votes = VoteCounts(queries if answers is None else answers, classes, unit, replaced)
-    return [votes] if answers is None else [LargestVotes(queries, classes, unit, replaced), votes]
-
-
-def with_noise(query: VoteCounts | LargestVotes, scale: float, relation: Relation) -> GaussianMechanism:
-    """Its answer with noise of this standard deviation, in votes."""
-    return GaussianMechanism(query, scale / query.l2_sensitivity(relation), relation)
-
-
-def noisy_answers(
-    mechanisms: Sequence[Step], ballots: Any, threshold: float | None, noise: NoiseSource
-) -> tuple[Integers, Floats, float]:
-    """Which questions are answered, the noisy votes on them, and the scale of that noise.
-
-    With a threshold, all tests are one answer; of the questions that pass, the first are asked, never more
-    than were paid for. What is not asked is zero in the second answer, whatever the ballots say.
-
-    Args:
-        mechanisms: of the tests, where there is a threshold, and of the votes.
-        ballots: (teachers, questions), or `CountedVotes` in their place.
-        threshold: votes that a favourite must have, noise included.
-        noise: where it comes from.
-    """
-    *tests, voting = mechanisms
-    assert isinstance(voting, GaussianMechanism)
-    asked = np.arange(ballots.shape[1])
-    for test in tests:
-        assert isinstance(test, GaussianMechanism)
-        assert threshold is not None
-        largest = test.release(ballots, NOBODY, noise=noise)
-        asked = np.flatnonzero(largest >= threshold)
-    asked = asked[: voting.query.shape[0]]
-    votes = voting.release(ballots[:, asked], NOBODY, noise=noise)[: len(asked)]
-    return asked, votes, voting.scale
-
-
-def spread(pool: int) -> Integers:
-    """All positions of a pool in an order whose every beginning is spread evenly over it.
+def spread(pool: int, most: int) -> Integers:
+    """Positions in a pool, at most so many, in an order whose every beginning is spread evenly over it.
 
     Steps of the golden ratio, made a whole number that shares no divisor with the pool: each position comes
     once, and neither a pool sorted by class nor one that repeats its classes in turn is asked one-sidedly.
 
-    >>> spread(10).tolist()
-    [0, 7, 4, 1, 8, 5, 2, 9, 6, 3]
+    >>> spread(10, 10).tolist(), spread(10**9, 3).tolist()
+    ([0, 7, 4, 1, 8, 5, 2, 9, 6, 3], [0, 618033989, 236067978])
     """
     step = max(1, round(pool * (math.sqrt(5) - 1) / 2))
     while math.gcd(step, pool) > 1:
         step += 1
-    return np.arange(pool, dtype=np.int64) * step % pool
+    return np.arange(min(pool, most), dtype=np.int64) * step % pool

@@ -12,7 +12,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import Floats
-from dptransfer.compute.softmax_gradient import IntegerLogits, logit_steps
+from dptransfer.compute.exact_softmax import IntegerLogits, logit_steps
 from dptransfer.data import Facts, PrivateImages, PublicImages
 from dptransfer.deep.network import Network
 from dptransfer.deep.picture_loss import Combination, PictureLoss

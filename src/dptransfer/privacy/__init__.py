@@ -6,7 +6,7 @@ from dptransfer.privacy.disjoint_event import DisjointEvent
 from dptransfer.privacy.event import Event, event_words, same_relation, same_unit
 from dptransfer.privacy.event_json import event_from_dict, event_to_dict
 from dptransfer.privacy.gaussian_event import SMALLEST_NOISE_MULTIPLIER, GaussianEvent, SampledGaussianEvent
-from dptransfer.privacy.guarantee import Guarantee
+from dptransfer.privacy.guarantee import LABEL_KEPT, Guarantee
 from dptransfer.privacy.numbers import number, plain_exponents, rounded_up, typeset
 from dptransfer.privacy.relation import Relation
 from dptransfer.privacy.restate import for_group, for_people, for_rows, in_relation
@@ -15,6 +15,7 @@ from dptransfer.privacy.unit import EACH_ROW, Bound, Unit
 
 __all__ = [
     "EACH_ROW",
+    "LABEL_KEPT",
     "SMALLEST_NOISE_MULTIPLIER",
     "BestOfManyEvent",
     "Bound",

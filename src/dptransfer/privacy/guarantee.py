@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import html
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dptransfer.privacy.numbers import rounded_up
 from dptransfer.privacy.relation import Relation
 from dptransfer.privacy.unit import Unit
+
+LABEL_KEPT = "class sizes are public, so the guarantee is for replacing an example within its class"
+"""The assumption of steps that protect what an example is, and not its label."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,16 @@ class Guarantee:
         if self.assumptions:
             sentence += " Assuming: " + "; ".join(self.assumptions) + "."
         return sentence
+
+    @property
+    def in_short(self) -> str:
+        """The sentence without what is assumed, but for what makes it another promise.
+
+        >>> kept = Guarantee(1.0, 0.0, Relation.REPLACE_ONE, assumptions=("settings are fixed", LABEL_KEPT))
+        >>> kept.in_short.partition(" Assuming: ")[2] == f"{LABEL_KEPT}."
+        True
+        """
+        return str(replace(self, assumptions=tuple(one for one in self.assumptions if one == LABEL_KEPT)))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; the unit is left out where it is an example."""

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.compute.exact_softmax import softmax, softmax_resolution
 from dptransfer.compute.plain_floats import square_root
-from dptransfer.compute.softmax_gradient import softmax, softmax_resolution
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import SUM_BITS

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dptransfer.arrays import Floats
+from dptransfer.compute.exact_softmax import IntegerLogits, largest_coefficient, logit_steps
 from dptransfer.compute.softmax_average import log_mean_softmax
-from dptransfer.compute.softmax_gradient import IntegerLogits, largest_coefficient, logit_steps
 
 _MOST_STRETCH = 2.0**1013  # below what a float holds, for heads of next to nothing
 

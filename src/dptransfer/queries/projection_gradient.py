@@ -10,8 +10,9 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.compute.exact_softmax import IntegerLogits
 from dptransfer.compute.people import Groups, group_sums, grouped, over_people, scaled_down
-from dptransfer.compute.softmax_gradient import IntegerLogits, residual_lattice, residuals
+from dptransfer.compute.softmax_gradient import residual_lattice, residuals
 from dptransfer.errors import ArgumentError
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks

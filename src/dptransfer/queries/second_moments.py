@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.compute.exact_softmax import IntegerLogits, probabilities
 from dptransfer.compute.people import (
     Groups,
     alike,
@@ -21,7 +22,6 @@ from dptransfer.compute.people import (
     over_people,
     scaled_down,
 )
-from dptransfer.compute.softmax_gradient import IntegerLogits, probabilities
 from dptransfer.features import FittedFeatures
 from dptransfer.features.chunks import over_chunks
 from dptransfer.features.lattice import clipped_lattice

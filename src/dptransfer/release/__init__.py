@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from dptransfer.release.evaluation import Evaluation, evaluate, evaluate_scores
     from dptransfer.release.files import require_target
     from dptransfer.release.manifest import Manifest, current_versions
-    from dptransfer.release.noisy_counts import Estimate, NoisyCounts
+    from dptransfer.release.noisy_counts import NoisyCounts
+    from dptransfer.release.noisy_shares import Estimate
     from dptransfer.release.onnx_export import export_onnx
     from dptransfer.release.prediction_sets import PredictionSets
     from dptransfer.release.verify import Check, Verification, verify_files
@@ -75,7 +76,8 @@ _HOMES = {
     "evaluation": ("Evaluation", "evaluate", "evaluate_scores"),
     "files": ("require_target",),
     "manifest": ("Manifest", "current_versions"),
-    "noisy_counts": ("Estimate", "NoisyCounts"),
+    "noisy_counts": ("NoisyCounts",),
+    "noisy_shares": ("Estimate",),
     "onnx_export": ("export_onnx",),
     "prediction_sets": ("PredictionSets",),
     "verify": ("Check", "Verification", "verify_files"),

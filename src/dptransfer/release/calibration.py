@@ -36,7 +36,8 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import Floats
 from dptransfer.errors import ArgumentError
-from dptransfer.release.noisy_counts import Noisy, NoisyCounts, pooled
+from dptransfer.release.noisy_counts import NoisyCounts
+from dptransfer.release.noisy_shares import Noisy, pooled
 
 CHARGED = "charged evaluation"
 SIMULATED = "public simulation"

@@ -21,11 +21,12 @@ from dptransfer.document import (
     Text,
     Words,
 )
-from dptransfer.privacy import Guarantee, number, typeset
+from dptransfer.privacy import Guarantee, Relation, number, typeset
 from dptransfer.release.calibration import Calibration
 from dptransfer.release.card_charged import charged_blocks, charged_highlight, charged_weakest
 from dptransfer.release.card_figures import recall_bars
 from dptransfer.release.card_privacy import (
+    MANY,
     ONE,
     factor,
     first_few,
@@ -125,7 +126,10 @@ def _benefit_and_cost(model: PrivateClassifier, evaluation: Evaluation | None) -
     right = percent_up((1 + membership_advantage(model.events)) / 2)
     classes = first_few([str(name) for name in model.classes])
     one = ONE[guarantee.unit]
-    likely = (f"With or without one {one}, no outcome is more than ", *factor(guarantee), " times as likely")
+    either, guess = f"With or without one {one}", f"whether one {one} was used"
+    if guarantee.relation is Relation.REPLACE_ONE:
+        either, guess = f"With one {one} or another instead", f"which of two {MANY[guarantee.unit]} was used"
+    likely = (f"{either}, no outcome is more than ", *factor(guarantee), " times as likely")
     gives = (
         f"It sorts {_taken(model)} into {len(model.classes)} classes: {classes}.",
         f"{str(useful.name).capitalize()}: {useful.shown} ({useful.note}).",
@@ -134,7 +138,7 @@ def _benefit_and_cost(model: PrivateClassifier, evaluation: Evaluation | None) -
     costs: tuple[Text, ...] = (
         f"ε = {up(guarantee.epsilon)}{delta}, for {guarantee.relation.sentence(guarantee.unit)}.",
         Words((*likely, f"{give_or_take(guarantee)}.")),
-        f"A guess whether one {one} was used is right at most {right} of the time; a coin flip, 50%.",
+        f"A guess {guess} is right at most {right} of the time; a coin flip, 50%.",
     )
     return Table(("What it gives", "What it costs in privacy"), tuple(zip(gives, costs, strict=True)))
 
@@ -185,8 +189,8 @@ def _data(model: PrivateClassifier) -> Iterator[Block]:
         )
     elif model.facts.encoder is not None:
         yield Paragraph(
-            "The private rows are embeddings from a frozen encoder trained on other data; its training data "
-            "are not protected here."
+            "The private rows are embeddings from a frozen encoder. The data that it was trained on are not "
+            "protected here, and should not hold the private examples."
         )
     else:
         yield Paragraph("No encoder is on record: the private rows were given as numbers.")

@@ -9,7 +9,7 @@ from dptransfer.document import Block, Highlight, Paragraph, Table
 from dptransfer.privacy import typeset
 from dptransfer.release.card_figures import recall_bars
 from dptransfer.release.charged_evaluation import ChargedEvaluation, percent
-from dptransfer.release.noisy_counts import Z
+from dptransfer.release.noisy_shares import Z
 
 _MOST_BARS = 50
 

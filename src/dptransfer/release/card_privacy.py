@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dptransfer.document import Block, Bullets, Paragraph, Section, Superscript, Table, Words
 from dptransfer.errors import RelationMismatch
 from dptransfer.privacy import (
+    LABEL_KEPT,
     Event,
     Guarantee,
     Relation,
@@ -26,8 +27,7 @@ _MOST_LISTED = 20
 _RATES = (0.0, 1e-3, 3e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 ONE = {Unit.ROW: "example", Unit.PERSON: "person"}
 _A = {Unit.ROW: "an example", Unit.PERSON: "a person"}
-_MANY = {Unit.ROW: "examples", Unit.PERSON: "people"}
-_ALL_OF_IT = {Unit.ROW: "label included", Unit.PERSON: "with all their examples"}
+MANY = {Unit.ROW: "examples", Unit.PERSON: "people"}
 
 
 def privacy_sections(model: PrivateClassifier) -> tuple[Section, ...]:
@@ -115,13 +115,16 @@ def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
     if guarantee.relation is Relation.ADD_REMOVE:
         yield Paragraph(
             f"Two data sets are neighbours if they are equal but for one {unit.words}, there in only one of "
-            f"them. Whether {_A[unit]} is there at all is protected, and so is the number of {_MANY[unit]}."
+            f"them. Whether {_A[unit]} is there at all is protected, and so is the number of {MANY[unit]}"
+            f"{', beyond what is declared below' * (model.facts.declared_size is not None)}."
         )
     else:
+        label = "with the same label in both" if LABEL_KEPT in guarantee.assumptions else "label included"
+        all_of_it = label if unit is Unit.ROW else "with all their examples"
         yield Paragraph(
-            f"Two data sets are neighbours if they have equally many {_MANY[unit]} and differ in one of "
-            f"them, {_ALL_OF_IT[unit]}. What {_A[unit]} contributes is protected; the number of "
-            f"{_MANY[unit]} is public."
+            f"Two data sets are neighbours if they have equally many {MANY[unit]} and differ in one of "
+            f"them, {all_of_it}. What {_A[unit]} contributes is protected; the number of "
+            f"{MANY[unit]} is public."
         )
     rows = [
         ("epsilon", up(guarantee.epsilon)),
@@ -131,6 +134,8 @@ def _guarantee(model: PrivateClassifier) -> Iterator[Block]:
     ]
     if unit is Unit.PERSON:
         rows.append(("a person counts as", counted_as(model.facts.person_bound)))
+    if LABEL_KEPT in guarantee.assumptions:
+        rows[-1] = ("privacy unit", f"one example (one {seen(model)}, and not its label)")
     sampled = any(steps.sampled for steps in all_steps(model.events))
     for name, amount in (("zCDP ρ", guarantee.rho), ("GDP μ", guarantee.mu)):
         if amount is not None:
@@ -153,9 +158,14 @@ def _attacker(model: PrivateClassifier) -> Iterator[Block]:
         "membership advantage (hits minus false alarms)": advantage,
         "right guesses, where a coin flip gets 50%": (1 + advantage) / 2,
     }
+    asked = (
+        "whether that one was used"
+        if model.guarantee.relation is Relation.ADD_REMOVE
+        else "which of two candidates that one is; the one that was used is a member"
+    )
     yield Paragraph(
-        f"Suppose an attacker knows all {_MANY[model.guarantee.unit]} but one, has this file, and "
-        "wants to know whether that one was used. No attack can do better than this, "
+        f"Suppose an attacker knows all {MANY[model.guarantee.unit]} but one, has this file, and "
+        f"wants to know {asked}. No attack can do better than this, "
         + ("as computed from the steps below." if events else "which is what a blind guess does.")
     )
     rows = tuple((name, percent_up(limit)) for name, limit in limits.items())
@@ -174,7 +184,11 @@ def _covered(model: PrivateClassifier) -> Iterator[Block]:
     )
     single = _of_one_example(model)
     if single is not None:
-        groups = (groups[0], ("1 example of a person who stays", up(single), up(delta)), *groups[1:])
+        groups = (
+            groups[0],
+            ("one example of a person whose others stay", up(single), up(delta)),
+            *groups[1:],
+        )
     covered = (
         "the weights in this release;",
         "every prediction made from them;",
@@ -195,7 +209,7 @@ def _covered(model: PrivateClassifier) -> Iterator[Block]:
     yield Bullets(covered)
     yield Paragraph("Not covered:")
     yield Bullets(others)
-    yield Table((f"{_MANY[unit].capitalize()} in the group", "ε", "at δ"), groups, align="lrr")
+    yield Table((f"{MANY[unit].capitalize()} in the group", "ε", "at δ"), groups, align="lrr")
 
 
 def _of_one_example(model: PrivateClassifier) -> float | None:
@@ -263,23 +277,26 @@ def _accounting(model: PrivateClassifier) -> Iterator[Block]:
         )
         return
     relation = model.guarantee.relation.words(model.guarantee.unit)
-    steps = f"{count} noisy step{'s' * (count != 1)}"
-    yield Paragraph(f"{steps} saw private {seen(model)}s, all under one relation, {relation}:")
+    yield Paragraph(f"Private {seen(model)}s were seen by these noisy steps alone, all {relation}:")
     rows = tuple(
         (str(place), event.label or "(no label)", *map(typeset, event.table_row()))
         for place, event in enumerate(model.events[:_MOST_EVENTS], start=1)
     )
     yield Table(("#", "Step", "Noise", "Detail"), rows, align="r")
     if count > _MOST_EVENTS:
-        yield Paragraph(f"The first {_MOST_EVENTS} are shown; release.json lists all.")
+        yield Paragraph(f"The first {_MOST_EVENTS} of {count} are shown; release.json lists all.")
     yield Paragraph(f"{composition_words(model.events)} The reported ε is rounded up.")
 
 
 def _numerics(model: PrivateClassifier) -> Iterator[Block]:
+    from dptransfer.accounting.branches import plain_steps
+
     if not model.events:
         yield Paragraph("No noise was drawn.")
         return
-    numeric = math.fsum(event.numeric_epsilon for event in model.events)
+    # What it costs a tuned release is inside of the trials, which are not added up.
+    tuned = any(event.trials() for event in plain_steps(model.events))
+    costs = f", ε = {up(math.fsum(event.numeric_epsilon for event in model.events), 3)}," * (not tuned)
     cut = math.fsum(event.numeric_delta for event in model.events)
     source = (
         "SEEDED: the noise can be repeated by anyone who has the seed. This file is for tests and benchmarks."
@@ -296,7 +313,7 @@ def _numerics(model: PrivateClassifier) -> Iterator[Block]:
     items = [
         f"{_summed(model)}, so sums and sensitivities are exact. {odd}; whether there was one is not told.",
         source,
-        f"What the integer grid itself costs, ε = {up(numeric, 3)}, is included above.",
+        f"What the integer grid itself costs{costs} is included above.",
     ]
     if cut:
         items.append(

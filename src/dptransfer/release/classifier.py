@@ -104,8 +104,9 @@ class PrivateClassifier:
         promise = f"ε = {rounded_up(self.guarantee.epsilon)}"
         promise += f" at δ = {rounded_up(self.guarantee.delta)}" if self.guarantee.delta else ""
         kind = f"'{self.provenance.method}', {len(self.classes)} classes, dimension {self.dimension}"
+        relation = self.guarantee.relation.words(self.guarantee.unit)
         seeded = ", NOT PRIVATE: seeded" * self.seeded
-        return f"{type(self).__name__}({kind}, {promise}, {self.guarantee.relation.value}{seeded})"
+        return f"{type(self).__name__}({kind}, {promise}, {relation}{seeded})"
 
     def _repr_html_(self) -> str:
         from dptransfer.release.notebook import model_summary
@@ -210,8 +211,11 @@ class PrivateClassifier:
 
     def score(self, x: Any, y: ArrayLike | Labelled, *, device: str = "cpu") -> float:
         """Accuracy on labelled rows. Test rows are not protected by the guarantee."""
-        truth = class_positions(y, self.classes)
-        return float((self._chosen(x, device) == truth).mean())
+        truth, chosen = class_positions(y, self.classes), self._chosen(x, device)
+        if len(truth) != len(chosen) or not len(truth):
+            found = f"got {len(truth)} for {len(chosen)}"
+            raise DataError(f"A score needs test rows, and a label for each; {found}. Pass the labels of x.")
+        return float((chosen == truth).mean())
 
     def save(self, path: str | Path, *, unsafe_for_publication: bool = False, **extra: Any) -> Path:
         """Write a release directory; see `dptransfer.release.bundle.write_release`."""

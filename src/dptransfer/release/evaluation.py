@@ -10,7 +10,8 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,9 @@ from dptransfer.data.labelled import Labelled, class_positions
 from dptransfer.errors import ArgumentError, DataError
 from dptransfer.release.calibration import Calibration
 from dptransfer.release.classifier import PrivateClassifier, probabilities
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Interval: TypeAlias = tuple[float, float]
 
@@ -97,14 +101,14 @@ class Evaluation:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Evaluation:
         """Read what `to_dict` wrote; anything else is refused."""
-        from pydantic import TypeAdapter, ValidationError
+        from pydantic import ValidationError
 
         rest = dict(values)
         unprotected = rest.pop("test_data_protected", None) is False
         if not unprotected or set(rest) != {field.name for field in fields(cls)}:
             raise ArgumentError("An evaluation must have exactly the fields that Evaluation.to_dict writes.")
         try:
-            result = TypeAdapter(cls).validate_json(json.dumps(rest), strict=True)
+            result = _schema().validate_json(json.dumps(rest), strict=True)
         except ValidationError as problem:
             first = problem.errors(include_url=False, include_input=False, include_context=False)[0]
             place = ".".join(str(part) for part in first["loc"])
@@ -115,6 +119,14 @@ class Evaluation:
         if lengths != {len(result.classes)}:
             raise ArgumentError("An evaluation must have one entry per class in each of its tables.")
         return result
+
+
+@cache
+def _schema() -> TypeAdapter[Evaluation]:
+    """Takes longer to make than an evaluation does to read."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Evaluation)
 
 
 def evaluate(

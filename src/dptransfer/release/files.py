@@ -92,6 +92,11 @@ def open_file(directory: Path, name: str) -> BinaryIO:
         inside = path.resolve().is_relative_to(directory.resolve())
         status = path.stat()
     except (OSError, RuntimeError):  # missing, or a loop of links
+        if not os.path.lexists(directory / MANIFEST_NAME):
+            raise ReleaseError(
+                f"A release has a file {MANIFEST_NAME}; '{directory}' has none. "
+                "Give the directory that 'dptransfer fit' or save() wrote."
+            ) from None
         raise ReleaseError(
             f"A release consists of {MANIFEST_NAME}, {', '.join(FILE_NAMES)}; '{name}' is missing from "
             f"'{directory}'. {READ_AGAIN}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dptransfer.document import Document, Highlight, Section, Table, Text
@@ -23,7 +22,7 @@ def model_summary(model: PrivateClassifier) -> Document:
     encoder = "" if model.encoder is None else f", of the encoder {model.encoder.name}"
     about: list[tuple[str, Text]] = [
         ("Method", model.provenance.method),
-        ("Classes", _listed(model.classes)),
+        ("Classes", listed(model.classes)),
         ("Takes", f"rows of dimension {model.dimension}{encoder}"),
     ]
     if model.charged is not None:
@@ -32,7 +31,7 @@ def model_summary(model: PrivateClassifier) -> Document:
         about.append(("Probabilities", f"{model.calibration.words}."))
     return Document(
         model.provenance.title or "Private classifier",
-        str(replace(model.guarantee, assumptions=())),
+        model.guarantee.in_short,
         warning=_NOT_PRIVATE if model.seeded else None,
         about=tuple(about),
     )
@@ -48,7 +47,7 @@ def evaluation_summary(found: Evaluation) -> Document:
     rest = len(found.classes) - len(rows)
     caption = f"The first {len(rows)} of {len(found.classes)} classes." if rest else ""
     return Document(
-        f"Test on {found.name}, {found.size} rows",
+        f"Test on {found.size} rows" + f" of {found.name}" * bool(found.name),
         found.statement,
         highlights=(
             Highlight("Balanced accuracy", share(found.balanced_accuracy, found.balanced_interval)),
@@ -82,7 +81,7 @@ def share(value: float, interval: Interval | None) -> str:
     return f"{value:.1%}" if interval is None else f"{value:.1%} ({interval[0]:.1%} to {interval[1]:.1%})"
 
 
-def _listed(classes: Iterable[str | int]) -> str:
+def listed(classes: Iterable[str | int]) -> str:
     """How many, and the first of them by name."""
     names = [str(name) for name in classes]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""

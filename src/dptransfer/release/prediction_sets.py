@@ -39,7 +39,8 @@ from numpy.typing import NDArray
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Integers
 from dptransfer.queries.evaluation_counts import chance_slack
-from dptransfer.release.noisy_counts import NoisyCounts, pooled
+from dptransfer.release.noisy_counts import NoisyCounts
+from dptransfer.release.noisy_shares import pooled
 
 
 @dataclass(frozen=True, eq=False)

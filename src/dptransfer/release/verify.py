@@ -91,6 +91,10 @@ class Verification:
     recomputed_epsilon: float | None = None
     events: tuple[dict[str, Any], ...] = ()
 
+    def __repr__(self) -> str:
+        failed = f": {', '.join(self.failed)}" * bool(self.failed)
+        return f"{type(self).__name__}({self.outcome}{failed}; {len(self.checks)} checks)"
+
     @property
     def failed(self) -> tuple[str, ...]:
         """Names of the required checks that did not pass."""

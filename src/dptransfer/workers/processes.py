@@ -18,13 +18,10 @@ from dptransfer._check import positive, whole
 from dptransfer.errors import ArgumentError, DPTransferError
 from dptransfer.workers.base import Piece, Result
 from dptransfer.workers.handed_out import Lost, Outcome, answered, handed_out, sendable
+from dptransfer.workers.surroundings import cores_here, thread_variables
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-ONE_THREAD = dict.fromkeys(_THREADS, "1")
-"""The environment of a process whose arithmetic uses one thread; it is read when numpy is loaded."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ class Processes:
     @property
     def cores(self) -> int:
         """On how many cores they work."""
-        return min(self.workers or len(_cores()), len(_cores()))
+        return min(self.workers or len(cores_here()), len(cores_here()))
 
     def ready(self) -> None:
         """Start one, once, to see that it can be; those who work are started when there is work."""
@@ -65,7 +62,7 @@ class Processes:
         self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str
     ) -> Iterator[tuple[int, Result]]:
         """As they come back."""
-        count = min(self.workers or len(_cores()), max(1, len(pieces)))
+        count = min(self.workers or len(cores_here()), max(1, len(pieces)))
         with require_packable(work):
             packed = pickle.dumps(work, protocol=5)
         return handed_out(lambda: _Crew(packed, count), pieces, what, patience=self.patience)
@@ -73,7 +70,7 @@ class Processes:
 
 @cache
 def _require_start() -> None:
-    trial = _Worker(pickle.dumps(len), _cores())
+    trial = _Worker(pickle.dumps(len), cores_here())
     try:
         trial.ask(())
     except Lost as why:
@@ -186,7 +183,7 @@ def _serve(line: Any, cores: Sequence[int]) -> None:
     threading.Thread(target=_end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cores)
-    os.environ.update(dict.fromkeys(_THREADS, str(len(cores))))  # for what is loaded from here on
+    os.environ.update(thread_variables(len(cores)))  # for what is loaded from here on
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(len(cores))  # for what the main module of a script has loaded already
@@ -241,16 +238,9 @@ def _send(line: Any, outcome: Outcome) -> None:
     line.send_bytes(packed)
 
 
-def _cores() -> list[int]:
-    """Those that this process may use; not every system can tell, and then it is all there are."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
-
-
 def _shares(count: int) -> list[list[int]]:
     """The cores of each worker: an equal share, or one that several share where there are too few."""
-    cores = _cores()
+    cores = cores_here()
     if count > len(cores):
         return [[cores[place % len(cores)]] for place in range(count)]
     ends = [place * len(cores) // count for place in range(count + 1)]

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from dptransfer._check import installed, positive, whole
-from dptransfer.errors import ArgumentError, DataError, DPTransferError
+from dptransfer._check import positive, whole
+from dptransfer.errors import DataError, DPTransferError
 from dptransfer.workers.base import Piece, Result
 from dptransfer.workers.handed_out import Lost, Outcome, answered, handed_out
-from dptransfer.workers.processes import ONE_THREAD, require_packable
+from dptransfer.workers.processes import require_packable
+from dptransfer.workers.ray_connection import connected, place_of, runtime_env
+from dptransfer.workers.surroundings import own_core
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-
-_SECONDS = 5.0
-_SETTINGS = b"\x04"
-_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + b"\0" * 5
-_known: dict[str, str] = {}
-"""What a name of a cluster turned out to be: the address of its control store."""
 
 
 @dataclass(frozen=True)
@@ -55,42 +49,26 @@ class RayCluster:
         if self.patience is not None:
             object.__setattr__(self, "patience", positive("patience", self.patience))
         if self.address != "local":
-            _place(self.address)
+            place_of(self.address)
 
     @property
     def cores(self) -> int:
         """On how many cores they work; the cluster is asked."""
-        there = int(self._connected().cluster_resources().get("CPU", 1))
+        there = int(connected(self.address, self.workers).cluster_resources().get("CPU", 1))
         return min(self.workers or there, there)
 
     def ready(self) -> None:
         """Connect, or say within seconds why not; a connection is kept until this process ends."""
-        self._connected()
+        connected(self.address, self.workers)
 
     def each(
         self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str
     ) -> Iterator[tuple[int, Result]]:
         """As they come back."""
-        ray = self._connected()
+        ray = connected(self.address, self.workers)
         there = ray.cluster_resources().get("GPU" if self.gpus else "CPU", 1)
         window = self.workers or 2 * max(1, int(there))
         return handed_out(lambda: _Crew(ray, work, window, self.gpus), pieces, what, patience=self.patience)
-
-    def _connected(self) -> Any:
-        ray = installed("ray", "ray", "A Ray cluster")
-        if not ray.is_initialized():
-            with _one_line(self.address), _quiet():
-                if self.address == "local":
-                    _begin_local(ray, self.workers)
-                else:
-                    _join(ray, self.address)
-                _known[self.address] = _control_store(ray)
-        elif _control_store(ray) not in (self.address, _known.get(self.address)):
-            raise ArgumentError(
-                f"A process works with one Ray cluster; this one has another than '{self.address}' already. "
-                "Call ray.shutdown() before, or name that one."
-            )
-        return ray
 
 
 class _Crew:
@@ -101,7 +79,7 @@ class _Crew:
         self._stored: Any = None
         self._tasks: dict[Future[Outcome], Any] = {}
         # Whoever handed a task out does so again, for a task lost is counted there.
-        how: dict[str, Any] = {"num_cpus": 1, "max_retries": 0, "runtime_env": {"env_vars": _environment()}}
+        how: dict[str, Any] = {"num_cpus": 1, "max_retries": 0, "runtime_env": runtime_env()}
         how |= {"num_gpus": gpus} if gpus else {}
         self._task = ray.remote(**how)(_on_own_core)
 
@@ -155,184 +133,8 @@ class _Crew:
 
 def _on_own_core(work: Callable[[Any], Any], piece: Any) -> tuple[Any, BaseException | None]:
     """What a task does."""
-    with _own_core():
+    with own_core():
         return tuple(answered(work, piece))
-
-
-@contextmanager
-def _own_core() -> Iterator[None]:
-    """Keep to one core that no other task of this user has: Ray counts cores and does not say which.
-
-    A claim is a name among the machine's sockets, which is free again whatever becomes of the process. Where
-    all are taken one is shared; where cores cannot be chosen, nothing is done.
-    """
-    import socket
-
-    if not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    allowed = os.sched_getaffinity(0)
-    with socket.socket(socket.AF_UNIX) as claim:
-        core = min(allowed)
-        for core in sorted(allowed):
-            with suppress(OSError):
-                claim.bind(f"\0dptransfer-core-{os.getuid()}-{core}")
-                break
-        os.sched_setaffinity(0, {core})
-        try:
-            yield
-        finally:
-            os.sched_setaffinity(0, allowed)
-
-
-def _environment() -> dict[str, str]:
-    """What a task's process is started with: this package, and one thread before numpy is loaded."""
-    from pathlib import Path
-
-    own = str(Path(__file__).parents[2])
-    paths = os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
-    return {"PYTHONPATH": paths, **ONE_THREAD}
-
-
-def _begin_local(ray: Any, workers: int | None) -> None:
-    """A cluster of this machine alone, with nothing on disk but Ray's own logs until it ends.
-
-    Its folder is its owner's, and not where Ray looks for clusters, so that nobody's program finds it. Ray
-    lets everybody write in the folder that it is given, where its sockets are: that is one inside. And it
-    listens on the network, whatever it is told: whoever has not this cluster's token is turned away.
-    """
-    import atexit
-    import secrets
-    import tempfile
-    from shutil import rmtree
-
-    folder = tempfile.mkdtemp(prefix="dptransfer-ray-", dir="/tmp" if os.path.isdir("/tmp") else None)
-
-    def end() -> None:
-        ray.shutdown()
-        rmtree(folder, ignore_errors=True)
-
-    atexit.register(end)
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    with _token(secrets.token_hex(32)):
-        ray.init(
-            address="local",
-            num_cpus=workers,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="error",
-            _temp_dir=os.path.join(folder, "r"),
-            _system_config={"automatic_object_spilling_enabled": False},
-        )
-
-
-@contextmanager
-def _token(token: str) -> Iterator[None]:
-    """A cluster that is started inside the block asks for this token, which is in memory alone."""
-    asked = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
-    before = {name: os.environ.get(name) for name in asked}
-    os.environ.update(asked)
-    try:
-        _read_token()
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name)
-            os.environ.update({} if value is None else {name: value})
-
-
-def _read_token() -> None:
-    """Let Ray look for its token anew, as it keeps what it found first."""
-    try:
-        from ray._raylet import AuthenticationTokenLoader, Config
-    except ImportError:
-        raise DPTransferError(
-            "A Ray cluster must be able to turn strangers away, as it is from Ray 2.52 on; this Ray is "
-            "older. Upgrade it: pip install -U 'dptransfer[ray]'"
-        ) from None
-    Config.initialize("")
-    AuthenticationTokenLoader.instance().reset_cache()
-
-
-def _join(ray: Any, address: str) -> None:
-    """The cluster of this address; Ray itself would wait for minutes for one that is not there."""
-    _require_answer(_place(address))
-    if address.startswith("ray://"):
-        installed("grpc", "ray", "A cluster at ray://")
-    with suppress(DPTransferError):  # a cluster of others may be older
-        _read_token()  # after one of our own
-    ray.init(address=address, log_to_driver=False, logging_level="error")
-
-
-def _require_answer(place: tuple[str, int]) -> None:
-    """Whoever is there must speak HTTP/2, as Ray does: it begins with its settings, unasked."""
-    import socket
-
-    with socket.create_connection(place, timeout=_SECONDS) as line:
-        if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
-            return  # Ray will find out
-        line.sendall(_GREETING)
-        if line.recv(9, socket.MSG_WAITALL)[3:4] != _SETTINGS:
-            raise ConnectionError("somebody does who is not Ray")
-
-
-@contextmanager
-def _one_line(address: str) -> Iterator[None]:
-    """What goes wrong on the way to a cluster, as one error."""
-    try:
-        yield
-    except DPTransferError:
-        raise
-    except OSError as problem:
-        raise DPTransferError(
-            f"The Ray cluster '{address}' must answer; {problem.strerror or problem}. "
-            "Check the address, and whether the cluster runs: ray status --address ..."
-        ) from problem
-    except Exception as problem:
-        raise DPTransferError(
-            f"The Ray cluster '{address}' must take this process; Ray says {type(problem).__name__}. Use the "
-            "same versions of Python and Ray; to join from a machine outside of it, ray://host:10001."
-        ) from problem
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """A connection that is made inside the block does not print to standard output who died.
-
-    Ray does so whatever it is told about logs, in the middle of what a command prints as JSON. Where a
-    version of Ray has no such listener, nothing is changed.
-    """
-    from ray._private import worker
-
-    listener = getattr(worker, "listen_error_messages", None)
-    if listener is None:
-        yield
-        return
-    worker.listen_error_messages = lambda *_: None
-    try:
-        yield
-    finally:
-        worker.listen_error_messages = listener
-
-
-def _place(address: str) -> tuple[str, int]:
-    """Host and port.
-
-    >>> _place("10.0.0.1:6379"), _place("ray://head:10001")
-    (('10.0.0.1', 6379), ('head', 10001))
-    """
-    with suppress(ValueError, TypeError):
-        parts = urlsplit(address if "://" in address else f"//{address}")
-        if parts.scheme in ("", "ray") and parts.hostname and parts.port:
-            return parts.hostname, parts.port
-    raise ArgumentError(
-        f"A Ray cluster is named by its address, and none is looked for; got {address!r}. "
-        "Use host:port, ray://host:port, or 'local' for one on this machine."
-    )
-
-
-def _control_store(ray: Any) -> str:
-    return str(ray.get_runtime_context().gcs_address)
 
 
 def _unreadable(problem: OSError) -> DataError:

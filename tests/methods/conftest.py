@@ -1,6 +1,0 @@
-import pytest
-
-
-@pytest.fixture(autouse=True)
-def quickly(one_thread_of_blas):
-    """These fit small problems, very many times."""
