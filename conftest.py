@@ -75,6 +75,7 @@ def ray(monkeypatch):
     )
     monkeypatch.setenv("PYTHONPATH", paths)
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("GRPC_ENABLE_FORK_SUPPORT", "0")  # what a cluster forks for a client may die of it
     yield ray
     ray.shutdown()
 

@@ -277,11 +277,14 @@ def test_scores_of_one_class_are_its_column_of_all(caps, people, precision):
     assert whole[:, :3].any()
 
 
-@pytest.mark.parametrize(("classes", "most"), [(1, 1024), (100, 655), (1000, 65), (10**5, 16)])
-def test_more_classes_make_fewer_pieces(classes, most, monkeypatch):
+@pytest.mark.parametrize(
+    ("classes", "size", "most"),
+    [(1, 1, 1024), (100, 1, 655), (1000, 1, 65), (10**5, 1, 16), (100, 64, 655), (100, 640, 65)],
+)
+def test_more_classes_and_large_sets_make_fewer_pieces(classes, size, most, monkeypatch):
     monkeypatch.setattr(pieces, "_PIECE_BYTES", 1)
     scored = ScoreTable(np.broadcast_to(np.int64(0), (5_000, classes)))
-    assert most // 2 < len(pool_choice.choice_pieces(scored)) <= most
+    assert most // 2 < len(pool_choice.choice_pieces(scored, size)) <= most
 
 
 def test_with_caps_no_candidate_however_long_gets_more_from_a_row_than_the_range(tmp_path):

@@ -1,3 +1,4 @@
+import math
 import random
 import secrets
 from fractions import Fraction
@@ -119,6 +120,34 @@ def test_a_wrong_number_of_sets_is_noticed(monkeypatch):
     law, _ = ways.law(lambda: race.best_set(bins, 2, 2_000.0, secrets.randbits), scores)
     got = [law.get(one, 0.0) for one in combinations(range(6), 2)]
     assert not np.allclose(got, set_law(scores, 2, 2_000.0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 30, 300])
+def test_few_proposals_are_thrown_away_however_large_the_sets(size, monkeypatch):
+    """Of scores that are spread over so many scales, the lowest member of a set is deep, and not alone."""
+    scores = (np.random.default_rng(0).normal(size=20_000) * 2_000 * size).astype(np.int64)
+    tossed, usual = [], race.below_exponential
+
+    def coin(*given):
+        tossed.append(given)
+        assert len(tossed) < 60
+        return usual(*given)
+
+    monkeypatch.setattr(race, "below_exponential", coin)
+    bins = ScoreBins.of(scores, 1_000.0, size)
+    for seed in range(6):
+        noise = SeededNoise(seed)
+        race.settled(noise.best_set(bins, size, 1_000.0), scores)
+    assert len(tossed) < 24
+
+
+@pytest.mark.parametrize(("held", "better", "size"), [(3, 4, 2), (5, 0, 5), (1, 9, 4), (6, 2, 5), (7, 7, 1)])
+def test_shares_of_members_are_products_of_binomials(held, better, size):
+    fewest, shares = race._shares(held, better, size)
+    every = [math.comb(held, m) * math.comb(better, size - m) for m in range(size + 1)]
+    assert every[fewest : fewest + len(shares)] == shares
+    assert not any(every[1:fewest])
+    assert not any(every[fewest + len(shares) :])
 
 
 def test_sets_of_one_have_the_law_of_the_exponential_mechanism():

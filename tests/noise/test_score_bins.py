@@ -80,11 +80,13 @@ def test_there_are_few_bins_and_those_that_matter_are_fine(size, spread):
 
 
 @pytest.mark.parametrize("dense", [2**16, 2**17])
-def test_bins_do_not_depend_on_how_many_are_counted_at_once(dense, monkeypatch):
+@pytest.mark.parametrize("size", [2, 700])
+def test_bins_do_not_depend_on_how_many_are_counted_at_once(dense, size, monkeypatch):
     scores = (np.random.default_rng(3).normal(size=3_000) * 1e12).astype(np.int64)
-    whole = ScoreBins.of(scores, 100.0, 2)
+    whole = ScoreBins.of(scores, 100.0, size)
     monkeypatch.setattr(score_bins, "_COUNTED_AT_ONCE", dense)
-    assert same(ScoreBins.of(scores, 100.0, 2), whole)
+    assert same(ScoreBins.of(scores, 100.0, size), whole)
+    assert same(ScoreBins.together([ScoreBins.of(part, 100.0, size) for part in np.split(scores, 3)]), whole)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 0.3, 4.0, 1e6, 2.0**70])

@@ -27,7 +27,7 @@ from dptransfer.compute.threads import side_by_side
 from dptransfer.errors import DataError
 from dptransfer.noise import NoiseSource
 from dptransfer.noise.race import Choice, Seen, Wanted, looked_up
-from dptransfer.noise.score_bins import ScoreBins
+from dptransfer.noise.score_bins import ScoreBins, widths_below
 from dptransfer.progress import reported_to
 from dptransfer.workers import Here, Workers
 from dptransfer.workers.pieces import pieces_of
@@ -124,7 +124,7 @@ def chosen(
         size: how many candidates are chosen for each class.
         noise: keeps the counts of pieces where a run may have to go on.
     """
-    pieces = choice_pieces(scored)
+    pieces = choice_pieces(scored, size)
     work = Counting(scored, scale, size)
 
     def count(missing: Sequence[int]) -> Iterator[tuple[int, AnyArray]]:
@@ -152,9 +152,13 @@ def read_as_it_was(scored: Scored) -> Iterator[None]:
         raise DataError(f"{problem} {_GOES_ON}") from problem
 
 
-def choice_pieces(scored: Scored) -> list[slice]:
-    """Pieces whose counts, some ten kilobytes for each class, take less than a gigabyte together."""
-    return pieces_of(len(scored), scored.bytes_each, min(1024, max(16, 2**16 // scored.classes)))
+def choice_pieces(scored: Scored, size: int) -> list[slice]:
+    """Pieces whose counts, some ten kilobytes for each class, take less than a gigabyte together.
+
+    Large sets need as many times as many bins as they have more widths below M than small ones.
+    """
+    bins = scored.classes * widths_below(size) // widths_below(1)
+    return pieces_of(len(scored), scored.bytes_each, min(1024, max(16, 2**16 // bins)))
 
 
 @dataclass(frozen=True, eq=False)

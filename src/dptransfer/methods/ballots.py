@@ -14,7 +14,7 @@ from dptransfer.noise import NoiseSource
 from dptransfer.privacy import Relation, Unit
 from dptransfer.queries import LargestVotes, VoteCounts
 
-NOBODY: Labels = np.zeros(0, dtype=np.int64)
+NO_LABELS: Labels = np.zeros(0, dtype=np.int64)
 """Ballots have no labels."""
 
 MOST_NOISE = 1e8
@@ -71,8 +71,8 @@ def noisy_answers(
     for test in tests:
         assert isinstance(test, GaussianMechanism)
         assert threshold is not None
-        largest = test.release(ballots, NOBODY, noise=noise)
+        largest = test.release(ballots, NO_LABELS, noise=noise)
         asked = np.flatnonzero(largest >= threshold)
     asked = asked[: voting.query.shape[0]]
-    votes = voting.release(ballots[:, asked], NOBODY, noise=noise)[: len(asked)]
+    votes = voting.release(ballots[:, asked], NO_LABELS, noise=noise)[: len(asked)]
     return asked, votes, voting.scale

@@ -115,7 +115,7 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
         passes.append(Pass("public map", len(rows) * row_bytes, trial.shared(Moments(rows, root=False))))
     if isinstance(method, PoolSelection):
         counting, times = _scoring(method, facts, public, private_rows)
-        pieces = choice_pieces(counting.scored)
+        pieces = choice_pieces(counting.scored, counting.size)
         seconds = times * trial.shared(counting, 1 if method.device == "cuda" else usable_cores())
         if getattr(method, "mechanism", None) == LaplaceNoisyMax.name:  # all of it here, and nothing later
             seconds *= trial.cores / usable_cores()
@@ -124,9 +124,8 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
         else:
             passes.append(Pass("scoring", len(rows) * row_bytes, seconds))
             # Each member of each class is looked up in a piece; with caps in a class's share of scoring.
-            members = getattr(method, "k", 1)
-            asked = min(1.0, len(facts.classes) * members / len(pieces))
-            seconds *= min(1.0, members / len(pieces)) if _capped(method) else asked
+            asked = min(1.0, len(facts.classes) * counting.size / len(pieces))
+            seconds *= min(1.0, counting.size / len(pieces)) if _capped(method) else asked
             passes.append(Pass("looking up", math.ceil(asked * len(rows)) * row_bytes, seconds))
     if len(pieces) < 2:
         return None
@@ -157,7 +156,8 @@ def _scoring(
         any_length=pool.as_stored,
     )
     scored = PoolScores(pool, similarity)
-    return Counting(scored, float(norm**2), 1), private_rows / made_up if _capped(method) else 1.0
+    counting = Counting(scored, float(norm**2), getattr(method, "k", 1))
+    return counting, private_rows / made_up if _capped(method) else 1.0
 
 
 def _capped(method: PoolSelection) -> bool:

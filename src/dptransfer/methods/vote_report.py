@@ -43,7 +43,7 @@ from dptransfer.compute.plain_floats import plain_floats
 from dptransfer.errors import ArgumentError
 from dptransfer.ledger import Ledger
 from dptransfer.mechanisms import GaussianMechanism
-from dptransfer.methods.ballots import NOBODY
+from dptransfer.methods.ballots import NO_LABELS
 from dptransfer.methods.base import require_kinds
 from dptransfer.methods.vote_aggregation import Inquiry, charged, counted, require_votes
 from dptransfer.noise import NoiseSource, SecureNoise
@@ -183,11 +183,11 @@ class VoteReport:
     def told(self, ballots: Any, noise: NoiseSource) -> tuple[float, float]:
         """The noisy loss and the standard deviation of its noise: all that is released."""
         scale, value = self.steps
-        upper = float(scale.release(ballots, NOBODY, noise=noise)[0]) + self.margin
+        upper = float(scale.release(ballots, NO_LABELS, noise=noise)[0]) + self.margin
         most = self.loss.of_all_answers  # no loss moves further than that
         bound = min(max(math.exp(min(upper, 700.0)), self.loss.smallest_bound), most)
         sharp = replace(value, query=LossOfAnswers(self.loss, bound, self.inquiry.unit))
-        return float(sharp.release(ballots, NOBODY, noise=noise)[0]) * bound, sharp.scale * bound
+        return float(sharp.release(ballots, NO_LABELS, noise=noise)[0]) * bound, sharp.scale * bound
 
 
 def _events(steps: tuple[GaussianMechanism, GaussianMechanism]) -> tuple[GaussianEvent, GaussianEvent]:

@@ -88,8 +88,8 @@ def best_set(bins: ScoreBins, size: int, scale: float, randbits: RandomBits) -> 
     while True:
         place = _drawn(weights, randbits)
         lowest, better = found[place], above[place]
-        shares = [math.comb(lowest.held, m) * math.comb(better, size - m) for m in range(1, size + 1)]
-        members = 1 + _drawn(shares, randbits)
+        fewest, shares = _shares(lowest.held, better, size)
+        members = fewest + _drawn(shares, randbits)
         (seen,) = yield [Wanted(lowest.level, lowest.place, _subset(lowest.held, members, randbits))]
         gap, factor = highest - min(one.score for one in seen), Fraction(one_in_bits, bounds[place])
         if below_exponential(randbits(64), 64, gap, scale, factor, randbits):
@@ -164,6 +164,21 @@ def _drawn(weights: Sequence[int], randbits: RandomBits) -> int:
             return place
         left -= weight
     raise AssertionError("a uniform number below the sum is below some partial sum")
+
+
+def _shares(held: int, better: int, size: int) -> tuple[int, list[int]]:
+    """How many sets have m of `held` members and the others of `better`: the smallest m ≥ 1, and for each m.
+
+    The next number follows from the one before it, C(held, m) · C(better, size − m), without new binomials.
+
+    >>> _shares(3, 4, 2)  # 3·4 and 3·1
+    (1, [12, 3])
+    """
+    fewest = max(1, size - better)
+    shares = [math.comb(held, fewest) * math.comb(better, size - fewest)]
+    for m in range(fewest, min(size, held)):
+        shares.append(shares[-1] * (held - m) * (size - m) // ((m + 1) * (better - size + m + 1)))
+    return fewest, shares
 
 
 def _subset(population: int, size: int, randbits: RandomBits) -> tuple[int, ...]:

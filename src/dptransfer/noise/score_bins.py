@@ -6,6 +6,12 @@ where a choice hardly ever comes, bins are wider. A set of k is as likely as its
 is how far a score lies below M, the k-th largest: it is in the widest bin that is at least 128 of its widths
 below M, or in one of the finest. That is some hundred bins, whatever the scores.
 
+Of large sets there are so many more with a low member that it lies deep. If R candidates are above a depth of
+x scales, with R growing as x^a, then R^k·exp(−x) is largest at x = a·k. Around there the number of sets grows
+as fast as their weight falls: in a bin of w scales the lowest member is mostly near the bottom, and w/(e^w −
+1) of what is proposed is kept. With bins of 1/128 of the depth, w grows with k: of 10⁵ normal scores, sets of
+200 took 6 proposals, and those of 1,000 more than 300. So it is 1/2k from k = 64 on, which took 1 to 3.
+
 Bins of several parts are put together by adding counts, and the result is that of all scores at once: M only
 grows when a part is added, that lets bins grow and not shrink, and bins of twice the width hold two of the
 width before. So a choice that is drawn from bins does not depend on how the candidates were cut into parts,
@@ -23,9 +29,9 @@ import numpy as np
 
 from dptransfer.arrays import Integers
 
-_WIDTHS_BELOW = 128
 _COUNTED_AT_ONCE = 2**16
 _COARSER = 8  # levels: what is 2¹⁶ bins below M is 128 widths below it in bins 2⁸ times as wide
+_MOST_WIDTHS = 2**13  # a bin then has 2²¹ others above it that are counted with it: 16 MB
 
 
 class Bin(NamedTuple):
@@ -72,6 +78,7 @@ class ScoreBins:
     def of(cls, scores: Integers, scale: float, size: int = 1) -> ScoreBins:
         """The bins of these scores, for noise of this width, and for sets of this size."""
         top, level = _largest(scores, size), finest_level(scale)
+        at_once = max(_COUNTED_AT_ONCE, widths_below(size) + 2 << _COARSER)
         found: list[tuple[int, Integers, Integers]] = []
         last = int(top[-1])
         if size > 1:  # fewer than a set has members are above the last of them
@@ -81,7 +88,7 @@ class ScoreBins:
         while len(scores):
             # Wraps round where a difference exceeds 2⁶³, which reading it without a sign undoes.
             gaps = (np.int64(last >> level) - (scores >> level)).view(np.uint64)
-            far = gaps >= _COUNTED_AT_ONCE if gaps.max() >= _COUNTED_AT_ONCE else None
+            far = gaps >= at_once if gaps.max() >= at_once else None
             filled = np.bincount((gaps if far is None else gaps[~far]).view(np.int64))
             taken = np.flatnonzero(filled)
             found.append((level, (last >> level) - taken, filled[taken]))
@@ -107,7 +114,7 @@ class ScoreBins:
         for level in range(int(levels.min()), 63 if len(top) == size else 0):
             # All of the wider bin is so many of its widths below M: (i + 1 + widths)·2^l ≤ M + 1.
             rising = levels == level
-            rising &= (indices >> 1) + 1 + _WIDTHS_BELOW <= (int(top[-1]) + 1) >> (level + 1)
+            rising &= (indices >> 1) + 1 + widths_below(size) <= (int(top[-1]) + 1) >> (level + 1)
             if not rising.any() and level >= levels.max():
                 break
             levels[rising] += 1
@@ -130,6 +137,15 @@ def finest_level(scale: float) -> int:
     (7, 0)
     """
     return min(62, max(0, math.frexp(scale)[1] - 3))
+
+
+def widths_below(size: int) -> int:
+    """How many of its widths a bin for sets of this size is below M at least, or it is one of the finest.
+
+    >>> widths_below(1), widths_below(100)
+    (128, 200)
+    """
+    return min(_MOST_WIDTHS, max(128, 2 * size))
 
 
 def _largest(scores: Integers, size: int) -> Integers:

@@ -132,7 +132,7 @@ def _join(ray: Any, address: str) -> None:
     how["runtime_env"] = runtime_env()
     try:
         ray.init(**how)
-    except ConnectionAbortedError:  # of 25 such processes one died as it was started
+    except ConnectionAbortedError:  # of 60 such processes two died as they were started
         ray.init(**how)
 
 
