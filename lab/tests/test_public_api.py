@@ -15,6 +15,7 @@ MODULES = {  # modules that are public as they are
     "dptransfer.errors",
     "dptransfer.named",
     "dptransfer.methods.surrogate",
+    "dptransfer.workers.ray_connection",
     "dptransfer.workers.surroundings",
 }
 

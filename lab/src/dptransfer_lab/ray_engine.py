@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dptransfer.errors import MissingDependency
+from dptransfer.workers.ray_connection import connected
 from dptransfer.workers.surroundings import environment_of_task, own_core
 from dptransfer_lab.cells import Cell
 from dptransfer_lab.engines import sources_of
@@ -38,10 +39,8 @@ class RayCluster:
             raise MissingDependency("ray", "ray", "A sweep on a cluster") from None
         self.places, self._ray = workers, ray
         self._mine = not ray.is_initialized()
-        if self._mine and address is not None:
-            ray.init(address=address, log_to_driver=False)
-        elif self._mine:
-            ray.init(address="local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
+        if self._mine:
+            connected(address or "local", workers)
         self._stored = {name: _InObjectStore.put(ray, one) for name, one in stored.items()}
         environment = {"env_vars": environment_of_task(Path(__file__).parents[1])}
         self._task = ray.remote(num_cpus=1, max_retries=0, runtime_env=environment)(_on_own_core)
