@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from dptransfer import __version__
 from dptransfer.cli.failures import one_line
 from dptransfer.cli.main import app
+from dptransfer.errors import DataError
 
 HEAVY = (
     "numpy", "scipy", "torch", "opendp", "pandas", "sklearn", "dp_accounting", "PIL", "pydantic",
@@ -175,6 +176,13 @@ def test_what_a_command_may_run_into(monkeypatch, problem, code, words):
 )
 def test_an_interruption_says_what_goes_on(command, said):
     assert one_line(KeyboardInterrupt(), command) == f"Interrupted. {said}"
+
+
+def test_words_added_to_an_error_are_told_and_the_traceback_of_a_worker_is_not():
+    problem = DataError("A file is gone.")
+    problem.add_note("Others stay.")
+    problem.add_note("In a worker:\n  File secret.py, line 3")
+    assert one_line(problem) == "A file is gone. Others stay."
 
 
 def test_a_programming_error_is_not_hidden(monkeypatch):

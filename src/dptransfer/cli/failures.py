@@ -79,7 +79,9 @@ def one_line(problem: BaseException, command: str | None = None) -> str:
         return "The data must fit in memory; they do not. Close other programs, or use a larger machine."
     if isinstance(problem, OSError) and not isinstance(problem, DPTransferError):
         return _about_file(problem)
-    text = printable(" ".join([str(problem), *getattr(problem, "__notes__", ())]))
+    # One of several lines is the traceback of a worker.
+    notes = [note for note in getattr(problem, "__notes__", ()) if "\n" not in note]
+    text = printable(" ".join([str(problem), *notes]))
     for python, here in _SPELLINGS:
         text = re.sub(rf"(?<![\w.]){python}", here, text)
     if command in ("predict", "evaluate", "attack"):  # the release says how pictures are read
