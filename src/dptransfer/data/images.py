@@ -176,7 +176,8 @@ def _from_folder(root: Path, classes: Classes | None, *, known_as: Path | None =
     names = {folder.name.lower() for folder in folders}
     splits = f"sub-folders are taken as classes, and these look like splits ({', '.join(sorted(names))})."
     inner = names <= _SPLIT_NAMES and any(entry.is_dir() for one in folders for entry in one.iterdir())
-    require(not inner, shown, splits, f"Point at one of them, for example '{shown / folders[0].name}'.")
+    likely = max(folders, key=lambda folder: folder.name.lower().startswith("train"))
+    require(not inner, shown, splits, f"Point at one of them, for example '{shown / likely.name}'.")
     declared = declared_classes([name for name, _ in per_class] if classes is None else classes)
     folder_places = places([name for name, _ in per_class], [str(name) for name in declared])
     known = all(place >= 0 or not files for place, (_, files) in zip(folder_places, per_class, strict=True))
