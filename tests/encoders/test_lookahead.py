@@ -1,4 +1,5 @@
 import threading
+import time
 from contextlib import closing
 
 import numpy as np
@@ -114,6 +115,7 @@ def test_the_model_waits_until_the_last_picture_is_in_its_place(batches):
     def opened(path):
         if path == last:
             assert later.wait(LONG)  # threads go on with the next batch meanwhile
+            time.sleep(0.2)  # time enough for a model that does not wait
         if path in batches[1][1]:
             later.set()
         return open_image(path)
