@@ -31,6 +31,8 @@ PANEL_BYTES = 48 * 2**20
 THREAD_BYTES = 40 * 2**20
 """Memory beyond arguments and result is at most PANEL_BYTES + threads × THREAD_BYTES, whatever the sizes.
 
+That is of one call: where pieces of a pool are scored side by side, each has a call, and a panel, of its own.
+
 A panel takes 32 MiB and its gathering some more. A thread has a slab (8 MiB), a tile (4 MiB), and sums of up
 to 8 MiB in three copies, though with fewer than a hundred classes they take less than one."""
 

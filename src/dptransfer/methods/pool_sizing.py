@@ -117,12 +117,12 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
         counting, times = _scoring(method, facts, public, private_rows)
         pieces = choice_pieces(counting.scored, counting.size)
         seconds = times * trial.shared(counting, 1 if method.device == "cuda" else usable_cores())
-        if getattr(method, "mechanism", None) == LaplaceNoisyMax.name:  # all of it here, and nothing later
+        in_order = getattr(method, "mechanism", None) == LaplaceNoisyMax.name
+        if in_order:  # all of it here, and nothing is looked up
             seconds *= trial.cores / usable_cores()
             seconds += trial.alone(_Noise(len(facts.classes)))
-            passes.append(Pass("scoring", len(rows) * row_bytes, seconds))
-        else:
-            passes.append(Pass("scoring", len(rows) * row_bytes, seconds))
+        passes.append(Pass("scoring", len(rows) * row_bytes, seconds))
+        if not in_order:
             # Each member of each class is looked up in a piece; with caps in a class's share of scoring.
             asked = min(1.0, len(facts.classes) * counting.size / len(pieces))
             seconds *= min(1.0, counting.size / len(pieces)) if _capped(method) else asked
