@@ -48,8 +48,11 @@ class Capped:
 
     def __call__(self, public_rows: Any, chunk: int | None = None) -> Integers:
         """(public rows, classes) sums."""
-        prepared, caps = self._prepared, self._caps
-        return _scores(public_rows, prepared.classes, lambda slab: prepared.sums(slab, *caps), chunk)
+        return _scores(public_rows, self._prepared.classes, self.there, chunk)
+
+    def there(self, public_rows: Any) -> Tensor:
+        """The same, of few enough public rows for one slab, left on the device."""
+        return self._prepared.sums(stream.sent(public_rows), *self._caps)
 
 
 class Linear:
@@ -83,12 +86,13 @@ class Linear:
 
     def __call__(self, public_rows: Any, chunk: int | None = None) -> Integers:
         """(public rows, classes) sums."""
-        return _scores(public_rows, len(self._shifts), self._sums, chunk)
+        return _scores(public_rows, len(self._shifts), self.there, chunk)
 
-    def _sums(self, slab: Tensor) -> Tensor:
+    def there(self, public_rows: Any) -> Tensor:
+        """The same, of few enough public rows for one slab, left on the device."""
         import torch
 
-        rows = slab.double()
+        rows = stream.sent(public_rows).double()
         total = (rows @ self._first).long()
         for part in self._rest:
             total = total * int(PART) + (rows @ part).long()
@@ -104,9 +108,8 @@ def _weighted_sums(rows: Any, owner: Tensor, classes: int, weights: Integers) ->
     each = to_device(weights)[:, None]
     sums = torch.zeros((classes, rows.shape[1]), dtype=torch.int64, device="cuda")
     step = max(1, _SLAB_BYTES // (8 * max(1, rows.shape[1])))
-    with stream.copying_threads() as copiers:
-        for place, slab in stream.slabs(rows, min(step, max(1, len(rows))), copiers):
-            sums.index_add_(0, owner[place], slab.long() * each[place])
+    for place, slab in stream.slabs(rows, min(step, max(1, len(rows)))):
+        sums.index_add_(0, owner[place], slab.long() * each[place])
     return sums.double().cpu().numpy()
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
+import numpy as np
+
 from dptransfer import _check
+from dptransfer.arrays import AnyArray
 from dptransfer.errors import ArgumentError
 
 DEVICES = ("cpu", "cuda")
@@ -27,6 +30,11 @@ def use_cuda(device: str, *arrays: Any) -> bool:
 def on_cuda(array: Any) -> bool:
     """Whether this is a tensor in a GPU's memory."""
     return bool(getattr(array, "is_cuda", False))
+
+
+def on_host(array: Any) -> AnyArray:
+    """The array, or a tensor as one."""
+    return np.asarray(array.cpu() if on_cuda(array) else array)
 
 
 def require_cuda() -> None:

@@ -13,7 +13,8 @@ below 2⁵⁰ and are taken in float64 or int64; whole scores fit int64 while th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
@@ -24,7 +25,8 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import Integers
 from dptransfer.compute import cpu, cuda
-from dptransfer.compute.device import use_cuda
+from dptransfer.compute.device import on_host, use_cuda
+from dptransfer.compute.stream import to_device
 from dptransfer.errors import ArgumentError
 
 GRID_NORM = {"float16": 2047, "int8": 127}
@@ -35,6 +37,8 @@ GRID_DTYPE: dict[str, type[np.int16] | type[np.int8]] = {"float16": np.int16, "i
 
 LARGEST_WEIGHT = 2**16
 """Of one row; see above."""
+
+_preparing = threading.Lock()
 
 
 def class_similarity(
@@ -104,16 +108,28 @@ class ClassSimilarity:
 
     def __call__(self, public_rows: Any, chunk: int | None = None) -> Integers:
         """(public rows, classes) sums."""
-        _require_shapes(self.private_rows, self.labels, public_rows, self.weights)
-        sums, share = self._prepared
+        sums, share = self._ready_for(public_rows)
         scores: Integers = sums(public_rows, chunk)
         if share is not None:
             scores += share
         return scores
 
+    def there(self, public_rows: Any) -> Any:
+        """The same, of few enough public rows for one slab; a device's stay on it."""
+        if self.device == "cpu":
+            return self(public_rows)
+        sums, share = self._ready_for(public_rows)
+        scores = sums.there(public_rows)
+        return scores if share is None else scores + to_device(share)
+
+    def _ready_for(self, public_rows: Any) -> tuple[Any, Integers | None]:
+        _require_shapes(self.private_rows, self.labels, public_rows, self.weights)
+        with _preparing:  # once, though threads may ask side by side
+            return self._prepared
+
     def only(self, wanted: Sequence[int]) -> ClassSimilarity:
         """The same for the rows of some classes, in this order."""
-        labels = _host(self.labels)
+        labels = on_host(self.labels)
         places = np.full(self.classes, -1)
         places[list(wanted)] = np.arange(len(wanted))
         own = np.flatnonzero(places[labels] >= 0)
@@ -122,7 +138,7 @@ class ClassSimilarity:
         return replace(self, private_rows=rows, labels=numbers, classes=len(wanted), weights=weights)
 
     @cached_property
-    def _prepared(self) -> tuple[Callable[[Any, int | None], Integers], Integers | None]:
+    def _prepared(self) -> tuple[Any, Integers | None]:
         norm, low, high = GRID_NORM[self.precision], int(self.low), int(self.high)
         one = norm**2
         private = self.private_rows, self.labels, self.classes
@@ -139,7 +155,7 @@ class ClassSimilarity:
         if not share:
             return sums, None
         # Weights make a float64 of the count, exact as they add up to at most 2⁴⁰.
-        counts = np.bincount(_host(self.labels), self.weights, minlength=self.classes)
+        counts = np.bincount(on_host(self.labels), self.weights, minlength=self.classes)
         return sums, share * counts.astype(np.int64)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -159,7 +175,3 @@ def _require_shapes(private_rows: Any, labels: Any, public_rows: Any, weights: I
         raise ArgumentError("labels must have one entry per private row; it has another number of them.")
     if weights is not None and len(weights) != private[0]:
         raise ArgumentError("weights must have one entry per private row; it has another number of them.")
-
-
-def _host(labels: Any) -> Integers:
-    return np.asarray(labels.cpu() if hasattr(labels, "cpu") else labels, dtype=np.int64)

@@ -9,7 +9,6 @@ number of rows. Torch is imported when something runs, not before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,16 +18,17 @@ from numpy.typing import DTypeLike
 from dptransfer.arrays import AnyArray
 from dptransfer.compute.cores import usable_cores
 from dptransfer.compute.device import on_cuda
+from dptransfer.compute.threads import side_by_side
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Slab: TypeAlias = "tuple[slice, Tensor]"
 
-_MOST_COPIERS = 16  # threads; more are not faster
+_MOST_COPIERS = 16  # threads: one alone is slower than the device, and more are not faster
 
 
-def slabs(rows: Any, step: int, copiers: ThreadPoolExecutor) -> Iterator[Slab]:
+def slabs(rows: Any, step: int) -> Iterator[Slab]:
     """(place, rows on the device), `step` rows at a time, in order."""
     import torch
 
@@ -37,7 +37,16 @@ def slabs(rows: Any, step: int, copiers: ThreadPoolExecutor) -> Iterator[Slab]:
     for number, start in enumerate(range(0, len(rows), step)):
         place = slice(start, min(start + step, len(rows)))
         part = rows[place]
-        yield place, part if on_cuda(part) else lanes[number % 2].take(part, step, stream, copiers)
+        yield place, part if on_cuda(part) else lanes[number % 2].take(part, step, stream)
+
+
+def sent(rows: Any) -> Tensor:
+    """All of these rows on the device: few enough for one slab."""
+    import torch
+
+    if isinstance(rows, torch.Tensor) and rows.is_cuda:
+        return rows
+    return _Inward().take(rows, len(rows), torch.cuda.Stream())  # type: ignore[no-untyped-call]
 
 
 def gathered(
@@ -47,19 +56,13 @@ def gathered(
     step = max(1, min(step, len(rows)))
     result = np.empty((len(rows), columns), dtype=kind)
     lanes = [_Outward(), _Outward()]
-    with copying_threads() as copiers:
-        for number, (place, slab) in enumerate(slabs(rows, step, copiers)):
-            made, lane = work(slab), lanes[number % 2]
-            lane.finish(copiers)
-            lane.give(made, result[place], step)
-        for lane in lanes:
-            lane.finish(copiers)
+    for number, (place, slab) in enumerate(slabs(rows, step)):
+        made, lane = work(slab), lanes[number % 2]
+        lane.finish()
+        lane.give(made, result[place], step)
+    for lane in lanes:
+        lane.finish()
     return result
-
-
-def copying_threads() -> ThreadPoolExecutor:
-    """Threads that copy between pageable and page-locked memory; one alone is slower than the device."""
-    return ThreadPoolExecutor(min(_MOST_COPIERS, usable_cores()))
 
 
 def to_device(array: Any) -> Tensor:
@@ -76,7 +79,7 @@ class _Inward:
         self.locked: Tensor | None = None
         self.copied: Any = None
 
-    def take(self, rows: Any, step: int, stream: Any, copiers: ThreadPoolExecutor) -> Tensor:
+    def take(self, rows: Any, step: int, stream: Any) -> Tensor:
         """Copy host rows to the device on `stream`; what is asked of the device next waits for it."""
         import torch
 
@@ -87,7 +90,7 @@ class _Inward:
         else:
             self.copied.synchronize()  # the device has read the slab before
         part = self.locked[: len(source)]
-        _copy(source, part.numpy(), copiers)
+        _copy(source, part.numpy())
         with torch.cuda.stream(stream):
             slab = part.to("cuda", non_blocking=True)
             self.copied = stream.record_event()
@@ -114,16 +117,18 @@ class _Outward:
         self.locked[: len(made)].copy_(made, non_blocking=True)
         self.done = torch.cuda.current_stream().record_event()
 
-    def finish(self, copiers: ThreadPoolExecutor) -> None:
+    def finish(self) -> None:
         """Wait for the results on their way, if any, and put them in place."""
         if self.target is not None and self.locked is not None:
             self.done.synchronize()
-            _copy(self.locked[: len(self.target)].numpy(), self.target, copiers)
+            _copy(self.locked[: len(self.target)].numpy(), self.target)
             self.target = None
 
 
-def _copy(source: AnyArray, target: AnyArray, copiers: ThreadPoolExecutor) -> None:
-    cuts = np.linspace(0, len(source), min(_MOST_COPIERS, usable_cores()) + 1).astype(int)
+def _copy(source: AnyArray, target: AnyArray) -> None:
+    """Between pageable and page-locked memory, on several threads, unless this is one of them."""
+    threads = min(_MOST_COPIERS, usable_cores())
+    cuts = np.linspace(0, len(source), threads + 1).astype(int)
     pieces = [slice(first, last) for first, last in pairwise(cuts)]
-    for _ in copiers.map(lambda piece: np.copyto(target[piece], source[piece]), pieces):
+    for _ in side_by_side(lambda piece: np.copyto(target[piece], source[piece]), pieces, threads):
         pass

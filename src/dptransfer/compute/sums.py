@@ -77,7 +77,6 @@ def _on_cuda(rows: Any, labels: Any, classes: int, step: int, mapped: Callable[[
     owners = stream.to_device(labels).long()
     width = mapped(stream.to_device(rows[:0])).shape[1]
     sums = torch.zeros((classes, width), dtype=torch.int64, device="cuda")
-    with stream.copying_threads() as copiers:
-        for place, slab in stream.slabs(rows, min(step, max(1, len(rows))), copiers):
-            sums.index_add_(0, owners[place], mapped(slab).long())
+    for place, slab in stream.slabs(rows, min(step, max(1, len(rows)))):
+        sums.index_add_(0, owners[place], mapped(slab).long())
     return sums.cpu().numpy()

@@ -18,7 +18,7 @@ import numpy as np
 
 from dptransfer.arrays import AnyArray
 from dptransfer.compute.plain_floats import square_root
-from dptransfer.compute.stream import copying_threads, slabs
+from dptransfer.compute.stream import slabs
 from dptransfer.features.base import FittedFeatures
 from dptransfer.features.lattice import GRAIN, HAIR, SUM_BITS, coordinate_bits, grains, require_exact_norms
 from dptransfer.features.public_map import ROW_NORM, FittedPublicMap
@@ -58,9 +58,8 @@ def mapped_on_cuda(features: FittedFeatures, rows: AnyArray, norm: int) -> Tenso
     mapped = lattice_on_device(features, norm)
     whole = torch.empty((len(rows), features.dimension), dtype=torch.float64, device="cuda")
     step = max(1, min(len(rows), _SLAB_ELEMENTS // features.input_dimension))
-    with copying_threads() as copiers:
-        for place, slab in slabs(rows, step, copiers):
-            whole[place] = within(mapped(slab), norm)
+    for place, slab in slabs(rows, step):
+        whole[place] = within(mapped(slab), norm)
     return whole
 
 

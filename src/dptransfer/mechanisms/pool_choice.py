@@ -17,15 +17,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from dptransfer.arrays import AnyArray, Integers
 from dptransfer.compute.cores import usable_cores
+from dptransfer.compute.device import on_cuda, on_host
 from dptransfer.compute.threads import side_by_side
 from dptransfer.errors import DataError
 from dptransfer.noise import NoiseSource
+from dptransfer.noise.bins_on_device import bins_on_device
 from dptransfer.noise.race import Choice, Seen, Wanted, looked_up
 from dptransfer.noise.score_bins import ScoreBins, widths_below
 from dptransfer.progress import reported_to
@@ -61,8 +63,8 @@ class Scored(Protocol):
     def __len__(self) -> int:
         """How many candidates there are."""
 
-    def scores(self, piece: slice) -> Integers:
-        """(candidates, classes) scores of the candidates at these positions."""
+    def scores(self, piece: slice) -> Any:
+        """(candidates, classes) scores of the candidates at these positions, where they were computed."""
 
     def only(self, wanted: Sequence[int]) -> Scored:
         """The same candidates with their scores for some classes, in this order."""
@@ -175,7 +177,10 @@ class Counting:
         by_class = enumerate(zip(*lots, strict=True))
         return np.concatenate([_packed(own, ScoreBins.together(bins)) for own, bins in by_class], axis=1)
 
-    def _bins(self, scores: Integers) -> list[ScoreBins]:
+    def _bins(self, scores: Any) -> list[ScoreBins]:
+        if on_cuda(scores):
+            return bins_on_device(scores, self.scale, self.size)
+
         def of_columns(first: int) -> list[ScoreBins]:
             columns = np.ascontiguousarray(scores[:, first : first + _COLUMNS].T)
             return [ScoreBins.of(column, self.scale, self.size) for column in columns]
@@ -197,7 +202,7 @@ class _Finding:
         passed, start = [0] * len(wanted), piece.start
         for scores in in_slabs(self.scored.only(classes), piece):
             for place, (own, wish) in enumerate(wanted):
-                column = scores[:, classes.index(own)]
+                column = on_host(scores[:, classes.index(own)])
                 rest = tuple(number - passed[place] for number in wish.numbers if number >= passed[place])
                 seen, inside = looked_up(wish._replace(numbers=rest), column)
                 found[place] += [(one.position + start, one.score) for one in seen]
@@ -206,7 +211,7 @@ class _Finding:
         return np.array([one for lot in found for one in lot])
 
 
-def in_slabs(scored: Scored, piece: slice) -> Iterator[Integers]:
+def in_slabs(scored: Scored, piece: slice) -> Iterator[Any]:
     """The scores of a piece, so many at a time that neither rows nor scores take much memory."""
     step = max(1, min(_SLAB_BYTES // scored.bytes_each, _SCORES_AT_ONCE // scored.classes))
     for start in range(piece.start, piece.stop, step):
@@ -236,7 +241,7 @@ class _Counts:
         _, levels, indices, counts = self._of_class(own)
         tops = levels == _TOP
         top = np.sort(indices[tops])[: -self._size - 1 : -1]
-        return ScoreBins.together([ScoreBins(top, self._size, levels[~tops], indices[~tops], counts[~tops])])
+        return ScoreBins.widened(top, self._size, levels[~tops], indices[~tops], counts[~tops])
 
     def by_piece(self, own: int, wanted: Wanted) -> Integers:
         """How many candidates each piece has in a bin; a piece's own bins are as wide or narrower."""

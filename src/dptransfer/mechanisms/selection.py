@@ -25,6 +25,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Integers, Labels, People
+from dptransfer.compute.device import on_host
 from dptransfer.errors import ArgumentError
 from dptransfer.mechanisms import row_shares
 from dptransfer.mechanisms.base import ROUND_UP, exact_answer
@@ -181,7 +182,7 @@ class LaplaceNoisyMax(Selection):
         with read_as_it_was(scored):
             for start in range(0, len(scored), step):
                 part = slice(start, min(start + step, len(scored)))
-                scores = np.concatenate(list(in_slabs(scored, part)))
+                scores = np.concatenate([on_host(slab) for slab in in_slabs(scored, part)])
                 for own, column in enumerate(scores.T):
                     noisy = column + noise.discrete_laplace(self.scale, column.shape)
                     place = int(noisy.argmax())

@@ -97,17 +97,19 @@ class ScoreBins:
             scores, level = scores[far], level + _COARSER
         levels, indices, counts = zip(*found, strict=True)
         each = np.repeat(levels, [len(own) for own in indices])
-        return cls._widened(top, size, each, np.concatenate(indices), np.concatenate(counts))
+        return cls.widened(top, size, each, np.concatenate(indices), np.concatenate(counts))
 
     @classmethod
     def together(cls, parts: Sequence[ScoreBins]) -> ScoreBins:
         """The bins of all parts' scores."""
+        if len(parts) == 1:
+            return parts[0]
         names = ("top", "levels", "indices", "counts")
         top, *bins = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-        return cls._widened(_largest(top, parts[0].size), parts[0].size, *bins)
+        return cls.widened(_largest(top, parts[0].size), parts[0].size, *bins)
 
     @classmethod
-    def _widened(
+    def widened(
         cls, top: Integers, size: int, levels: Integers, indices: Integers, counts: Integers
     ) -> ScoreBins:
         """Each bin as wide as it may be, and then once."""

@@ -186,10 +186,11 @@ class PoolScores:
 
     @property
     def workers(self) -> Workers:
-        """Those of the engine; on cores of this process a thread for each, which a piece never leaves."""
-        if type(self.engine) is Here and self.similarity.device == "cpu":
-            return Threads(usable_cores())
-        return self.engine
+        """Those of the engine; on cores of this process a thread for each, which a piece never leaves.
+
+        Beside a device too: while it multiplies for one, others read, and count what came back.
+        """
+        return Threads(usable_cores()) if type(self.engine) is Here else self.engine
 
     @property
     def at_hand(self) -> Workers:
@@ -203,9 +204,8 @@ class PoolScores:
 
     @property
     def bytes_each(self) -> int:
-        """Of a candidate with the floats made of it; a device gets sixteen times as many, to be kept busy."""
-        width = int(self.candidates.shape[1])
-        return 8 * width if self.similarity.device == "cpu" else -(-width // 2)
+        """Of a candidate with the floats made of it; a device gets four times as many, to be kept busy."""
+        return (8 if self.similarity.device == "cpu" else 2) * int(self.candidates.shape[1])
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -214,9 +214,9 @@ class PoolScores:
         """(candidates, classes) scores."""
         return self.similarity(self.candidates)
 
-    def scores(self, piece: slice) -> Integers:
-        """Those of the candidates at these positions."""
-        return self.similarity(self.candidates[piece])
+    def scores(self, piece: slice) -> Any:
+        """Those of the candidates at these positions, where they were computed."""
+        return self.similarity.there(self.candidates[piece])
 
     def require_unchanged(self) -> None:
         """Raise if the files of a pool have changed."""
