@@ -227,9 +227,9 @@ def namespace(array: Any) -> Any:
     return torch
 
 
-def brought(xp: Any, array: AnyArray, rows: Any) -> Any:
-    """The array where the rows are."""
-    return array if xp is np else xp.from_numpy(array).to(rows.device)
+def brought(xp: Any, array: Any, rows: Any) -> Any:
+    """The array where the rows are, if it is not there already."""
+    return xp.from_numpy(array).to(rows.device) if xp is not np and isinstance(array, np.ndarray) else array
 
 
 def _whole(xp: Any, values: Any) -> Any:

@@ -85,7 +85,7 @@ def residuals(rows: Any, labels: Any, logits: IntegerLogits) -> Residuals:
     ease = 1.0
     if logits.beside is not None:
         ease = 1.0 + probabilities(rows, logits.beside)[at] * total / own.clip(0.5, None)
-    others[at] = 0.0
+    others[at] = own - own  # zeros from where the rows are: no copy, which a recorded step cannot have
     return Residuals(others, total - own, total, labels, ease)
 
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from dptransfer.arrays import Floats, Integers, Labels
+from dptransfer.compute.replayed import replayed
 from dptransfer.deep.network_gradient import Gradients
 from dptransfer.deep.pictures import Pictures
-from dptransfer.deep.replayed import replayed
 
 Combination = Literal["average", "logits"]
 

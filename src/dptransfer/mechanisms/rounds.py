@@ -15,6 +15,7 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.compute.cores import usable_cores
+from dptransfer.compute.device_sample import DeviceSample, Recordings
 from dptransfer.compute.people import sampled_rows, there
 from dptransfer.compute.threads import meanwhile
 from dptransfer.errors import ArgumentError, BudgetError
@@ -122,6 +123,7 @@ class RoundsLeft:
     _ahead: dict[tuple[float, tuple[int, ...], int], Future[Integers]] = field(
         default_factory=dict, repr=False
     )
+    _recorded: Recordings = field(default_factory=dict, repr=False)
 
     def release(self, query: L2Query, rows: AnyArray, labels: Labels, people: People | None = None) -> Floats:
         """The query's noisy answer on these rows, or on a fresh Poisson sample of them, or of the people."""
@@ -154,7 +156,7 @@ class RoundsLeft:
         chosen = self._sampled(len(rows), people) if self.paid.is_sampled else None
         with self._noise_ahead(scale, shape, idle=not isinstance(rows, np.ndarray) or usable_cores() > 2):
             if chosen is not None:
-                rows, labels, people = _taken(query, rows, labels, people, chosen)
+                rows, labels, people = self._taken(query, rows, labels, people, chosen)
             answer = exact_answer(query, rows, labels, people)
         return (answer + draws) / float(query.grid)
 
@@ -193,15 +195,16 @@ class RoundsLeft:
             rows, people, lambda units: self.noise.poisson_sample(units, self.paid.sampling_rate)
         )
 
-
-def _taken(
-    query: L2Query, rows: Any, labels: Any, people: People | None, chosen: Integers
-) -> tuple[Any, Any, People | None]:
-    """The chosen rows with labels and people; a gradient's are left for its threads to take."""
-    if people is None and isinstance(rows, np.ndarray) and isinstance(query, SoftmaxGradient):
-        return Chosen(rows, chosen), labels[chosen], None
-    places = there(chosen, rows)
-    return rows[places], labels[places], None if people is None else people[chosen]
+    def _taken(
+        self, query: L2Query, rows: Any, labels: Any, people: People | None, chosen: Integers
+    ) -> tuple[Any, Any, People | None]:
+        """The chosen rows with labels and people; of a gradient's it is left to those who work on them."""
+        if people is None and isinstance(query, SoftmaxGradient):
+            if isinstance(rows, np.ndarray):
+                return Chosen(rows, chosen), labels[chosen], None
+            return DeviceSample(rows, labels, chosen, self._recorded), labels, None
+        places = there(chosen, rows)
+        return rows[places], labels[places], None if people is None else people[chosen]
 
 
 def _fits_a_part(query: L2Query, planned: L2Query) -> bool:

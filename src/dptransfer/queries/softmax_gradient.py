@@ -11,6 +11,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.compute.device_sample import MOST_RECORDED, DeviceSample
 from dptransfer.compute.exact_softmax import IntegerLogits
 from dptransfer.compute.people import by_size, consecutive, over_people, there, whole_people
 from dptransfer.compute.person_gradients import FINE_RESIDUAL_NORM, PersonGradients
@@ -130,9 +131,11 @@ class SoftmaxGradient(BoundedQuery):
         """1 under add/remove, 2 under replace-one, for each example that a unit counts as."""
         return self.bound.examples * (1.0 if relation is Relation.ADD_REMOVE else 2.0)
 
-    def of_rows(self, rows: AnyArray | Chosen, labels: Labels) -> Integers:
+    def of_rows(self, rows: AnyArray | Chosen | DeviceSample, labels: Labels) -> Integers:
         """The summed gradient in steps of clip·2⁻³⁰; rows on a GPU (see `methods.head_rows`) stay there."""
         logits = self.logits
+        if isinstance(rows, DeviceSample):
+            return self._of_sample(rows, logits)
         if not isinstance(rows, np.ndarray | Chosen):
             return self._on_device(rows, labels, logits)
 
@@ -188,6 +191,13 @@ class SoftmaxGradient(BoundedQuery):
 
         found = over_chunks(norms, len(rows), self.features.input_dimension)
         return np.concatenate([np.zeros(0), *found])
+
+    def _of_sample(self, sample: DeviceSample, logits: IntegerLogits) -> Integers:
+        """That of a sample on a GPU; recorded, where it is a function of weights and sample alone."""
+        special = (self.precision, self.projection, self.prior, self.along, self.weights)
+        if len(sample) > MOST_RECORDED or self.offset.any() or any(one is not None for one in special):
+            return self._on_device(*sample.taken(), logits)
+        return sample.recorded_gradient(logits, self.clip)
 
     def _on_device(self, rows: Any, labels: Any, logits: IntegerLogits) -> Integers:
         gradient = np.zeros(self.shape, dtype=np.int64)

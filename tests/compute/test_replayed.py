@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dptransfer.deep.replayed import replayed
+from dptransfer.compute.replayed import replayed
 
 
 def compute(first, second):

@@ -1,8 +1,8 @@
 """A computation on tensors of fixed shapes, recorded once on a GPU and replayed as a whole.
 
-A micro-batch is hundreds of small kernels, and a host takes longer to start them than a GPU to run them. All
-micro-batches have one shape, so the kernels of the first are recorded (a CUDA graph) and started together for
-the others. They are the same kernels on the same places in memory: what they compute is not changed.
+A step of training is many small kernels, and a host takes longer to start them than a GPU to run them. Where
+all steps have one shape, the kernels of the first are recorded (a CUDA graph) and started together for the
+others. They are the same kernels on the same places in memory: what they compute is not changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ def replayed(compute: Callable[..., Any], *inputs: Any) -> Callable[..., Any]:
 
     Args:
         compute: from tensors to a tensor.
-        inputs: tensors on the device, as it will be called with, of any values that it can take.
+        inputs: tensors on the device, of the shapes that it will be called with, and of any values that it
+            can take. Those of later calls may be in ordinary memory.
     """
     import torch
 
@@ -36,7 +37,9 @@ def replayed(compute: Callable[..., Any], *inputs: Any) -> Callable[..., Any]:
     before.wait_stream(aside)
     graph = cuda.CUDAGraph()
     try:
-        with cuda.graph(graph):  # which gives back what the trials took before it takes memory of its own
+        # It gives back what the trials took before it takes memory of its own. What libraries took for the
+        # trials' stream stays, so that it is the same one.
+        with cuda.graph(graph, stream=aside, capture_error_mode="thread_local"):
             found = compute(*kept)
     except RuntimeError:
         cuda.set_stream(before)

@@ -1,0 +1,88 @@
+"""A small sample of rows that stay on a GPU, and the clipped gradient of one after the other.
+
+A step on a thousand rows is dozens of kernels of some microseconds each. Samples differ in size, and what is
+recorded has one shape (`compute.replayed`): so a sample is filled up with rows of zeros, whose residuals are
+multiplied with nothing. One that is larger than the first few is worked on in parts: integers add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dptransfer.arrays import Integers
+from dptransfer.compute.exact_softmax import IntegerLogits
+from dptransfer.compute.replayed import replayed
+from dptransfer.compute.softmax_gradient import clipped_gradient, whole_numbers
+
+Recordings: TypeAlias = dict[tuple[float, float, tuple[int, ...]], tuple[int, Callable[..., Any]]]
+"""By what a step depends on beside weights and sample: how many rows it takes, and what was recorded."""
+
+MOST_RECORDED = 2**13
+"""Rows of a sample; the kernels of larger ones take longer than their start."""
+
+_ROUND = 256
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceSample:
+    """Some rows in a GPU's memory.
+
+    Attributes:
+        rows: all of them, float64 tensors of integers.
+        labels: class of each, in the same place.
+        positions: of those in the sample.
+        recorded: what was recorded for earlier samples of the same rows, and will be for this.
+    """
+
+    rows: Any
+    labels: Any
+    positions: Integers
+    recorded: Recordings
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def taken(self) -> tuple[Any, Any]:
+        """The rows of the sample, and their labels."""
+        import torch
+
+        places = torch.from_numpy(self.positions).to(self.rows.device)
+        return self.rows[places], self.labels[places]
+
+    def recorded_gradient(self, logits: IntegerLogits, clip: float) -> Integers:
+        """`clipped_gradient` of the sample, for coarse logits without offsets, in whole numbers."""
+        import torch
+
+        key = clip, logits.row_step, logits.linear.shape
+        if key not in self.recorded:
+            self.recorded[key] = self._record(logits, clip)
+        room, step = self.recorded[key]
+        head = torch.from_numpy(logits.linear), torch.tensor(logits.linear_factor, dtype=torch.float32)
+        total = np.zeros(logits.linear.shape, dtype=np.int64)
+        for start in range(0, len(self), room):
+            part = self.positions[start : start + room]
+            places = np.full(room, -1)
+            places[: len(part)] = part
+            total += whole_numbers(step(torch.from_numpy(places), *head))
+        return total
+
+    def _record(self, logits: IntegerLogits, clip: float) -> tuple[int, Callable[..., Any]]:
+        import torch
+
+        rows, labels, none = self.rows, self.labels, np.zeros_like(logits.offset)
+
+        def step(positions: Any, linear: Any, factor: Any) -> Any:
+            there = positions.to(rows.device)
+            places = there.clamp(min=0)
+            sample = rows[places] * (there >= 0)[:, None]
+            head = IntegerLogits(linear, factor, none, logits.row_step)
+            return clipped_gradient(sample, labels[places], head, clip)
+
+        room = (len(self) * 9 // 8 // _ROUND + 1) * _ROUND
+        blank = torch.full((room,), -1, device=rows.device)
+        linear = torch.from_numpy(logits.linear).to(rows.device)
+        return room, replayed(step, blank, linear, linear.new_ones(()))
