@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dptransfer.compute.threads import meanwhile, side_by_side
+from dptransfer.compute.threads import begun, side_by_side
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -33,19 +33,19 @@ def test_this_thread_does_its_part_if_there_is_one_for_each():
 
 @pytest.mark.parametrize("broken", [0, 1])
 def test_an_error_here_or_there_is_raised_when_both_have_ended(broken):
-    begun, ended = [], []
+    started, ended = [], []
 
     def work(part):
         if part == broken:
             time.sleep(0.01)
             raise ZeroDivisionError
-        begun.append(part)
+        started.append(part)
         time.sleep(0.03)
         ended.append(part)
 
     with pytest.raises(ZeroDivisionError):
         list(side_by_side(work, [0, 1], 2))
-    assert begun == ended  # what had not begun by then never will
+    assert started == ended  # what had not begun by then never will
 
 
 def test_the_threads_are_kept():
@@ -92,39 +92,29 @@ def test_who_stops_listening_stops_the_work():
     assert len(done) == finished < 2000
 
 
-def test_something_else_is_done_meanwhile_and_has_ended_with_the_block():
-    here, begun, seen, ended = threading.get_ident(), threading.Event(), threading.Event(), []
+def test_what_is_begun_runs_on_another_thread_while_this_one_goes_on():
+    here, started, seen = threading.get_ident(), threading.Event(), threading.Event()
 
     def work():
-        begun.set()
+        started.set()
         assert seen.wait(60)
-        time.sleep(0.02)
-        ended.append(threading.get_ident())
-        return 7
+        return threading.get_ident()
 
-    with meanwhile(work) as other:
-        assert begun.wait(60)  # it runs while this does
-        assert ended == []
-        seen.set()
-    assert other.result() == 7
-    assert ended != [here]
-    ended.clear()
-    with pytest.raises(ZeroDivisionError), meanwhile(work):
-        raise ZeroDivisionError
-    assert len(ended) == 1
+    other = begun(work)
+    assert started.wait(60)  # it runs while this does
+    assert not other.done()
+    seen.set()
+    assert other.result() != here
 
 
-def test_what_fails_meanwhile_is_told_when_its_result_is_asked_for():
-    with meanwhile(lambda: 1 // 0) as other:
-        pass
+def test_what_fails_there_is_told_when_its_result_is_asked_for():
     with pytest.raises(ZeroDivisionError):
-        other.result()
+        begun(lambda: 1 // 0).result()
 
 
-def test_work_that_is_done_meanwhile_has_the_default_float_settings():
-    with np.errstate(all="raise"), meanwhile(lambda: float(np.float64(1e308) * 10)) as other:
-        pass
-    assert other.result() == np.inf
+def test_what_is_begun_has_the_default_float_settings():
+    with np.errstate(all="raise"):
+        assert begun(lambda: float(np.float64(1e308) * 10)).result() == np.inf
 
 
 def test_a_forked_child_has_threads_of_its_own():

@@ -80,7 +80,7 @@ class DeviceSample:
             places = there.clamp(min=0)
             sample = rows[places] * (there >= 0)[:, None]
             head = IntegerLogits(linear, factor, none, logits.row_step)
-            return clipped_gradient(sample, labels[places], head, clip)
+            return clipped_gradient(sample, labels[places], head, clip).long()
 
         room = (len(self) * 9 // 8 // _ROUND + 1) * _ROUND
         blank = torch.full((room,), -1, device=rows.device)

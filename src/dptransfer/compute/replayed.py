@@ -13,7 +13,7 @@ from typing import Any
 _TRIALS = 2  # before it is recorded, so that libraries have chosen and prepared what they use
 
 
-def replayed(compute: Callable[..., Any], *inputs: Any) -> Callable[..., Any]:
+def replayed(compute: Callable[..., Any], *inputs: Any, thrifty: bool = False) -> Callable[..., Any]:
     """The same function, for inputs of these shapes and types; on a CPU it is the function itself.
 
     So it is where it cannot be recorded, as that of a network whose forward pass waits for the device.
@@ -22,6 +22,8 @@ def replayed(compute: Callable[..., Any], *inputs: Any) -> Callable[..., Any]:
         compute: from tensors to a tensor.
         inputs: tensors on the device, of the shapes that it will be called with, and of any values that it
             can take. Those of later calls may be in ordinary memory.
+        thrifty: whether memory that trials took is given back before what is recorded gets its own; whoever
+            needs some next then waits for it.
     """
     import torch
 
@@ -35,14 +37,18 @@ def replayed(compute: Callable[..., Any], *inputs: Any) -> Callable[..., Any]:
         for _ in range(_TRIALS):
             compute(*kept)
     before.wait_stream(aside)
+    if thrifty:
+        cuda.synchronize()
+        cuda.empty_cache()
     graph = cuda.CUDAGraph()
     try:
-        # It gives back what the trials took before it takes memory of its own. What libraries took for the
-        # trials' stream stays, so that it is the same one.
-        with cuda.graph(graph, stream=aside, capture_error_mode="thread_local"):
-            found = compute(*kept)
+        with cuda.stream(aside):  # on the trials' stream, as libraries took memory for it that stays
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                found = compute(*kept)
+            finally:
+                graph.capture_end()
     except RuntimeError:
-        cuda.set_stream(before)
         return compute
 
     def replay(*given: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dptransfer.arrays import Floats, Integers
+from dptransfer.compute.device import on_host
 from dptransfer.compute.exact_softmax import IntegerLogits, brought, exponentials, namespace, probabilities
 from dptransfer.compute.plain_floats import square_root
 
@@ -127,9 +128,8 @@ def residual_lattice(
 
 
 def whole_numbers(values: Any) -> Integers:
-    """Integer-valued floats as int64, on the CPU."""
-    array = values if isinstance(values, np.ndarray) else values.cpu().numpy()
-    return array.astype(np.int64)
+    """Integers, in whatever type, as int64, on the CPU."""
+    return on_host(values).astype(np.int64, copy=False)
 
 
 def _places(rows: Any) -> Any:

@@ -9,7 +9,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -79,25 +78,19 @@ class Threads:
             tell(number + 1, len(pieces), what)
 
 
-@contextmanager
-def meanwhile(work: Callable[[], _Result]) -> Iterator[Future[_Result]]:
-    """What `work` gives, done on another thread while the block is; both have ended when it ends.
+def begun(work: Callable[[], _Result]) -> Future[_Result]:
+    """What `work` gives, done on another thread; whoever asks for the result waits for it.
 
-    >>> with meanwhile(lambda: 2 + 3) as other:
-    ...     here = 1 + 1
-    >>> here, other.result()
-    (2, 5)
+    >>> other = begun(lambda: 2 + 3)
+    >>> other.result()
+    5
     """
 
     def plain() -> _Result:
         with plain_floats():
             return work()
 
-    future = _kept(1).submit(plain)
-    try:
-        yield future
-    finally:
-        wait([future])
+    return _kept(1).submit(plain)
 
 
 @cache

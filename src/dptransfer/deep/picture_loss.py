@@ -73,7 +73,8 @@ class PictureLoss:
 
         parts, blank = self.pictures.parts, torch.full((self.pictures.micro_batch,), -1)
         blank = blank.to(parts.network.device)
-        return replayed(self._computed, blank.new_zeros(parts.size, dtype=torch.float32), blank, blank * 0)
+        theta = blank.new_zeros(parts.size, dtype=torch.float32)
+        return replayed(self._computed, theta, blank, blank * 0, thrifty=True)
 
     def _computed(self, theta: Any, positions: Any, labels: Any) -> Any:
         views = self.pictures.views

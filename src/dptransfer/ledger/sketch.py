@@ -88,15 +88,18 @@ class Sketch:
 
 def sketch_of(rows: Any, key: bytes) -> Sketch | None:
     """The sketch of an array of rows or of pictures, read a chunk at a time; None if none has content."""
-    smallest: list[int] = []
+    keyed = hashlib.blake2b(key=key, digest_size=8, person=_PURPOSE)
+
+    def hashed(content: bytes) -> bytes:
+        own = keyed.copy()
+        own.update(content)
+        return own.digest()
+
+    smallest: list[bytes] = []  # big-endian, and so in the order of the numbers
     for cells in _cells(rows, _signs(math.prod(rows.shape[1:]), key)):
-        hashes = {int.from_bytes(_hash(row.tobytes(), key), "big") for row in cells}
-        smallest = heapq.nsmallest(KEPT, hashes.union(smallest))
-    return Sketch(tuple(smallest)) if smallest else None
-
-
-def _hash(content: bytes, key: bytes) -> bytes:
-    return hashlib.blake2b(content, key=key, digest_size=8, person=_PURPOSE).digest()
+        each = cells.view(f"V{cells.itemsize * cells.shape[1]}").ravel().tolist()
+        smallest = heapq.nsmallest(KEPT, {*smallest, *map(hashed, each)})
+    return Sketch(tuple(int.from_bytes(one) for one in smallest)) if smallest else None
 
 
 def _signs(dimension: int, key: bytes) -> Floats32:

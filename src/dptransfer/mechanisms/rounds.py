@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +15,7 @@ from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.compute.cores import usable_cores
 from dptransfer.compute.device_sample import DeviceSample, Recordings
 from dptransfer.compute.people import sampled_rows, there
-from dptransfer.compute.threads import meanwhile
+from dptransfer.compute.threads import begun
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import OnLattice
 from dptransfer.features.chunks import Chosen
@@ -154,40 +152,36 @@ class RoundsLeft:
         draws = self._noise(scale, shape)
         row_shares.note(replace(self.paid, times=1), query, rows, labels, people)
         chosen = self._sampled(len(rows), people) if self.paid.is_sampled else None
-        with self._noise_ahead(scale, shape, idle=not isinstance(rows, np.ndarray) or usable_cores() > 2):
-            if chosen is not None:
-                rows, labels, people = self._taken(query, rows, labels, people, chosen)
-            answer = exact_answer(query, rows, labels, people)
-        return (answer + draws) / float(query.grid)
+        if chosen is not None:
+            self._begin_with_noise(scale, shape, idle=not isinstance(rows, np.ndarray) or usable_cores() > 2)
+            rows, labels, people = self._taken(query, rows, labels, people, chosen)
+        return (exact_answer(query, rows, labels, people) + draws) / float(query.grid)
 
     def _noise(self, scale: float, shape: tuple[int, ...]) -> Integers:
         """Noise of this law: what the round before drew ahead, if it is of this law.
 
         And if it was drawn by this process: the two sides of a fork would have the same.
         """
-        ahead = self._ahead.pop((scale, shape, os.getpid()), None)
-        return self.noise.discrete_gaussian(scale, shape) if ahead is None else ahead.result()
+        law, ahead = (scale, shape, os.getpid()), self._ahead
+        self._ahead = {}
+        wait(draws for (*_, process), draws in ahead.items() if process == os.getpid())
+        return ahead[law].result() if law in ahead else self.noise.discrete_gaussian(scale, shape)
 
-    @contextmanager
-    def _noise_ahead(self, scale: float, shape: tuple[int, ...], *, idle: bool) -> Iterator[None]:
-        """Draw the next round's noise on another thread while the block runs, if there is a next round.
+    def _begin_with_noise(self, scale: float, shape: tuple[int, ...], *, idle: bool) -> None:
+        """Begin to draw the next round's noise on another thread, if there is a next round.
 
         And if a core is `idle` meanwhile: where two share a sample, a third thread is only in their way.
 
         Noise is independent of rows and answers, so when it is drawn is nobody's concern. The source gives
-        what it would give without this, in the same order: after this round's sample and before the next, and
-        never two things at a time. (Rounds that are not sampled draw no noise ahead: they may take turns with
-        rounds of another question, which ask the same source in between.) What a killed run had drawn ahead
-        was added to nothing and seen by nobody, so that another draw takes its place in the run that goes on.
+        what it would give without this, in the same order: after this round's sample and before the next,
+        which begins by waiting for it, and never two things at a time, since rounds of samples are asked one
+        after the other. (Others draw no noise ahead: they may take turns with rounds of another question,
+        which ask the same source in between.) What a killed run had drawn ahead was added to nothing and seen
+        by nobody, so that another draw takes its place in the run that goes on.
         """
-        worthwhile = idle and math.prod(shape) >= _FEW
-        if not self.paid.is_sampled or self.asked == self.paid.times or not worthwhile:
-            yield
-            return
-        draw = self.noise.discrete_gaussian  # asked for here, inside of an answer, as a workspace demands
-        with meanwhile(lambda: draw(scale, shape)) as ahead:
-            yield
-        self._ahead = {(scale, shape, os.getpid()): ahead}
+        if idle and self.asked < self.paid.times and math.prod(shape) >= _FEW:
+            draw = self.noise.discrete_gaussian  # asked for here, inside of an answer, as a workspace demands
+            self._ahead[scale, shape, os.getpid()] = begun(lambda: draw(scale, shape))
 
     def _sampled(self, rows: int, people: People | None) -> Integers:
         """Positions of the rows in a fresh sample: one coin for each, or one for all rows of a person."""

@@ -71,10 +71,12 @@ class Descent:
         signal = math.sqrt(1 - min(1.0, noise / seen) ** 2) if self._knows else 1.0
         length = self._pace.reach * unit * share * signal / seen
         away = self._away  # changed in place: with many classes these passes are a good part of a step
-        away *= max(0.0, 1 - self._pace.weight_decay * share)
+        if self._pace.weight_decay:
+            away *= max(0.0, 1 - self._pace.weight_decay * share)
         away -= length * gradient
         # Projection to the ball, line 5 of Algorithm 1 of Golatkar et al. (2022).
-        away *= min(1.0, self._pace.radius * unit / max(_length(away), 1e-300))
+        if (inside := self._pace.radius * unit / max(_length(away), 1e-300)) < 1:
+            away *= inside
         self.weights = self._start + away
         # Weights 2t/(T(T+1)): later iterates count for more, as in their Theorem 3.
         self._average += (2 * self._taken / (self._steps * (self._steps + 1))) * away

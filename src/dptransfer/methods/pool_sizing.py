@@ -116,7 +116,7 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
     if isinstance(method, PoolSelection):
         counting, times = _scoring(method, facts, public, private_rows)
         pieces = choice_pieces(counting.scored, counting.size)
-        seconds = times * trial.shared(counting, usable_cores())
+        seconds = times * trial.shared(counting, counting.scored.threads)
         in_order = getattr(method, "mechanism", None) == LaplaceNoisyMax.name
         if in_order:  # all of it here, and nothing is looked up
             seconds *= trial.cores / usable_cores()

@@ -62,7 +62,7 @@ from dptransfer.noise.stream import WordStream
 GAUSSIAN, LAPLACE = 2, 1
 """The power p that makes the law."""
 
-_CHUNK = 2**13  # proposals at a time: the passes over them stay in the cache
+_CHUNK = 2**14  # proposals at a time: the passes over them stay in the cache
 _SLOT_BITS = 16
 _COIN_BITS = 47
 _REACH = {GAUSSIAN: 6, LAPLACE: 20}  # R, in scales: the smallest round numbers with R^p/p ≥ 18

@@ -23,6 +23,8 @@ from dptransfer.queries.base import BoundedQuery
 from dptransfer.queries.grid_rows import MAPPED_ELEMENTS, GridPool, GridRows, grid_rows
 from dptransfer.workers import Here, Processes, Workers
 
+_MOST_READERS = 8  # for a device; measured
+
 
 @dataclass(frozen=True, eq=False)
 class SimilarityScores(BoundedQuery):
@@ -188,9 +190,14 @@ class PoolScores:
     def workers(self) -> Workers:
         """Those of the engine; on cores of this process a thread for each, which a piece never leaves.
 
-        Beside a device too: while it multiplies for one, others read, and count what came back.
+        Beside a device too: while it multiplies for one, others read.
         """
-        return Threads(usable_cores()) if type(self.engine) is Here else self.engine
+        return Threads(self.threads) if type(self.engine) is Here else self.engine
+
+    @property
+    def threads(self) -> int:
+        """How many pieces are worked on at a time in one process; a device has enough with few."""
+        return usable_cores() if self.similarity.device == "cpu" else min(_MOST_READERS, usable_cores())
 
     @property
     def at_hand(self) -> Workers:
