@@ -248,14 +248,13 @@ class Watched(SeededNoise):
         return super().poisson_sample(rows, rate)
 
 
-def test_each_round_but_the_last_draws_the_noise_of_the_next_ahead_and_no_more(monkeypatch):
+def test_each_round_but_the_last_draws_what_the_next_needs_ahead_and_no_more(monkeypatch):
     monkeypatch.setattr(module, "_FEW", 50)
     noise = Watched(0)
     answers(times=3, noise=noise)
     assert noise.asked == [
-        ("noise", True),
-        *[("sample", True), ("noise", False)] * 2,
-        ("sample", True),
+        *[("noise", True), ("sample", True)],
+        *[("noise", False), ("sample", False)] * 2,
     ]
     few = Watched(0)
     monkeypatch.setattr(module, "_FEW", 51)
@@ -280,6 +279,14 @@ def test_noise_that_was_drawn_ahead_for_another_shape_is_not_used(monkeypatch):
     assert purse.release(fewer, ROWS, np.zeros(3, dtype=np.int64)).shape == (1, 3)
     assert purse.release(SUMS, ROWS, LABELS).shape == (2, 3)
     assert [what for what, _ in noise.asked].count("noise") == 5
+
+
+def test_a_sample_that_was_drawn_ahead_for_more_rows_is_not_used(monkeypatch):
+    monkeypatch.setattr(module, "_FEW", 1)
+    who = ClassCounts(50)
+    purse = rounds(query=who, times=2, rate=0.9).open(noise=Watched(0))
+    purse.release(who, np.zeros((50, 1)), np.arange(50))
+    assert purse.release(who, np.zeros((2, 1)), np.arange(2)).shape == (50,)
 
 
 def test_the_two_sides_of_a_fork_do_not_share_the_noise_that_was_drawn_ahead(monkeypatch):

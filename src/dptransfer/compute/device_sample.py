@@ -16,7 +16,8 @@ import numpy as np
 from dptransfer.arrays import Integers
 from dptransfer.compute.exact_softmax import IntegerLogits
 from dptransfer.compute.replayed import replayed
-from dptransfer.compute.softmax_gradient import clipped_gradient, whole_numbers
+from dptransfer.compute.softmax_gradient import clipped_gradient
+from dptransfer.compute.stream import fetched
 
 Recordings: TypeAlias = dict[tuple[float, float, tuple[int, ...]], tuple[int, Callable[..., Any]]]
 """By what a step depends on beside weights and sample: how many rows it takes, and what was recorded."""
@@ -62,13 +63,13 @@ class DeviceSample:
             self.recorded[key] = self._record(logits, clip)
         room, step = self.recorded[key]
         head = torch.from_numpy(logits.linear), torch.tensor(logits.linear_factor, dtype=torch.float32)
-        total = np.zeros(logits.linear.shape, dtype=np.int64)
-        for start in range(0, len(self), room):
+        total: Any = 0
+        for start in range(0, max(1, len(self)), room):
             part = self.positions[start : start + room]
             places = np.full(room, -1)
             places[: len(part)] = part
-            total += whole_numbers(step(torch.from_numpy(places), *head))
-        return total
+            total = step(torch.from_numpy(places), *head) + total
+        return fetched(total)
 
     def _record(self, logits: IntegerLogits, clip: float) -> tuple[int, Callable[..., Any]]:
         import torch

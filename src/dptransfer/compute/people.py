@@ -100,11 +100,17 @@ def sampled_rows(rows: int, people: People | None, sample: Callable[[int], Integ
     >>> sampled_rows(4, np.array([1, 0, 1, 2]), lambda units: np.arange(units)[1:]).tolist()
     [0, 2, 3]
     """
+    units = units_of(rows, people)
     if people is None:
-        return sample(rows)
-    taken = np.zeros(int(people.max(initial=-1)) + 1, dtype=bool)
-    taken[sample(len(taken))] = True
+        return sample(units)
+    taken = np.zeros(units, dtype=bool)
+    taken[sample(units)] = True
     return np.flatnonzero(taken[people])
+
+
+def units_of(rows: int, people: People | None) -> int:
+    """How many units so many rows are: as many, or those who they are from."""
+    return rows if people is None else int(people.max(initial=-1)) + 1
 
 
 def by_size(people: People) -> Groups:

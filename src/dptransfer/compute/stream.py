@@ -49,6 +49,18 @@ def sent(rows: Any) -> Tensor:
     return _Inward().take(rows, len(rows), torch.cuda.Stream())  # type: ignore[no-untyped-call]
 
 
+def fetched(found: Tensor) -> AnyArray:
+    """A tensor as an array, by way of page-locked memory, where it then is."""
+    import torch
+
+    if not found.is_cuda:
+        return found.numpy()
+    home = torch.empty(found.shape, dtype=found.dtype, pin_memory=True)
+    home.copy_(found, non_blocking=True)
+    torch.cuda.current_stream().synchronize()
+    return home.numpy()
+
+
 def gathered(
     rows: Any, work: Callable[[Tensor], Tensor], columns: int, kind: DTypeLike, step: int
 ) -> AnyArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,7 +15,7 @@ from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.compute.cores import usable_cores
 from dptransfer.compute.device_sample import DeviceSample, Recordings
-from dptransfer.compute.people import sampled_rows, there
+from dptransfer.compute.people import sampled_rows, there, units_of
 from dptransfer.compute.threads import begun
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import OnLattice
@@ -118,7 +119,7 @@ class RoundsLeft:
     paid: GaussianRounds
     noise: NoiseSource
     asked: int = 0
-    _ahead: dict[tuple[float, tuple[int, ...], int], Future[Integers]] = field(
+    _ahead: dict[tuple[float, tuple[int, ...], int, int], Future[tuple[Integers, Integers]]] = field(
         default_factory=dict, repr=False
     )
     _recorded: Recordings = field(default_factory=dict, repr=False)
@@ -147,47 +148,51 @@ class RoundsLeft:
         return self.noise.once(query.label, lambda: self._draw(query, rows, labels, people))
 
     def _draw(self, query: L2Query, rows: AnyArray, labels: Labels, people: People | None) -> Floats:
-        # The noise first: if it cannot be drawn, no row was read.
-        scale, shape = self.paid.scale * query.grid * ROUND_UP, query.shape
-        draws = self._noise(scale, shape)
+        # What is random first: if it cannot be drawn, no row was read.
+        law = self.paid.scale * query.grid * ROUND_UP, query.shape, units_of(len(rows), people)
+        noise, taken = self._drawn(*law)
         row_shares.note(replace(self.paid, times=1), query, rows, labels, people)
-        chosen = self._sampled(len(rows), people) if self.paid.is_sampled else None
-        if chosen is not None:
-            self._begin_with_noise(scale, shape, idle=not isinstance(rows, np.ndarray) or usable_cores() > 2)
+        if self.paid.is_sampled:
+            self._begin_with_next(*law, idle=not isinstance(rows, np.ndarray) or usable_cores() > 2)
+            chosen = sampled_rows(len(rows), people, lambda _: taken)
             rows, labels, people = self._taken(query, rows, labels, people, chosen)
-        return (exact_answer(query, rows, labels, people) + draws) / float(query.grid)
+        noise += exact_answer(query, rows, labels, people)
+        return noise / float(query.grid)
 
-    def _noise(self, scale: float, shape: tuple[int, ...]) -> Integers:
-        """Noise of this law: what the round before drew ahead, if it is of this law.
+    def _drawn(self, scale: float, shape: tuple[int, ...], units: int) -> tuple[Integers, Integers]:
+        """Noise, and which of so many units are in a fresh sample: those drawn ahead, if of this law.
 
         And if it was drawn by this process: the two sides of a fork would have the same.
         """
-        law, ahead = (scale, shape, os.getpid()), self._ahead
+        law, ahead = (scale, shape, units, os.getpid()), self._ahead
         self._ahead = {}
-        wait(draws for (*_, process), draws in ahead.items() if process == os.getpid())
-        return ahead[law].result() if law in ahead else self.noise.discrete_gaussian(scale, shape)
+        wait(drawn for (*_, process), drawn in ahead.items() if process == os.getpid())
+        return ahead[law].result() if law in ahead else self._drawing(scale, shape, units)()
 
-    def _begin_with_noise(self, scale: float, shape: tuple[int, ...], *, idle: bool) -> None:
-        """Begin to draw the next round's noise on another thread, if there is a next round.
+    def _drawing(
+        self, scale: float, shape: tuple[int, ...], units: int
+    ) -> Callable[[], tuple[Integers, Integers]]:
+        """Draws both; samplers are asked for here, inside of an answer, as a workspace demands."""
+        gaussian, rate = self.noise.discrete_gaussian, self.paid.sampling_rate
+        if not self.paid.is_sampled:
+            return lambda: (gaussian(scale, shape), np.arange(0))
+        sample = self.noise.poisson_sample
+        return lambda: (gaussian(scale, shape), sample(units, rate))
+
+    def _begin_with_next(self, scale: float, shape: tuple[int, ...], units: int, *, idle: bool) -> None:
+        """Begin to draw the next round's noise and sample on another thread, if there is a next round.
 
         And if a core is `idle` meanwhile: where two share a sample, a third thread is only in their way.
 
-        Noise is independent of rows and answers, so when it is drawn is nobody's concern. The source gives
-        what it would give without this, in the same order: after this round's sample and before the next,
-        which begins by waiting for it, and never two things at a time, since rounds of samples are asked one
-        after the other. (Others draw no noise ahead: they may take turns with rounds of another question,
-        which ask the same source in between.) What a killed run had drawn ahead was added to nothing and seen
-        by nobody, so that another draw takes its place in the run that goes on.
+        Both are independent of rows and answers, so when they are drawn is nobody's concern. The source gives
+        what it would give without this, in the same order, and never two things at a time: the next round
+        begins by waiting for it, and rounds of samples are asked one after the other. (Others draw nothing
+        ahead: they may take turns with rounds of another question, which ask the same source in between.)
+        What a killed run had drawn ahead was used for nothing and seen by nobody, so that another draw takes
+        its place in the run that goes on.
         """
         if idle and self.asked < self.paid.times and math.prod(shape) >= _FEW:
-            draw = self.noise.discrete_gaussian  # asked for here, inside of an answer, as a workspace demands
-            self._ahead[scale, shape, os.getpid()] = begun(lambda: draw(scale, shape))
-
-    def _sampled(self, rows: int, people: People | None) -> Integers:
-        """Positions of the rows in a fresh sample: one coin for each, or one for all rows of a person."""
-        return sampled_rows(
-            rows, people, lambda units: self.noise.poisson_sample(units, self.paid.sampling_rate)
-        )
+            self._ahead[scale, shape, units, os.getpid()] = begun(self._drawing(scale, shape, units))
 
     def _taken(
         self, query: L2Query, rows: Any, labels: Any, people: People | None, chosen: Integers
