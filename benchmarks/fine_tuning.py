@@ -6,11 +6,12 @@
 
 Ours is the answer of `NetworkGradient` to a sample: gradients by example in micro-batches, clipped on the
 lattice, summed in integers. "Plain" is what anybody runs who protects nobody: one forward and one backward
-pass of the mean loss in the same parameters, from the same stage on, in batches of the same size. Opacus'
-hooks and its ghost clipping take the same parameters as modules; it knows no batch normalisation, whose
-scales and shifts it cannot train. All have the same kernels (deterministic, no TF32); the best of the repeats
-is shown. Memory is what is taken of a GPU, at the most, above what was taken before: what the allocator keeps
-for later counts, and so does what a recorded micro-batch has to itself.
+pass of the mean loss in the same parameters, from the same stage on, in batches of the same size, or of
+another with `--own-micro-batch`: ours are parts of a sample, and their size has no say in what is learned.
+Opacus' hooks and its ghost clipping take the same parameters as modules; it knows no batch normalisation,
+whose scales and shifts it cannot train. All have the same kernels (deterministic, no TF32); the best of the
+repeats is shown. Memory is what is taken of a GPU, at the most, above what was taken before: what the
+allocator keeps for later counts, and so does what a recorded micro-batch has to itself.
 """
 
 from __future__ import annotations
@@ -177,7 +178,10 @@ def compared(network: Network, train: str, blocks: int | None, given) -> None:
     y, size = rng.integers(0, CLASSES, given.pictures), given.micro_batch
     kept = Pictures(parts, pixels, micro_batch=size)
     kept.at(np.arange(1))
-    steps = {"plain": plain(Plain(parts), kept, y, size), "ours": ours(parts, kept, y, size)}
+    own = given.own_micro_batch or size
+    kept_by_us = Pictures(parts, pixels, micro_batch=own)
+    kept_by_us.at(np.arange(1))
+    steps = {"plain": plain(Plain(parts), kept, y, size), "ours": ours(parts, kept_by_us, y, own)}
     if train == "low-rank" or not has(network, nn.BatchNorm2d):
         for way in ("hooks", "ghost"):
             steps[f"Opacus {way}"] = opacus(Plain(parts), kept, y, size, way)
@@ -203,6 +207,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=64)
     parser.add_argument("--pictures", type=int, default=128)
     parser.add_argument("--micro-batch", type=int, default=32)
+    parser.add_argument("--own-micro-batch", type=int, help="of ours; as large as the others if not given")
     parser.add_argument("--blocks", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args()
