@@ -100,7 +100,7 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
         facts: what is declared; made-up private rows are of its classes, and as many as its size.
         public: the pool, with whoever will work on it.
     """
-    rows = public.rows
+    rows: Any = public.rows
     if not isinstance(rows, ShardedRows) or not isinstance(method, EmbeddingMethod):
         return None
     row_bytes = rows.stored.itemsize * public.dimension
@@ -112,11 +112,12 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
     pieces = pieces_of(len(rows), rows.dtype.itemsize * public.dimension)
     private_rows = facts.declared_size or PRIVATE_ROWS
     if isinstance(method.features, PublicMap):
-        passes.append(Pass("public map", len(rows) * row_bytes, trial.shared(Moments(rows, root=False))))
+        passes.append(Pass("public map", len(rows) * row_bytes, trial.shared(Moments(public.rows, root=False))))
     if isinstance(method, PoolSelection):
-        counting, times = _scoring(method, facts, public, private_rows)
-        pieces = choice_pieces(counting.scored, counting.size)
-        seconds = times * trial.shared(counting, counting.scored.threads)
+        scored, times = _scoring(method, facts, public, private_rows)
+        counting = Counting(scored, float(GRID_NORM[method.precision] ** 2), getattr(method, "k", 1))
+        pieces = choice_pieces(scored, counting.size)
+        seconds = times * trial.shared(counting, scored.threads)
         in_order = getattr(method, "mechanism", None) == LaplaceNoisyMax.name
         if in_order:  # all of it here, and nothing is looked up
             seconds *= trial.cores / usable_cores()
@@ -136,8 +137,8 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
 
 def _scoring(
     method: PoolSelection, facts: Facts, public: PublicEmbeddings, private_rows: int
-) -> tuple[Counting, float]:
-    """Scoring against made-up private rows, and how many times as long it takes for as many as there are."""
+) -> tuple[PoolScores, float]:
+    """Scores against made-up private rows, and how many times as long it takes for as many as there are."""
     width = method.outline(facts, public).dimension
     few = PublicEmbeddings(public.rows[: width + 1], encoder=public.encoder, vocabulary=public.vocabulary)
     features = method.prepare(facts, few)  # another map than that of all rows, and as fast
@@ -155,9 +156,7 @@ def _scoring(
         method.device,
         any_length=pool.as_stored,
     )
-    scored = PoolScores(pool, similarity)
-    counting = Counting(scored, float(norm**2), getattr(method, "k", 1))
-    return counting, private_rows / made_up if _capped(method) else 1.0
+    return PoolScores(pool, similarity), private_rows / made_up if _capped(method) else 1.0
 
 
 def _capped(method: PoolSelection) -> bool:
