@@ -112,7 +112,8 @@ def pool_sizing(method: PrivateMethod, facts: Facts, public: PublicEmbeddings) -
     pieces = pieces_of(len(rows), rows.dtype.itemsize * public.dimension)
     private_rows = facts.declared_size or PRIVATE_ROWS
     if isinstance(method.features, PublicMap):
-        passes.append(Pass("public map", len(rows) * row_bytes, trial.shared(Moments(public.rows, root=False))))
+        mapping = trial.shared(Moments(public.rows, root=False))
+        passes.append(Pass("public map", len(rows) * row_bytes, mapping))
     if isinstance(method, PoolSelection):
         scored, times = _scoring(method, facts, public, private_rows)
         counting = Counting(scored, float(GRID_NORM[method.precision] ** 2), getattr(method, "k", 1))
