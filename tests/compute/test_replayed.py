@@ -17,6 +17,7 @@ def test_on_a_cpu_it_is_the_function_itself():
 @pytest.mark.gpu
 def test_on_a_gpu_every_call_computes_what_the_function_does():
     again = replayed(compute, torch.zeros(50, device="cuda"), torch.zeros(50, device="cuda"))
+    assert again is not compute
     for seed in range(3):
         torch.manual_seed(seed)
         given = torch.randn(2, 50, device="cuda")

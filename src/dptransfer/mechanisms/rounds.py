@@ -156,8 +156,7 @@ class RoundsLeft:
             self._begin_with_next(*law, idle=not isinstance(rows, np.ndarray) or usable_cores() > 2)
             chosen = sampled_rows(len(rows), people, lambda _: taken)
             rows, labels, people = self._taken(query, rows, labels, people, chosen)
-        noise += exact_answer(query, rows, labels, people)
-        return noise / float(query.grid)
+        return (exact_answer(query, rows, labels, people) + noise) / float(query.grid)
 
     def _drawn(self, scale: float, shape: tuple[int, ...], units: int) -> tuple[Integers, Integers]:
         """Noise, and which of so many units are in a fresh sample: those drawn ahead, if of this law.
