@@ -34,8 +34,8 @@ def same(one, other):
 def test_bins_are_those_of_the_cpu(pool, size, scale, device, monkeypatch):
     scores = POOLS[pool]
     expected = [ScoreBins.of(column, scale, size) for column in scores.T]
-    for table in (2**22, 1):  # all classes at once, and one by one
-        monkeypatch.setattr(counted, "_TABLE", table)
+    for at_once in (2**22, 1):  # all classes, and one by one
+        monkeypatch.setattr(counted, "_AT_ONCE", at_once)
         found = counted.bins_on_device(torch.from_numpy(scores).to(device), scale, size)
         assert all(map(same, found, expected))
         assert len(found) == len(expected)

@@ -2,14 +2,14 @@
 
 A step on a thousand rows is dozens of kernels of some microseconds each. Samples differ in size, and what is
 recorded has one shape (`compute.replayed`): so a sample is filled up with rows of zeros, whose residuals are
-multiplied with nothing. One that is larger than the first few is worked on in parts: integers add up.
+multiplied with nothing. One that is much larger than the first is worked on in parts: integers add up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,8 +19,18 @@ from dptransfer.compute.replayed import replayed
 from dptransfer.compute.softmax_gradient import clipped_gradient
 from dptransfer.compute.stream import fetched
 
-Recordings: TypeAlias = dict[tuple[float, float, tuple[int, ...]], tuple[int, Callable[..., Any]]]
-"""By what a step depends on beside weights and sample: how many rows it takes, and what was recorded."""
+
+class Recording(NamedTuple):
+    """A step on samples of certain rows, for so many at a time."""
+
+    rows: Any
+    labels: Any
+    room: int
+    step: Callable[..., Any]
+
+
+Recordings: TypeAlias = dict[tuple[float, float, tuple[int, ...]], Recording]
+"""By what a step depends on beside rows, sample and weights."""
 
 MOST_RECORDED = 2**13
 """Rows of a sample; the kernels of larger ones take longer than their start."""
@@ -36,7 +46,7 @@ class DeviceSample:
         rows: all of them, float64 tensors of integers.
         labels: class of each, in the same place.
         positions: of those in the sample.
-        recorded: what was recorded for earlier samples of the same rows, and will be for this.
+        recorded: what was recorded for earlier samples, and will be for this.
     """
 
     rows: Any
@@ -59,9 +69,10 @@ class DeviceSample:
         import torch
 
         key = clip, logits.row_step, logits.linear.shape
-        if key not in self.recorded:
-            self.recorded[key] = self._record(logits, clip)
-        room, step = self.recorded[key]
+        known = self.recorded.get(key)
+        if known is None or known.rows is not self.rows or known.labels is not self.labels:
+            known = self.recorded[key] = self._record(logits, clip)
+        room, step = known.room, known.step
         head = torch.from_numpy(logits.linear), torch.tensor(logits.linear_factor, dtype=torch.float32)
         total: Any = 0
         for start in range(0, max(1, len(self)), room):
@@ -71,19 +82,19 @@ class DeviceSample:
             total = step(torch.from_numpy(places), *head) + total
         return fetched(total)
 
-    def _record(self, logits: IntegerLogits, clip: float) -> tuple[int, Callable[..., Any]]:
+    def _record(self, logits: IntegerLogits, clip: float) -> Recording:
         import torch
 
         rows, labels, none = self.rows, self.labels, np.zeros_like(logits.offset)
 
-        def step(positions: Any, linear: Any, factor: Any) -> Any:
-            there = positions.to(rows.device)
-            places = there.clamp(min=0)
-            sample = rows[places] * (there >= 0)[:, None]
+        def step(*given: Any) -> Any:
+            positions, linear, factor = (one.to(rows.device) for one in given)  # where it is not recorded
+            places = positions.clamp(min=0)
+            sample = rows[places] * (positions >= 0)[:, None]
             head = IntegerLogits(linear, factor, none, logits.row_step)
             return clipped_gradient(sample, labels[places], head, clip).long()
 
         room = (len(self) * 9 // 8 // _ROUND + 1) * _ROUND
         blank = torch.full((room,), -1, device=rows.device)
         linear = torch.from_numpy(logits.linear).to(rows.device)
-        return room, replayed(step, blank, linear, linear.new_ones(()))
+        return Recording(rows, labels, room, replayed(step, blank, linear, linear.new_ones(())))

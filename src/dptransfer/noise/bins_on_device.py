@@ -22,7 +22,7 @@ from dptransfer.noise.score_bins import ScoreBins, finest_level, widths_below
 if TYPE_CHECKING:
     from torch import Tensor
 
-_TABLE = 2**22  # places that are counted into at a time
+_AT_ONCE = 2**22  # scores, and places that they are counted into
 
 
 def bins_on_device(scores: Tensor, scale: float, size: int = 1) -> list[ScoreBins]:
@@ -39,7 +39,7 @@ def bins_on_device(scores: Tensor, scale: float, size: int = 1) -> list[ScoreBin
     finest, widths = finest_level(scale), widths_below(size)
     deepest = int((top[-1] - scores.amin(0)).max())
     levels = max(1, (deepest // widths).bit_length() - finest)
-    together = max(1, _TABLE // (levels * (2 * widths + 2)))
+    together = max(1, _AT_ONCE // max(len(scores), levels * (2 * widths + 2)))
     found = []
     for first in range(0, scores.shape[1], together):
         own = slice(first, first + together)
