@@ -113,8 +113,6 @@ def _is_finite(value: object) -> bool:
         return False
 
 
-def _plain(value: float) -> float:
+def _plain(value: Any) -> float:
     """The same number as Python's int or float."""
-    if type(value) in (int, float):
-        return value
     return int(value) if isinstance(value, Integral) else float(value)

@@ -123,10 +123,11 @@ def read_examples(
     listed = None if classes is None else declared_classes(classes)
     if isinstance(source, PrivateEmbeddings | PublicEmbeddings):
         return _given(source, role, listed)
-    if not isinstance(source, str | Path):
+    given: Any = source
+    if not isinstance(given, str | Path):
         made = "PublicEmbeddings(x)" if role == "public" else "PrivateEmbeddings(x, y, classes=['a', 'b'])"
         raise ArgumentError(
-            f"A checkup takes paths or embeddings; the {role} set is of the type {type(source).__name__}. "
+            f"A checkup takes paths or embeddings; the {role} set is of the type {type(given).__name__}. "
             f"Pass {made}."
         )
     path = Path(source)

@@ -95,7 +95,8 @@ class PrivateEmbeddings(PrivateData):
     def part(self, positions: Integers, facts: Facts) -> Self:
         """The rows at these positions as data of their own, with labels and people, and these facts."""
         # Of rows in many files the part is a list of positions: a hold-out leaves nearly all of them in it.
-        rows = self.rows.chosen(positions) if isinstance(self.rows, ShardedRows) else self.rows[positions]
+        rows: Any = self.rows
+        rows = rows.chosen(positions) if isinstance(rows, ShardedRows) else rows[positions]
         part = self._part(positions, facts, rows)
         part.rows = rows
         return part
@@ -139,10 +140,11 @@ class PublicEmbeddings(PublicData):
         self.columns = None if columns is None else named_columns(columns, self.rows.shape[1:])
         self.workers: Workers = Here()
         self._shots: PublicEmbeddings | None = None
-        if isinstance(self.rows, ShardedRows):
-            self._known_fingerprint = _looked_through(self.rows, fingerprint)
+        rows: Any = self.rows
+        if isinstance(rows, ShardedRows):
+            self._known_fingerprint = _looked_through(rows, fingerprint)
         else:
-            bad = ~finite_rows(self.rows)
+            bad = ~finite_rows(rows)
             if bad.any():
                 raise DataError(
                     f"Public rows must be finite; {int(bad.sum())} are not (first: row {int(bad.argmax())}). "

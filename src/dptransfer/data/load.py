@@ -131,8 +131,9 @@ def read_public(
     """
     table = read_table(path, split=split, verify=verify, features=features, label_column=label_column)
     table = _with_labels(path, labels, table)
-    if not verify and isinstance(table.rows, ShardedRows):
-        table.rows.finite = True
+    rows: Any = table.rows
+    if not verify and isinstance(rows, ShardedRows):
+        rows.finite = True
     labelled = None
     if table.labels is not None:
         listed = table.classes if classes is None else classes

@@ -460,12 +460,11 @@ def require_as_planned(plan: Plan, outcome: Outcome) -> None:
         )
 
 
-def with_query(mechanism: Step, **changes: Any) -> Any:
+def with_query(mechanism: Any, **changes: Any) -> Any:
     """The same mechanism with its query sharpened by public or released values; noise and event stay.
 
     A changed event is an error of the method, so it is checked here, before any row is read.
     """
-    assert is_dataclass(mechanism)
     changed = replace(mechanism, query=replace(mechanism.query, **changes))
     if changed.event != mechanism.event:
         raise DPTransferError("A run may sharpen a query, but not change what it costs.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from dptransfer import _check
 from dptransfer.errors import ArgumentError
@@ -43,8 +43,9 @@ class SelectionEvent(Event):
     def __post_init__(self) -> None:
         """Words are words, and "False" is true, which would cost privacy."""
         super().__post_init__()
-        if not isinstance(self.bounded_range, bool) or not isinstance(self.mechanism, str):
-            found = f"{self.bounded_range!r} and {self.mechanism!r}"
+        given: tuple[Any, Any] = self.bounded_range, self.mechanism
+        if not isinstance(given[0], bool) or not isinstance(given[1], str):
+            found = f"{given[0]!r} and {given[1]!r}"
             raise ArgumentError(f"bounded_range must be True or False, and mechanism a name; got {found}.")
 
     def words(self, digits: int = 5) -> str:

@@ -63,8 +63,9 @@ class GridPool:
 
     def require_unchanged(self) -> None:
         """Raise if a file of the pool is another one by now."""
-        if isinstance(self.rows, ShardedRows):
-            self.rows.require_unchanged()
+        rows: Any = self.rows
+        if isinstance(rows, ShardedRows):
+            rows.require_unchanged()
 
     @property
     def as_stored(self) -> bool:

@@ -131,7 +131,7 @@ class SoftmaxGradient(BoundedQuery):
         """1 under add/remove, 2 under replace-one, for each example that a unit counts as."""
         return self.bound.examples * (1.0 if relation is Relation.ADD_REMOVE else 2.0)
 
-    def of_rows(self, rows: AnyArray | Chosen | DeviceSample, labels: Labels) -> Integers:
+    def of_rows(self, rows: Any, labels: Labels) -> Integers:
         """The summed gradient in steps of clip·2⁻³⁰; rows on a GPU (see `methods.head_rows`) stay there."""
         logits = self.logits
         if isinstance(rows, DeviceSample):
@@ -155,7 +155,7 @@ class SoftmaxGradient(BoundedQuery):
             gradient += summand
         return gradient
 
-    def of_people(self, rows: AnyArray, labels: Labels, people: People) -> Integers:
+    def of_people(self, rows: Any, labels: Labels, people: People) -> Integers:
         """The summed gradient in steps of clip·2⁻³⁶, that of each person scaled down to the bound."""
         gradients, groups = self.person_gradients(rows, labels, self.clip), by_size(people)
         if isinstance(rows, np.ndarray):

@@ -82,5 +82,6 @@ class PrivateSearch(PrivateClassifier):
                 "Example: grid={'steps': [10, 30]}"
             )
         base = as_method(self.method)
-        lists = {key: one.tolist() if isinstance(one, np.ndarray) else one for key, one in self.grid.items()}
+        given: Mapping[str, Any] = self.grid
+        lists = {key: one.tolist() if isinstance(one, np.ndarray) else one for key, one in given.items()}
         return every_combination(lambda settings: configured(base, settings), lists)
