@@ -303,6 +303,10 @@ def test_a_pool_that_is_not_encoded_is_planned_for_as_rows_of_the_encoder(cli, c
     (tmp_path / "pool.txt").write_text("one\ntwo\n")
     assert cli_json(*words, tmp_path / "pool.txt")["dimension"] == 384
     assert "small-cnn" in cli(*words, flat, "--encoder", "small-cnn").stdout
+    assert cli_json(*words, flat, "--dim", "1280") == told
+    assert "--dim must be how wide rows of the encoder are, 1280; got 64" in cli(
+        *words, flat, "--dim", "64", code=2
+    ).stderr.replace("\n", " ")
     with_rows = cli_json("plan", "-m", "public-prior", *BUDGET, *SIZES)
     assert told["events"][0]["kind"] == with_rows["events"][0]["kind"]
     assert (

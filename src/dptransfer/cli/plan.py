@@ -99,7 +99,11 @@ def plan(
         )
     elif public is not None and shots is None and not is_table(public):
         rows, known, unencoded = _not_encoded(public, encoder, names)
-        shape = (known if dim is None else dim,)
+        if dim not in (None, known):
+            raise ArgumentError(
+                f"--dim must be how wide rows of the encoder are, {known}; got {dim}. Leave it out."
+            )
+        shape = (known,)
     elif encoder is not None:
         raise ArgumentError(
             f"--encoder is for a pool of images or texts here, and for methods on pictures; '{chosen.name}' "
