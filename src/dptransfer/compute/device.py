@@ -37,6 +37,15 @@ def on_host(array: Any) -> AnyArray:
     return np.asarray(array.cpu() if on_cuda(array) else array)
 
 
+def there(array: Any, other: Any) -> Any:
+    """The array where the other one is: in NumPy, or in torch on a device, where a tensor is already."""
+    if isinstance(other, np.ndarray) or not isinstance(array, np.ndarray):
+        return array
+    import torch
+
+    return torch.from_numpy(array).to(other.device)
+
+
 def require_cuda() -> None:
     """Raise unless torch, Triton and a device are there."""
     todo = "Use device='cpu', which gives the same results."

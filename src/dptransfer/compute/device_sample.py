@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dptransfer.arrays import Integers
+from dptransfer.compute.device import there
 from dptransfer.compute.exact_softmax import IntegerLogits
 from dptransfer.compute.replayed import replayed
 from dptransfer.compute.softmax_gradient import clipped_gradient
@@ -59,9 +60,7 @@ class DeviceSample:
 
     def taken(self) -> tuple[Any, Any]:
         """The rows of the sample, and their labels."""
-        import torch
-
-        places = torch.from_numpy(self.positions).to(self.rows.device)
+        places = there(self.positions, self.rows)
         return self.rows[places], self.labels[places]
 
     def recorded_gradient(self, logits: IntegerLogits, clip: float) -> Integers:
@@ -96,5 +95,5 @@ class DeviceSample:
 
         room = (len(self) * 9 // 8 // _ROUND + 1) * _ROUND
         blank = torch.full((room,), -1, device=rows.device)
-        linear = torch.from_numpy(logits.linear).to(rows.device)
+        linear = there(logits.linear, rows)
         return Recording(rows, labels, room, replayed(step, blank, linear, linear.new_ones(())))

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer.arrays import AnyArray, Floats
+from dptransfer.compute.device import there
 from dptransfer.errors import ArgumentError
 
 _EXACT = 2**52
@@ -105,14 +106,14 @@ class IntegerLogits:
 def logit_steps(rows: Any, logits: IntegerLogits) -> Any:
     """(classes, rows) logits as whole numbers of steps of 2⁻¹⁰, exactly the same in any batch."""
     xp = namespace(rows)
-    found = _coarse_product(rows, logits) if logits.is_coarse else brought(xp, logits.linear, rows) @ rows.T
+    found = _coarse_product(rows, logits) if logits.is_coarse else there(logits.linear, rows) @ rows.T
     found *= logits.linear_factor
     xp.round(found, out=found)
     if logits.square is not None:
-        square = brought(xp, logits.square, rows)
+        square = there(logits.square, rows)
         found -= xp.round((square @ (rows * rows).T) * logits.square_factor)
     if logits.offset.any():
-        found += brought(xp, logits.offset, rows)[:, None]
+        found += there(logits.offset, rows)[:, None]
     return found
 
 
@@ -126,7 +127,7 @@ def _coarse_product(rows: Any, logits: IntegerLogits) -> Any:
 
     # Torch may have been told to multiply float32 with fewer bits (TF32, or bfloat16), which is not exact.
     rounded = torch.round(rows / logits.row_step)
-    return (brought(torch, logits.linear, rows).double() @ rounded.T).float()
+    return (there(logits.linear, rows).double() @ rounded.T).float()
 
 
 def exponentials(rows: Any, logits: IntegerLogits) -> Any:
@@ -225,11 +226,6 @@ def namespace(array: Any) -> Any:
     import torch
 
     return torch
-
-
-def brought(xp: Any, array: Any, rows: Any) -> Any:
-    """The array where the rows are, if it is not there already."""
-    return xp.from_numpy(array).to(rows.device) if xp is not np and isinstance(array, np.ndarray) else array
 
 
 def _whole(xp: Any, values: Any) -> Any:

@@ -14,10 +14,10 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.compute.cores import usable_cores
+from dptransfer.compute.device import there
 from dptransfer.compute.plain_floats import square_root
 from dptransfer.compute.threads import side_by_side
 
@@ -89,23 +89,21 @@ def grouped(people: People, labels: Labels) -> Groups:
     return Groups(order, np.append(starts, len(order)), classes[starts], np.append(firsts, len(starts)))
 
 
-def sampled_rows(rows: int, people: People | None, sample: Callable[[int], Integers]) -> Integers:
-    """Positions of the rows whose unit is in a sample: each row is one, or all rows of a person are.
+def sampled_rows(taken: Integers, people: People | None) -> Integers:
+    """Positions of the rows of units that were taken: each row is one, or all rows of a person are.
 
     Args:
-        rows: how many there are.
-        people: whose each is, where persons are sampled.
-        sample: gives some of 0 … units − 1.
+        taken: numbers of units.
+        people: whose each row is, where persons are sampled.
 
-    >>> sampled_rows(4, np.array([1, 0, 1, 2]), lambda units: np.arange(units)[1:]).tolist()
+    >>> sampled_rows(np.array([1, 2]), np.array([1, 0, 1, 2])).tolist()
     [0, 2, 3]
     """
-    units = units_of(rows, people)
     if people is None:
-        return sample(units)
-    taken = np.zeros(units, dtype=bool)
-    taken[sample(units)] = True
-    return np.flatnonzero(taken[people])
+        return taken
+    inside = np.zeros(units_of(len(people), people), dtype=bool)
+    inside[taken] = True
+    return np.flatnonzero(inside[people])
 
 
 def units_of(rows: int, people: People | None) -> int:
@@ -293,12 +291,3 @@ def consecutive(positions: Integers) -> slice | Integers:
     if len(positions) and (np.diff(positions) == 1).all():
         return slice(int(positions[0]), int(positions[-1]) + 1)
     return positions
-
-
-def there(array: NDArray[Any], other: Any) -> Any:
-    """The array where the other one is: in NumPy, or in torch on a device."""
-    if isinstance(other, np.ndarray):
-        return array
-    import torch
-
-    return torch.from_numpy(array).to(other.device)

@@ -29,6 +29,7 @@ import numpy as np
 
 from dptransfer.arrays import Floats, Integers
 from dptransfer.compute.cores import usable_cores
+from dptransfer.compute.device import there
 from dptransfer.compute.exact_softmax import IntegerLogits
 from dptransfer.compute.people import (
     Groups,
@@ -37,7 +38,6 @@ from dptransfer.compute.people import (
     norms_by_pairs,
     person_norms,
     scaled_down,
-    there,
 )
 from dptransfer.compute.softmax_gradient import residual_lattice, residuals, whole_numbers
 from dptransfer.compute.threads import side_by_side

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dptransfer.arrays import Floats, Integers
-from dptransfer.compute.device import on_host
-from dptransfer.compute.exact_softmax import IntegerLogits, brought, exponentials, namespace, probabilities
+from dptransfer.compute.device import on_host, there
+from dptransfer.compute.exact_softmax import IntegerLogits, exponentials, namespace, probabilities
 from dptransfer.compute.plain_floats import square_root
 
 RESIDUAL_NORM = 2**14
@@ -119,7 +119,7 @@ def residual_lattice(
     xp = namespace(residual.others)
     factor = norm / (norms_above(residual).clip(clip * _HAIR * residual.ease, None) * residual.total)
     if weights is not None:
-        factor *= brought(xp, weights, residual.others)[residual.labels]
+        factor *= there(weights, residual.others)[residual.labels]
     grid = residual.others
     grid *= factor
     xp.trunc(grid, out=grid)

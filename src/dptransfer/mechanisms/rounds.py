@@ -14,8 +14,9 @@ import numpy as np
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
 from dptransfer.compute.cores import usable_cores
+from dptransfer.compute.device import there
 from dptransfer.compute.device_sample import DeviceSample, Recordings
-from dptransfer.compute.people import sampled_rows, there, units_of
+from dptransfer.compute.people import sampled_rows, units_of
 from dptransfer.compute.threads import begun
 from dptransfer.errors import ArgumentError, BudgetError
 from dptransfer.features import OnLattice
@@ -154,7 +155,7 @@ class RoundsLeft:
         row_shares.note(replace(self.paid, times=1), query, rows, labels, people)
         if self.paid.is_sampled:
             self._begin_with_next(*law, idle=not isinstance(rows, np.ndarray) or usable_cores() > 2)
-            chosen = sampled_rows(len(rows), people, lambda _: taken)
+            chosen = sampled_rows(taken, people)
             rows, labels, people = self._taken(query, rows, labels, people, chosen)
         return (exact_answer(query, rows, labels, people) + noise) / float(query.grid)
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.accounting import epsilon_of_mu, fits, guarantee_of
-from dptransfer.arrays import Integers
-from dptransfer.compute.people import sampled_rows
+from dptransfer.compute.people import sampled_rows, units_of
 from dptransfer.data import Facts, Labelled, PrivateData, PrivateEmbeddings, PrivateImages
 from dptransfer.encoders import Encoder, encode_pixels
 from dptransfer.errors import ArgumentError, BudgetError
@@ -99,11 +98,9 @@ class HoldOut:
 
     def split(self, private: PrivateData, noise: NoiseSource) -> tuple[PrivateData, PrivateData]:
         """The examples of the fit and those held out; a run that goes on in a workspace has the same ones."""
-
-        def drawn(units: int) -> Integers:
-            return noise.once("units held out", lambda: noise.poisson_sample(units, self.chance))
-
-        held = sampled_rows(len(private.labels), private.people, drawn)
+        units = units_of(len(private.labels), private.people)
+        taken = noise.once("units held out", lambda: noise.poisson_sample(units, self.chance))
+        held = sampled_rows(taken, private.people)
         own = np.delete(np.arange(len(private.labels)), held)
         facts = facts_of_fit(private.facts, self.chance)
         return private.part(own, facts), private.part(held, facts)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
-from dptransfer.compute.device import use_cuda
+from dptransfer.compute.device import there, use_cuda
 from dptransfer.compute.people import (
     Groups,
     group_sums,
@@ -17,7 +17,6 @@ from dptransfer.compute.people import (
     grouped,
     over_people,
     scaled_down,
-    there,
     whole_people,
 )
 from dptransfer.compute.sums import add_by_class, class_sums

@@ -11,9 +11,10 @@ import numpy as np
 
 from dptransfer import _check
 from dptransfer.arrays import AnyArray, Floats, Integers, Labels, People
+from dptransfer.compute.device import there
 from dptransfer.compute.device_sample import MOST_RECORDED, DeviceSample
 from dptransfer.compute.exact_softmax import IntegerLogits
-from dptransfer.compute.people import by_size, consecutive, over_people, there, whole_people
+from dptransfer.compute.people import by_size, consecutive, over_people, whole_people
 from dptransfer.compute.person_gradients import FINE_RESIDUAL_NORM, PersonGradients
 from dptransfer.compute.person_gradients import MOST_ROWS as MOST_ROWS_OF_PEOPLE
 from dptransfer.compute.softmax_gradient import (
