@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -159,3 +160,11 @@ def test_sampling_lowers_the_ceiling():
 
 def test_a_huge_epsilon_allows_everything():
     assert area_ceiling([SelectionEvent(1000.0, Relation.ADD_REMOVE, True, "exponential")]) > 0.99
+
+
+def test_cut_tails_help_an_attacker_on_both_sides():
+    """Laws that are η off the ideal ones: so many more alarms, and so many more hits."""
+    cut = 1e-21
+    event = GaussianEvent(0.8, Relation.ADD_REMOVE, numeric_delta=cut)
+    assert true_positive_rate([event], 1e-25) >= cut + norm.cdf(norm.ppf(cut) + 1 / 0.8)
+    assert true_positive_rate([replace(event, noise_multiplier=1e9)], 1e-25) >= 2 * cut

@@ -34,6 +34,8 @@ from dptransfer.privacy import (
     Relation,
     SampledGaussianEvent,
     SelectionEvent,
+    Unit,
+    for_group,
     in_relation,
 )
 
@@ -164,17 +166,86 @@ def test_trials_and_later_requests_meet_the_dearer_part():
         apart, alone = (Requests.of([[one], [CHECK], [one]], rule) for one in (BOTH, FIT))
         assert apart.guarantee(1e-5, ADD).epsilon == pytest.approx(alone.guarantee(1e-5, ADD).epsilon)
     ledger = Ledger.in_memory()
-    ledger.set_budget("clinic", Budget(epsilon=epsilon_of([FIT, FIT], 1e-5) * (1 + 1e-6), delta=1e-5))
+    ledger.set_budget("clinic", Budget(epsilon=epsilon_of([FIT, FIT], 9e-6), delta=1e-5))
     for _ in range(2):
         ledger.charge("clinic", [BOTH], label="fit with a hold-out")
     assert ledger.history()[-1].events == (BOTH,)
 
 
-def test_under_replace_one_both_parts_are_paid():
-    moved = in_relation(BOTH, REPLACE)
-    assert rho_of([moved]) == pytest.approx(4 * (1 / 32 + 1 / 128))
-    assert not composition_words([moved]).startswith("Each")
-    assert composition_words([BOTH]).startswith("Each example is in one part of the data")
+def test_under_replace_one_the_dearer_part_is_paid_and_by_a_group_both():
+    moved, group = in_relation(BOTH, REPLACE), for_group(BOTH, 2)
+    assert rho_of([moved]) == rho_of([in_relation(FIT, REPLACE)]) == pytest.approx(4 / 32)
+    assert rho_of([group]) == pytest.approx(4 * (1 / 32 + 1 / 128))
+    assert not composition_words([group]).startswith("Each")
+    for event in (BOTH, moved):
+        assert composition_words([event]).startswith("Each example is in one part of the data")
+
+
+# --- replace-one, by brute force: every assignment of parts to people, every answer ---
+
+WIDE = 6.0  # of the fit's noise, which is cut 10 standard deviations out
+COUNTS = np.diff(norm.cdf((np.arange(-60, 62) - 0.5) / WIDE))
+
+
+def law_of_answers(people, part_of, chance):
+    """The joint law of a noisy count of the fit's part, and of a coin about the other part that looks at it.
+
+    `people` are in the order in which they are numbered; each has a value from −1 to 1 (None: no row at all).
+    `part_of` gives the chance that a person is in the second part; the coin's question depends on the count.
+    """
+    whole = np.zeros((181, 2))
+    numbered = [one for one in people if one is not None]
+    for coins in product((False, True), repeat=len(numbered)):
+        weight = 1.0
+        for person, second in zip(numbered, coins, strict=True):
+            weight *= part_of(person, chance) if second else 1 - part_of(person, chance)
+        first = round(sum(person for person, second in zip(numbered, coins, strict=True) if not second))
+        held = [person for person, second in zip(numbered, coins, strict=True) if second]
+        count = np.zeros(181)
+        count[30 + first : 30 + first + 121] = COUNTS
+        for answer, mass in enumerate(count):
+            above = (sum(held) > 0) != (answer % 2 == 0)  # what is asked depends on the count
+            high = 1 / (1 + math.exp(-0.9))
+            whole[answer] += weight * mass * np.array([high, 1 - high] if above else [1 - high, high])
+    return whole
+
+
+def by_coin(person, chance):
+    return chance
+
+
+def by_contents(person, chance):
+    """Not a coin: who is held out follows from what they are."""
+    return float(person > 0)
+
+
+REPLACED = [  # everybody else, with one of them replaced; people are numbered in another order afterwards
+    ([1, 1, -1], [1, -1, -1]),
+    ([1, 1], [1, -1]),
+    ([1, -1, 1], [-1, 1, -1]),
+    ([1, 1, 1], [None, 1, 1]),
+    ([1, 1], [1, None]),
+    ([1], [-1]),
+]
+
+
+def losses_of(part_of, chance, epsilon):
+    for before, after in REPLACED:
+        p, q = (law_of_answers(people, part_of, chance) for people in (before, after))
+        yield max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon))
+
+
+@pytest.mark.parametrize("chance", [0.2, 0.5])
+def test_a_replaced_person_pays_for_the_dearer_part_however_people_are_numbered(chance):
+    fit = in_relation(GaussianEvent(WIDE, ADD, unit=Unit.PERSON), REPLACE)  # a value moves by two
+    check = SelectionEvent(0.9, REPLACE, False, "permute-and-flip", unit=Unit.PERSON)
+    apart = DisjointEvent(((fit,), (check,)))
+    for epsilon in (0.0, 0.3, 0.6, 0.9, 1.2):
+        assert max(losses_of(by_coin, chance, epsilon)) <= delta_of([apart], epsilon) * (1 + 1e-9) + 1e-9
+    sure = max(losses_of(by_coin, 1.0, 0.3)), delta_of([apart], 0.3)
+    assert sure[0] > 0.99 * sure[1]  # and what the price says is reached
+    whoever = max(losses_of(by_contents, chance, 0.9))
+    assert whoever > 1.05 * delta_of([apart], 0.9)  # with parts that follow from contents it is not true
 
 
 def test_equal_events_have_few_choices_and_many_others_pay_for_all_parts():
@@ -205,9 +276,26 @@ def test_what_adds_up_is_worst_where_each_event_is():
 
 def test_what_costs_no_more_than_another_choice_is_left_out():
     assert branches([DisjointEvent(((FIT,), (FIT, CHECK), ()))]) == [(FIT, CHECK)]
+    twice = DisjointEvent(((FIT, CHECK), (FIT, FIT)))  # the same steps more often are more
+    assert sorted(branches([twice]), key=str) == sorted([(FIT, CHECK), (FIT, FIT)], key=str)
+    assert delta_of([twice], 0.5) == delta_of([FIT, FIT], 0.5) > delta_of([FIT, CHECK], 0.5)
     assert len(branches([BOTH])) == 2
     assert len(all_steps([BOTH])) == 1
+    lattice = [GaussianEvent(4.0, ADD, numeric_epsilon=e) for e in (1e-6, 0.0)]
     finer = GaussianEvent(8.0, ADD, numeric_epsilon=1e-6)  # less loss, and more for its lattice
     assert len(all_steps([DisjointEvent(((FIT,), (finer,)))])) == 2
+    shorter = GaussianEvent(8.0, ADD, numeric_delta=1e-9)  # less loss, and shorter tails
+    assert len(all_steps([DisjointEvent(((FIT,), (shorter,)))])) == 2
+    assert (
+        delta_of([DisjointEvent(((FIT,), (shorter,)))], 3.0)
+        >= delta_of([shorter], 3.0)
+        > delta_of([FIT], 3.0)
+    )
+    samples = [SampledGaussianEvent(8.0, 0.1, 5, ADD, numeric_epsilon=e) for e in (0.0, 1e-6)]
+    parts = list(
+        zip(samples, lattice, strict=True)
+    )  # of equal lattice in all, and one has more on its samples
+    for order in (parts, parts[::-1]):
+        assert [steps.sampled_slack for steps in all_steps([DisjointEvent(tuple(order))])] == [1e-6]
     assert branches([FIT, CHECK]) == [(FIT, CHECK)]
     assert branches([DisjointEvent(((BOTH, CHOICE), (CHECK,)))]) == [(CHOICE, FIT), (CHOICE, CHECK)]

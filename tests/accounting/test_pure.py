@@ -88,3 +88,23 @@ def test_numbers_that_are_not_numbers_are_refused(bad):
         with pytest.raises(ArgumentError):
             call()
     assert selection_delta(1e4, True, 0.0) == pytest.approx(1.0)  # while large ones do not overflow
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0])
+def test_rho_covers_every_divergence_of_the_worst_pair_and_is_reached_by_small_steps(bounded, epsilon):
+    if bounded:  # an interval of losses of length ε, by the worst place of it
+        places = np.linspace(0.01, 0.99, 99) * epsilon
+        p = (np.exp(epsilon) - np.exp(places)) / np.expm1(epsilon)  # mass under P of that loss
+        q = p * np.exp(-places)
+    else:
+        p = np.array([1 / (1 + math.exp(-epsilon))])
+        q = 1 - p
+    reached = 0.0
+    for order in (1.01, 1.5, 2.0, 8.0):
+        with np.errstate(divide="ignore"):
+            moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
+        reached = max(reached, float((np.log(moment) / (order - 1) / order).max()))
+    rho = selection_rho(epsilon, bounded)
+    assert reached <= rho * (1 + 1e-6)
+    assert epsilon > 0.1 or reached >= 0.999 * rho

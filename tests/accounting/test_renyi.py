@@ -1,4 +1,5 @@
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -40,3 +41,20 @@ def test_numbers_too_large_have_no_divergence():
     assert np.isfinite(divergences(1e-300, ())).all()
     assert (divergences(1e-300, ()) > 0).all()
     assert not math.isnan(delta_of_renyi(divergences(1e90, ()), 1.0))
+
+
+@pytest.mark.parametrize("mu", [1e-3, 1e-5, 1e-6])
+def test_tiny_losses_are_converted_by_their_root_and_not_below_the_truth(mu):
+    found = delta_of_renyi(divergences(mu, ()), 0.0)
+    assert delta_of_mu(mu, 0.0) < found < 2 * delta_of_mu(mu, 0.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0, 9.0])
+def test_what_floats_may_round_off_is_added(epsilon):
+    bounds = divergences(1.0, ())
+    with localcontext() as context:
+        context.prec = 50
+        known = [(Decimal(a), Decimal(float(b))) for a, b in zip(ORDERS, bounds, strict=True) if a < 100]
+        exact = min(((a - 1) * (bound - Decimal(epsilon) + (1 - 1 / a).ln())).exp() / a for a, bound in known)
+    more = float(Decimal(delta_of_renyi(bounds, epsilon)) / exact) - 1
+    assert 0.9e-8 * (1 + epsilon) < more < 1.1e-8 * (1 + epsilon)

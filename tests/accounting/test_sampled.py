@@ -10,6 +10,7 @@ from dptransfer.accounting.mixed import mixed_delta
 from dptransfer.accounting.renyi import ORDERS, delta_of_renyi, divergences
 from dptransfer.accounting.sampled import (
     SampledGroup,
+    _log_moments,
     loss_distribution,
     sampled_divergences,
     whole_mu,
@@ -255,3 +256,14 @@ def test_equal_steps_are_gathered():
     assert groups == (SampledGroup(1.0, 0.1, False, 5), SampledGroup(2.0, 0.1, False, 1))
     assert delta_of(many[::2], 0.1) == delta_of([sampled(1.0, 0.1, 5)], 0.1)
     assert len(ORDERS) == len(sampled_divergences(groups[0], np.array(ORDERS)))
+
+
+@pytest.mark.parametrize("z", [0.5, 2.0])
+def test_the_bound_by_cauchy_and_schwarz_is_almost_reached_at_a_rate_next_to_one(z):
+    """Where nothing is integrated it stands alone; there the pair is two normals that are 2/z apart."""
+    orders, moments = _log_moments(z, 1 - 1e-9, True)
+    exact = orders * (orders - 1) * (2 / z) ** 2 / 2
+    far = orders >= 10
+    assert far.sum() > 20
+    assert np.all(moments[far] >= exact[far] * (1 - 1e-6))
+    assert np.all(moments[far] <= exact[far] * 1.01)

@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from dptransfer.accounting.pure import SelectionGroup
 from dptransfer.accounting.steps import Steps
 from dptransfer.errors import RelationMismatch
 from dptransfer.privacy import (
@@ -68,3 +69,13 @@ def test_what_is_no_event_is_not_accounted_for():
 def test_relations_are_not_mixed():
     with pytest.raises(RelationMismatch):
         Steps.of([NOISE, SampledGaussianEvent(2.0, 0.1, 9, Relation.REPLACE_ONE)])
+
+
+def test_pure_steps_count_the_lattice_and_are_not_pure_with_cut_tails():
+    exact = Steps(groups=(SelectionGroup(1.0, False, 1),))
+    assert (exact.pure, exact.is_pure) == (1.0, True)
+    assert Steps(groups=exact.groups, slack=0.1).pure == 1.1
+    cut = Steps(groups=exact.groups, cut=1e-9)
+    assert not cut.is_pure
+    assert not cut.is_one_selection
+    assert cut.delta(1.0) >= (1 + math.e) * 1e-9

@@ -42,17 +42,13 @@ def test_all_steps_share_one_relation_and_one_unit():
             same_relation([APART, other])
 
 
-def test_parts_are_not_told_apart_under_replace_one():
-    replaced = [replace(one, relation=REPLACE) for one in (FIT, CHECK)]
-    with pytest.raises(RelationMismatch, match="add/remove only"):
-        DisjointEvent(((replaced[0],), (replaced[1],)))
-    assert DisjointEvent((replaced,)).relation is REPLACE
-
-
-def test_under_replace_one_every_part_is_paid():
+def test_under_replace_one_every_step_is_moved_and_parts_stay_apart():
     moved = in_relation(APART, REPLACE)
-    assert moved.parts == (tuple(in_relation(one, REPLACE) for one in (FIT, CHOICE, CHECK)),)
-    assert moved.numeric_epsilon == pytest.approx(8e-9)
+    assert moved.parts == tuple(tuple(in_relation(one, REPLACE) for one in part) for part in APART.parts)
+    assert moved.relation is REPLACE
+    assert moved.numeric_epsilon == pytest.approx(6e-9)
+    replaced = [replace(one, relation=REPLACE) for one in (FIT, CHECK)]
+    assert DisjointEvent(((replaced[0],), (replaced[1],))).relation is REPLACE
 
 
 def test_a_group_may_be_in_all_parts_and_pays_for_them():
@@ -86,7 +82,8 @@ def test_it_says_what_each_part_has():
     said = "(1) sums: noise multiplier 4 and choice: epsilon 0.5; (2) histogram: noise multiplier 8"
     assert APART.table_row() == ("one of 2 parts", said)
     assert APART.words(3) == "one of 2 parts: (1) noise multiplier 4 and epsilon 0.5; (2) noise multiplier 8"
-    assert in_relation(APART, REPLACE).words().startswith("all parts: noise multiplier 2 and")
+    assert in_relation(APART, REPLACE).words().startswith("one of 2 parts: (1) noise multiplier 2 and")
+    assert for_group(APART, 2).words().startswith("all parts: noise multiplier 2 and")
     assert DisjointEvent(((FIT,), ())).words().endswith("(2) nothing")
     assert APART.inner() == APART.parts
     assert APART.trials() == ()

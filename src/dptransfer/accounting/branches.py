@@ -56,11 +56,11 @@ def one_by_one(events: Sequence[Event]) -> list[list[Branch]]:
 
 def plain_steps(events: Iterable[Event]) -> Branch:
     """The steps of all parts, one after another, as if one unit met them all."""
-    found: Branch = ()
+    found: list[Event] = []
     for event in events:
         parts = event.parts if isinstance(event, DisjointEvent) else None
         found += (event,) if parts is None else plain_steps(one for steps in parts for one in steps)
-    return found
+    return tuple(found)
 
 
 def _undominated(parts: Iterable[Branch]) -> list[Branch]:

@@ -140,6 +140,10 @@ def mu_of(events: Sequence[Event]) -> float | None:
     >>> mu_of([GaussianEvent(10.0, Relation.ADD_REMOVE, times=100)])
     1.0
     """
+    return _remembered_mu(tuple(events)) if len(events) <= _FEW else _whole_mu(events)
+
+
+def _whole_mu(events: Sequence[Event]) -> float | None:
     found = [_mu_of(steps) for steps in all_steps(events)]
     known = [mu for mu in found if mu is not None]
     return max(known) if len(known) == len(found) else None
@@ -235,6 +239,10 @@ def is_gaussian(events: Sequence[Event]) -> bool:
 
     Of disjoint parts with such steps the one of largest μ is above the others at every ε.
     """
+    return _remembered_kind(tuple(events)) if len(events) <= _FEW else _are_gaussian(events)
+
+
+def _are_gaussian(events: Sequence[Event]) -> bool:
     return all(isinstance(part_of(event), GaussianPart) for branch in branches(events) for event in branch)
 
 
@@ -297,3 +305,8 @@ def _raised(fits: Callable[[float], bool], guess: float) -> float:
         guess *= 1 + step
         step *= 2
     return guess if fits(guess) else math.inf
+
+
+_FEW = 16  # steps of one request, usually; an account asks about each of its requests again and again
+_remembered_mu = lru_cache(maxsize=2**14)(_whole_mu)
+_remembered_kind = lru_cache(maxsize=2**14)(_are_gaussian)

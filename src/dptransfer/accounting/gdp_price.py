@@ -51,7 +51,7 @@ def gdp_price(events: Sequence[Event], lost: float) -> float:
     return _price(tuple(events), lost)
 
 
-@lru_cache(maxsize=4096)  # an account asks for the price of each of its charges again and again
+@lru_cache(maxsize=2**16)  # an account asks for the price of each of its charges again and again
 def _price(events: tuple[Event, ...], lost: float) -> float:
     return max(_price_of(replace(steps, cut=0.0), lost) for steps in all_steps(events))
 

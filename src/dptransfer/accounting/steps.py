@@ -151,8 +151,8 @@ class Steps:
 
     @property
     def pure(self) -> float:
-        """ε of the selections alone."""
-        return total_epsilon(self.groups)
+        """ε of the selections alone, with their share of the lattice's."""
+        return total_epsilon(self.groups) + self.slack
 
     @property
     def whole_mu(self) -> float:
@@ -166,8 +166,8 @@ class Steps:
 
     @property
     def is_pure(self) -> bool:
-        """Whether there are only selections, or nothing."""
-        return self.mu == 0 and not self.sampled and not self.by_renyi
+        """Whether there are only selections, with whole tails, or nothing."""
+        return self.mu == 0 and not self.sampled and not self.by_renyi and self.cut == 0
 
     @property
     def is_nothing(self) -> bool:

@@ -12,7 +12,7 @@ on one unit in ten may be given away, and no n makes that a guarantee.
 Budgets in ρ or μ are judged by the ε that Gaussian noise of that size has at their δ.
 
 The warnings have no numbers in them, so that Python shows each once per line that asks, also in a sweep.
-Budgets that are on record are read as they are; only new ones are judged.
+What a ledger has on record is read as it is; new budgets are judged, and what a release promises.
 """
 
 from __future__ import annotations
@@ -51,6 +51,16 @@ def heed(budget: Budget, size: int | None = None, *, stacklevel: int = 1) -> Non
 
     >>> heed(Budget(epsilon=1.0, delta=1e-5))
     """
+    for weakness in weaknesses(budget, size):
+        warnings.warn(weakness, PrivacyWarning, stacklevel=stacklevel + 1)
+
+
+def weaknesses(budget: Budget, size: int | None = None) -> list[str]:
+    """Why a budget promises little, in words; one that promises nothing is refused.
+
+    >>> len(weaknesses(Budget(epsilon=11.0, delta=1e-2)))
+    2
+    """
     epsilon = _epsilon(budget)
     if not epsilon <= LARGEST_EPSILON:
         raise BudgetError(
@@ -62,10 +72,10 @@ def heed(budget: Budget, size: int | None = None, *, stacklevel: int = 1) -> Non
             f"delta must be below {LARGEST_DELTA:g}, or examples may be given away outright; got "
             f"{budget.delta:g}. Use a small fraction of 1/n, such as 1e-5 for ten thousand examples."
         )
-    if epsilon > WEAK_EPSILON:
-        warnings.warn(WEAK_EPSILON_WARNING, PrivacyWarning, stacklevel=stacklevel + 1)
+    found = [WEAK_EPSILON_WARNING] if epsilon > WEAK_EPSILON else []
     if budget.delta * (size or _USUAL_SIZE) > _WEAK_SHARE:
-        warnings.warn(WEAK_DELTA_WARNING, PrivacyWarning, stacklevel=stacklevel + 1)
+        found.append(WEAK_DELTA_WARNING)
+    return found
 
 
 def _epsilon(budget: Budget) -> float:

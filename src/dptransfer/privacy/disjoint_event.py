@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from dptransfer import _check
-from dptransfer.errors import ArgumentError, RelationMismatch
+from dptransfer.errors import ArgumentError
 from dptransfer.privacy.event import Event, same_relation
 from dptransfer.privacy.event_json import event_to_dict
 from dptransfer.privacy.relation import Relation
@@ -19,12 +19,20 @@ from dptransfer.privacy.unit import Unit
 class DisjointEvent(Event):
     """Every unit is in exactly one part, by a coin of its own; the steps of a part see that part alone.
 
-    **Why the dearer part is the price.** The coins do not depend on data. Let P and Q be the laws of all
-    answers on two data sets of which one has a unit more, and P_c and Q_c the same given the coins c of all
-    units. With c given, the unit is in one part, say i. The steps of every other part see the same units in
-    both; they may use earlier answers, which the outcome holds already. So P_c and Q_c are as far apart as
-    the steps of part i make them: their hockey-stick divergence H_ε is at most δ_i(ε). P and Q are mixtures
-    of these pairs with the same weights, the chances of the coins, and H_ε is jointly convex. So for every ε
+    The coins are independent of each other and of what the units are: the part of a unit is drawn, and never
+    follows from its contents or its id.
+
+    **Why the dearer part is the price.** Write two neighbours next to each other and pair their units: each
+    with itself, and under replace-one the replaced unit with its successor. (Under add/remove one unit has no
+    partner; so has one under replace-one whose partner is a person without any row.) The law of the answers
+    on either data set is a mixture over assignments of parts to its units, with product weights. So it does
+    not matter in which order units are numbered and coins are drawn, a coin that nobody uses changes nothing,
+    and the assignment that gives both of a pair the same part has the same weight on both sides. Let P and Q
+    be the two laws, and P_c and Q_c the same given one such assignment c to all pairs. With c given, the
+    units that differ are in one part, say i. The steps of every other part see the same units in both; they
+    may use earlier answers, which the outcome holds already. So P_c and Q_c are as far apart as the steps of
+    part i make them: their hockey-stick divergence H_ε is at most δ_i(ε). H_ε is jointly convex, so for every
+    ε
 
         H_ε(P‖Q) ≤ E_c H_ε(P_c‖Q_c) ≤ max_i δ_i(ε),
 
@@ -35,13 +43,12 @@ class DisjointEvent(Event):
     the larger of two of them need not be concave, and a mixture reaches its concave hull.
 
     **Where a neighbour may touch several parts** there is one part that holds all steps, and all are paid:
-    under replace-one, where a unit may leave one part and its successor join another (coins may be known, or
-    follow from who somebody is), and for a group of units, each with a coin of its own.
+    for a group of units, each with a coin of its own, and for a row that goes from one person to another.
 
     Attributes:
         parts: the steps of each part; one part may have none.
         label: what is kept apart, in words.
-        relation: that of all steps; add/remove where there is more than one part.
+        relation: that of all steps.
         unit: that of all steps, and what a coin is thrown for.
         numeric_epsilon: that of the part where it is largest.
         numeric_delta: likewise.
@@ -57,7 +64,7 @@ class DisjointEvent(Event):
     checks: ClassVar[_check.Checks] = {}
 
     def __post_init__(self) -> None:
-        """Refuse what has no steps, and several parts where one neighbour may touch them all."""
+        """Refuse what has no steps."""
         try:
             parts = tuple(tuple(steps) for steps in self.parts)
         except TypeError:
@@ -69,11 +76,6 @@ class DisjointEvent(Event):
         object.__setattr__(self, "relation", same_relation(inner))
         object.__setattr__(self, "unit", inner[0].unit)
         super().__post_init__()
-        if len(parts) > 1 and self.relation is not Relation.ADD_REMOVE:
-            raise RelationMismatch(
-                "Parts are paid for apart under add/remove only; got steps under replace-one, where one unit "
-                "may leave a part and another join the other. Charge the steps of all parts as they are."
-            )
         for name in ("numeric_epsilon", "numeric_delta"):
             most = max(math.fsum(getattr(one, name) for one in steps) for steps in parts)
             object.__setattr__(self, name, most)
@@ -101,8 +103,8 @@ class DisjointEvent(Event):
         return self._each(lambda one: one.further(distance, lattice))
 
     def under_replace_one(self) -> Self:
-        """Every step, and all are paid."""
-        return self._all_paid(lambda one: one.under_replace_one())
+        """Every step of every part: a unit and its successor have one coin between them."""
+        return self._each(lambda one: one.under_replace_one())
 
     def of_group(self, size: int) -> Self:
         """Every step, and all are paid where the group may be in several parts."""

@@ -10,12 +10,24 @@ from dataclasses import fields as dataclass_fields
 from functools import partial
 from typing import Any, cast
 
-from dptransfer.errors import ArgumentError
+from dptransfer.errors import ArgumentError, UnknownEvent
+from dptransfer.plugins import Registry
 from dptransfer.privacy.event import KINDS, Event
 from dptransfer.privacy.relation import Relation
 from dptransfer.privacy.unit import Unit
 
 _DEEPEST = 8
+
+
+def _accepted(name: str, found: Any) -> type[Event]:
+    """The class that an installed package adds under the name of its kind."""
+    if found is not KINDS.get(name):
+        raise ArgumentError(f"it is no class that derives from Event and has kind = '{name}'")
+    return KINDS[name]
+
+
+EVENTS: Registry[type[Event]] = Registry("event kind", "dptransfer.events", {}, _accepted)
+"""Kinds that installed packages add; each is loaded when a file that has such a step is read."""
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
@@ -44,13 +56,33 @@ def event_from_dict(fields: dict[str, Any]) -> Event:
 def _read(depth: int, fields: dict[str, Any]) -> Event:
     values = dict(fields)
     kind = values.pop("kind", None)
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise ArgumentError(f"An event's kind must be one of {', '.join(KINDS)}; got {kind!r}.")
+    if not isinstance(kind, str):
+        raise ArgumentError(f"An event's kind must be a word, such as {', '.join(KINDS)}; got {kind!r}.")
+    known = _kind(kind)
     if depth < 0:
         raise ArgumentError("Events are nested at most so deep; these are nested too deeply.")
     try:
         values["relation"] = Relation(values["relation"])
         values["unit"] = Unit(values.get("unit", Unit.ROW))
-        return KINDS[kind].read(values, partial(_read, depth - 1))
+        return known.read(values, partial(_read, depth - 1))
+    except UnknownEvent:  # of a step within this one
+        raise
     except (KeyError, TypeError, ValueError) as problem:
         raise ArgumentError(f"A {kind} event could not be read: {problem}") from None
+
+
+def _kind(name: str) -> type[Event]:
+    """The class with this name; one of another package is imported now."""
+    if name not in KINDS:
+        try:
+            EVENTS[name]  # defining the class puts it among KINDS
+        except KeyError:
+            raise UnknownEvent(
+                f"A step that is read must be of a known kind; '{name}' is none of {', '.join(KINDS)}. "
+                "Install the package that adds it, or a newer dptransfer.",
+                name,
+            ) from None
+        except ArgumentError as problem:  # a package that is broken
+            if name not in KINDS:  # else its module defined the class before it broke
+                raise UnknownEvent(str(problem), name) from None
+    return KINDS[name]
