@@ -125,3 +125,45 @@ def adaptive_delta(first, first_strength, options, epsilon):
         after = np.array([kind.curve(strength, epsilon - losses, direction) for kind, strength in options])
         found.append(((masses * after.max(axis=0)).sum(), (masses * after).sum(axis=1).max()))
     return tuple(max(column) for column in zip(*found, strict=True))
+
+
+def best_analyst(past, spent, names, grants, epsilon, direction, more, fractions=(1.0,)):
+    """A function of the loss so far: the δ that an analyst reaches who may make `more` requests after `past`.
+
+    Before each request everything answered so far is looked at, and what hurts most is asked for: of each
+    kind as much as is granted, or a fraction of it, or nothing more. `spent` is the grid of losses.
+    """
+    best = np.maximum(-np.expm1(epsilon - spent), 0)
+    if more == 0:
+        return best
+    for name in names:
+        kind = KINDS[name]
+        most = strongest(kind, lambda new: grants([*past, new]))
+        for fraction in fractions if most is not None else ():
+            losses, masses = kind.losses(fraction * most, direction)
+            if more == 1:
+                after = kind.curve(fraction * most, epsilon - spent, direction)
+            else:
+                asked = [*past, [kind.event(fraction * most)]]
+                later = best_analyst(asked, spent, names, grants, epsilon, direction, more - 1, fractions)
+                after = sum(
+                    mass * np.interp(spent + loss, spent, later)
+                    for loss, mass in zip(losses, masses, strict=True)
+                )
+            best = np.maximum(best, after)
+    return best
+
+
+def delta_of_analyst(strength, names, grants, epsilon, more, fractions=(1.0,)):
+    """δ at ε of a Gaussian step and `more` requests, chosen by all answers before; the worse direction.
+
+    The first step makes the law of the loss smooth, so that a grid of losses does for what follows.
+    """
+    found, first = [], KINDS["gaussian"]
+    for direction in (WITH, WITHOUT):
+        losses, masses = first.losses(strength, direction)
+        grid = np.linspace(losses.min() - 3, losses.max() + 3, 1601)
+        past = [[first.event(strength)]]
+        best = best_analyst(past, grid, names, grants, epsilon, direction, more, fractions)
+        found.append((masses * np.interp(losses, grid, best)).sum())
+    return max(found)

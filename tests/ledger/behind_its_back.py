@@ -1,7 +1,10 @@
 """Ways to look at and change a ledger file that are not the library's."""
 
+import shutil
 import sqlite3
 from contextlib import closing
+
+from dptransfer.ledger.row_key import key_path
 
 
 def edit(path, *statements, keep_triggers=True):
@@ -22,3 +25,9 @@ def edit(path, *statements, keep_triggers=True):
 def query(path, sql):
     with closing(sqlite3.connect(path)) as connection:
         return connection.execute(sql).fetchall()
+
+
+def copied(path, place):
+    """A copy of a ledger with its key, as of a restored backup."""
+    shutil.copy(key_path(path), key_path(place))
+    return shutil.copy(path, place)

@@ -1,13 +1,9 @@
-import shutil
-import sqlite3
-from contextlib import closing
-from pathlib import Path
-
 import pytest
 
 from dptransfer.ledger import Ledger
 from dptransfer.privacy import Budget
 
+from .behind_its_back import copied
 from .samples import GAUSS
 
 
@@ -31,19 +27,4 @@ def template(tmp_path_factory):
 @pytest.fixture
 def path(template, tmp_path):
     """A ledger file with four entries."""
-    return shutil.copy(template, tmp_path / "ledger.sqlite")
-
-
-@pytest.fixture(scope="session")
-def older_template(tmp_path_factory):
-    """A ledger that a version with schema 1 wrote; 'Clinic' and 'clinic' are two accounts in it."""
-    path = tmp_path_factory.mktemp("ledger") / "older.sqlite"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(Path(__file__).with_name("schema_1.sql").read_text())
-    return path
-
-
-@pytest.fixture
-def older(older_template, tmp_path):
-    """A copy of it."""
-    return shutil.copy(older_template, tmp_path / "older.sqlite")
+    return copied(template, tmp_path / "ledger.sqlite")

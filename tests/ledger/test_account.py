@@ -2,9 +2,10 @@ import re
 import shlex
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from dptransfer.accounting import fits, guarantee_of
+from dptransfer.accounting import Requests, fits, guarantee_of
 from dptransfer.cli.options import budget_from
 from dptransfer.errors import ArgumentError, BudgetExceeded, LedgerError, PrivacyWarning, RelationMismatch
 from dptransfer.ledger import Charge, Ledger
@@ -12,7 +13,7 @@ from dptransfer.ledger.entry import stamped, written
 from dptransfer.ledger.store import Store
 from dptransfer.privacy import BestOfManyEvent, Budget, GaussianEvent, Relation, SampledGaussianEvent
 
-from .samples import ADD, GAUSS, REPLACE, Content, chosen
+from .samples import ADD, GAUSS, REPLACE, RULES_DELTA, Content, chosen
 
 
 def charge_until_refused(ledger, name, steps):
@@ -120,13 +121,17 @@ def test_what_is_spent_is_stated_as_asked_or_as_the_budget_does(ledger):
     ledger.charge("clinic-a", [chosen(0.5)], label="fit")
     assert (ledger.spent("clinic-a").delta, ledger.spent("clinic-a").relation) == (0.0, ADD)
     ledger.charge("clinic-a", [GAUSS], label="fit")
-    assert ledger.spent("clinic-a") == guarantee_of([chosen(0.5), GAUSS], 1e-5)
+    together = replace(guarantee_of([chosen(0.5), GAUSS], 1e-5 * RULES_DELTA), delta=1e-5)
+    assert ledger.spent("clinic-a").epsilon == pytest.approx(together.epsilon, rel=1e-9)
+    assert replace(ledger.spent("clinic-a"), epsilon=together.epsilon) == together
     ledger.set_budget("clinic-a", Budget(epsilon=9.0))  # says nothing about Gaussian noise
     assert ledger.spent("clinic-a").delta == 1e-5
     ledger.set_budget("clinic-a", Budget(epsilon=9.0, delta=1e-7, relation=REPLACE))
     assert (ledger.spent("clinic-a").delta, ledger.spent("clinic-a").relation) == (1e-7, REPLACE)
     asked = ledger.spent("clinic-a", delta=1e-6, relation=ADD)
-    assert asked == guarantee_of([chosen(0.5), GAUSS], 1e-6)
+    assert asked.epsilon == pytest.approx(
+        guarantee_of([chosen(0.5), GAUSS], 1e-6 * RULES_DELTA).epsilon, rel=1e-9
+    )
     assert asked.epsilon < ledger.spent("clinic-a").epsilon
 
 
@@ -230,10 +235,11 @@ def test_every_charge_and_the_overview_say_which_rule_counted(ledger):
 
 def test_the_owner_declares_a_rule_before_the_first_charge_and_not_after(ledger):
     tuned = BestOfManyEvent(((GaussianEvent(20.0, ADD),),), 5, 1.0)
-    budget = Budget(epsilon=1.0, delta=1e-5)
+    budget = Budget(epsilon=1.1, delta=1e-5)
     for name, rule in (("a", None), ("b", "renyi")):
         ledger.set_budget(name, budget, rule=rule)
-        ledger.charge(name, [GaussianEvent(9.0, ADD)], label="fit")
+        for _ in range(3):
+            ledger.charge(name, [GaussianEvent(9.0, ADD)], label="fit")
     with pytest.raises(BudgetExceeded, match="in the first request, or by the rule 'renyi'"):
         ledger.charge("a", [tuned], label="search")
     ledger.charge("b", [tuned], label="search")
@@ -269,7 +275,7 @@ def test_steps_without_a_price_are_refused_without_advice_to_change_the_kind_of_
     ledger.set_budget("clinic-a", Budget(epsilon=1.0, delta=1e-5))
     ledger.charge("clinic-a", [GAUSS], label="fit")
     with pytest.raises(BudgetExceeded, match=r"no bound when they are asked for after others.*ask for them"):
-        ledger.charge("clinic-a", [chosen(1000.0)], label="fit")
+        ledger.charge("clinic-a", [GaussianEvent(1e4, ADD, numeric_delta=1e-5)], label="fit")
 
 
 def test_tuning_is_refused_by_a_budget_in_rho_with_a_way_out(ledger):
@@ -280,3 +286,32 @@ def test_tuning_is_refused_by_a_budget_in_rho_with_a_way_out(ledger):
         ledger.charge("clinic-a", [tuned], label="search")
     ledger.charge("clinic-a", [SampledGaussianEvent(1.0, 0.01, 10, ADD)], label="linear-probe")
     assert ledger.spent("clinic-a").rho == pytest.approx(5.0)  # without amplification
+
+
+def test_what_is_stated_agrees_with_what_is_granted(ledger):
+    """One order for all requests: that of the budget, and not of what would have been enough."""
+    sampled = SampledGaussianEvent(4.0, 0.05, 100, ADD)
+    requests = Requests.of([[sampled]] * 12)
+    without = requests.guarantee(1e-5, ADD).epsilon
+    limit = next(e for e in np.linspace(without, 3 * without, 200) if not _same(requests, e, without))
+    ledger.set_budget("clinic-a", Budget(epsilon=float(limit), delta=1e-5))
+    for _ in range(12):
+        ledger.charge("clinic-a", [sampled], label="fit")
+    assert ledger.spent("clinic-a").epsilon == requests.guarantee(1e-5, ADD, limit).epsilon
+
+
+def _same(requests, limit, without):
+    return requests.guarantee(1e-5, ADD, limit).epsilon == without
+
+
+def test_before_the_first_charge_the_last_declared_rule_counts(ledger):
+    for rule in ("renyi", "gaussian", "renyi"):
+        ledger.set_budget("clinic-a", Budget(epsilon=9.0, delta=1e-5), rule=rule)
+    for _ in range(9):
+        ledger.charge("clinic-a", [GAUSS], label="fit")
+    assert "'renyi'" in ledger.datasets()[0].rule
+    ledger.set_budget("clinic-b", Budget(epsilon=9.0, delta=1e-5), rule="renyi")
+    ledger.set_budget("clinic-b", Budget(epsilon=9.0, delta=1e-5), rule="gaussian")
+    for _ in range(9):
+        ledger.charge("clinic-b", [GAUSS], label="fit")
+    assert "'gaussian'" in ledger.datasets()[1].rule

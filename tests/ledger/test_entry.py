@@ -1,5 +1,6 @@
 import json
 import math
+import os
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from dptransfer.errors import ArgumentError, LedgerTampered
 from dptransfer.ledger import DataSet
 from dptransfer.ledger.chain import Row
-from dptransfer.ledger.entry import read_entries, stamped, written
+from dptransfer.ledger.entry import _user, read_entries, require_readable, stamped, written
 from dptransfer.privacy import (
     BestOfManyEvent,
     Budget,
@@ -35,7 +36,9 @@ def closing(number, dataset=CLINIC, detail=""):
 
 
 def entries(*bodies):
-    return read_entries(Row(number, text, "00" * 32) for number, text in enumerate(bodies, start=1))
+    found = read_entries(Row(number, text, "00" * 32) for number, text in enumerate(bodies, start=1))
+    require_readable(found)
+    return found
 
 
 CHARGE = charge(STEP)
@@ -60,8 +63,14 @@ def test_what_is_written_reads_back_the_same():
         ('"noise_multiplier":4.0', '"noise_multiplier":1e-310'),
         ('"noise_multiplier":4.0', '"noise_multiplier":"4.0"'),
         ('"noise_multiplier":4.0', '"surprise":4.0'),
-        ('"kind":"gaussian"', '"kind":"magic"'),
+        ('"kind":"gaussian"', '"kind":7'),
+        ('"kind":"gaussian",', ""),
+        ('"user":', '"owner":'),
         ('"kind":"charge"', '"kind":"refund"'),
+        ('"kind":"charge"', '"kind":"charge","outcome":"released"'),
+        ('"kind":"charge"', '"kind":"charge","closed_by":1'),
+        ('"kind":"charge"', '"kind":"charge","detail":"done"'),
+        ('"events":', '"events":7,"steps":'),
         ('"label":"fit",', ""),
         ('"dataset":', '"data":'),
         ('"add/remove"', '"whatever"'),
@@ -114,19 +123,41 @@ def test_every_kind_of_event_is_kept(ledger):
     ledger.verify()
 
 
+def test_what_follows_is_read_onto_what_was_read_before():
+    rows = [Row(number, text, "00" * 32) for number, text in enumerate((CHARGE, CHARGE, CLOSING), start=1)]
+    before = read_entries(rows[:2])
+    after = read_entries(rows[2:], before)
+    assert after == read_entries(rows)
+    assert [one.outcome for one in before] == [None, None]  # what was handed out stays as it was
+    assert (after[0].outcome, after[0].closed_by, after[1]) == ("failed", 3, before[1])
+
+
+def test_a_user_without_a_name_is_a_number(monkeypatch):
+    import pwd
+
+    def nobody(number):
+        raise KeyError(number)
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    _user.cache_clear()
+    try:
+        assert _user() == f"user {os.geteuid()}"
+    finally:
+        _user.cache_clear()
+
+
 def test_a_charge_of_nothing_is_on_record():
     (charged,) = entries(charge(label="public-only"))
     assert (charged.events, charged.label) == ((), "public-only")
 
 
-def test_the_bytes_of_a_plain_charge_stay_what_they_were():
-    """Chains hash them: a field that came later must not show where nobody uses it."""
+def test_a_plain_charge_has_these_bytes_and_no_others():
     fields = written([GaussianEvent(4.0, ADD, label="class sums")])
     assert json.dumps(fields, sort_keys=True, separators=(",", ":")) == (
         '[{"kind":"gaussian","label":"class sums","noise_multiplier":4.0,"numeric_epsilon":0.0,'
         '"relation":"add/remove","scale":4.0,"sensitivity":1.0}]'
     )
-    assert set(json.loads(CHARGE)) == {*"dataset events kind label name process time version".split()}
+    assert set(json.loads(CHARGE)) == {*"dataset events kind label name process time user version".split()}
 
 
 def test_an_event_that_json_would_not_return_unchanged_is_refused(ledger):

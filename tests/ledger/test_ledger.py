@@ -2,6 +2,7 @@ import copy
 import math
 import pickle
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import platformdirs
@@ -22,15 +23,15 @@ from dptransfer.errors import (
 )
 from dptransfer.ledger import BudgetChange, Charge, Closing, DataSet, Ledger
 from dptransfer.ledger.entry import UNFINISHED
-from dptransfer.privacy import Budget
+from dptransfer.privacy import Budget, GaussianEvent
 
 from .racers import GRANTED, REFUSED, charge_and_die, charge_once
-from .samples import GAUSS, Content, chosen
+from .samples import ADD, GAUSS, Content, chosen
 
 
 def three_and_no_more():
     """A budget that three of the racers' charges fit and four do not."""
-    budget = Budget(epsilon=guarantee_of([GAUSS] * 3, 1e-5).epsilon * 1.001, delta=1e-5)
+    budget = Budget(epsilon=guarantee_of([GAUSS] * 3, 1e-5).epsilon * 1.005, delta=1e-5)
     assert fits([GAUSS] * 3, budget)
     assert not fits([GAUSS] * 4, budget)
     return budget
@@ -107,6 +108,23 @@ def test_what_two_runs_might_share_is_no_number_of_a_run(ledger, word):
     with pytest.raises(ArgumentError, match="random number"):
         ledger.charge("clinic-a", [GAUSS], label="fit", workspace=word)
     assert ledger.history() == []
+
+
+def test_a_number_of_a_run_is_for_its_own_steps_label_and_data_set_alone(ledger):
+    number = "5e" * 16
+    paid = ledger.charge("clinic-a", [GAUSS], label="fit", workspace=number)
+    assert ledger.charge("clinic-a", [GAUSS], label="fit", workspace=number).entry == paid.entry
+    other = GaussianEvent(GAUSS.noise_multiplier * (1 - 1e-9), ADD, label=GAUSS.label)
+    for name, events, label in (
+        ("clinic-a", [other], "fit"),
+        ("clinic-a", [GAUSS, GAUSS], "fit"),
+        ("clinic-a", [], "fit"),
+        ("clinic-a", [GAUSS], "another fit"),
+        ("clinic-b", [GAUSS], "fit"),
+    ):
+        with pytest.raises(LedgerError, match="workspace"):
+            ledger.charge(name, events, label=label, workspace=number)
+    assert len(ledger.history()) == 1
 
 
 def test_a_refused_charge_leaves_no_trace(ledger):
@@ -294,7 +312,7 @@ def test_a_copy_of_a_ledger_is_the_same_ledger(ledger):
 
 def test_the_package_exports_what_it_says():
     found = {name for name, value in vars(dptransfer.ledger).items() if not name.startswith("_")}
-    modules = {"account", "chain", "entry", "ledger", "register", "schema", "sketch", "store", "summary"}
+    modules = {path.stem for path in Path(dptransfer.ledger.__file__).parent.glob("[a-z]*.py")}
     assert found - modules == set(dptransfer.ledger.__all__)
     assert dptransfer.ledger.__all__ == sorted(dptransfer.ledger.__all__)
 

@@ -5,12 +5,11 @@ import pytest
 
 from dptransfer.data.embeddings import PrivateEmbeddings
 from dptransfer.errors import BudgetExceeded, LedgerError, RowsOnRecord
-from dptransfer.ledger import Ledger, Receipt
+from dptransfer.ledger import Ledger
 from dptransfer.ledger.register import folded
 from dptransfer.privacy import Budget
 
-from .behind_its_back import query
-from .samples import GAUSS, Content, chosen
+from .samples import GAUSS, chosen
 
 X = np.random.default_rng(0).normal(size=(400, 24))
 STRANGERS = np.random.default_rng(1).normal(size=(400, 24))
@@ -150,42 +149,6 @@ def test_a_charge_that_came_in_between_counts(ledger):
     assert [entry.label for entry in ledger.history()[1:]] == ["meanwhile"]
 
 
-def test_accounts_of_an_older_ledger_whose_names_fold_to_one_are_one(older):
-    ledger = Ledger(older)
-    clinic, nameless, other = ledger.datasets()
-    assert (clinic.dataset.name, clinic.charges, clinic.merged) == ("Clinic", 2, ("clinic",))
-    assert clinic.budget == Budget(epsilon=1.2)  # the last that was set, not 2.0
-    assert clinic.spent.epsilon == pytest.approx(1.0)
-    assert [(one.charges, one.merged) for one in (nameless, other)] == [(1, ()), (1, ())]
-    with pytest.raises(BudgetExceeded):
-        ledger.charge("clinic", [chosen(0.5)], label="fit")
-    ids = {entry[0] for entry in query(older, "SELECT json_extract(body, '$.dataset') FROM entries")}
-    assert {ledger.find(one[:12]).name for one in ids} == {"Clinic", None, "other"}
-    receipt = ledger.charge("CLINIC", [chosen(0.1)], label="fit")
-    ledger.complete(receipt)
-    assert receipt.dataset == clinic.dataset.id
-    assert len(ledger.history("clinic")) == 8
-    assert len(ledger.history(Content("ab" * 32))) == 1
-
-
-def test_a_receipt_of_an_older_ledger_still_closes_its_charge(older):
-    ledger = Ledger(older)
-    charge = ledger.history("other")[0]
-    ledger.complete(Receipt(charge.number, charge.hash, charge.dataset.id, charge.label, charge.time))
-    assert ledger.history("other")[0].status == "released"
-
-
-def test_a_data_set_of_another_ledger_is_refused(older):
+def test_a_data_set_of_another_ledger_is_refused(path):
     with pytest.raises(LedgerError, match="holds in one ledger only"):
-        Ledger.in_memory().budget_of(Ledger(older).find("other"))
-
-
-def test_the_ledger_tells_its_owner_whether_a_charge_was_for_these_rows(ledger):
-    """Only that charge counts: rows of a later test under the same name were not fitted on."""
-    one = charge(ledger, X, "clinic-a")
-    two = charge(ledger, X, "clinic-a")
-    charge(ledger, STRANGERS, "clinic-a")
-    for head in (one.head, two.head):
-        assert ledger.charged_for(X[:20], head)
-        assert not ledger.charged_for(STRANGERS, head)
-    assert not ledger.charged_for(X, "0" * 64)
+        Ledger.in_memory().budget_of(Ledger(path).find("clinic-a"))

@@ -3,60 +3,13 @@ import sqlite3
 import stat
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from dptransfer.data.embeddings import PrivateEmbeddings
-from dptransfer.errors import BudgetExceeded, LedgerError, LedgerTampered
+from dptransfer.errors import LedgerError, LedgerTampered
 from dptransfer.ledger import Ledger, schema
+from dptransfer.ledger.row_key import key_path
 
-from .behind_its_back import query
-from .samples import GAUSS, chosen
-
-
-def version(path):
-    return query(path, "SELECT value FROM meta WHERE name = 'schema'")[0][0]
-
-
-def test_an_older_ledger_is_read_and_refuses_as_it_is(older):
-    before = older.read_bytes()
-    ledger = Ledger(older)
-    ledger.verify()
-    assert len(ledger.history()) == 8
-    with pytest.raises(BudgetExceeded):
-        ledger.charge("Clinic", [chosen(9.0)], label="fit")
-    assert version(older) == "1"
-    assert older.read_bytes() == before
-
-
-def test_the_first_charge_makes_an_older_ledger_current_and_leaves_its_entries(older):
-    entries = query(older, "SELECT * FROM entries")
-    ledger = Ledger(older)
-    rows = PrivateEmbeddings(
-        np.random.default_rng(0).normal(size=(9, 20)), [0] * 9, classes=[0, 1], name="new"
-    )
-    ledger.charge(rows, [GAUSS], label="fit")
-    assert version(older) == "4"
-    assert query(older, "SELECT * FROM entries")[:8] == entries
-    Ledger(older).verify(known_head=entries[-1][2])
-    with pytest.raises(sqlite3.IntegrityError, match="append-only"):  # the trigger is back
-        query(older, "UPDATE meta SET value = '1' WHERE name = 'schema'")
-
-
-def test_an_upgrade_that_is_interrupted_has_not_happened(older, monkeypatch):
-    before = older.read_bytes()
-
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    ledger = Ledger(older)
-    with monkeypatch.context() as patch:
-        patch.setattr("dptransfer.ledger.ledger.stamped", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            ledger.charge("new", [GAUSS], label="fit")
-    assert older.read_bytes() == before
-    ledger.charge("new", [GAUSS], label="fit")
-    assert version(older) == "4"
+from .samples import GAUSS
 
 
 @pytest.mark.parametrize("left", [b"", b"S", b"SQLite format 3\0", bytes(511)])
@@ -96,12 +49,12 @@ def test_a_file_without_tables_or_without_a_header_is_no_new_ledger(path):
 def test_a_ledger_is_made_in_one_move(tmp_path, monkeypatch):
     path = tmp_path / "ledger"
     with monkeypatch.context() as patch:
-        patch.setattr(schema.secrets, "token_bytes", lambda size: 1 / 0)  # in the middle of making it
+        patch.setattr(schema.secrets, "token_bytes", lambda size=32: 1 / 0)  # in the middle of making it
         with pytest.raises(ZeroDivisionError):
             Ledger(path)
     assert list(tmp_path.iterdir()) == []
     ledger = Ledger(path)
-    assert list(tmp_path.iterdir()) == [path]
+    assert sorted(tmp_path.iterdir()) == [path, key_path(path)]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert (ledger.is_new, Ledger(path).is_new, Ledger.in_memory().is_new) == (True, False, False)
 
@@ -112,11 +65,10 @@ def test_a_ledger_that_another_process_made_first_is_not_replaced(tmp_path, monk
     real = os.link
 
     def link(draft, place):
-        if not path.exists():
-            other = tmp_path / "other"
+        if place == path and not path.exists():
             monkeypatch.setattr(os, "link", real)
-            Ledger(other).charge("clinic-a", [GAUSS], label="fit")
-            os.rename(other, path)
+            Ledger(path).charge("clinic-a", [GAUSS], label="fit")
+            monkeypatch.setattr(os, "link", link)
         if not links:
             raise PermissionError
         real(draft, place)
@@ -133,7 +85,7 @@ def test_a_disk_without_hard_links_will_do(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "link", link)
     assert Ledger(tmp_path / "ledger").is_new
-    assert list(tmp_path.iterdir()) == [tmp_path / "ledger"]
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "ledger", key_path(tmp_path / "ledger")]
     assert not Ledger(tmp_path / "ledger").is_new
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dptransfer.ledger.sketch import KEPT, Sketch, sketch_of
+from dptransfer.ledger.sketch import KEPT, SHARE, Sketch, sketch_of
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 WIDTHS = (4, 16, 40, 384)
@@ -42,10 +42,10 @@ def test_rows_are_known_again_in_any_disguise_and_strangers_are_not(width):
 
 @pytest.mark.parametrize("name", [name for name in DISGUISES if name != "three of them"])
 def test_a_sample_is_enough_to_know_many_rows_again(name):
-    rows = people(0, 5000)
+    rows = people(0, 2 * KEPT)
     assert len(sketch_of(rows, KEY).hashes) == KEPT
     assert overlap(rows, DISGUISES[name](rows))
-    assert not overlap(people(1, 5000), DISGUISES[name](rows))
+    assert not overlap(people(1, 2 * KEPT), DISGUISES[name](rows))
 
 
 def test_wide_rows_are_known_again_at_another_length():
@@ -55,7 +55,7 @@ def test_wide_rows_are_known_again_at_another_length():
 
 
 def test_a_small_overlap_is_none():
-    """One row in a hundred is below the threshold of one in twenty: P(Bin(256, 0.01) >= 13) < 3e-6."""
+    """One row in a hundred is below the threshold of one in twenty."""
     rows = people(0, 2000)
     assert not overlap(rows, np.vstack([rows[:20], people(1, 1980)]))
     assert overlap(rows, np.vstack([rows[:400], people(1, 1600)]))
@@ -67,24 +67,24 @@ def test_a_small_part_of_a_large_set_is_compared_as_far_as_both_samples_reach():
     assert part.overlaps(whole)
 
 
-def test_five_rows_of_six_keep_their_cells_in_float16():
+def test_nine_rows_of_ten_keep_their_cells_in_float16():
     for width in WIDTHS:
         rows = people(0, 4000, width)
         whole, copy = sketch_of(rows, KEY), sketch_of(rows.astype(np.float16), KEY)
         reach = min(whole.hashes[-1], copy.hashes[-1])
         both = [{one for one in sketch.hashes if one <= reach} for sketch in (whole, copy)]
-        # of at least 200 draws with chance 5/6 fewer than 0.6 agree with probability under 1e-12
-        assert min(map(len, both)) >= 200
-        assert len(both[0] & both[1]) > 0.6 * len(both[0])
+        # of at least 3600 draws with chance 9/10 fewer than 0.87 agree with probability under 1e-8
+        assert min(map(len, both)) >= 3600
+        assert len(both[0] & both[1]) > 0.87 * len(both[0])
 
 
 def test_the_rates_in_the_docstring():
-    kept = 5 / 6
-    assert (1 - kept / 5) ** KEPT < 6e-21
-    assert (1 - kept / 50) ** KEPT < 0.014
-    assert binom.cdf(12, KEPT, kept / 5) < 4e-9
-    assert binom.cdf(12, KEPT, kept / 10) < 0.018
-    assert binom.sf(12, KEPT, 0.01) < 3e-6
+    kept = 9 / 10
+    assert binom.cdf(KEPT // SHARE, KEPT, kept / 10) < 1e-30
+    assert binom.sf(KEPT // SHARE, KEPT, 0.01) < 1e-100
+    expected = KEPT / 50_000 * kept * 100
+    assert 14.7 < expected < 14.8
+    assert np.exp(-expected) < 4e-7
 
 
 def test_rows_without_content_make_no_strangers_alike():
@@ -102,7 +102,7 @@ def test_rows_without_content_make_no_strangers_alike():
 
 def test_another_ledger_has_other_hashes():
     mine, theirs = sketch_of(people(0), KEY), sketch_of(people(0), OTHER_KEY)
-    assert not set(mine.hashes) & set(theirs.hashes)
+    assert not set(mine.hashes.tolist()) & set(theirs.hashes.tolist())
 
 
 def test_rows_are_read_a_chunk_at_a_time():
@@ -123,9 +123,9 @@ def test_rows_are_read_a_chunk_at_a_time():
 
 
 def test_what_is_written_reads_back_and_nothing_else_does():
-    sketch = sketch_of(people(0, 5000), KEY)
+    sketch = sketch_of(people(0, 2 * KEPT), KEY)
     assert Sketch.from_text(sketch.to_text()) == sketch
-    assert len(sketch.to_text()) < 3000
+    assert len(sketch.to_text()) < 90_000
     wrong = ["", "????", "AAAA", Sketch((2, 1)).to_text(), Sketch((1, 1)).to_text(), "é"]
     for text in [*wrong, Sketch(tuple(range(KEPT + 1))).to_text()]:
         with pytest.raises(ValueError):  # noqa: PT011  # of several kinds, all of which void the entry

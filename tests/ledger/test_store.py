@@ -37,8 +37,8 @@ def test_each_ledger_has_its_own_random_key_and_so_its_own_ids(tmp_path):
 
 
 def test_a_newer_schema_is_refused_with_the_advice_to_upgrade(path):
-    edit(path, "UPDATE meta SET value = '5' WHERE name = 'schema'")
-    with pytest.raises(LedgerError, match=r"has schema 5\. Upgrade dptransfer") as caught:
+    edit(path, "UPDATE meta SET value = '2' WHERE name = 'schema'")
+    with pytest.raises(LedgerError, match=r"has schema 2\. Upgrade dptransfer") as caught:
         Ledger(path)
     assert not isinstance(caught.value, LedgerTampered)
 

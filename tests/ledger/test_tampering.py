@@ -5,11 +5,12 @@ from contextlib import closing
 import pytest
 
 from dptransfer.errors import LedgerTampered
-from dptransfer.ledger import Ledger
+from dptransfer.ledger import Ledger, chain, entry
 from dptransfer.ledger.chain import Row, link, sealed
+from dptransfer.ledger.schema import chain_key
 from dptransfer.privacy import Budget
 
-from .behind_its_back import edit, query
+from .behind_its_back import copied, edit, query
 from .samples import GAUSS
 
 
@@ -57,6 +58,9 @@ def test_the_database_itself_refuses_to_change_or_delete_entries(path, statement
         ["INSERT INTO entries SELECT 5, body, hash FROM entries WHERE number = 4"],
         [("UPDATE meta SET value = ? WHERE name = 'key'", ("00" * 32,))],
         ["UPDATE meta SET value = 'no key' WHERE name = 'key'"],
+        [("UPDATE meta SET value = ? WHERE name = 'row_key'", ("00" * 32,))],
+        ["UPDATE meta SET value = 'no key' WHERE name = 'row_key'"],
+        ["DELETE FROM meta WHERE name = 'row_key'"],
         ["DELETE FROM meta WHERE name = 'key'"],
         ["DELETE FROM meta WHERE name = 'tail'"],
         ["UPDATE meta SET value = 'none' WHERE name = 'tail'"],
@@ -108,9 +112,53 @@ def test_an_older_copy_put_back_is_noticed_by_a_running_process_and_by_a_known_h
         fresh.verify(known_head=head)
 
 
+def test_an_older_copy_that_went_on_by_itself_is_noticed_by_a_running_process(path, tmp_path):
+    """It is as long as what was seen, or longer, and a perfect ledger."""
+    copied(path, tmp_path / "old")
+    ledger = Ledger(path)
+    ledger.charge("clinic-a", [GAUSS], label="fit")
+    for _ in range(2):
+        Ledger(tmp_path / "old").charge("clinic-b", [GAUSS], label="fit")
+        shutil.copy(tmp_path / "old", path)
+        for use in (lambda: ledger.charge("clinic-a", [GAUSS], label="fit"), ledger.datasets, ledger.verify):
+            with pytest.raises(LedgerTampered, match="older copy"):
+                use()
+
+
+def test_another_ledger_in_its_place_is_noticed_before_anything_is_on_record(tmp_path):
+    one, two = Ledger(tmp_path / "one"), Ledger(tmp_path / "two")
+    assert one.datasets() == []
+    copied(two.path, one.path)
+    with pytest.raises(LedgerTampered, match="older copy"):
+        one.charge("clinic-a", [GAUSS], label="fit")
+
+
+def test_what_a_process_has_seen_is_compared_byte_by_byte_and_only_the_rest_is_hashed(tmp_path, monkeypatch):
+    ledger = Ledger(tmp_path / "ledger")
+    for _ in range(40):
+        ledger.complete(ledger.charge("clinic-a", [GAUSS], label="fit"))
+    hashed, read = [], []
+    plain, reader = chain.link, entry._read
+    monkeypatch.setattr(chain, "link", lambda *given: hashed.append(1) or plain(*given))
+    monkeypatch.setattr(entry, "_read", lambda row, *key: read.append(row.number) or reader(row, *key))
+    Ledger(ledger.path).charge("clinic-a", [GAUSS], label="fit")
+    assert (len(hashed) > 80, len(read)) == (True, 80)  # so the checks below can fail
+    hashed.clear(), read.clear()
+    ledger.charge("clinic-a", [GAUSS], label="fit")
+    assert (len(hashed) < 8, read) == (True, [80, 81])  # its own last one, and that of the other process
+
+
+def test_an_edit_of_what_was_seen_is_noticed_also_where_its_hash_stays(path):
+    ledger = Ledger(path)
+    ledger.charge("clinic-a", [GAUSS], label="fit")
+    edit(path, "UPDATE entries SET body = replace(body, '4.0', '9.0') WHERE number = 2")
+    with pytest.raises(LedgerTampered, match="entry 2 does not follow"):
+        ledger.charge("clinic-a", [GAUSS], label="fit")
+
+
 def forge(path, body):
     """Append an entry whose chain is right and whose content is anything: the key is in the file."""
-    key = bytes.fromhex(query(path, "SELECT value FROM meta WHERE name = 'key'")[0][0])
+    key = chain_key(dict(query(path, "SELECT name, value FROM meta")))
     rows = [Row(*row) for row in query(path, "SELECT number, body, hash FROM entries ORDER BY number")]
     row = Row(len(rows) + 1, body, link(key, rows[-1].hash, body))
     tail = sealed(key, row.number, row.hash)
@@ -127,6 +175,6 @@ def test_an_unreadable_entry_voids_the_ledger_even_when_the_chain_holds(path):
     ledger = Ledger(path)
     ledger.verify()
     forge(path, body.replace('"noise_multiplier":4.0', '"noise_multiplier":NaN'))
-    for use in (ledger.verify, lambda: ledger.charge("clinic-a", [GAUSS], label="fit")):
+    for use in (ledger.verify, ledger.datasets, lambda: ledger.charge("clinic-b", [GAUSS], label="fit")):
         with pytest.raises(LedgerTampered, match="entry 6 is not"):
             use()

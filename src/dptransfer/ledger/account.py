@@ -86,7 +86,7 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
         if not whole.fit(self.budget):
             past = self._requests(self.budget.relation)
             raise BudgetExceeded(_refusal(self, self.budget, past, whole, new))
-        return _counted_by(whole, self.budget.currency, pure=whole.pure <= self.budget.amount)
+        return _counted_by(whole, self.budget.currency, self.budget.delta, self.budget.epsilon)
 
     def require_restatable(self, new: Sequence[Event] = ()) -> None:
         """Raise unless charges and new steps can be stated for the account's unit, under some relation."""
@@ -128,8 +128,7 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
         if delta is None:
             pure = pure_epsilon_of(requests.events) is not None
             delta = (limit.delta if limit else 0.0) or (0.0 if pure else QUOTED_DELTA)
-        compared = limit.epsilon if limit is not None and limit.delta == delta else None
-        spent = requests.guarantee(delta, relation, compared)
+        spent = requests.guarantee(delta, relation, self._limit_at(delta))
         unit, assumed = self.unit or Unit.ROW, spent.assumptions
         if unit is Unit.PERSON and self._has_steps_on_rows:
             assumed += (f"nobody has more than {self.most_rows_per_person} rows, as the data owner declared",)
@@ -148,7 +147,8 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
             currency = "epsilon" if self.budget is None else self.budget.currency
             if getattr(spent, currency) is None:
                 currency = "epsilon"
-            rule = _counted_by(requests, currency, pure=spent.delta == 0)
+            limit_there = self._limit_at(spent.delta)
+            rule = _counted_by(requests, currency, spent.delta, limit_there)
             at = f" at delta {number(spent.delta)}" if spent.delta and currency == "epsilon" else ""
             already = f"{currency} {rounded_up(getattr(spent, currency))}{at}"
             already += f" ({spent.relation.words(spent.unit)}) is spent"
@@ -166,6 +166,10 @@ the budget with: dptransfer ledger budget clinic-a --epsilon 1.3 --delta 0
             unit=self.unit,
             most_rows_per_person=self.most_rows_per_person,
         )
+
+    def _limit_at(self, delta: float) -> float | None:
+        """The budget's ε, where its δ is this one."""
+        return self.budget.epsilon if self.budget is not None and self.budget.delta == delta else None
 
     def _requests(self, relation: Relation, new: Sequence[Event] = ()) -> Requests:
         """Past charges, and a new one, as requests for the account's unit under one relation."""
@@ -235,14 +239,22 @@ def _account(entries: Sequence[Entry]) -> Account:
     )
 
 
-def _counted_by(requests: Requests, currency: str, *, pure: bool) -> str:
-    """How these requests add up in a currency, in words; `pure` if it is the sum of ε that counts."""
+_WORDS = {
+    "one": "one request, composed exactly",
+    "basic": "basic composition, the sum of each request's epsilon at a share of delta",
+    "gaussian": "the rule 'gaussian' (the first request exactly, later ones in mu squared)",
+    "renyi": "the rule 'renyi' (one order for all requests)",
+}
+
+
+def _counted_by(requests: Requests, currency: str, delta: float, limit: float | None) -> str:
+    """How these requests add up in a currency, in words; in ε by what gives the smallest at this δ."""
     if not requests.later:
-        return "one request, composed exactly"
-    if currency != "epsilon" or pure:
+        return _WORDS["one"]
+    if currency != "epsilon":
         return f"the sum of {currency}" + (" squared" if currency == "mu" else "")
-    words = {"gaussian": "the first request exactly, later ones in mu squared"}
-    return f"the rule '{requests.rule}' ({words.get(requests.rule, 'one order for all requests')})"
+    by = requests.counted_by(delta, limit)
+    return "the sum of epsilon" if by == "sum" else _WORDS[by]
 
 
 def _refusal(account: Account, budget: Budget, past: Requests, whole: Requests, new: Sequence[Event]) -> str:
@@ -269,7 +281,8 @@ def _refusal(account: Account, budget: Budget, past: Requests, whole: Requests, 
         )
     remedy = _command(account, budget, currency, rounded_up(reached), budget.delta)
     at = "" if pure or budget.flavour != "approximate" else f" at delta {number(budget.delta)}"
-    rule = f", by {_counted_by(whole, currency, pure=pure)}" if whole.later else ""
+    by = _counted_by(whole, currency, budget.delta, budget.epsilon)
+    rule = f", by {by}" if whole.later else ""
     hint = ""
     if rule and at and whole.rule == "gaussian" and not is_gaussian(whole.later[-1]):
         hint = " Steps other than Gaussian ones often cost less in the first request, or by the rule 'renyi'."

@@ -10,14 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import numpy as np
 import platformdirs
+from numpy.typing import NDArray
 
 from dptransfer import _check
 from dptransfer.accounting import Rule, heed
 from dptransfer.accounting.requests import RULES
 from dptransfer.document import escape_html
-from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, LedgerTampered
+from dptransfer.errors import ArgumentError, DPTransferError, LedgerError, LedgerTampered, UnknownCharge
 from dptransfer.ledger.account import Account
+from dptransfer.ledger.chain import Row
 from dptransfer.ledger.entry import (
     OUTCOMES,
     Charge,
@@ -26,12 +29,15 @@ from dptransfer.ledger.entry import (
     Entry,
     Receipt,
     read_entries,
+    require_readable,
     stamped,
     words,
     written,
 )
+from dptransfer.ledger.overlap import OpenData, sketches_of, source_sketch
 from dptransfer.ledger.register import AnyDataSet, Register, identity_of, rows_on_record
-from dptransfer.ledger.sketch import sketch_of
+from dptransfer.ledger.sealed_sketch import sealed_sketch
+from dptransfer.ledger.statement import stated_cost
 from dptransfer.ledger.store import Chain, Store
 from dptransfer.privacy import Budget, Event, Guarantee, Relation, Unit
 
@@ -62,13 +68,14 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
 
     Args:
         path: the file; made, readable by its owner only, when there is none, which is logged as a warning.
-        strict_names: let names alone decide. Rows are not looked at before the charge, and rows that are on
+        strict_names: let names alone decide. Rows are not compared before the charge, and rows that are on
             record under another name are not recognised, then or later.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, strict_names: bool = False) -> None:
         self._store = Store(Path(path))
         self._strict_names = strict_names
+        self._read: tuple[bytes | None, list[Row], list[Entry]] = (None, [], [])
 
     @classmethod
     def in_memory(cls, *, strict_names: bool = False) -> Ledger:
@@ -76,12 +83,18 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         ledger = cls.__new__(cls)
         ledger._store = Store(None)
         ledger._strict_names = strict_names
+        ledger._read = (None, [], [])
         return ledger
 
     @classmethod
     def default(cls, *, strict_names: bool = False) -> Ledger:
         """The user's ledger, at `default_path()`."""
         return cls(cls.default_path(), strict_names=strict_names)
+
+    @classmethod
+    def default_if_there(cls) -> Ledger | None:
+        """The user's ledger; None where there is no such file, which is not made."""
+        return cls.default() if cls.default_path().is_file() else None
 
     @staticmethod
     def default_path() -> Path:
@@ -139,6 +152,7 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         label: str,
         new_data_set: bool = False,
         workspace: str | None = None,
+        beside: Any = None,
     ) -> Receipt:
         """Record that `events` are about to run on `dataset`, or refuse; call it before they do.
 
@@ -148,16 +162,20 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
 
         Args:
             dataset: what will be read. If it has rows they are sketched first, to tell whether they are on
-                record under another name; not under `strict_names`, nor where nothing is spent. One without
-                a name has its content digested.
+                record under another name; not under `strict_names`, nor where nothing is spent, unless there
+                are public data to compare them with. One without a name has its content digested.
             events: what will run, under any relation that can be stated under the budget's.
             label: what it is for, such as the name of the method.
             new_data_set: the owner's word that rows on record elsewhere are other people's here. It is
                 recorded, and not asked for again between the same data sets.
             workspace: random number of a run that goes on where it was interrupted. If it was charged for
                 already, that charge is returned and nothing is added.
+            beside: public data, with the shots at their side, that go into the same run. They must not have
+                rows or sources of `dataset`, nor of any data set on record; the latter not under
+                `strict_names`, and of other data sets not under `new_data_set`.
 
         Raises:
+            PrivateOverlap: public data are private. For the owner only.
             BudgetExceeded: past and new events together do not fit the budget.
             RowsOnRecord: another data set holds these rows, or a good part of them. For the owner only.
             RelationMismatch: a replace-one event meets an add/remove budget, or an event cannot be restated
@@ -172,9 +190,10 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             )
         events, label = tuple(events), words("label", label)
         steps = written(events)
+        key = self._store.key  # without it nothing is charged
         identity = identity_of(dataset)
         with self._store.transaction() as chain:  # prices may take a while, and nobody should wait for them
-            register = _register(chain)
+            register = self._register(chain, key)
             account = register.account(identity)
             paid = register.paid(workspace)
             if paid is not None:
@@ -186,31 +205,41 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
                 return Receipt(
                     paid.number, paid.hash, paid.dataset.id, label, paid.time, paid.outcome is not None
                 )
-            rule = account.require_room(events)
-            settled = chain.head
-        sketch = None
-        if events and not self._strict_names and not isinstance(dataset, str | DataSet):
-            rows = getattr(dataset, "rows", getattr(dataset, "pixels", None))
-            # This may take a while, so it happens outside of any transaction.
-            sketch = None if rows is None else sketch_of(rows, self._store.key)
+            rule, cost, settled = account.require_room(events), stated_cost(account, events), account
+        if events and hasattr(dataset, "require_content"):
+            dataset.require_content()
+        sketch = sources = None
+        # This may take a while, so it happens outside of any transaction.
+        data = OpenData([beside], key)
+        has_rows = not isinstance(dataset, str | DataSet)
+        if has_rows and (data or (events and not self._strict_names)):
+            sketch, sources = sketches_of(dataset, key, data)
+        if self._strict_names or not events:
+            sketch = sources = None
         with self._store.transaction(write=True) as chain:
-            register = _register(chain)
+            register = self._register(chain, key)
             account = register.account(identity)
-            if chain.head != settled:
-                rule = account.require_room(events)
-            holders = [] if sketch is None else register.holders(sketch, account.dataset)
+            if account != settled:  # others may have charged it, or changed its limit, meanwhile
+                rule, cost = account.require_room(events), stated_cost(account, events)
+            if data and not self._strict_names:
+                register.require_none_private(data, account.dataset, new_data_set)
+            holders = register.holders(sketch, sources, account.dataset)
             if holders and not new_data_set:
                 raise rows_on_record(holders)
-            known = any(charge.sketch == sketch for charge in account.charges)
+            known = {charge.sketch for charge in account.charges} | {
+                charge.sources for charge in account.charges
+            }
             fields = stamped(
                 "charge",
                 account.dataset,
                 label=label,
                 events=steps,
                 rule=rule,
-                sketch=None if known or sketch is None else sketch.to_text(),
+                sketch=None if sketch is None or sketch in known else sealed_sketch(sketch, key),
+                sources=None if sources is None or sources in known else sealed_sketch(sources, key),
                 apart_from=[one.id for one in holders] or None,
                 workspace=workspace,
+                **cost,
             )
             row = chain.append(fields)
         return Receipt(row.number, row.hash, account.dataset.id, label, fields["time"])
@@ -222,13 +251,35 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         """
         self._read_account(dataset).require_room(tuple(events))
 
+    def require_new_sources(
+        self, digests: NDArray[np.uint64] | None, name: str | None, *, new_data_set: bool = False
+    ) -> None:
+        """Raise RowsOnRecord where a charge would, by the files or texts that are still to be encoded.
+
+        Nothing is recorded, and the charge asks again. Without a name the account is only known by the rows:
+        then this asks the accounts that have a name, for none of them would be the one that is charged.
+
+        Args:
+            digests: of the files or texts (`data.source_digests`); None asks nothing.
+            name: of the data set that would be charged.
+            new_data_set: the owner's word that examples on record are other people's.
+        """
+        if digests is None or new_data_set or self._strict_names:
+            return
+        sketch = source_sketch(digests, self._store.key)
+        register = self._read_register()
+        own = _own(register, name) or DataSet("", None)
+        holders = [one for one in register.holders(None, sketch, own) if name or one.name]
+        if holders:
+            raise rows_on_record(holders)
+
     def complete(
         self, receipt: Receipt, outcome: Literal["released", "failed"] = "released", detail: str = ""
     ) -> None:
         """Record how a charge ended. A failed run gives nothing back: rows may have been read."""
         _check.one_of("outcome", outcome, OUTCOMES)
         with self._store.transaction(write=True) as chain:
-            entries = read_entries(chain.rows)
+            entries = self._entries(chain)
             charge = entries[receipt.entry - 1] if 0 < receipt.entry <= len(entries) else None
             if not isinstance(charge, Charge) or charge.hash != receipt.head:
                 raise LedgerError(
@@ -283,10 +334,11 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
             most_rows_per_person = _check.whole("most_rows_per_person", most_rows_per_person)
         heed(budget, stacklevel=2)
         declared = None if rule is None else cast(Rule, _check.one_of("rule", rule, RULES))
+        key = self._store.key  # names that are new get an id by it
         limit = {"budget": budget.to_dict(), "note": str(note), "rule": declared}
         identity = identity_of(dataset)
         with self._store.transaction(write=True) as chain:
-            account = _register(chain).account(identity)
+            account = self._register(chain, key).account(identity)
             if declared is not None:
                 account.require_rule(declared)
             unit = unit or account.unit or Unit.ROW
@@ -323,17 +375,14 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         """Every entry in order, or those of one data set; each charge says how it ended."""
         register = self._read_register()
         if dataset is None:
-            return register.entries
+            return list(register.entries)
         own = register.account(identity_of(dataset)).dataset
         return [entry for entry in register.entries if entry.dataset == own]
 
     def datasets(self) -> list[DatasetSummary]:
         """Every data set on record, with what is spent and allowed."""
         register = self._read_register()
-        return [
-            replace(account.summary(), merged=register.merged(account.dataset))
-            for account in register.accounts.values()
-        ]
+        return [_summary(account) for account in register.accounts.values()]
 
     def find(self, name_or_prefix: str) -> DataSet:
         """The data set with that name, or the only one whose id begins like that (six digits or more).
@@ -345,27 +394,45 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
         """
         return self._read_register().find(name_or_prefix)
 
-    def charged_for(self, rows: Any, head: str) -> bool:
-        """Whether the charge that `head` names was made for these rows, or for a good part of them.
+    def require_unrelated(
+        self,
+        *data: Any,
+        private: AnyDataSet | None = None,
+        fit: str | None = None,
+        new_data_set: bool = False,
+    ) -> None:
+        """Raise if data that are to be public, or to be tested without protection, are private.
 
-        It goes by sketches (`ledger.sketch`), like the refusal of rows on record, and is for the owner's eyes
-        alone. False, too, where no such charge is on record here, or was made under `strict_names`.
+        It goes by rows and by sources (`ledger.overlap`), and is for the owner's eyes alone. Nothing is
+        recorded. Data sets on record are not looked at under `strict_names`.
+
+        Args:
+            data: public data, or arrays of rows.
+            private: the private examples that they are to stand beside, if there are some.
+            fit: the head of the ledger after the charge of a fit, whose data set stands for `private`.
+            new_data_set: the owner's word that what is on record is other people's than that of `private`.
+
+        Raises:
+            PrivateOverlap: some of them are among the private examples, or on record.
         """
-        register = self._read_register()
-        charges = [entry for entry in register.entries if isinstance(entry, Charge)]
-        own = next((one for one in charges if one.hash == head), None)
-        if own is None:
-            return False
-        # Rows that their account had been charged for before have their sketch there, and not here again.
-        before = [one for one in charges if one.dataset == own.dataset and one.number < own.number]
-        known = [one.sketch for one in ([own] if own.sketch else before) if one.sketch is not None]
-        found = sketch_of(rows, self._store.key) if known else None
-        return found is not None and any(one.overlaps(found) for one in known)
+        key = self._store.key  # without it nothing on record can be compared
+        register = None if self._strict_names else self._read_register()
+        recorded = register is not None and any(
+            charge.sketch or charge.sources for one in register.accounts.values() for charge in one.charges
+        )
+        if private is None and not recorded:
+            return  # nothing that they could be compared with
+        found = OpenData(data, key)
+        if private is not None:
+            sketches_of(private, key, found)
+        if register is not None:
+            own = _own(register, private) if fit is None else register.charged(fit)
+            register.require_none_private(found, own, new_data_set)
 
     def verify(self, *, known_head: str | None = None) -> None:
         """Raise LedgerTampered unless the chain holds, every entry reads, and `known_head` is part of it."""
         with self._store.transaction() as chain:
-            read_entries(chain.rows)
+            require_readable(self._entries(chain))
             if known_head is not None and known_head not in {row.hash for row in chain.rows} | {chain.head}:
                 raise LedgerTampered(
                     f"A ledger keeps every entry; the head {known_head[:12]} is not in {self._store}. "
@@ -377,8 +444,40 @@ ask the data owner to raise the budget with: dptransfer ledger budget clinic-a -
 
     def _read_register(self) -> Register:
         with self._store.transaction() as chain:
-            return _register(chain)
+            return self._register(chain, self._store.key_if_there)
+
+    def _register(self, chain: Chain, key: bytes | None) -> Register:
+        return Register(key, self._entries(chain))
+
+    def _entries(self, chain: Chain) -> list[Entry]:
+        """The entries of a chain; those that this object has read before are not read again."""
+        key = self._store.key_if_there
+        known_by, rows, entries = self._read
+        before = entries if known_by == key and chain.rows[: len(rows)] == rows else []
+        entries = read_entries(chain.rows[len(before) :], before, key)
+        self._read = (key, list(chain.rows), entries)
+        return entries
 
 
-def _register(chain: Chain) -> Register:
-    return Register(chain.key, read_entries(chain.rows))
+def _summary(account: Account) -> DatasetSummary:
+    """The account in a line; one that cannot be counted here says so, and keeps nobody from the others."""
+    try:
+        return account.summary()
+    except UnknownCharge as problem:
+        return DatasetSummary(
+            dataset=account.dataset,
+            charges=len(account.charges),
+            unfinished=sum(charge.outcome is None for charge in account.charges),
+            spent=None,
+            budget=account.budget,
+            rule=None,
+            sentence=f"closed. {problem}",
+            unit=account.budget_unit if account.budget is not None else None,
+            most_rows_per_person=account.most_rows_per_person,
+        )
+
+
+def _own(register: Register, data: AnyDataSet | None) -> DataSet | None:
+    """The data set on record under the same name; without one it would have to be read to be found."""
+    name = data if isinstance(data, str) else getattr(data, "name", None)
+    return None if name is None else register.account(identity_of(name)).dataset

@@ -1,9 +1,8 @@
 """Which account a data set belongs to: by its name, by its content, and by rows that are on record already.
 
 Names are compared folded: compatibility forms (NFKC), case and white space make no difference, and the first
-spelling is the one shown. Ledgers of older versions told 'Clinic' from 'clinic'; such accounts are read as
-one, with the charges of both and the limit that was set last. That is never more than the two allowed
-together. Letters that merely look alike, such as a Cyrillic 'а', are not folded: there the rows tell.
+spelling is the one shown. Letters that merely look alike, such as a Cyrillic 'а', are not folded: there the
+rows tell.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from __future__ import annotations
 import hmac
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from dptransfer.errors import LedgerError, RowsOnRecord
+from dptransfer.errors import LedgerError, PrivateOverlap, RowsOnRecord
 from dptransfer.ledger.account import Account, accounts
 from dptransfer.ledger.entry import Charge, DataSet, Entry, Named, words
+from dptransfer.ledger.overlap import OpenData
 from dptransfer.ledger.sketch import Sketch
 
 AnyDataSet: TypeAlias = str | DataSet | Named
@@ -55,32 +54,19 @@ def identity_of(dataset: AnyDataSet) -> Identity | DataSet:
 class Register:
     """The accounts of one ledger, from its entries.
 
+    Without the ledger's secret key, data sets are known by the names on record alone.
+
     Attributes:
-        entries: the same, those of merged accounts under the one that came first.
+        entries: the same.
         accounts: by id, in order of first mention.
     """
 
-    def __init__(self, key: bytes, entries: Sequence[Entry]) -> None:
+    def __init__(self, key: bytes | None, entries: Sequence[Entry]) -> None:
         self._key = key
-        self._named: dict[str, DataSet] = {}
-        self._filed: dict[str, DataSet] = {}  # every id on record, and the data set it stands for
-        self._spellings: dict[str, list[str]] = {}
-        for entry in entries:
-            one = entry.dataset
-            if one.id not in self._filed:
-                first = one if one.name is None else self._named.setdefault(folded(one.name), one)
-                self._filed[one.id] = first
-                if one.name is not None and first is not one:
-                    self._spellings.setdefault(first.id, []).append(one.name)
-        self.entries = [
-            entry if entry.dataset == first else replace(entry, dataset=first)
-            for entry, first in ((entry, self._filed[entry.dataset.id]) for entry in entries)
-        ]
-        self.accounts = accounts(self.entries)
-
-    def merged(self, dataset: DataSet) -> tuple[str, ...]:
-        """Other spellings of the name that were accounts of their own once."""
-        return tuple(self._spellings.get(dataset.id, ()))
+        self.entries = entries
+        self.accounts = accounts(entries)
+        self._filed = {key: account.dataset for key, account in self.accounts.items()}
+        self._named = {folded(one.name): one for one in self._filed.values() if one.name is not None}
 
     def account(self, identity: Identity | DataSet) -> Account:
         """The account on record, or an empty one. A name may be the short id of a data set without one."""
@@ -91,7 +77,13 @@ class Register:
                     "Look it up with find() on this ledger."
                 )
             return self.accounts[self._filed[identity.id].id]
-        new = DataSet(hmac.digest(self._key, identity.text.encode(), "sha256").hex(), identity.name)
+        if identity.name is None and self._key is None:
+            raise LedgerError(
+                "A data set without a name is known by its content, for which the ledger's key is needed; it "
+                "is missing. Put the key back beside the ledger, or address the data set by its id."
+            )
+        own = b"" if self._key is None else hmac.digest(self._key, identity.text.encode(), "sha256")
+        new = DataSet(own.hex(), identity.name)
         known = self._filed.get(new.id)
         if identity.name is not None:
             name = folded(identity.name)
@@ -103,6 +95,12 @@ class Register:
         """The charge of the run that goes on in this workspace; None where there is none yet."""
         charges = (entry for entry in self.entries if isinstance(entry, Charge))
         return next((one for one in charges if workspace and one.workspace == workspace), None)
+
+    def charged(self, head: str) -> DataSet | None:
+        """The data set of the charge that this head names; None where it is not on record here."""
+        return next(
+            (one.dataset for one in self.entries if isinstance(one, Charge) and one.hash == head), None
+        )
 
     def find(self, name_or_prefix: str) -> DataSet:
         """The data set with that name, or the only one whose id begins like that."""
@@ -121,8 +119,8 @@ class Register:
             f"{problem}. List them with: dptransfer ledger show"
         )
 
-    def holders(self, sketch: Sketch, own: DataSet) -> list[DataSet]:
-        """The other data sets with these rows, except those the owner said are other people's."""
+    def holders(self, rows: Sketch | None, sources: Sketch | None, own: DataSet) -> list[DataSet]:
+        """The other data sets with these rows or sources, except those the owner said are other people's."""
         apart = {
             frozenset((charge.dataset.id, self._filed[other].id))
             for charge in self.entries
@@ -134,8 +132,33 @@ class Register:
             account.dataset
             for key, account in self.accounts.items()
             if key != own.id and frozenset((key, own.id)) not in apart
-            if any(charge.sketch.overlaps(sketch) for charge in account.charges if charge.sketch is not None)
+            if any(
+                _overlap(charge.sketch, rows) or _overlap(charge.sources, sources)
+                for charge in account.charges
+            )
         ]
+
+    def require_none_private(self, data: OpenData, own: DataSet | None, new_data_set: bool) -> None:
+        """Raise if what is to be public is on record; `new_data_set` allows it for others than `own`.
+
+        Raises:
+            PrivateOverlap: a data set on record has some of these rows or sources.
+        """
+        for account in self.accounts.values():
+            if new_data_set and (own is None or account.dataset.id != own.id):
+                continue
+            rows = [charge.sketch for charge in account.charges if charge.sketch is not None]
+            sources = [charge.sources for charge in account.charges if charge.sources is not None]
+            if data.on_record(rows, sources):
+                raise PrivateOverlap(
+                    "Public and test data are used without protection, and may be published; some of these "
+                    f"are on record as private, as {account.dataset}. Nothing was charged. Give other data, "
+                    "or pass new_data_set=True if they are other people's, and not of your own data set."
+                )
+
+
+def _overlap(one: Sketch | None, other: Sketch | None) -> bool:
+    return one is not None and other is not None and one.overlaps(other)
 
 
 def rows_on_record(holders: Sequence[DataSet]) -> RowsOnRecord:

@@ -1,26 +1,28 @@
-"""The tables of a ledger file: how a new one comes to be, and how an older one becomes current.
+"""The tables of a ledger file, and how a new one comes to be.
 
 A ledger is made only where there is no file, complete and in one move, so a file that is there and empty is
-damage. Files of an older schema are read as they are; the first entry added makes them current in the same
-transaction. Older versions then ask for an upgrade: the first does not know sketches of rows and folded
-names, the second units and runs that go on from a workspace, the third bounds on rows per person and steps on
-disjoint parts.
+damage. Its secret key is made just before (`row_key`).
+
+`meta` holds the schema number, the chain's key, the commitment to the secret key, and the seal on the last
+entry. The chain is keyed by the former two together, so neither can be exchanged alone.
 """
 
 from __future__ import annotations
 
-import hashlib
+import hmac
 import os
 import secrets
 import sqlite3
 import tempfile
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
 from dptransfer.errors import LedgerTampered
 from dptransfer.ledger.chain import head_of, sealed
+from dptransfer.ledger.row_key import SIZE, commitment, make_key, move_to_free_place
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 1
 
 _FORBIDDEN = {
     "entries_stay": "DELETE ON entries",
@@ -60,17 +62,21 @@ def make_file(path: Path) -> bool:
     try:
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
             connection.execute("PRAGMA synchronous = EXTRA")
-            initialise(connection)
-        return _moved_to_free_place(draft, path)
+            initialise(connection, make_key(path))
+        return move_to_free_place(draft, path)
     finally:
         Path(draft).unlink(missing_ok=True)
 
 
-def initialise(connection: sqlite3.Connection) -> None:
-    """Write tables, triggers and a fresh key into an empty database."""
-    key = secrets.token_bytes(hashlib.sha256().digest_size)
-    tail = sealed(key, 0, head_of(key, []))
-    meta = {"schema": str(SCHEMA_VERSION), "key": key.hex(), "tail": tail}
+def initialise(connection: sqlite3.Connection, row_key: bytes) -> None:
+    """Write tables, triggers and a fresh chain into an empty database; of the secret key, the commitment."""
+    meta = {
+        "schema": str(SCHEMA_VERSION),
+        "key": secrets.token_bytes(SIZE).hex(),
+        "row_key": commitment(row_key),
+    }
+    key = chain_key(meta)
+    meta["tail"] = sealed(key, 0, head_of(key, []))
     connection.execute("BEGIN")
     for statement in SCHEMA.values():
         connection.execute(statement)
@@ -78,23 +84,6 @@ def initialise(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
-def upgrade(connection: sqlite3.Connection) -> None:
-    """Mark an older file as one of this schema, inside the transaction that adds the first such entry."""
-    connection.execute("DROP TRIGGER meta_does_not_change")
-    connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
-    connection.execute(SCHEMA["meta_does_not_change"])
-
-
-def _moved_to_free_place(draft: str, path: Path) -> bool:
-    """Give a finished file its name, unless the name is taken; then False."""
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        return False
-    except OSError:  # a disk without hard links: take the name first, then fill it
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError:
-            return False
-        os.replace(draft, path)
-    return True
+def chain_key(meta: Mapping[str, str]) -> bytes:
+    """What links of the chain are keyed with; anybody who has the file can compute it."""
+    return hmac.digest(bytes.fromhex(meta["key"]), bytes.fromhex(meta["row_key"]), "sha256")

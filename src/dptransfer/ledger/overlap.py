@@ -1,0 +1,236 @@
+"""Private examples among those that are to be public, found before anything is charged.
+
+All rows of a fit's public data, and of the shots beside them, are hashed (`row_hashes`), and private rows are
+looked up among them while their own sketch is made, in one pass. One row is enough, if it tells: it has 16
+numbers or more and is not of a few values. Other rows repeat by chance, and a twentieth of either set is
+enough of them; in coarse cells, which find copies in int8, a fiftieth of the public rows. Files and texts are
+compared by digests of their content, where these are on record; there one is enough, too.
+
+A grid of cells is used if it tells public rows apart: a row that differs from all others in the finest grid
+must not share its cells in this one, but for one row in a thousand. A coarse grid must tell private rows
+apart as well: where these resemble each other, as scans of one organ may, so do public rows of that kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptransfer.errors import PrivateOverlap
+from dptransfer.ledger.row_hashes import (
+    COARSE,
+    FINEST,
+    GRIDS,
+    KEPT_GRID,
+    Hashes,
+    RowHasher,
+    Words,
+    distinct,
+    siphash,
+)
+from dptransfer.ledger.sketch import SHARE, Sample, Sketch
+
+_FEW, _COARSE_SHARE = 4, 50  # public rows, and one in so many of them, that must be met in coarse cells
+_ALIKE = 1000  # one row in so many may share its cells with another one
+_REMEDY = (
+    "Take out what is shared, with whatever else came from the same place ('dptransfer check' lists it), or "
+    "give other data."
+)
+
+
+class OpenRows:
+    """Rows that are to be public, by their hashes, and which of them were met among private ones.
+
+    Args:
+        rows: public rows or pictures, of one width with the private ones.
+        key: the ledger's secret.
+    """
+
+    def __init__(self, rows: Any, key: bytes) -> None:
+        found = list(RowHasher(_width(rows), key).chunks(rows, grids=range(len(GRIDS))))
+        every = [distinct([part.grids[grid] for part in found]) for grid in range(len(GRIDS))]
+        apart = min(len(every[-1]), len(every[-2]))
+        tells = {grid: words for grid, words in enumerate(every) if _tells_apart(apart, words)}
+        # Where all others tell rows apart, the finest grids find no copy that those do not.
+        last = FINEST if all(grid in tells for grid in range(COARSE, FINEST)) else len(GRIDS)
+        self._grids = {grid: words for grid, words in tells.items() if grid < last}
+        self._met = {grid: np.zeros(len(words), dtype=np.bool_) for grid, words in self._grids.items()}
+        none = np.empty(0, dtype=np.uint64)
+        self._kept: Words = np.concatenate([none, *(part.kept for part in found)])
+        self._telling = np.concatenate([none.astype(np.bool_), *(part.telling for part in found)])
+        self._rows = self._shared = 0
+        self._told = False
+        self._private: dict[int, list[Words]] = {grid: [] for grid in self._grids if grid < COARSE}
+        self._private_kept: list[Words] = []
+
+    @property
+    def grids(self) -> Collection[int]:
+        """The grids in which private rows are looked up."""
+        return self._grids.keys()
+
+    def meet(self, private: Hashes) -> None:
+        """Look up some private rows."""
+        hit = np.zeros(len(private.kept), dtype=np.bool_)
+        for grid, words in self._grids.items():
+            where, found = _places(private.grids[grid], words)
+            if grid < COARSE and found.any():
+                found &= private.telling
+            self._met[grid][where[found]] = True
+            hit |= found & (grid >= COARSE)
+        for grid, words_of_private in self._private.items():
+            words_of_private.append(private.grids[grid])
+        if self._private:
+            self._private_kept.append(private.kept)
+        self._rows += len(hit)
+        self._shared += int(hit.sum())
+        self._told = self._told or bool(hit.any() and (hit & private.telling).any())
+
+    @property
+    def shared(self) -> bool:
+        """Whether rows are shared with the private ones: one that tells, or a twentieth of either set."""
+        met = {grid: (int(one.sum()), len(one)) for grid, one in self._met.items()}
+        many = any(hits * SHARE >= rows > 0 for grid, (hits, rows) in met.items() if grid >= COARSE)
+        coarse = any(
+            hits >= max(_FEW, rows / _COARSE_SHARE) and self._tells_private_rows(grid)
+            for grid, (hits, rows) in met.items()
+            if grid < COARSE
+        )
+        return self._told or coarse or (self._shared > 0 and (many or self._shared * SHARE >= self._rows))
+
+    def _tells_private_rows(self, grid: int) -> bool:
+        apart = len(distinct(self._private_kept))
+        return _tells_apart(apart, distinct(self._private[grid]))
+
+    def on_record(self, sketch: Sketch) -> bool:
+        """Whether rows are in a data set whose sketch this is."""
+        _, found = _places(self._kept, sketch.hashes)
+        if KEPT_GRID in self._grids and (found & self._telling).any():
+            return True
+        own = Sketch.of([self._kept]) if found.any() else None
+        return own is not None and own.overlaps(sketch)
+
+
+def _tells_apart(apart: int, words: Words) -> bool:
+    """Whether a grid has as many different cells as there are rows that differ, but for one in a thousand."""
+    return apart - len(words) <= max(1, apart // _ALIKE)
+
+
+def _places(words: Words, among: Words) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Where each word is in an ascending array, and whether it is there."""
+    if not len(among):
+        return np.zeros(len(words), dtype=np.intp), np.zeros(len(words), dtype=np.bool_)
+    where = np.minimum(np.searchsorted(among, words), len(among) - 1)
+    return where, np.asarray(among[where] == words)
+
+
+class OpenData:
+    """Data that are to be public, or tested without protection, with all that they are recognised by.
+
+    Args:
+        data: public data and shots, or rows; what is None is passed over.
+        key: the ledger's secret.
+    """
+
+    def __init__(self, data: Sequence[Any], key: bytes) -> None:
+        self._key = key
+        listed = [one for given in data for one in _with_shots(given)]
+        self._rows = [
+            (_width(rows), OpenRows(rows, key)) for one in listed if (rows := rows_of(one)) is not None
+        ]
+        self._sources = distinct([words for one in listed if (words := sources_of(one)) is not None])
+        self._sources_shared = False
+
+    def __bool__(self) -> bool:
+        return bool(self._rows) or len(self._sources) > 0
+
+    def of_width(self, width: int) -> list[OpenRows]:
+        """Those rows that can be compared with rows of this width."""
+        return [rows for own, rows in self._rows if own == width]
+
+    def meet_sources(self, private: Words) -> None:
+        """Look up the files or texts of private examples."""
+        self._sources_shared = self._sources_shared or bool(_places(private, self._sources)[1].any())
+
+    def require_apart(self) -> None:
+        """Raise if anything was met among the private examples."""
+        if self._sources_shared or any(rows.shared for _, rows in self._rows):
+            raise private_here()
+
+    def on_record(self, rows: Sequence[Sketch], sources: Sequence[Sketch]) -> bool:
+        """Whether rows or sources are in a data set with these sketches."""
+        kept = siphash(self._sources, self._key)
+        return any(open_rows.on_record(sketch) for _, open_rows in self._rows for sketch in rows) or any(
+            bool(_places(kept, sketch.hashes)[1].any()) for sketch in sources
+        )
+
+
+def shared_sources(private: Words, public: Words) -> bool:
+    """Whether a file or text is behind both."""
+    both = np.intersect1d(private, public)
+    return bool((both != 0).any())
+
+
+def private_here() -> PrivateOverlap:
+    """The refusal of public data that hold private examples of the same fit; it tells no more than that."""
+    return PrivateOverlap(
+        "Public and test data are used without protection, and may be published; these hold private examples "
+        f"of this very fit, or copies of them. Nothing was charged. {_REMEDY}"
+    )
+
+
+def rows_of(data: Any) -> Any:
+    """The rows of some data, or the pixels; an array is rows itself."""
+    if hasattr(data, "shape"):
+        return data
+    return getattr(data, "rows", getattr(data, "pixels", None))
+
+
+def sources_of(data: Any) -> Words | None:
+    """Digests of the files or texts behind some data, where they are on record."""
+    found: Words | None = getattr(data, "source_digests", None)
+    return None if found is None else found[found != 0]
+
+
+def _width(rows: Any) -> int:
+    return int(np.prod(rows.shape[1:]))
+
+
+def _with_shots(data: Any) -> Iterator[Any]:
+    if data is None:
+        return
+    yield data
+    shots = getattr(data, "shots", None)
+    if shots is not None and shots is not data:
+        yield shots
+
+
+def sketches_of(
+    private: Any, key: bytes, beside: OpenData | None = None
+) -> tuple[Sketch | None, Sketch | None]:
+    """Sketches of the private rows and of their sources, in one pass that meets what is to be public.
+
+    Raises:
+        PrivateOverlap: some of that is private.
+    """
+    rows, sources = rows_of(private), sources_of(private)
+    sample = Sample()
+    if rows is not None:
+        others = [] if beside is None else beside.of_width(_width(rows))
+        wanted = {grid for other in others for grid in other.grids}
+        for chunk in RowHasher(_width(rows), key).chunks(rows, grids=wanted):
+            sample.add(chunk.kept)
+            for other in others:
+                other.meet(chunk)
+    if sources is not None and beside is not None:
+        beside.meet_sources(sources)
+    if beside is not None:
+        beside.require_apart()
+    return sample.sketch, None if sources is None else source_sketch(sources, key)
+
+
+def source_sketch(digests: Words, key: bytes) -> Sketch | None:
+    """The keyed sketch of these files or texts; a digest of 0 stands for none, and is left out."""
+    return Sketch.of([siphash(digests[digests != 0], key)])
